@@ -68,8 +68,19 @@ async fn start() -> Result<ControlPlane> {
 /// # Errors
 /// When the API server does not accept one.
 pub async fn install_crds(client: Client) -> Result<()> {
+    install(client, installed_crds()).await
+}
+
+/// The same without PackageRevision, which a Porch server serves.
+///
+/// # Errors
+/// When the API server does not accept one.
+pub(crate) async fn install_crds_beside_porch(client: Client) -> Result<()> {
+    install(client, &crds()).await
+}
+
+async fn install(client: Client, all: &[CustomResourceDefinition]) -> Result<()> {
     let api = Api::<CustomResourceDefinition>::all(client);
-    let all = installed_crds();
     let parameters = PatchParams::apply("kubectl").validation_strict();
     for crd in all {
         let name = crd.name_any();

@@ -3,6 +3,7 @@
 mod cluster;
 mod fixtures;
 mod manifests;
+pub mod porch;
 mod proxy;
 mod system;
 mod wait;

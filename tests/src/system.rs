@@ -11,8 +11,9 @@ use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Nats, Program, Serve
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::install_crds;
+use crate::cluster::{install_crds, install_crds_beside_porch};
 use crate::manifests::workspace;
+use crate::porch::PorchServer;
 use crate::proxy::Proxy;
 use crate::wait::{get, wait_for};
 
@@ -47,6 +48,8 @@ pub struct SystemOptions {
     pub package_store: Option<PathBuf>,
     /// TargetSyncs are worked on, too, by a process with an account of its own, `target-sync`.
     pub target_syncs: bool,
+    /// What stands in for a Porch server serves package revisions, and drafts are made on it.
+    pub porch: Option<PorchServer>,
     /// Folder of the binaries; those of this build if none is given.
     pub binaries: Option<PathBuf>,
 }
@@ -108,7 +111,13 @@ impl System {
             owner_references_permission: true,
         })
         .await?;
-        install_crds(plane.client().await?).await?;
+        match &options.porch {
+            None => install_crds(plane.client().await?).await?,
+            Some(porch) => {
+                install_crds_beside_porch(plane.client().await?).await?;
+                porch.register(&plane.client().await?).await?;
+            }
+        }
         plane.start_controller_manager()?;
         if options.namespaces.is_empty() {
             apply(&plane, "k8s/base", &[])?;
@@ -126,6 +135,9 @@ impl System {
                 apply_file(&plane, "k8s/components/package-store/rights.yaml")?;
                 apply_file(&plane, "k8s/components/package-store/admission.yaml")?;
                 apply_file(&plane, "k8s/components/follow-tags/rights.yaml")?;
+            }
+            if options.porch.is_some() {
+                apply_file(&plane, "k8s/components/porch/rights.yaml")?;
             }
         } else {
             apply(&plane, "k8s/namespaced-accounts", &[])?;
@@ -219,6 +231,9 @@ impl System {
             // Each replica has clones of its own.
             command.env("GROUNDWORK_PACKAGE_STORE", folder.join(name));
             command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,git,http,https,ssh");
+        }
+        if service == "variant" && self.options.porch.is_some() {
+            command.env("GROUNDWORK_PORCH", "true");
         }
         let reads = matches!(service, "resolver" | "deployer");
         if let (true, Some(repositories)) = (reads, &self.options.repositories) {

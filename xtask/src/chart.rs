@@ -23,6 +23,7 @@ const FOLDERS: [(&str, &str); 13] = [
     ("components/target-sync", "files/target-sync"),
     ("components/package-store", "files/package-store"),
     ("components/packagerevisions", "files/packagerevisions"),
+    ("components/porch", "files/porch"),
     ("components/console", "files/console"),
     ("components/observability", "files/observability"),
 ];

@@ -50,6 +50,8 @@ pub mod annotation {
     pub const APPROVED_BY: &str = "groundwork/approved-by";
     /// Keep files of a package that cannot be rendered.
     pub const PUSH_ON_RENDER_FAILURE: &str = "porch.kpt.dev/push-on-render-failure";
+    /// On a draft that a Porch server has made, until it has what its variant changes.
+    pub const UNFINISHED: &str = "groundwork/unfinished";
 }
 
 /// Values of [`annotation::OPERATION`].

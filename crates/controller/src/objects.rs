@@ -99,6 +99,11 @@ impl Objects {
         &self.client
     }
 
+    /// Counts a request that was made without this type, as its own are: `ok`, `conflict`, `not_found`, `forbidden` or `failed`.
+    pub fn count_request(&self, verb: &'static str, resource: &str, outcome: &'static str) {
+        self.metrics.request(verb, resource, outcome);
+    }
+
     /// Reads an object; `None` if it does not exist. Names may come from other objects: one that no object can have names
     /// nothing.
     ///

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::COMPONENT;
 use crate::handler::{Shared, kind};
+use crate::packages::Backend;
 
 /// Field manager of the revisions that are written here.
 const MANAGER: &str = "groundwork-tag-follower";
@@ -106,7 +107,7 @@ async fn target<K: Follower>(
     let repo = text(upstream.and_then(|upstream| upstream.repo.as_ref()));
     let package = text(upstream.and_then(|upstream| upstream.package.as_ref()));
     let namespace = object.namespace().unwrap_or_default();
-    if let Some(store) = &shared.packages {
+    if let Some(store) = shared.packages.as_ref().and_then(Backend::git) {
         let key = ObjectId::new(kind::<Repository>(), Some(&namespace), repo);
         if let Ok(repository) = store.repository(&key, objects).await {
             let decide = |git: &Git<'_>| follow(tag, upstream, revisions, git);

@@ -15,7 +15,7 @@ use groundwork_telemetry::Health;
 use jiff::Timestamp;
 
 use crate::inputs::Selected;
-use crate::packages::{self, PackageStore, Relations};
+use crate::packages::{self, Backend, Relations};
 use crate::watches::Watches;
 use crate::work::Expanders;
 use crate::{package_variant, set};
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     /// The same, as processes of their own.
     pub(crate) expanders: Expanders,
     /// Where package revisions are drafted; none if this service does not.
-    pub(crate) packages: Option<PackageStore>,
+    pub(crate) packages: Option<Backend>,
     /// Whether specs follow tags.
     pub(crate) follows_tags: bool,
     memory: Mutex<Memory>,
@@ -68,7 +68,7 @@ impl Shared {
     pub(crate) fn new(
         watches: Watches,
         expanders: Expanders,
-        packages: Option<PackageStore>,
+        packages: Option<Backend>,
         health: &Health,
     ) -> Self {
         Self {
@@ -136,9 +136,11 @@ impl Shared {
     fn revision_keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys = upstream_of(object, index);
         if let Some(packages) = &self.packages {
-            let number = packages.number(object);
+            let number = packages.git().and_then(|store| store.number(object));
             keys.extend(self.memory().relations.of_revision(object, number));
-            keys.extend(matches!(change, Change::Applied(_)).then(|| object.clone()));
+            // What people ask for by an edit is done by whoever keeps the packages.
+            let is_ours = packages.git().is_some() && matches!(change, Change::Applied(_));
+            keys.extend(is_ours.then(|| object.clone()));
         }
         keys
     }
@@ -147,8 +149,10 @@ impl Shared {
     fn repository_keys(&self, object: &ObjectId, index: &Index) -> Vec<Key> {
         let mut keys: Vec<Key> = sets_in(object, index).into_iter().map(|(key, _)| key).collect();
         if let Some(packages) = &self.packages {
-            packages.forget(object);
-            keys.push(object.clone());
+            if let Some(store) = packages.git() {
+                store.forget(object);
+                keys.push(object.clone());
+            }
             keys.extend(self.memory().relations.told_of_repository(object));
         }
         keys
@@ -166,7 +170,9 @@ impl Shared {
         if key.kind == kind::<PackageVariant>() {
             return package_variant::handle(self, &request).await;
         }
-        let Some(packages) = &self.packages else { return Ok(Reconciled::default()) };
+        let Some(packages) = self.packages.as_ref().and_then(Backend::git) else {
+            return Ok(Reconciled::default());
+        };
         if key.kind == kind::<Repository>() {
             return packages::repository::handle(packages, key, objects).await;
         }
@@ -273,10 +279,11 @@ impl Handler for VariantHandler {
             self.0.remember_owner(object, snapshot);
         }
         let drafts = self.0.packages.is_some();
+        let keeps = self.0.packages.as_ref().is_some_and(|packages| packages.git().is_some());
         let waits = is_initial_sync
             && match () {
                 () if is_variant => drafts || needs_work(snapshot),
-                () if object.kind == kind::<Repository>() => drafts,
+                () if object.kind == kind::<Repository>() => keeps,
                 () => object.kind == kind::<PackageVariantSet>(),
             };
         waits.then(|| (object.clone(), Timestamp::now()))

@@ -154,7 +154,7 @@ pub enum StartError {
     #[error("worker processes cannot be started: {0}")]
     Workers(#[from] groundwork_sandbox::StartError),
     /// Nobody would tell what people do with package revisions.
-    #[error("--package-store needs --watcher, which tells what people do with package revisions")]
+    #[error("--package-store and --porch need --watcher, which tells what people do with package revisions")]
     StoreWithoutWatcher,
 }
 
@@ -213,7 +213,7 @@ impl Variants {
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
             });
-            let packages = arguments.store.store(&telemetry.metrics)?;
+            let packages = arguments.store.store(&objects, &telemetry.metrics)?;
             let follow_tags = arguments.settings.follow_tags;
             if packages.is_some() && !watches.follow() {
                 return Err(StartError::StoreWithoutWatcher);

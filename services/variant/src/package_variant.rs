@@ -13,8 +13,7 @@ use crate::follow;
 use crate::handler::Shared;
 use crate::inputs::package_revisions;
 use crate::packages::downstream::{Failure, Progress, ensure, finish};
-use crate::packages::world::World;
-use crate::packages::{PackageStore, is_ending};
+use crate::packages::{Backend, is_ending, porch, world};
 
 /// Package revisions that hold a variant back are looked at again after this time.
 const BLOCKED: Duration = Duration::from_secs(60);
@@ -60,7 +59,7 @@ pub(crate) async fn handle(
     match &shared.packages {
         _ if !errors.is_empty() => progress.errors.push(VariantError::Invalid(errors)),
         None => progress.errors.push(VariantError::NoStore),
-        Some(store) => draft(shared, store, &variant, request, &mut progress).await?,
+        Some(packages) => draft(shared, packages, &variant, request, &mut progress).await?,
     }
     // An attempt that ended before the packages were looked at has not seen what they ask for.
     if progress.errors.is_empty() || !progress.kinds.is_empty() {
@@ -101,14 +100,23 @@ async fn followed(
 /// Drafts what the variant asks for; what is in its way is in the progress.
 async fn draft(
     shared: &Arc<Shared>,
-    store: &PackageStore,
+    packages: &Backend,
     variant: &PackageVariant,
     request: &ReconcileRequest<'_>,
     progress: &mut Progress,
 ) -> Result<(), ReconcileError> {
+    let ReconcileRequest { objects, changed, .. } = *request;
     let attempt = async {
-        let world = World::read(shared, store, variant, request.objects, request.changed).await?;
-        ensure(&world, &now(), progress).await
+        match packages {
+            Backend::Git(store) => {
+                let world = world::World::read(shared, store, variant, objects, changed).await?;
+                ensure(&world, &now(), progress).await
+            }
+            Backend::Porch(store) => {
+                let world = porch::World::read(shared, store, variant, objects).await?;
+                ensure(&world, &now(), progress).await
+            }
+        }
     };
     match attempt.await {
         Ok(()) => Ok(()),
@@ -139,7 +147,7 @@ async fn remove(
 ) -> Result<Reconciled, ReconcileError> {
     let objects = request.objects;
     let blocked = match &shared.packages {
-        Some(store) => apply_policy(shared, store, variant, request).await?,
+        Some(packages) => apply_policy(shared, packages, variant, request).await?,
         None => without_store(variant, objects).await?,
     };
     let Some(error) = blocked else {
@@ -156,18 +164,30 @@ async fn remove(
 /// Applies the deletion policy; tells what is in its way.
 async fn apply_policy(
     shared: &Arc<Shared>,
-    store: &PackageStore,
+    packages: &Backend,
     variant: &PackageVariant,
     request: &ReconcileRequest<'_>,
 ) -> Result<Option<VariantError>, ReconcileError> {
-    let objects = request.objects;
+    let ReconcileRequest { objects, changed, .. } = *request;
     // Without its Repository there is nothing that anything could be done about.
     let namespace = variant.namespace().unwrap_or_default();
-    if !World::has_downstream(store, variant, objects).await || is_ending(&namespace, objects).await? {
+    let has_downstream = match packages {
+        Backend::Git(store) => world::World::has_downstream(store, variant, objects).await,
+        Backend::Porch(_) => porch::World::has_downstream(variant, objects).await?,
+    };
+    if !has_downstream || is_ending(&namespace, objects).await? {
         return Ok(None);
     }
-    let applied =
-        async { finish(&World::read(shared, store, variant, objects, request.changed).await?).await };
+    let applied = async {
+        match packages {
+            Backend::Git(store) => {
+                finish(&world::World::read(shared, store, variant, objects, changed).await?).await
+            }
+            Backend::Porch(store) => {
+                finish(&porch::World::read_own(shared, store, variant, objects).await?).await
+            }
+        }
+    };
     match applied.await {
         Ok(()) => Ok(None),
         Err(Failure::Told(error, _)) => Ok(Some(error)),

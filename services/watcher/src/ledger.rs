@@ -45,6 +45,11 @@ impl Version {
         Self(ResourceVersion::parse(text))
     }
 
+    /// Whether it can be compared with others.
+    pub(crate) fn is_known(self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether it is surely newer.
     pub(crate) fn is_after(self, other: Self) -> bool {
         other.0.is_some() && self.0 > other.0

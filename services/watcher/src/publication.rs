@@ -88,7 +88,8 @@ enum NextMessage {
 }
 
 /// What to publish, if anything, when the stream holds one state and should hold another. A state that is older than that of the stream is
-/// dropped, since another watcher was faster. The UID of a deleted object never comes back.
+/// dropped, since another watcher was faster. The UID of a deleted object never comes back, but where versions are no numbers: who serves such a
+/// kind derives the UIDs from the names, too.
 fn next_message(last: &State, desired: &DesiredState) -> Option<NextMessage> {
     match (desired, last) {
         (DesiredState::Applied(_), State::Absent) => Some(NextMessage::Snapshot),
@@ -102,8 +103,9 @@ fn next_message(last: &State, desired: &DesiredState) -> Option<NextMessage> {
             }
         }
         (DesiredState::Applied(snapshot), State::Deleted { uid, version }) => {
+            let applied = Version::new(&snapshot.resource_version);
             let is_outdated =
-                *uid == Uid::new(&snapshot.uid) || version.covers(Version::new(&snapshot.resource_version));
+                applied.is_known() && *uid == Uid::new(&snapshot.uid) || version.covers(applied);
             (!is_outdated).then_some(NextMessage::Snapshot)
         }
         (DesiredState::Deleted { uid: deleted, version: at }, State::Alive { uid, version }) => {
@@ -353,6 +355,7 @@ mod tests {
             (alive("a", "6"), missing(None, "5"), None),
             (alive("a", "6"), missing(None, ""), tombstone("a", "6")),
             // Versions that are no numbers: the API server is believed.
+            (deleted("a", "0"), applied("a", "x"), snapshot()),
             (alive("a", "x"), applied("a", "y"), snapshot()),
             (alive("a", "x"), missing(None, "5"), tombstone("a", "0")),
         ];

@@ -1,5 +1,7 @@
 //! What the API server says of the objects of one scope: pages of a list, and the watch that goes on from it.
 
+mod unversioned;
+
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
@@ -13,6 +15,8 @@ use serde_json::Value;
 
 use crate::ledger::{Key, Uid, Version};
 use crate::scopes::Scope;
+
+pub(crate) use unversioned::{UnversionedEvent, UnversionedItem};
 
 /// Objects in a page of a list of which nothing but metadata is read.
 const METADATA_PAGE: u32 = 500;
@@ -94,6 +98,11 @@ impl Source {
     /// not to list or watch it.
     pub(crate) fn with_names(self, names: Vec<String>) -> Self {
         Self { names: Some(names), ..self }
+    }
+
+    /// Whether objects are watched, and not read by name.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.names.is_none()
     }
 
     /// The first page of a list, or the one after `next`.

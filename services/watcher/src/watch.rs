@@ -1,5 +1,8 @@
 //! One watch: list, compare with the stream, publish what differs and the sync marker, watch from there.
 
+mod unversioned;
+
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -51,6 +54,8 @@ pub(crate) enum WatchRequest {
 enum Listing {
     /// All of it is on its way to the stream.
     Complete { resource_version: String, objects: u64 },
+    /// It has no resourceVersion, so that nothing can go on from it.
+    Unversioned,
     /// The API server did not give it.
     Failed(SourceError),
 }
@@ -81,6 +86,8 @@ pub(crate) struct Watch {
     logged: Option<(SourceError, tokio::time::Instant)>,
     /// The last list was answered.
     was_allowed: bool,
+    /// Versions of what a watch has told last of a kind whose lists have none; each watch tells all of it again.
+    told: HashMap<Key, String>,
 }
 
 impl Watch {
@@ -103,6 +110,7 @@ impl Watch {
             attempts_while_missing: 0,
             logged: None,
             was_allowed: false,
+            told: HashMap::new(),
         }
     }
 
@@ -121,6 +129,7 @@ impl Watch {
                 self.mark_synced(&resource_version, objects).await?;
                 self.watch(resource_version).await
             }
+            Listing::Unversioned => self.follow_unversioned().await,
             Listing::Failed(error) => self.handle_error(error).await,
         }
     }
@@ -136,6 +145,9 @@ impl Watch {
                 Ok(page) => page,
                 Err(error) => return Ok(Listing::Failed(error)),
             };
+            if page.version.is_empty() && self.source.is_watched() {
+                return Ok(Listing::Unversioned);
+            }
             if highest.is_after(Version::new(&page.version)) {
                 return Err(WatchEnd::ClusterRestored);
             }

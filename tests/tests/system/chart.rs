@@ -83,6 +83,8 @@ async fn the_chart_is_rendered_as_helm_renders_it() -> Result<()> {
     for values in [
         json!({}),
         json!({"highAvailability": true, "packageStore": true, "observability": true, "console": {"enabled": true}}),
+        json!({"porch": true}),
+        json!({"porch": true, "packageStore": true}),
         json!({"nats": {"enabled": false, "url": "tls://nats.example.org:4222"}, "deployers": {"manifest": false, "helm": false}, "targetSyncs": false}),
         json!({
             "image": {"repository": "registry.example.org/gw/", "tag": "v9", "pullPolicy": "Always", "pullSecrets": [{"name": "pull"}]},
@@ -111,6 +113,10 @@ async fn the_chart_installs_what_kustomize_does() -> Result<()> {
     let text = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- ../../k8s/overlays/dev\n\
                 - ../../k8s/components/observability\ncomponents:\n- ../../k8s/components/package-store\n";
     std::fs::write(own.path().join("kustomization.yaml"), text)?;
+    let beside_porch = tempfile::Builder::new().prefix("overlay").tempdir_in(workspace().join("target"))?;
+    let text = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- ../../k8s/overlays/dev\n\
+                components:\n- ../../k8s/components/porch\n";
+    std::fs::write(beside_porch.path().join("kustomization.yaml"), text)?;
     for (folder, values) in [
         (
             workspace().join("k8s/overlays/dev"),
@@ -123,6 +129,10 @@ async fn the_chart_installs_what_kustomize_does() -> Result<()> {
         (
             own.path().to_owned(),
             json!({"deployers": {"mock": true}, "console": {"enabled": true}, "packageStore": true, "observability": true}),
+        ),
+        (
+            beside_porch.path().to_owned(),
+            json!({"deployers": {"mock": true}, "console": {"enabled": true}, "porch": true}),
         ),
     ] {
         let mut chart = objects(&values, NAMESPACE).await?;

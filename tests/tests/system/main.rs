@@ -45,6 +45,8 @@ mod packages;
 mod pages;
 mod planning;
 mod planning_calls;
+mod porch;
+mod porch_errors;
 mod publishing;
 mod readiness;
 mod registries;

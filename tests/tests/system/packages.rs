@@ -18,8 +18,8 @@ use crate::command::run;
 use crate::metrics;
 use crate::support::PATIENCE;
 
-const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: coredns\n";
-const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: corefile\ndata:\n  cache: \"30\"\n  zone: example.org\n";
+pub(crate) const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: coredns\n";
+pub(crate) const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: corefile\ndata:\n  cache: \"30\"\n  zone: example.org\n";
 
 static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
 
@@ -149,7 +149,7 @@ pub(crate) fn variant(fields: &Value) -> Value {
 }
 
 /// Status, reason and message of a condition, once it speaks of the spec of now.
-fn told(variant: &PackageVariant, condition: &str) -> Option<(String, String, String)> {
+pub(crate) fn told(variant: &PackageVariant, condition: &str) -> Option<(String, String, String)> {
     let status = variant.status.as_ref()?;
     let found = status.conditions.iter().find(|found| found.type_ == condition)?;
     let is_current = found.observed_generation == variant.metadata.generation;

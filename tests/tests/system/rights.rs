@@ -49,9 +49,9 @@ const UNUSED: [(&str, &str, &str, &str); 2] = [
 const BASE: [&str; 2] = ["k8s/base", MOCK_DEPLOYER];
 
 /// A right: service, verb, resource.
-type Right = (String, String, String);
+pub(crate) type Right = (String, String, String);
 
-fn texts(value: &Value) -> impl Iterator<Item = String> {
+pub(crate) fn texts(value: &Value) -> impl Iterator<Item = String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned)
 }
 
@@ -94,7 +94,7 @@ fn granted_in(folder: &str) -> Result<BTreeSet<Right>> {
 }
 
 /// What the services have asked for, and what of it was refused.
-fn asked(system: &System) -> Result<(BTreeSet<Right>, Vec<Value>)> {
+pub(crate) fn asked(system: &System) -> Result<(BTreeSet<Right>, Vec<Value>)> {
     let right = |request: &Value| -> Option<Right> {
         let user = request["user"]["username"].as_str()?.rsplit("groundwork-").next()?.to_owned();
         let object = &request["objectRef"];

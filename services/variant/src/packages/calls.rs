@@ -28,7 +28,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::creation;
 use super::objects::{Attributes, ensure};
 use super::revision::repository_key;
-use super::{MAX_PACKAGE_BYTES, PackageStore, downstream};
+use super::{Backend, MAX_PACKAGE_BYTES, PackageStore, downstream};
 use crate::grpc::{invalid, of_api};
 use crate::handler::{Shared, kind};
 
@@ -178,9 +178,16 @@ impl Service {
 
     /// A repository as its remote is now: people and other replicas may have pushed a moment ago.
     async fn synced(&self, key: &ObjectId) -> Result<(&PackageStore, Arc<GitRepository>), Status> {
-        let Some(store) = &self.shared.packages else {
-            let text = "this service keeps no packages: it was started without --package-store";
-            return Err(status::failed_precondition(reasons::PACKAGE_STORE_OFF, text));
+        let store = match &self.shared.packages {
+            Some(Backend::Git(store)) => store,
+            Some(Backend::Porch(_)) => {
+                let text = "packages are on a Porch server: use its own API and its command line";
+                return Err(status::failed_precondition(reasons::PACKAGE_STORE_OFF, text));
+            }
+            None => {
+                let text = "this service keeps no packages: it was started without --package-store";
+                return Err(status::failed_precondition(reasons::PACKAGE_STORE_OFF, text));
+            }
         };
         let synced = async {
             let repository = store.repository(key, &self.objects).await?;

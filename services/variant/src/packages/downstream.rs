@@ -1,7 +1,8 @@
-//! What a variant makes: from its spec, its upstream and the revisions that there are, to drafts (`packagevariants.md` 2.3 to 2.9).
+//! What a variant makes: from its spec, its upstream and the revisions that there are, to drafts (`packagevariants.md` 2.3 to 2.9). It is the
+//! same for every store; how a store does it is for its `Operations` to say.
 //!
 //! ```text
-//! repositories, objects ──World::read──> resolve, select ──> targets ──stage, mutate, commit──> drafts ──> objects
+//! Operations, as read ──> resolve, select ──> released, adopted ──> targets ──make_first, update──> drafts
 //! ```
 
 use groundwork_api::metadata::annotation;
@@ -10,21 +11,13 @@ use groundwork_api::{
     ResolvedUpstream, ResourceExt as _, Time,
 };
 use groundwork_controller::{ApiError, ReconcileError};
-use groundwork_fleet::{
-    Adoption, Base, Freshness, Package, Repositories, VariantError, Withdrawal, base, freshness, is_owned,
-    next_workspace, orphaned, release, resolve_upstream, revision_name, select,
-};
+use groundwork_fleet::{Adoption, VariantError, Withdrawal, is_owned, orphaned, release, select};
 use groundwork_krm::Package as Files;
-use groundwork_packages::{Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
+use groundwork_packages::StoreError;
 
 use super::injection::{Injection, mutate};
-use super::objects::{self, Attributes};
-use super::repository::attributes;
-use super::world::World;
+use super::operations::Operations;
 use crate::inputs::Selected;
-
-/// The author of commits that no person has asked for.
-pub(super) const CONTROLLER: &str = "package-variant-controller";
 
 /// What a reconcile has found and done so far; on failure, too, it is what the status tells.
 #[derive(Debug, Default)]
@@ -81,15 +74,17 @@ pub(super) fn told(error: &StoreError, revision: &str) -> Failure {
 }
 
 /// Brings the packages of a variant to what it asks for.
-pub(crate) async fn ensure(world: &World<'_>, now: &Time, progress: &mut Progress) -> Result<(), Failure> {
-    let variant = world.variant;
-    let resolved = world
-        .with_git(|git| resolve_upstream(variant, &world.revisions, Repositories(&world.repositories), git));
-    let resolved = resolved.map_err(VariantError::from)?;
+pub(crate) async fn ensure(
+    world: &impl Operations,
+    now: &Time,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    let variant = world.variant();
+    let resolved = world.resolve().map_err(VariantError::from)?;
     let before = variant.status.as_ref().and_then(|status| status.upstream.as_ref());
     progress.upstream = Some(resolved.status(before, now));
     progress.notes.extend(resolved.warnings);
-    let selection = select(variant, &world.revisions);
+    let selection = select(variant, world.revisions());
     for revision in &selection.released {
         let_go(world, revision, false).await?;
     }
@@ -97,33 +92,32 @@ pub(crate) async fn ensure(world: &World<'_>, now: &Time, progress: &mut Progres
         adopt(world, adoption).await?;
     }
     progress.errors.extend(selection.problems.iter().cloned());
-    let mut work = Work { world, upstream: resolved.revision, progress };
+    let upstream = resolved.revision;
     if selection.is_new() {
-        let source = Source::Clone { upstream: work.upstream.name_any() };
-        work.progress.targets = Some(Vec::new());
-        let made = work.make(source, None).await?;
-        work.progress.targets = Some(vec![made]);
+        progress.targets = Some(Vec::new());
+        let made = world.make_first(upstream, progress).await?;
+        progress.targets = Some(vec![made]);
         return Ok(());
     }
     let mut done = Vec::new();
     for target in selection.targets {
-        match work.update(target).await {
+        match world.update(target, upstream, progress).await {
             Ok(target) => done.push(target),
             // Several drafts do not wait for one another (2.14).
             Err(Failure::Told(error, status)) => {
                 let known = world.target(&target.name_any());
                 let render_status = status.map(|status| *status).or(known.render_status.clone());
                 done.push(DownstreamTarget { render_status, ..known });
-                work.progress.errors.push(error);
+                progress.errors.push(error);
             }
             Err(other) => return Err(other),
         }
     }
-    work.progress.targets = Some(done);
+    progress.targets = Some(done);
     Ok(())
 }
 
-async fn adopt(world: &World<'_>, adoption: &Adoption<'_>) -> Result<(), Failure> {
+async fn adopt(world: &impl Operations, adoption: &Adoption<'_>) -> Result<(), Failure> {
     let metadata = ObjectMeta {
         labels: Some(adoption.labels.clone()),
         annotations: Some(adoption.annotations.clone()),
@@ -134,12 +128,13 @@ async fn adopt(world: &World<'_>, adoption: &Adoption<'_>) -> Result<(), Failure
 }
 
 /// What a variant that goes does with its revisions: those that are left to people are let go of.
-pub(crate) async fn finish(world: &World<'_>) -> Result<(), Failure> {
-    let uid = world.variant.uid().unwrap_or_default();
+pub(crate) async fn finish(world: &impl Operations) -> Result<(), Failure> {
+    let uid = world.variant().uid().unwrap_or_default();
     let mut blocked = Vec::new();
-    for revision in world.revisions.iter().filter(|revision| is_owned(revision, &uid)) {
+    for revision in world.revisions().iter().filter(|revision| is_owned(revision, &uid)) {
         match let_go(world, revision, true).await {
             Ok(()) => {}
+            Err(Failure::Told(VariantError::DeletionBlocked(named), _)) => blocked.extend(named),
             Err(Failure::Told(error, _)) => blocked.push((revision.name_any(), error.to_string())),
             Err(other) => return Err(other),
         }
@@ -148,16 +143,18 @@ pub(crate) async fn finish(world: &World<'_>) -> Result<(), Failure> {
 }
 
 /// Applies the deletion policy to one revision.
-async fn let_go(world: &World<'_>, revision: &PackageRevision, is_deleting: bool) -> Result<(), Failure> {
-    let name = revision.name_any();
-    let uid = world.variant.uid().unwrap_or_default();
-    let release = release(world.variant.spec.deletion_policy.as_deref(), revision, is_deleting);
+async fn let_go(
+    world: &impl Operations,
+    revision: &PackageRevision,
+    is_deleting: bool,
+) -> Result<(), Failure> {
+    let uid = world.variant().uid().unwrap_or_default();
+    let release = release(world.variant().spec.deletion_policy.as_deref(), revision, is_deleting);
     let left = match release.withdrawal {
-        Some(Withdrawal::Delete) => {
-            world.delete(&name).await?;
-            return objects::release(revision, world.objects).await.map_err(Failure::Retry);
+        Some(Withdrawal::Delete) => return world.delete(revision).await,
+        Some(Withdrawal::ProposeDeletion) => {
+            &world.set_lifecycle(revision, Lifecycle::DeletionProposed).await?
         }
-        Some(Withdrawal::ProposeDeletion) => &world.set_lifecycle(&name, Lifecycle::DeletionProposed).await?,
         None => revision,
     };
     if !release.orphan {
@@ -170,205 +167,17 @@ async fn let_go(world: &World<'_>, revision: &PackageRevision, is_deleting: bool
     world.set_metadata(left, metadata).await
 }
 
-/// Drafts of one variant, one after the other.
-struct Work<'a, 'w> {
-    world: &'a World<'w>,
-    upstream: &'a PackageRevision,
-    progress: &'a mut Progress,
-}
-
-impl Work<'_, '_> {
-    /// Brings one revision up to date: in place, if it is a draft, else by another one.
-    async fn update(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
-        let world = self.world;
-        let name = target.name_any();
-        let lifecycle = target.spec.lifecycle();
-        let mut target = target.clone();
-        if lifecycle == Some(Lifecycle::DeletionProposed) {
-            // It is wanted again.
-            target = world.set_lifecycle(&name, Lifecycle::Published).await?;
-        }
-        let is_outdated = match world.with_git(|git| freshness(&target, self.upstream, git)) {
-            Freshness::Current => false,
-            Freshness::Outdated => true,
-            Freshness::CurrentWithoutLock(note) => {
-                self.progress.notes.push(note);
-                false
-            }
-        };
-        if is_outdated {
-            return self.upgrade(&target).await;
-        }
-        let (version, files) = world.files(&name).await?;
-        let mutated = self.mutate(&files, &name).await?;
-        let known = world.target(&name);
-        let failed = known.render_status.as_ref().and_then(|status| status.error.as_deref());
-        // After a failure a draft is rendered also if nothing else is to change: the cause may be gone, and the status tells of it (8.1).
-        let is_rendered = lifecycle != Some(Lifecycle::Draft) || failed.is_none_or(str::is_empty);
-        if mutated == files && is_rendered {
-            return Ok(known);
-        }
-        let keeps_failures = keeps_failures(&target);
-        match lifecycle {
-            Some(Lifecycle::Proposed) => Err(VariantError::DownstreamProposed { downstream: name }.into()),
-            Some(Lifecycle::Draft) => {
-                let (namespace, revision) = (world.namespace.clone(), name.clone());
-                let staged =
-                    world.run(&name, move |store| store.stage_save(&namespace, &revision, &version, mutated));
-                let staged = staged.await?;
-                self.commit(staged.keep_failures(keeps_failures), None).await
-            }
-            _ => self.make(Source::Edit { source: name.clone() }, Some(mutated)).await,
-        }
-    }
-
-    /// Takes the upstream's revision in.
-    async fn upgrade(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
-        let world = self.world;
-        let name = target.name_any();
-        let lock = target.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
-        let reference = lock.and_then(|lock| lock.reference.clone()).unwrap_or_default();
-        let original = match base(target, &world.revisions, &world.repositories) {
-            Base::Revision(found) => Original::Revision(found.name_any()),
-            Base::Commit { url, directory, commit, .. } => Original::Commit {
-                url: url.to_owned(),
-                directory: directory.to_owned(),
-                reference: reference.clone(),
-                commit: commit.to_owned(),
-            },
-            Base::Missing(error) => return Err(error.into()),
-        };
-        let is_commit = matches!(original, Original::Commit { .. });
-        let upstream = self.upstream.name_any();
-        let strategy = world.strategy();
-        let update = Update { original, upstream: upstream.clone(), strategy };
-        // What the store says of a merge is about the update; that the commit cannot be read any more is about what it begins with.
-        let failed = |error: StoreError| match error {
-            StoreError::NotFound(_) if is_commit => Failure::from(VariantError::UpgradeBaseMissing {
-                reference: reference.clone(),
-                downstream: name.clone(),
-            }),
-            StoreError::Merge(cause) | StoreError::NotFound(cause) => {
-                VariantError::UpgradeFailed { downstream: name.clone(), upstream: upstream.clone(), cause }
-                    .into()
-            }
-            other => told(&other, &name),
-        };
-        match target.spec.lifecycle() {
-            Some(Lifecycle::Proposed) => {
-                Err(VariantError::DownstreamProposed { downstream: name.clone() }.into())
-            }
-            Some(Lifecycle::Draft) => {
-                let version = world.store_revision(&name)?.version();
-                let (namespace, revision) = (world.namespace.clone(), name.clone());
-                let stage = move |store: &groundwork_packages::Store| {
-                    store.stage_update(&namespace, &revision, &version, &update)
-                };
-                let staged = world.try_run(stage).await;
-                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
-                let mutated = self.mutate(staged.files(), &name).await?;
-                self.commit(staged, Some(mutated)).await
-            }
-            _ => {
-                let new = self.new_draft(Source::Upgrade { local: name.clone(), update });
-                let staged = world.stage(new).await;
-                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
-                let mutated = self.mutate(staged.files(), &staged.name()).await?;
-                self.commit(staged, Some(mutated)).await
-            }
-        }
-    }
-
-    /// Makes another draft, with what the task makes or with other files.
-    async fn make(&mut self, source: Source, files: Option<Files>) -> Result<DownstreamTarget, Failure> {
-        let new = self.new_draft(source);
-        let package = Package { repository: &new.repository, path: &new.package };
-        let name = revision_name(package, &new.workspace);
-        let staged = self.world.stage(new).await;
-        let staged = match files {
-            Some(_) => staged,
-            None => self.preflight(staged, &name).await?,
-        };
-        let staged = staged.map_err(|error| told(&error, &name))?;
-        let mutated = match files {
-            Some(files) => files,
-            None => self.mutate(staged.files(), &name).await?,
-        };
-        self.commit(staged, Some(mutated)).await
-    }
-
-    /// Lets what is wrong with a change of the variant be told before what is wrong with a rendering: the change comes first, and who reads
-    /// that the pipeline cannot be edited knows what to do (2.14, phases 8 and 9).
-    async fn preflight(
-        &mut self,
-        staged: Result<Staged, StoreError>,
-        name: &str,
-    ) -> Result<Result<Staged, StoreError>, Failure> {
-        if let Err(StoreError::Render { files, .. }) = &staged {
-            self.mutate(files, name).await?;
-        }
-        Ok(staged)
-    }
-
-    fn new_draft(&self, source: Source) -> NewDraft {
-        let world = self.world;
-        let package = Package { repository: &world.downstream.name, path: &world.package };
-        let workspace = next_workspace(package, &world.revisions, world.highest_workspace());
-        NewDraft {
-            namespace: world.namespace.clone(),
-            repository: world.downstream.name.clone(),
-            package: world.package.clone(),
-            workspace,
-            source,
-            owner: Some(Owner {
-                kind: "PackageVariant".to_owned(),
-                namespace: world.namespace.clone(),
-                name: world.variant.name_any(),
-            }),
-        }
-    }
-
-    /// Makes what is staged a revision that everybody sees, with its object.
-    async fn commit(
-        &mut self,
-        mut staged: Staged,
-        files: Option<Files>,
-    ) -> Result<DownstreamTarget, Failure> {
-        let world = self.world;
-        let name = staged.name();
-        if let Some(files) = files {
-            staged.set_files(files);
-        }
-        let actor = Actor { name: CONTROLLER.to_owned() };
-        let Committed { revision, status, error } =
-            world.write(&name, move |_| staged.commit(&actor)).await?;
-        let present = world.object(&name).cloned();
-        let attributes = if present.is_none() { attributes(world.variant) } else { Attributes::default() };
-        let ensured =
-            objects::ensure(&world.repository, &revision, None, present, attributes, None, world.objects)
-                .await;
-        match ensured {
-            // The exchange with the remote was quicker to make the object; it knows the owner too.
-            Ok(_) | Err(ApiError::AlreadyExists(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-        if let Some(cause) = error {
-            return Err(Failure::Told(
-                VariantError::RenderFailed { downstream: name, cause },
-                status.map(Box::new),
-            ));
-        }
-        let known = world.target(&name);
-        Ok(DownstreamTarget { render_status: status.or(known.render_status.clone()), ..known })
-    }
-
-    /// The files as the variant changes them.
-    async fn mutate(&mut self, files: &Files, name: &str) -> Result<Files, Failure> {
-        let Injection { files, sources, kinds } = mutate(self.world, files, name).await?;
-        self.progress.sources.extend(sources);
-        self.progress.kinds.extend(kinds);
-        Ok(files)
-    }
+/// The files as the variant changes them.
+pub(super) async fn mutated(
+    world: &impl Operations,
+    progress: &mut Progress,
+    files: &Files,
+    name: &str,
+) -> Result<Files, Failure> {
+    let Injection { files, sources, kinds } = mutate(world, files, name).await?;
+    progress.sources.extend(sources);
+    progress.kinds.extend(kinds);
+    Ok(files)
 }
 
 /// Whether a draft takes content that cannot be rendered.

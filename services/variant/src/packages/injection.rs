@@ -11,7 +11,7 @@ use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::Value;
 
 use super::downstream::Failure;
-use super::world::World;
+use super::operations::Operations;
 use crate::inputs::{ReadError, Selected, discover};
 
 /// A package after its mutations.
@@ -53,30 +53,33 @@ impl Cluster for Known {
 }
 
 /// Applies a variant to files. What it asks of the cluster is known after a first attempt.
-pub(super) async fn mutate(world: &World<'_>, files: &Package, revision: &str) -> Result<Injection, Failure> {
+pub(super) async fn mutate(
+    world: &impl Operations,
+    files: &Package,
+    revision: &str,
+) -> Result<Injection, Failure> {
     let mut found = Found::new();
     let mut kinds = Vec::new();
     loop {
         let known = Known { found, asked: Mutex::default() };
-        let (variant, namespace) = (world.variant.clone(), world.namespace.clone());
+        let (variant, namespace) = (world.variant().clone(), world.namespace());
         let (files, name) = (files.clone(), revision.to_owned());
-        // With the operations of the store, away from the threads that serve others.
-        let attempt = world.run(revision, move |_| {
+        let attempt = world.compute(revision, move || {
             let mutation =
                 Mutation { variant: &variant, namespace: &namespace, revision: &name, cluster: &known };
             let mutated = groundwork_krm::mutate(Some(&files), &mutation);
-            Ok((mutated, known))
+            (mutated, known)
         });
         let (mutated, known) = attempt.await?;
         let mutated: Mutated = mutated.map_err(told)?;
         found = known.found;
         let asked = known.asked.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         if asked.is_empty() {
-            return Ok(Injection { files: mutated.files, sources: sources(&found, world.variant), kinds });
+            return Ok(Injection { files: mutated.files, sources: sources(&found, world.variant()), kinds });
         }
         for key in asked {
             let objects =
-                read(world.variant, &key, &world.namespace, world.objects.client(), &mut kinds).await?;
+                read(world.variant(), &key, &world.namespace(), world.objects().client(), &mut kinds).await?;
             found.insert(key, objects);
         }
     }

@@ -9,14 +9,20 @@
 //!
 //! Each replica has a clone of its own. What another one has pushed is known after the next exchange with the remote, which whoever
 //! misses something asks for; leases of pushes decide.
+//!
+//! Or a Porch server keeps the packages (`porch`); then nothing but drafts of variants is done here. What a variant wants of either is in
+//! `operations`.
 
 pub(crate) mod calls;
 mod creation;
 pub(crate) mod downstream;
+mod drafting;
 mod edits;
 mod functions;
 mod injection;
 mod objects;
+mod operations;
+pub(crate) mod porch;
 mod relations;
 pub(crate) mod repository;
 pub(crate) mod revision;
@@ -41,6 +47,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 
 pub use functions::{FunctionArguments, FunctionsError, Missing};
+pub(crate) use porch::PorchStore;
 pub(crate) use relations::Relations;
 pub use turns::TurnArguments;
 use turns::{Turn, Turns};
@@ -60,8 +67,12 @@ pub struct StoreArguments {
     #[arg(long, env = "GROUNDWORK_PACKAGE_STORE", value_name = "DIRECTORY")]
     pub package_store: Option<PathBuf>,
 
+    /// Draft the package revisions of PackageVariants on the Porch server that serves them in this cluster
+    #[arg(long, env = "GROUNDWORK_PORCH", conflicts_with = "package_store")]
+    pub porch: bool,
+
     /// Protocols of git remotes; `file` lets whoever registers a Repository read disks of this machine
-    #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
+    #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", conflicts_with = "porch", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
     pub package_protocols: Vec<String>,
 
     #[command(flatten)]
@@ -76,7 +87,15 @@ impl StoreArguments {
     ///
     /// # Errors
     /// What they say of functions cannot be used.
-    pub(crate) fn store(&self, metrics: &Metrics) -> Result<Option<PackageStore>, FunctionsError> {
+    pub(crate) fn store(
+        &self,
+        objects: &Objects,
+        metrics: &Metrics,
+    ) -> Result<Option<Backend>, FunctionsError> {
+        if self.porch {
+            let turns = Turns::new(self.turns, metrics);
+            return Ok(Some(Backend::Porch(PorchStore::new(objects, turns))));
+        }
         let Some(directory) = self.package_store.clone() else { return Ok(None) };
         let protocols = match self.package_protocols.as_slice() {
             [] => PROTOCOLS.map(str::to_owned).to_vec(),
@@ -86,11 +105,29 @@ impl StoreArguments {
         let meters = Meters::new(metrics);
         let options =
             Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES, functions, meters };
-        Ok(Some(PackageStore {
+        Ok(Some(Backend::Git(PackageStore {
             store: Arc::new(Store::new(options)),
             turns: Turns::new(self.turns, metrics),
             known: Mutex::default(),
-        }))
+        })))
+    }
+}
+
+/// Where packages are kept, and who does what people ask for by edits of their objects (6.1).
+pub(crate) enum Backend {
+    /// In git repositories, by this service.
+    Git(PackageStore),
+    /// On a Porch server, by the server.
+    Porch(PorchStore),
+}
+
+impl Backend {
+    /// The store of this service.
+    pub(crate) fn git(&self) -> Option<&PackageStore> {
+        match self {
+            Self::Git(store) => Some(store),
+            Self::Porch(_) => None,
+        }
     }
 }
 

@@ -8,12 +8,14 @@ use groundwork_api::{
 };
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects};
-use groundwork_fleet::{Git, VariantError};
-use groundwork_krm::{Package, Strategy};
-use groundwork_packages::{Actor, GitRepository, NewDraft, Revision, Staged, Store, StoreError};
+use groundwork_fleet::{Git, Repositories, Resolved, Unresolved, VariantError, resolve_upstream};
+use groundwork_krm::Package;
+use groundwork_packages::{Actor, GitRepository, NewDraft, Revision, Source, Staged, Store, StoreError};
 
-use super::downstream::{CONTROLLER, Failure, told};
+use super::downstream::{Failure, Progress, told};
+use super::drafting::{CONTROLLER, Work};
 use super::objects::{self, Attributes};
+use super::operations::Operations;
 use super::repository::attributes;
 use super::{PackageStore, key_of};
 use crate::handler::{Shared, kind};
@@ -277,23 +279,61 @@ impl<'a> World<'a> {
         };
         self.run(name, read).await
     }
+}
 
-    /// How upstream changes are merged; what is not known was told by the validation.
-    pub(super) fn strategy(&self) -> Strategy {
-        let given = self.variant.spec.update_strategy.as_deref().unwrap_or_default();
-        given.parse().unwrap_or_default()
+impl Operations for World<'_> {
+    fn variant(&self) -> &PackageVariant {
+        self.variant
     }
 
-    /// What the status says of a revision that was not rendered now.
-    pub(super) fn target(&self, name: &str) -> DownstreamTarget {
-        let status = self.variant.status.clone().unwrap_or_default();
-        let known = status.downstream_targets.iter().find(|target| target.name == name).cloned();
-        known.unwrap_or_else(|| DownstreamTarget { name: name.to_owned(), ..DownstreamTarget::default() })
+    fn objects(&self) -> &Objects {
+        self.objects
     }
 
-    /// Moves a revision on, in git and on its object.
-    pub(super) async fn set_lifecycle(&self, name: &str, to: Lifecycle) -> Result<PackageRevision, Failure> {
-        let (namespace, revision) = (self.namespace.clone(), name.to_owned());
+    fn revisions(&self) -> &[PackageRevision] {
+        &self.revisions
+    }
+
+    fn resolve(&self) -> Result<Resolved<'_>, Unresolved> {
+        let repositories = Repositories(&self.repositories);
+        self.with_git(|git| resolve_upstream(self.variant, &self.revisions, repositories, git))
+    }
+
+    async fn make_first(
+        &self,
+        upstream: &PackageRevision,
+        progress: &mut Progress,
+    ) -> Result<DownstreamTarget, Failure> {
+        let source = Source::Clone { upstream: upstream.name_any() };
+        Work { world: self, upstream, progress }.make(source, None).await
+    }
+
+    async fn update(
+        &self,
+        target: &PackageRevision,
+        upstream: &PackageRevision,
+        progress: &mut Progress,
+    ) -> Result<DownstreamTarget, Failure> {
+        Work { world: self, upstream, progress }.update(target).await
+    }
+
+    /// With the operations of the store.
+    async fn compute<T: Send + 'static>(
+        &self,
+        revision: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.run(revision, move |_| Ok(work())).await
+    }
+
+    /// In git and on its object.
+    async fn set_lifecycle(
+        &self,
+        revision: &PackageRevision,
+        to: Lifecycle,
+    ) -> Result<PackageRevision, Failure> {
+        let name = &revision.name_any();
+        let (namespace, revision) = (self.namespace.clone(), name.clone());
         let moved = self.write(name, move |store| {
             let version = store.revision(&namespace, &revision)?.1.version();
             let actor = Actor { name: CONTROLLER.to_owned() };
@@ -306,25 +346,22 @@ impl<'a> World<'a> {
         Ok(objects::ensure(&repository, &moved, None, present, none, None, self.objects).await?)
     }
 
-    /// Deletes a revision in git. One that is gone already is deleted.
-    pub(super) async fn delete(&self, name: &str) -> Result<(), Failure> {
-        let (namespace, revision) = (self.namespace.clone(), name.to_owned());
+    /// In git, and its object.
+    async fn delete(&self, object: &PackageRevision) -> Result<(), Failure> {
+        let (namespace, name) = (self.namespace.clone(), object.name_any());
+        let revision = name.clone();
         let deleted = self.store.write(&self.downstream, move |store| {
             let version = store.revision(&namespace, &revision)?.1.version();
             store.delete(&namespace, &revision, &version, &Actor { name: CONTROLLER.to_owned() })
         });
         match deleted.await {
-            Ok(()) | Err(StoreError::NotFound(_)) => Ok(()),
-            Err(error) => Err(told(&error, name)),
+            Ok(()) | Err(StoreError::NotFound(_)) => {}
+            Err(error) => return Err(told(&error, &name)),
         }
+        objects::release(object, self.objects).await.map_err(Failure::Retry)
     }
 
-    /// Changes labels, annotations and owners of an object. The rest of it stays as people have written it meanwhile.
-    pub(super) async fn set_metadata(
-        &self,
-        revision: &PackageRevision,
-        wanted: ObjectMeta,
-    ) -> Result<(), Failure> {
+    async fn set_metadata(&self, revision: &PackageRevision, wanted: ObjectMeta) -> Result<(), Failure> {
         let name = revision.name_any();
         let Some(mut object) = self.objects.get::<PackageRevision>(&self.namespace, &name).await? else {
             return Ok(());

@@ -1,0 +1,307 @@
+//! Calls of the aggregated API of a Porch server (`packagevariants.md` 6.13, the table of operations).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use groundwork_kubernetes::is_dns_subdomain;
+use groundwork_telemetry::innermost_cause;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, Method};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Map, Value, json};
+use tracing::Instrument as _;
+
+use crate::draft::NewDraft;
+use crate::error::{Meaning, PorchError, Request};
+use crate::object::{Resources, Revision};
+
+const API: &str = "/apis/porch.kpt.dev/v1alpha1/namespaces";
+/// Kinds as they stand in paths.
+const REVISIONS: &str = "packagerevisions";
+const RESOURCES: &str = "packagerevisionresources";
+/// Requests are cut by the API server after about 34 s; a connection that died silently is noticed after this time.
+const REQUEST_LIMIT: Duration = Duration::from_secs(45);
+/// Pause before a call is made again that met another one on the same package.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+/// How often a call is made again that met another one.
+const BUSY_ATTEMPTS: usize = 5;
+
+/// A Porch server, by way of the API server.
+///
+/// The client that it is given may ask again by itself after 429, 503 and 504, as `Retry-After` says; a call that was done the first time is then
+/// told to be [`Meaning::AlreadyExists`] or [`Meaning::Conflict`], and what is decided on the next reading finds it done.
+#[derive(Clone)]
+pub struct Porch {
+    client: Client,
+    count: Count,
+}
+
+/// Counts a request: its verb, the resource, and what became of it.
+type Count = Arc<dyn Fn(&'static str, &'static str, &'static str) + Send + Sync>;
+
+impl std::fmt::Debug for Porch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Porch").finish_non_exhaustive()
+    }
+}
+
+impl Porch {
+    pub fn new(client: Client) -> Self {
+        Self { client, count: Arc::new(|_, _, _| {}) }
+    }
+
+    /// The same with a count of its requests: verb, resource, and `ok`, `conflict`, `not_found`, `forbidden` or `failed`.
+    #[must_use]
+    pub fn counting(
+        self,
+        count: impl Fn(&'static str, &'static str, &'static str) + Send + Sync + 'static,
+    ) -> Self {
+        Self { count: Arc::new(count), ..self }
+    }
+
+    /// The revisions of a repository, or of one package of it. Those of a repository that the server could not read are missing.
+    ///
+    /// # Errors
+    /// See [`PorchError`]; [`Meaning::NotFound`] is that nobody serves package revisions.
+    pub async fn list(
+        &self,
+        namespace: &str,
+        repository: &str,
+        package: Option<&str>,
+    ) -> Result<Vec<Revision>, PorchError> {
+        let mut fields = format!("spec.repository={}", escaped(repository));
+        if let Some(package) = package {
+            fields.push_str(&format!(",spec.packageName={}", escaped(package)));
+        }
+        let path = format!("{}?fieldSelector={}", collection(namespace, REVISIONS)?, encoded(&fields));
+        let mut answer = self.send(Method::GET, &path, None).await?;
+        let items = answer.get_mut("items").map(Value::take).unwrap_or_default();
+        let Value::Array(items) = items else { return Ok(Vec::new()) };
+        items.into_iter().map(|item| revision(item, namespace)).collect()
+    }
+
+    /// A revision; `None` if there is none.
+    ///
+    /// # Errors
+    /// See [`PorchError`].
+    pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Revision>, PorchError> {
+        // No object can be called so.
+        let Ok(path) = object(namespace, REVISIONS, name) else { return Ok(None) };
+        match self.send(Method::GET, &path, None).await {
+            Ok(answer) => revision(answer, namespace).map(Some),
+            Err(error) if error.meaning == Meaning::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The files of a revision.
+    ///
+    /// # Errors
+    /// See [`PorchError`].
+    pub async fn resources(&self, namespace: &str, name: &str) -> Result<Resources, PorchError> {
+        let path = object(namespace, RESOURCES, name)?;
+        resources(self.send(Method::GET, &path, None).await?)
+    }
+
+    /// Makes a draft; the server does its task and renders it.
+    ///
+    /// # Errors
+    /// See [`PorchError`]. Without an answer it may have been made.
+    pub async fn create(&self, draft: &NewDraft) -> Result<Revision, PorchError> {
+        let path = collection(&draft.namespace, REVISIONS)?;
+        let body = draft.body().map_err(|error| PorchError::unreadable(&error))?;
+        let made = self.send(Method::POST, &path, Some(&body)).await?;
+        revision(made, &draft.namespace)
+    }
+
+    /// Gives a draft the files that these resources have, if it is still what was read; the server renders it.
+    ///
+    /// # Errors
+    /// See [`PorchError`]. Without an answer it may have been done.
+    pub async fn save(&self, files: &Resources) -> Result<Resources, PorchError> {
+        let (namespace, name) = files.place();
+        let path = object(namespace, RESOURCES, name)?;
+        resources(self.send(Method::PUT, &path, Some(&files.raw)).await?)
+    }
+
+    /// Writes a revision as it is here: its labels, annotations, owners, and a change of its lifecycle that needs no approval.
+    ///
+    /// # Errors
+    /// See [`PorchError`].
+    pub async fn replace(&self, changed: &Revision) -> Result<Revision, PorchError> {
+        let path = object(changed.namespace(), REVISIONS, changed.name())?;
+        let written = self.send(Method::PUT, &path, Some(&changed.raw)).await?;
+        revision(written, changed.namespace())
+    }
+
+    /// Approves or rejects: the whole revision with its new lifecycle. It needs `update` on `packagerevisions/approval`, which services have not.
+    ///
+    /// # Errors
+    /// See [`PorchError`].
+    pub async fn decide(&self, changed: &Revision) -> Result<Revision, PorchError> {
+        let path = format!("{}/approval", object(changed.namespace(), REVISIONS, changed.name())?);
+        let written = self.send(Method::PUT, &path, Some(&changed.raw)).await?;
+        revision(written, changed.namespace())
+    }
+
+    /// Deletes a revision. One that is gone is deleted.
+    ///
+    /// # Errors
+    /// See [`PorchError`].
+    pub async fn delete(&self, namespace: &str, name: &str) -> Result<(), PorchError> {
+        let path = object(namespace, REVISIONS, name)?;
+        match self.send(Method::DELETE, &path, None).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.meaning == Meaning::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a call, again after a pause while another one is under way on the same package.
+    async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, PorchError> {
+        let mut attempts = 0;
+        loop {
+            let answer = self.send_once(method.clone(), path, body).await;
+            let is_busy = matches!(&answer, Err(error) if error.meaning == Meaning::Busy);
+            attempts += 1;
+            if !is_busy || attempts >= BUSY_ATTEMPTS {
+                return answer;
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+    }
+
+    async fn send_once(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, PorchError> {
+        let request = if method == Method::POST { Request::Create } else { Request::Other };
+        let verb = verb(&method, path);
+        let span = tracing::info_span!("porch", otel.name = format!("{method} {path}"), otel.kind = "client");
+        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let sent = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Body::from(bytes))
+            .map_err(|error| PorchError::unanswered(&error.to_string()))?;
+        let exchange = async {
+            let answer = self.client.send(sent).await?;
+            let (head, body) = answer.into_parts();
+            let bytes = body.collect_bytes().await?;
+            Ok::<_, kube::Error>((head.status.as_u16(), head.headers, bytes))
+        };
+        let answer = tokio::time::timeout(REQUEST_LIMIT, exchange.instrument(span)).await;
+        let answer = match answer {
+            Ok(Ok((status, _, bytes))) if (200..300).contains(&status) => {
+                serde_json::from_slice(&bytes).map_err(|error| PorchError::unreadable(&error))
+            }
+            Ok(Ok((status, headers, bytes))) => Err(refusal(request, status, &headers, &bytes)),
+            Ok(Err(error)) => Err(PorchError::unanswered(&innermost_cause(&error))),
+            Err(_) => Err(PorchError::unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
+        };
+        (self.count)(verb, resource(path), outcome(&answer));
+        answer
+    }
+}
+
+/// As authorisation calls it.
+fn verb(method: &Method, path: &str) -> &'static str {
+    match *method {
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::DELETE => "delete",
+        _ if path.contains('?') => "list",
+        _ => "get",
+    }
+}
+
+fn resource(path: &str) -> &'static str {
+    match path.contains("/packagerevisionresources/") {
+        true => RESOURCES,
+        false if path.ends_with("/approval") => "packagerevisions/approval",
+        false => REVISIONS,
+    }
+}
+
+/// As metrics call it.
+fn outcome(answer: &Result<Value, PorchError>) -> &'static str {
+    match answer.as_ref().map_err(|error| error.meaning) {
+        Ok(_) => "ok",
+        Err(Meaning::Busy | Meaning::Conflict | Meaning::AlreadyExists) => "conflict",
+        Err(Meaning::NotFound) => "not_found",
+        Err(Meaning::Denied | Meaning::IsUpstream | Meaning::DeletionNotProposed) => "forbidden",
+        Err(_) => "failed",
+    }
+}
+
+/// What an answer says that is no success.
+fn refusal(request: Request, status: u16, headers: &HeaderMap, body: &[u8]) -> PorchError {
+    let said: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |member: &str| said.get(member).and_then(Value::as_str).unwrap_or_default();
+    // Who stands before the API server answers in words of its own.
+    let plain =
+        if said.is_object() { String::new() } else { String::from_utf8_lossy(body).trim().to_owned() };
+    let message = if plain.is_empty() { text("message") } else { &plain };
+    let mut error = PorchError::answered(request, status, text("reason"), message);
+    let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let detail =
+        said.pointer("/details/retryAfterSeconds").and_then(Value::as_u64).filter(|seconds| *seconds > 0);
+    error.retry_after = header.or(detail).map(Duration::from_secs);
+    error
+}
+
+/// Elements of a list do not say which kind they are, and a `PUT` has to.
+fn revision(mut raw: Value, namespace: &str) -> Result<Revision, PorchError> {
+    if let Some(object) = raw.as_object_mut() {
+        object.entry("apiVersion").or_insert_with(|| json!("porch.kpt.dev/v1alpha1"));
+        object.entry("kind").or_insert_with(|| json!("PackageRevision"));
+        let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.entry("namespace").or_insert_with(|| json!(namespace));
+        }
+    }
+    Revision::new(raw).map_err(|error| PorchError::unreadable(&error))
+}
+
+fn resources(raw: Value) -> Result<Resources, PorchError> {
+    Resources::new(raw).map_err(|error| PorchError::unreadable(&error))
+}
+
+/// Names are written into paths: one that no object can have could lead to another one.
+fn collection(namespace: &str, plural: &str) -> Result<String, PorchError> {
+    checked(namespace)?;
+    Ok(format!("{API}/{namespace}/{plural}"))
+}
+
+fn object(namespace: &str, plural: &str, name: &str) -> Result<String, PorchError> {
+    checked(name)?;
+    Ok(format!("{}/{name}", collection(namespace, plural)?))
+}
+
+fn checked(name: &str) -> Result<(), PorchError> {
+    if is_dns_subdomain(name) {
+        return Ok(());
+    }
+    let text = format!("{name:?} is no name of an object: lower-case letters, digits, `-` and `.`");
+    Err(PorchError { meaning: Meaning::Invalid, text, retry_after: None, is_unanswered: false })
+}
+
+/// A value in a field selector.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
+}
+
+/// A value in the query of a URL.
+fn encoded(value: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    value.bytes().fold(String::new(), |mut text, byte| {
+        if is_plain(byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! What errors of a Porch server mean (`packagevariants.md` 6.13): most of them are 500s with the cause in their text.
+
+use std::time::Duration;
+
+/// Why a call has not done what it was to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct PorchError {
+    pub meaning: Meaning,
+    /// In the words of the server; of a rendering, those of the functions alone.
+    pub text: String,
+    /// What the server asks for before another attempt.
+    pub retry_after: Option<Duration>,
+    /// Nothing came back from the Porch server: what was asked for may have happened.
+    pub is_unanswered: bool,
+}
+
+/// What callers tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    NotFound,
+    /// Something else is done to the package; the same call may be made again after a second.
+    Busy,
+    /// The revision is another one than was read.
+    Conflict,
+    /// A revision of this workspace is there.
+    AlreadyExists,
+    /// The package has revisions, so it cannot be cloned.
+    DownstreamExists,
+    /// A function of the package failed.
+    RenderFailed,
+    /// Only drafts take files.
+    NotDraft,
+    /// Against the rules of the task, and it stays so.
+    Permanent,
+    /// Other packages are made of what was to be deleted.
+    IsUpstream,
+    /// What is published cannot be deleted without a proposal.
+    DeletionNotProposed,
+    /// A right is missing.
+    Denied,
+    /// The repository is served in another version of the API.
+    OtherVersion,
+    /// The server does not accept the object.
+    Invalid,
+    /// Nobody answers, or the server asks for patience.
+    Unavailable,
+    Other,
+}
+
+/// What was asked for, as far as it tells what an error means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    Create,
+    Other,
+}
+
+/// A row of the table: it fits if the status is one of these and the text, or the reason, contains one of the words.
+struct Row {
+    statuses: &'static [u16],
+    words: &'static [&'static str],
+    reason: &'static str,
+    request: Option<Request>,
+    meaning: Meaning,
+}
+
+const fn row(statuses: &'static [u16], words: &'static [&'static str], meaning: Meaning) -> Row {
+    Row { statuses, words, reason: "", request: None, meaning }
+}
+
+/// In lower case, since case does not count. The first row that fits counts.
+const ROWS: &[Row] = &[
+    row(&[404], &[], Meaning::NotFound),
+    row(&[409], &["another request is already in progress"], Meaning::Busy),
+    row(&[409, 500], &["the object has been modified"], Meaning::Conflict),
+    Row {
+        reason: "AlreadyExists",
+        ..row(&[409, 500], &["workspacenames must be unique"], Meaning::AlreadyExists)
+    },
+    row(&[500], &["`clone` cannot create a new revision"], Meaning::DownstreamExists),
+    row(&[500], &["rendering package in kpt function pipeline"], Meaning::RenderFailed),
+    Row {
+        request: Some(Request::Create),
+        ..row(&[500], &["fn.render", "pkg.render", "pipeline.run"], Meaning::RenderFailed)
+    },
+    row(&[500], &["package must be draft"], Meaning::NotDraft),
+    row(
+        &[500],
+        &[
+            "packages cannot be nested",
+            "may not be the placeholder",
+            "must be published",
+            "must contain exactly 1 task",
+            "found duplicate",
+            "added in both upstream and local",
+            "wrong node kind",
+        ],
+        Meaning::Permanent,
+    ),
+    row(&[403], &["it is referenced as upstream by"], Meaning::IsUpstream),
+    row(&[403], &["must be proposed for deletion"], Meaning::DeletionNotProposed),
+    row(&[401, 403], &[], Meaning::Denied),
+    row(&[410], &[], Meaning::OtherVersion),
+    row(&[422], &[], Meaning::Invalid),
+    row(&[429, 503, 504], &[], Meaning::Unavailable),
+];
+
+/// What an answer means, by its status, the reason of its Status object and its text.
+pub fn classify(request: Request, status: u16, reason: &str, text: &str) -> Meaning {
+    let text = text.to_lowercase();
+    let fits = |row: &&Row| {
+        let is_asked = row.request.is_none_or(|only| only == request);
+        let is_said = row.words.iter().any(|words| text.contains(words));
+        let is_reason = !row.reason.is_empty() && row.reason == reason;
+        row.statuses.contains(&status) && is_asked && (row.words.is_empty() || is_said || is_reason)
+    };
+    ROWS.iter().find(fits).map_or(Meaning::Other, |row| row.meaning)
+}
+
+/// The answer for a request that took too long.
+const CUT: u16 = 504;
+/// What stands before the words of functions.
+const DETAILS: &str = "Details: ";
+
+impl PorchError {
+    /// An answer that is no success. `text` is the message of its Status object, or its body.
+    pub(crate) fn answered(request: Request, status: u16, reason: &str, text: &str) -> Self {
+        let meaning = classify(request, status, reason, text);
+        let details = text.split_once(DETAILS).filter(|_| meaning == Meaning::RenderFailed);
+        let text = match details {
+            Some((_, details)) => details.to_owned(),
+            None if text.is_empty() => {
+                format!("the Porch server answers {status} {reason}").trim_end().to_owned()
+            }
+            None => text.to_owned(),
+        };
+        // The API server cuts what takes long, and the Porch server goes on with it.
+        Self { meaning, text, retry_after: None, is_unanswered: status == CUT }
+    }
+
+    /// Nothing came back.
+    pub(crate) fn unanswered(problem: &str) -> Self {
+        let text = format!("the Porch server gives no answer: {problem}");
+        Self { meaning: Meaning::Unavailable, text, retry_after: None, is_unanswered: true }
+    }
+
+    /// An answer that is not of the form that the API promises.
+    pub(crate) fn unreadable(problem: &serde_json::Error) -> Self {
+        let text = format!("the answer of the Porch server cannot be read: {problem}");
+        Self { meaning: Meaning::Other, text, retry_after: None, is_unanswered: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every row of the table of 6.13, each text of it, and what does not fit.
+    #[test]
+    fn every_row() {
+        use Meaning as M;
+        let modified = "Internal error occurred: the object has been modified; please apply your changes to the latest version";
+        let workspace = "Internal error occurred: package revision workspaceNames must be unique; package revision with name dns";
+        let clone = "Internal error occurred: `clone` cannot create a new revision for package \"dns\" that already exists";
+        let render =
+            "Error rendering package in kpt function pipeline. Package NOT pushed to remote. Details: bad";
+        let rows: &[(Request, u16, &str, &str, Meaning)] = &[
+            (Request::Other, 404, "NotFound", "packagerevisions \"x\" not found", M::NotFound),
+            (
+                Request::Create,
+                409,
+                "Conflict",
+                "another request is already in progress on this package",
+                M::Busy,
+            ),
+            (Request::Other, 500, "", "another request is already in progress", M::Other),
+            (Request::Other, 409, "Conflict", modified, M::Conflict),
+            (Request::Other, 500, "InternalError", modified, M::Conflict),
+            (Request::Create, 409, "Conflict", workspace, M::AlreadyExists),
+            (Request::Create, 500, "InternalError", workspace, M::AlreadyExists),
+            (Request::Create, 409, "AlreadyExists", "x already exists", M::AlreadyExists),
+            (Request::Create, 500, "AlreadyExists", "x", M::AlreadyExists),
+            (Request::Create, 409, "Conflict", "something else", M::Other),
+            (Request::Create, 500, "InternalError", clone, M::DownstreamExists),
+            (Request::Other, 500, "InternalError", render, M::RenderFailed),
+            (Request::Create, 500, "InternalError", "x: fn.render: y", M::RenderFailed),
+            (Request::Create, 500, "InternalError", "x: pkg.render: y", M::RenderFailed),
+            (Request::Create, 500, "InternalError", "x: Pipeline.Run: y", M::RenderFailed),
+            (Request::Other, 500, "InternalError", "x: fn.render: y", M::Other),
+            (
+                Request::Other,
+                500,
+                "InternalError",
+                "cannot update a package revision with lifecycle value \"Proposed\"; package must be Draft",
+                M::NotDraft,
+            ),
+            (Request::Create, 500, "", "packages cannot be nested", M::Permanent),
+            (Request::Create, 500, "", "revision may not be the placeholder package revision", M::Permanent),
+            (Request::Create, 500, "", "source revision must be published", M::Permanent),
+            (Request::Create, 500, "", "task list must contain exactly 1 task", M::Permanent),
+            (Request::Create, 500, "", "found duplicate \"x\"", M::Permanent),
+            (Request::Create, 500, "", "subpackage \"x\" added in both upstream and local", M::Permanent),
+            (Request::Create, 500, "", "wrong Node Kind for x", M::Permanent),
+            (Request::Other, 403, "Forbidden", "it is referenced as upstream by edge.dns.w", M::IsUpstream),
+            (
+                Request::Other,
+                403,
+                "Forbidden",
+                "published PackageRevisions must be proposed for deletion by setting spec.lifecycle",
+                M::DeletionNotProposed,
+            ),
+            (Request::Other, 401, "Unauthorized", "Unauthorized", M::Denied),
+            (Request::Other, 403, "Forbidden", "User \"x\" cannot update resource", M::Denied),
+            (Request::Other, 410, "Gone", "", M::OtherVersion),
+            (Request::Create, 422, "Invalid", "spec.tasks: Invalid value", M::Invalid),
+            (Request::Other, 429, "TooManyRequests", "", M::Unavailable),
+            (Request::Other, 503, "ServiceUnavailable", "the server is currently unable", M::Unavailable),
+            (Request::Other, 504, "Timeout", "", M::Unavailable),
+            (Request::Other, 500, "InternalError", "Internal error occurred: push failed", M::Other),
+            (Request::Other, 400, "BadRequest", "resourceVersion must be specified", M::Other),
+        ];
+        for (request, status, reason, text, meaning) in rows {
+            assert_eq!(classify(*request, *status, reason, text), *meaning, "{status} {reason} {text}");
+        }
+        let tested = |row: &&Row| rows.iter().all(|(.., meaning)| *meaning != row.meaning);
+        assert!(ROWS.iter().find(tested).is_none(), "a row without a test");
+    }
+
+    #[test]
+    fn texts_that_people_read() {
+        let text =
+            |status: u16, text: &str| PorchError::answered(Request::Other, status, "Reason", text).text;
+        let render = "Error rendering package in kpt function pipeline. Details: fn: exit 1";
+        assert_eq!(text(500, render), "fn: exit 1");
+        assert_eq!(
+            text(500, "rendering package in kpt function pipeline failed"),
+            "rendering package in kpt function pipeline failed"
+        );
+        assert_eq!(text(500, "push failed. Details: none"), "push failed. Details: none");
+        assert_eq!(text(503, ""), "the Porch server answers 503 Reason");
+    }
+}

@@ -1,0 +1,220 @@
+//! Drafts in git repositories (`packagevariants.md` 2.6, 2.8, 2.14): what is staged is mutated and pushed once.
+
+use groundwork_api::{DownstreamTarget, Lifecycle, PackageRevision, ResourceExt as _};
+use groundwork_controller::ApiError;
+use groundwork_fleet::{
+    Base, Freshness, Package, VariantError, base, freshness, next_workspace, revision_name,
+};
+use groundwork_krm::Package as Files;
+use groundwork_packages::{Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
+
+use super::downstream::{Failure, Progress, keeps_failures, mutated, told};
+use super::objects::{self, Attributes};
+use super::operations::Operations as _;
+use super::repository::attributes;
+use super::world::World;
+
+/// The author of commits that no person has asked for.
+pub(super) const CONTROLLER: &str = "package-variant-controller";
+
+/// Drafts of one variant, one after the other.
+pub(super) struct Work<'a, 'w> {
+    pub(super) world: &'a World<'w>,
+    pub(super) upstream: &'a PackageRevision,
+    pub(super) progress: &'a mut Progress,
+}
+
+impl Work<'_, '_> {
+    /// Brings one revision up to date: in place, if it is a draft, else by another one.
+    pub(super) async fn update(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
+        let world = self.world;
+        let name = target.name_any();
+        let lifecycle = target.spec.lifecycle();
+        let mut target = target.clone();
+        if lifecycle == Some(Lifecycle::DeletionProposed) {
+            // It is wanted again.
+            target = world.set_lifecycle(&target, Lifecycle::Published).await?;
+        }
+        let is_outdated = match world.with_git(|git| freshness(&target, self.upstream, git)) {
+            Freshness::Current => false,
+            Freshness::Outdated => true,
+            Freshness::CurrentWithoutLock(note) => {
+                self.progress.notes.push(note);
+                false
+            }
+        };
+        if is_outdated {
+            return self.upgrade(&target).await;
+        }
+        let (version, files) = world.files(&name).await?;
+        let mutated = self.mutate(&files, &name).await?;
+        let known = world.target(&name);
+        let failed = known.render_status.as_ref().and_then(|status| status.error.as_deref());
+        // After a failure a draft is rendered also if nothing else is to change: the cause may be gone, and the status tells of it (8.1).
+        let is_rendered = lifecycle != Some(Lifecycle::Draft) || failed.is_none_or(str::is_empty);
+        if mutated == files && is_rendered {
+            return Ok(known);
+        }
+        let keeps_failures = keeps_failures(&target);
+        match lifecycle {
+            Some(Lifecycle::Proposed) => Err(VariantError::DownstreamProposed { downstream: name }.into()),
+            Some(Lifecycle::Draft) => {
+                let (namespace, revision) = (world.namespace.clone(), name.clone());
+                let staged =
+                    world.run(&name, move |store| store.stage_save(&namespace, &revision, &version, mutated));
+                let staged = staged.await?;
+                self.commit(staged.keep_failures(keeps_failures), None).await
+            }
+            _ => self.make(Source::Edit { source: name.clone() }, Some(mutated)).await,
+        }
+    }
+
+    /// Takes the upstream's revision in.
+    async fn upgrade(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
+        let world = self.world;
+        let name = target.name_any();
+        let lock = target.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
+        let reference = lock.and_then(|lock| lock.reference.clone()).unwrap_or_default();
+        let original = match base(target, &world.revisions, &world.repositories) {
+            Base::Revision(found) => Original::Revision(found.name_any()),
+            Base::Commit { url, directory, commit, .. } => Original::Commit {
+                url: url.to_owned(),
+                directory: directory.to_owned(),
+                reference: reference.clone(),
+                commit: commit.to_owned(),
+            },
+            Base::Missing(error) => return Err(error.into()),
+        };
+        let is_commit = matches!(original, Original::Commit { .. });
+        let upstream = self.upstream.name_any();
+        let strategy = world.strategy();
+        let update = Update { original, upstream: upstream.clone(), strategy };
+        // What the store says of a merge is about the update; that the commit cannot be read any more is about what it begins with.
+        let failed = |error: StoreError| match error {
+            StoreError::NotFound(_) if is_commit => Failure::from(VariantError::UpgradeBaseMissing {
+                reference: reference.clone(),
+                downstream: name.clone(),
+            }),
+            StoreError::Merge(cause) | StoreError::NotFound(cause) => {
+                VariantError::UpgradeFailed { downstream: name.clone(), upstream: upstream.clone(), cause }
+                    .into()
+            }
+            other => told(&other, &name),
+        };
+        match target.spec.lifecycle() {
+            Some(Lifecycle::Proposed) => {
+                Err(VariantError::DownstreamProposed { downstream: name.clone() }.into())
+            }
+            Some(Lifecycle::Draft) => {
+                let version = world.store_revision(&name)?.version();
+                let (namespace, revision) = (world.namespace.clone(), name.clone());
+                let stage = move |store: &groundwork_packages::Store| {
+                    store.stage_update(&namespace, &revision, &version, &update)
+                };
+                let staged = world.try_run(stage).await;
+                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
+                let mutated = self.mutate(staged.files(), &name).await?;
+                self.commit(staged, Some(mutated)).await
+            }
+            _ => {
+                let new = self.new_draft(Source::Upgrade { local: name.clone(), update });
+                let staged = world.stage(new).await;
+                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
+                let mutated = self.mutate(staged.files(), &staged.name()).await?;
+                self.commit(staged, Some(mutated)).await
+            }
+        }
+    }
+
+    /// Makes another draft, with what the task makes or with other files.
+    pub(super) async fn make(
+        &mut self,
+        source: Source,
+        files: Option<Files>,
+    ) -> Result<DownstreamTarget, Failure> {
+        let new = self.new_draft(source);
+        let package = Package { repository: &new.repository, path: &new.package };
+        let name = revision_name(package, &new.workspace);
+        let staged = self.world.stage(new).await;
+        let staged = match files {
+            Some(_) => staged,
+            None => self.preflight(staged, &name).await?,
+        };
+        let staged = staged.map_err(|error| told(&error, &name))?;
+        let mutated = match files {
+            Some(files) => files,
+            None => self.mutate(staged.files(), &name).await?,
+        };
+        self.commit(staged, Some(mutated)).await
+    }
+
+    /// Lets what is wrong with a change of the variant be told before what is wrong with a rendering: the change comes first, and who reads
+    /// that the pipeline cannot be edited knows what to do (2.14, phases 8 and 9).
+    async fn preflight(
+        &mut self,
+        staged: Result<Staged, StoreError>,
+        name: &str,
+    ) -> Result<Result<Staged, StoreError>, Failure> {
+        if let Err(StoreError::Render { files, .. }) = &staged {
+            self.mutate(files, name).await?;
+        }
+        Ok(staged)
+    }
+
+    fn new_draft(&self, source: Source) -> NewDraft {
+        let world = self.world;
+        let package = Package { repository: &world.downstream.name, path: &world.package };
+        let workspace = next_workspace(package, &world.revisions, world.highest_workspace());
+        NewDraft {
+            namespace: world.namespace.clone(),
+            repository: world.downstream.name.clone(),
+            package: world.package.clone(),
+            workspace,
+            source,
+            owner: Some(Owner {
+                kind: "PackageVariant".to_owned(),
+                namespace: world.namespace.clone(),
+                name: world.variant.name_any(),
+            }),
+        }
+    }
+
+    /// Makes what is staged a revision that everybody sees, with its object.
+    async fn commit(
+        &mut self,
+        mut staged: Staged,
+        files: Option<Files>,
+    ) -> Result<DownstreamTarget, Failure> {
+        let world = self.world;
+        let name = staged.name();
+        if let Some(files) = files {
+            staged.set_files(files);
+        }
+        let actor = Actor { name: CONTROLLER.to_owned() };
+        let Committed { revision, status, error } =
+            world.write(&name, move |_| staged.commit(&actor)).await?;
+        let present = world.object(&name).cloned();
+        let attributes = if present.is_none() { attributes(world.variant) } else { Attributes::default() };
+        let ensured =
+            objects::ensure(&world.repository, &revision, None, present, attributes, None, world.objects)
+                .await;
+        match ensured {
+            // The exchange with the remote was quicker to make the object; it knows the owner too.
+            Ok(_) | Err(ApiError::AlreadyExists(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(cause) = error {
+            return Err(Failure::Told(
+                VariantError::RenderFailed { downstream: name, cause },
+                status.map(Box::new),
+            ));
+        }
+        let known = world.target(&name);
+        Ok(DownstreamTarget { render_status: status.or(known.render_status.clone()), ..known })
+    }
+
+    /// The files as the variant changes them.
+    async fn mutate(&mut self, files: &Files, name: &str) -> Result<Files, Failure> {
+        mutated(self.world, self.progress, files, name).await
+    }
+}

@@ -1,0 +1,278 @@
+//! Drafts on a Porch server (`packagevariants.md` 2.6, 2.8, 2.14, 6.13). The server does the task of a draft, and everybody sees the result at once;
+//! so what the variant changes is tried on the same content before, and a draft is marked until that is saved.
+
+use groundwork_api::metadata::annotation;
+use groundwork_api::{
+    CloneTask, DownstreamTarget, EditTask, Lifecycle, PackageRevision, PackageRevisionRef, RenderStatus,
+    Repository, ResourceExt as _, Task, UpgradeTask, UpstreamPackage,
+};
+use groundwork_fleet::{
+    Base, Freshness, Git, VariantError, base, freshness, next_workspace, owner_reference, revision_name,
+};
+use groundwork_krm::{
+    Origin, Package as Files, add_merge_keys, clone_package, restore_context, same_content, set_origin,
+};
+use groundwork_porch::{Meaning, NewDraft, Resources};
+
+use super::world::World;
+use crate::packages::downstream::{Failure, Progress, mutated};
+use crate::packages::operations::Operations as _;
+
+/// Drafts of one variant, one after the other.
+pub(super) struct Work<'a, 'w> {
+    pub(super) world: &'a World<'w>,
+    pub(super) upstream: &'a PackageRevision,
+    pub(super) progress: &'a mut Progress,
+}
+
+impl Work<'_, '_> {
+    /// Clones the upstream.
+    pub(super) async fn make_first(&mut self) -> Result<DownstreamTarget, Failure> {
+        let world = self.world;
+        let upstream = self.upstream.name_any();
+        let (_, mut files) = world.resources(&upstream).await?;
+        let origin = self.origin()?;
+        let source = self.upstream.spec.package_name.clone().unwrap_or_default();
+        let (path, is_deployment) = (world.downstream_package().path.to_owned(), world.is_deployment());
+        let cloned = world.compute(&upstream, move || {
+            clone_package(&mut files, &source, &path, &origin, is_deployment).map(|()| files)
+        });
+        let files = cloned.await?.map_err(|error| VariantError::Rejected(error.to_string()))?;
+        let upstream_ref =
+            UpstreamPackage { upstream_ref: Some(named(&upstream)), ..UpstreamPackage::default() };
+        let task = CloneTask { upstream_ref: Some(upstream_ref), ..CloneTask::default() };
+        self.create(Task { type_: "clone".to_owned(), clone: Some(task), ..Task::default() }, &files).await
+    }
+
+    /// Brings one revision up to date: in place, if it is a draft, else by another one.
+    pub(super) async fn update(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
+        let world = self.world;
+        let name = target.name_any();
+        let mut target = target.clone();
+        if target.spec.lifecycle() == Some(Lifecycle::DeletionProposed) {
+            // It is wanted again.
+            target = world.set_lifecycle(&target, Lifecycle::Published).await?;
+        }
+        match freshness(&target, self.upstream, &Git::UNKNOWN) {
+            Freshness::Current => {}
+            Freshness::Outdated => return self.upgrade(&target).await,
+            Freshness::CurrentWithoutLock(note) => self.progress.notes.push(note),
+        }
+        let (resources, files) = world.resources(&name).await?;
+        if target.spec.lifecycle() == Some(Lifecycle::Draft) {
+            let known = world.target(&name);
+            let failed = known.render_status.as_ref().and_then(|status| status.error.as_deref());
+            // After a failure a draft is saved also if nothing else is to change: the cause may be gone, and the status tells of it (8.1).
+            let has_failed = failed.is_some_and(|error| !error.is_empty());
+            let next = Next { resources, before: files.clone(), files, must_save: has_failed };
+            return self.settle(&target, next).await;
+        }
+        let changed = self.mutate(&files, &name).await?;
+        if same_content(&files, &changed) {
+            return Ok(world.target(&name));
+        }
+        if target.spec.lifecycle() == Some(Lifecycle::Proposed) {
+            return Err(VariantError::DownstreamProposed { downstream: name }.into());
+        }
+        let task = EditTask { source_ref: Some(named(&name)), ..EditTask::default() };
+        self.create(Task { type_: "edit".to_owned(), edit: Some(task), ..Task::default() }, &files).await
+    }
+
+    /// Takes the upstream's revision in.
+    async fn upgrade(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
+        let world = self.world;
+        let name = target.name_any();
+        if target.spec.lifecycle() == Some(Lifecycle::Proposed) {
+            return Err(VariantError::DownstreamProposed { downstream: name }.into());
+        }
+        let original = self.original(target).await?;
+        let (resources, local) = world.resources(&name).await?;
+        let merged = self.merged(&name, &original, local.clone()).await?;
+        if target.spec.lifecycle() == Some(Lifecycle::Draft) {
+            let next = Next { resources, before: local, files: merged, must_save: true };
+            return self.settle(target, next).await;
+        }
+        let task = UpgradeTask {
+            old_upstream_ref: Some(named(&original)),
+            new_upstream_ref: Some(named(&self.upstream.name_any())),
+            local_package_revision_ref: Some(named(&name)),
+            strategy: Some(world.strategy().as_str().to_owned()),
+            ..UpgradeTask::default()
+        };
+        let task = Task { type_: "upgrade".to_owned(), upgrade: Some(task), ..Task::default() };
+        self.create(task, &merged).await
+    }
+
+    /// The revision that a package was made from (2.8). The upstream may have been another package then, of whatever repository.
+    async fn original(&self, target: &PackageRevision) -> Result<String, Failure> {
+        let world = self.world;
+        match base(target, world.revisions(), world.repositories()) {
+            Base::Revision(found) => return Ok(found.name_any()),
+            Base::Missing(error) => return Err(error.into()),
+            Base::Commit { .. } => {}
+        }
+        let lock = target.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
+        let reference = lock.and_then(|lock| lock.reference.clone()).unwrap_or_default();
+        let registered = world.objects().list::<Repository>(&world.namespace, "").await?;
+        if let Base::Commit { repository: Some(repository), .. } = base(target, &[], &registered) {
+            let revisions = world.list_repository(repository).await?;
+            if let Base::Revision(found) = base(target, &revisions, &registered) {
+                return Ok(found.name_any());
+            }
+        }
+        // What no revision holds, nobody can read here.
+        Err(VariantError::UpgradeBaseMissing { reference, downstream: target.name_any() }.into())
+    }
+
+    /// The change of the upstream, in the local package.
+    async fn merged(&self, name: &str, original: &str, local: Files) -> Result<Files, Failure> {
+        let world = self.world;
+        let upstream = self.upstream.name_any();
+        let (_, before) = world.resources(original).await?;
+        let (_, after) = world.resources(&upstream).await?;
+        let (strategy, origin) = (world.strategy(), self.origin()?);
+        let package = self.upstream.spec.package_name.clone().unwrap_or_default();
+        let merged = world.compute(name, move || {
+            let merged = groundwork_krm::merge(strategy, &before, &after, &local);
+            let mut files = merged.map_err(|error| error.to_string())?.files;
+            restore_context(&mut files, &local, strategy);
+            set_origin(&mut files, &package, None, &origin).map_err(|error| error.to_string())?;
+            add_merge_keys(&mut files);
+            Ok::<_, String>(files)
+        });
+        merged.await?.map_err(|cause| self.upgrade_failed(name, cause).into())
+    }
+
+    fn upgrade_failed(&self, downstream: &str, cause: String) -> VariantError {
+        let upstream = self.upstream.name_any();
+        VariantError::UpgradeFailed { downstream: downstream.to_owned(), upstream, cause }
+    }
+
+    /// Where the upstream is, as Kptfiles say it.
+    fn origin(&self) -> Result<Origin, Failure> {
+        let lock = self.upstream.status.as_ref().and_then(|status| status.self_lock.as_ref()?.git.as_ref());
+        let Some(lock) = lock else {
+            let text = format!(
+                "upstream {:?} does not say where it is: it has no selfLock",
+                self.upstream.name_any()
+            );
+            return Err(VariantError::Other(text).into());
+        };
+        let package = self.upstream.spec.package_name.clone();
+        Ok(Origin {
+            repo: lock.repo.clone().unwrap_or_default(),
+            directory: lock.directory.clone().or(package).unwrap_or_default(),
+            reference: lock.reference.clone().unwrap_or_default(),
+            commit: lock.commit.clone(),
+        })
+    }
+
+    /// Makes another draft. `files` are what its task will make, for what the variant changes to be tried on.
+    async fn create(&mut self, task: Task, files: &Files) -> Result<DownstreamTarget, Failure> {
+        let world = self.world;
+        let package = world.downstream_package();
+        let workspace = next_workspace(package, world.revisions(), 0);
+        let name = revision_name(package, &workspace);
+        self.mutate(files, &name).await?;
+        let upgraded = task.upgrade.as_ref().and_then(|task| task.local_package_revision_ref.as_ref());
+        let upgraded = upgraded.map(|local| local.name.clone());
+        let upgrade_failed = |cause: String| match &upgraded {
+            Some(local) => self.upgrade_failed(local, cause),
+            None => VariantError::Rejected(cause),
+        };
+        match world.check(&workspace, &task).await {
+            Err(Failure::Told(VariantError::Rejected(cause), _)) => return Err(upgrade_failed(cause).into()),
+            checked => checked?,
+        }
+        let spec = &world.variant.spec;
+        let pairs = |map: &groundwork_api::Map<String>| {
+            map.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        let mut draft = NewDraft {
+            namespace: world.namespace.clone(),
+            repository: package.repository.to_owned(),
+            package: package.path.to_owned(),
+            workspace,
+            task,
+            owner: Some(owner_reference(world.variant)),
+            labels: pairs(&spec.labels),
+            annotations: pairs(&spec.annotations),
+        };
+        draft.annotations.insert(annotation::UNFINISHED.to_owned(), "true".to_owned());
+        let made = match world.create(&draft, &name).await? {
+            Ok(made) => made,
+            Err(error) if error.meaning == Meaning::Permanent => {
+                return Err(upgrade_failed(error.text).into());
+            }
+            Err(error) => return Err(world.told(&error, &name)),
+        };
+        let name = made.name().to_owned();
+        // It is there, whatever comes of it.
+        if let Some(targets) = self.progress.targets.as_mut() {
+            targets.push(world.target(&name));
+        }
+        let (resources, files) = world.resources(&name).await?;
+        let next = Next { resources, before: files.clone(), files, must_save: false };
+        self.settle(made.object(), next).await
+    }
+
+    /// Lets the variant change the files of a draft, and saves what came of them.
+    async fn settle(&mut self, draft: &PackageRevision, next: Next) -> Result<DownstreamTarget, Failure> {
+        let world = self.world;
+        let name = draft.name_any();
+        let Next { resources, before, files, must_save } = next;
+        let is_unfinished = draft.annotations().contains_key(annotation::UNFINISHED);
+        let changed = match self.mutate(&files, &name).await {
+            Err(error @ Failure::Told(..)) if is_unfinished => {
+                // Nobody has asked for a draft without what the variant changes (2.6).
+                world.discard(&name).await?;
+                if let Some(targets) = self.progress.targets.as_mut() {
+                    targets.retain(|target| target.name != name);
+                }
+                return Err(error);
+            }
+            changed => changed?,
+        };
+        let known = world.target(&name);
+        let status = if must_save || !same_content(&before, &changed) {
+            Some(self.save(&resources, &changed, &name).await?)
+        } else {
+            known.render_status.clone()
+        };
+        if is_unfinished {
+            world.set_finished(&name).await?;
+        }
+        Ok(DownstreamTarget { render_status: status, ..known })
+    }
+
+    /// Saves files; the server renders them.
+    async fn save(&self, read: &Resources, files: &Files, name: &str) -> Result<RenderStatus, Failure> {
+        let saved = self.world.save(&read.clone().with_files(files), name).await?;
+        let status = saved.render_status().cloned().unwrap_or_default();
+        match status.error.clone().filter(|error| !error.is_empty()) {
+            None => Ok(status),
+            // The draft asks for its content to be kept all the same.
+            Some(cause) => {
+                let error = VariantError::RenderFailed { downstream: name.to_owned(), cause };
+                Err(Failure::Told(error, Some(Box::new(status))))
+            }
+        }
+    }
+
+    async fn mutate(&mut self, files: &Files, name: &str) -> Result<Files, Failure> {
+        mutated(self.world, self.progress, files, name).await
+    }
+}
+
+/// What a draft is to become, before the variant changes it.
+struct Next {
+    /// As read; what is saved must not meet another version.
+    resources: Resources,
+    before: Files,
+    files: Files,
+    must_save: bool,
+}
+
+fn named(name: &str) -> PackageRevisionRef {
+    PackageRevisionRef { name: name.to_owned(), ..PackageRevisionRef::default() }
+}

@@ -1,0 +1,383 @@
+//! What decisions about one variant are made on: what the Porch server says, at least as new as what was written there (2.4).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use groundwork_api::metadata::annotation;
+use groundwork_api::{
+    DownstreamTarget, Lifecycle, ObjectMeta, PackageRevision, PackageVariant, Repository, ResourceExt as _,
+    Task,
+};
+use groundwork_bus::ObjectId;
+use groundwork_controller::{Key, Objects};
+use groundwork_fleet::{
+    Git, Package, Repositories, Resolved, Unresolved, VariantError, check_creation, check_names,
+    resolve_upstream,
+};
+use groundwork_krm::Package as Files;
+use groundwork_porch::{Meaning, NewDraft, PorchError, Resources, Revision};
+
+use super::PorchStore;
+use super::told::{conflict, refused, told, told_of_list};
+use super::work::Work;
+use crate::handler::{Shared, kind};
+use crate::packages::downstream::{self, Failure, Progress};
+use crate::packages::operations::Operations;
+
+pub(crate) struct World<'a> {
+    pub(super) store: &'a PorchStore,
+    objects: &'a Objects,
+    pub(super) variant: &'a PackageVariant,
+    pub(super) namespace: String,
+    downstream: Key,
+    package: String,
+    /// The Repositories of the two packages.
+    repositories: Vec<Repository>,
+    /// Revisions of upstream and downstream, and those that the variant controls elsewhere.
+    revisions: Vec<PackageRevision>,
+}
+
+impl<'a> World<'a> {
+    /// Whether the repository of what the variant makes is registered.
+    pub(crate) async fn has_downstream(
+        variant: &PackageVariant,
+        objects: &Objects,
+    ) -> Result<bool, groundwork_controller::ApiError> {
+        let spec = variant.spec.downstream.clone().unwrap_or_default();
+        let namespace = variant.namespace().unwrap_or_default();
+        Ok(objects.get::<Repository>(&namespace, &spec.repo.unwrap_or_default()).await?.is_some())
+    }
+
+    /// Reads what there is of the package that the variant makes, and of others that it controls.
+    pub(crate) async fn read_own(
+        shared: &Arc<Shared>,
+        store: &'a PorchStore,
+        variant: &'a PackageVariant,
+        objects: &'a Objects,
+    ) -> Result<Self, Failure> {
+        let namespace = variant.namespace().unwrap_or_default();
+        let spec = variant.spec.downstream.clone().unwrap_or_default();
+        let (repository, package) = (spec.repo.unwrap_or_default(), spec.package.unwrap_or_default());
+        let downstream = ObjectId::new(kind::<Repository>(), Some(&namespace), repository);
+        let mut world = Self {
+            store,
+            objects,
+            variant,
+            namespace,
+            downstream,
+            package,
+            repositories: Vec::new(),
+            revisions: Vec::new(),
+        };
+        let Some(repository) = world.ready_repository(&world.downstream.name).await? else {
+            return Err(unavailable(format!("repository {:?} not found", world.downstream.name)));
+        };
+        world.repositories.push(repository);
+        world.revisions = world.list(world.downstream_package()).await?;
+        let status = variant.status.clone().unwrap_or_default();
+        let mut names: Vec<String> =
+            status.downstream_targets.iter().map(|target| target.name.clone()).collect();
+        names.extend(shared.owned_by(&variant.uid().unwrap_or_default()));
+        names.sort();
+        names.dedup();
+        for name in names {
+            if world.revisions.iter().all(|known| known.name_any() != name) {
+                world.revisions.extend(world.get(&name).await?.map(Revision::into_object));
+            }
+        }
+        Ok(world)
+    }
+
+    /// The same, with the upstream.
+    pub(crate) async fn read(
+        shared: &Arc<Shared>,
+        store: &'a PorchStore,
+        variant: &'a PackageVariant,
+        objects: &'a Objects,
+    ) -> Result<Self, Failure> {
+        let mut world = Self::read_own(shared, store, variant, objects).await?;
+        let spec = variant.spec.upstream.clone().unwrap_or_default();
+        let (name, path) = (spec.repo.unwrap_or_default(), spec.package.unwrap_or_default());
+        // That there is no such revision is what the condition says then.
+        let Some(repository) = world.ready_repository(&name).await? else { return Ok(world) };
+        let package = Package { repository: &name, path: &path };
+        if package != world.downstream_package() {
+            let upstream = world.list(package).await?;
+            world.revisions.extend(upstream);
+        }
+        if world.repositories.iter().all(|known| known.name_any() != name) {
+            world.repositories.push(repository);
+        }
+        Ok(world)
+    }
+
+    /// A Repository that the server has read. What it has not read is missing in lists, so that nothing may be decided on them (6.13).
+    async fn ready_repository(&self, name: &str) -> Result<Option<Repository>, Failure> {
+        let found = self.objects.get::<Repository>(&self.namespace, name).await?;
+        let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
+            return Ok(None);
+        };
+        let conditions = repository.status.iter().flat_map(|status| status.conditions.iter());
+        let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
+        match ready {
+            Some(ready) if ready.status == "True" => Ok(Some(repository)),
+            Some(ready) => Err(unavailable(format!("repository {name:?} is not ready: {}", ready.message))),
+            None => Err(unavailable(format!("repository {name:?} was not read by the Porch server yet"))),
+        }
+    }
+
+    pub(super) fn downstream_package(&self) -> Package<'_> {
+        Package { repository: &self.downstream.name, path: &self.package }
+    }
+
+    /// Whether drafts are for a repository of deployments.
+    pub(super) fn is_deployment(&self) -> bool {
+        let mut heads = self.repositories.iter();
+        let found = heads.find(|found| found.name_any() == self.downstream.name);
+        found.is_some_and(|found| found.spec.deployment == Some(true))
+    }
+
+    pub(super) fn repositories(&self) -> &[Repository] {
+        &self.repositories
+    }
+
+    async fn list(&self, package: Package<'_>) -> Result<Vec<PackageRevision>, Failure> {
+        let listed = self.store.revisions(&self.namespace, package).await;
+        let listed = listed.map_err(|error| told_of_list(&error, package))?.map_err(Failure::Retry)?;
+        Ok(listed.into_iter().map(Revision::into_object).collect())
+    }
+
+    /// All revisions of a repository.
+    pub(super) async fn list_repository(&self, name: &str) -> Result<Vec<PackageRevision>, Failure> {
+        let listed = self.store.porch.list(&self.namespace, name, None).await;
+        let listed = listed.map_err(|error| told_of_list(&error, self.downstream_package()))?;
+        Ok(listed.into_iter().map(Revision::into_object).collect())
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Revision>, Failure> {
+        let found = self.store.porch.get(&self.namespace, name).await;
+        found.map_err(|error| self.told(&error, name))
+    }
+
+    pub(super) fn told(&self, error: &PorchError, revision: &str) -> Failure {
+        told(error, self.downstream_package(), revision)
+    }
+
+    /// The files of a revision, with the version that they are of.
+    pub(super) async fn resources(&self, name: &str) -> Result<(Resources, Files), Failure> {
+        let resources = self.store.porch.resources(&self.namespace, name).await;
+        let resources = resources.map_err(|error| self.told(&error, name))?;
+        match resources.files() {
+            Some(files) => Ok((resources, files)),
+            None => {
+                let namespace = &self.namespace;
+                let text = format!("nil resources found for PackageRevisionResources '{namespace}/{name}'");
+                Err(VariantError::Other(text).into())
+            }
+        }
+    }
+
+    /// A turn to write, of those that the downstream repository has.
+    async fn write<T>(
+        &self,
+        call: impl Future<Output = Result<T, PorchError>> + Send,
+        revision: &str,
+    ) -> Result<Result<T, PorchError>, Failure> {
+        let turn = self.store.turns.take(&self.downstream, true).await;
+        let _turn = turn.map_err(|error| downstream::told(&error, revision))?;
+        Ok(call.await)
+    }
+
+    /// What the server does not reliably refuse (6.13): names, and what the task names.
+    pub(super) async fn check(&self, workspace: &str, task: &Task) -> Result<(), Failure> {
+        let package = self.downstream_package();
+        let mut all = self.list_repository(package.repository).await?;
+        check_names(package, workspace, &all).map_err(|error| refused(&error, package))?;
+        all.extend(
+            self.revisions
+                .iter()
+                .filter(|found| Package::of(found).repository != package.repository)
+                .cloned(),
+        );
+        let checked =
+            check_creation(package, std::slice::from_ref(task), &all, Repositories(&self.repositories));
+        checked.map(drop).map_err(|error| refused(&error, package))
+    }
+
+    /// Makes a draft. Without an answer it may have been made: one of this name that is ours is the one.
+    pub(super) async fn create(
+        &self,
+        draft: &NewDraft,
+        name: &str,
+    ) -> Result<Result<Revision, PorchError>, Failure> {
+        if self.get(name).await?.is_some() {
+            return Err(conflict(format!("package revision {name:?} is there already")));
+        }
+        self.store.turns.draft().await;
+        let made = match self.write(self.store.porch.create(draft), name).await? {
+            Err(error) if error.is_unanswered => {
+                let uid = self.variant.uid().unwrap_or_default();
+                match self.get(name).await? {
+                    Some(found) if found.is_owned_by(&uid) => found,
+                    _ => return Ok(Err(error)),
+                }
+            }
+            Err(error) => return Ok(Err(error)),
+            Ok(made) => made,
+        };
+        self.store.wrote(&self.namespace, made.name(), made.version());
+        Ok(Ok(made))
+    }
+
+    /// Gives a draft other files.
+    pub(super) async fn save(&self, resources: &Resources, name: &str) -> Result<Resources, Failure> {
+        let saved = match self.write(self.store.porch.save(resources), name).await? {
+            Ok(saved) => saved,
+            Err(error) if error.meaning == Meaning::NotDraft => {
+                let found = self.get(name).await?;
+                let lifecycle = found.and_then(|found| found.object().spec.lifecycle());
+                return Err(match lifecycle {
+                    Some(Lifecycle::Proposed) => {
+                        VariantError::DownstreamProposed { downstream: name.to_owned() }.into()
+                    }
+                    _ => conflict(error.text),
+                });
+            }
+            Err(error) => return Err(self.told(&error, name)),
+        };
+        self.store.wrote(&self.namespace, name, saved.version());
+        Ok(saved)
+    }
+
+    /// Deletes a draft that was begun, and cannot become what the variant asks for (2.6).
+    pub(super) async fn discard(&self, name: &str) -> Result<(), Failure> {
+        let deleted = self.write(self.store.porch.delete(&self.namespace, name), name).await?;
+        self.store.forget(&self.namespace, name);
+        deleted.map_err(|error| self.told(&error, name))
+    }
+
+    /// Says of a draft that it is what the variant asks for.
+    pub(super) async fn set_finished(&self, name: &str) -> Result<(), Failure> {
+        let Some(found) = self.get(name).await? else { return Ok(()) };
+        let metadata = found.object().metadata.clone();
+        let mut annotations = metadata.annotations.unwrap_or_default();
+        if annotations.remove(annotation::UNFINISHED).is_none() {
+            return Ok(());
+        }
+        let wanted = ObjectMeta { annotations: Some(annotations), ..found.object().metadata.clone() };
+        self.write_metadata(found, wanted, name).await
+    }
+
+    async fn write_metadata(&self, found: Revision, wanted: ObjectMeta, name: &str) -> Result<(), Failure> {
+        let none = BTreeMap::new();
+        let (labels, annotations) =
+            (wanted.labels.as_ref().unwrap_or(&none), wanted.annotations.as_ref().unwrap_or(&none));
+        let owners = wanted.owner_references.unwrap_or_default();
+        let changed = found.with_metadata(labels, annotations, &owners);
+        let changed = changed.map_err(|error| Failure::from(VariantError::Other(error.to_string())))?;
+        match self.write(self.store.porch.replace(&changed), name).await? {
+            Err(error) if error.meaning == Meaning::NotFound => Ok(()),
+            answer => answer.map(drop).map_err(|error| self.told(&error, name)),
+        }
+    }
+
+    /// A revision as it is now, if it is where decisions have seen it: its version covers neither labels nor the lifecycle (6.13).
+    async fn unchanged(&self, decided: &PackageRevision) -> Result<Option<Revision>, Failure> {
+        let name = decided.name_any();
+        let Some(found) = self.get(&name).await? else { return Ok(None) };
+        let is_same = found.object().spec.lifecycle() == decided.spec.lifecycle()
+            && Some(found.version()) == decided.metadata.resource_version.as_deref();
+        if is_same {
+            Ok(Some(found))
+        } else {
+            Err(conflict(format!("package revision {name:?} has changed")))
+        }
+    }
+}
+
+impl Operations for World<'_> {
+    fn variant(&self) -> &PackageVariant {
+        self.variant
+    }
+
+    fn objects(&self) -> &Objects {
+        self.objects
+    }
+
+    fn revisions(&self) -> &[PackageRevision] {
+        &self.revisions
+    }
+
+    /// Without git: tags are revisions that carry them, or annotations (5.2).
+    fn resolve(&self) -> Result<Resolved<'_>, Unresolved> {
+        let repositories = Repositories(&self.repositories);
+        resolve_upstream(self.variant, &self.revisions, repositories, &Git::UNKNOWN)
+    }
+
+    async fn make_first(
+        &self,
+        upstream: &PackageRevision,
+        progress: &mut Progress,
+    ) -> Result<DownstreamTarget, Failure> {
+        Work { world: self, upstream, progress }.make_first().await
+    }
+
+    async fn update(
+        &self,
+        target: &PackageRevision,
+        upstream: &PackageRevision,
+        progress: &mut Progress,
+    ) -> Result<DownstreamTarget, Failure> {
+        Work { world: self, upstream, progress }.update(target).await
+    }
+
+    /// By an update that needs no approval.
+    async fn set_lifecycle(
+        &self,
+        revision: &PackageRevision,
+        to: Lifecycle,
+    ) -> Result<PackageRevision, Failure> {
+        let name = revision.name_any();
+        let Some(found) = self.unchanged(revision).await? else {
+            return Err(conflict(format!("package revision {name:?} is gone")));
+        };
+        let moved = self.write(self.store.porch.replace(&found.with_lifecycle(to)), &name).await?;
+        Ok(moved.map_err(|error| self.told(&error, &name))?.into_object())
+    }
+
+    async fn delete(&self, revision: &PackageRevision) -> Result<(), Failure> {
+        let name = revision.name_any();
+        // What the server cannot read is not gone, though its lists lack it.
+        let repository = revision.spec.repository.clone().unwrap_or_default();
+        if self.ready_repository(&repository).await?.is_none() {
+            let cause = format!("repository {repository:?} not found");
+            return Err(VariantError::DeletionBlocked(vec![(name, cause)]).into());
+        }
+        match self.unchanged(revision).await? {
+            Some(_) => self.discard(&name).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn set_metadata(&self, revision: &PackageRevision, wanted: ObjectMeta) -> Result<(), Failure> {
+        let name = revision.name_any();
+        let Some(found) = self.get(&name).await? else { return Ok(()) };
+        self.write_metadata(found, wanted, &name).await
+    }
+
+    async fn compute<T: Send + 'static>(
+        &self,
+        revision: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|_| {
+            let text = format!("work on {revision:?} did not end; the log of the service says why");
+            VariantError::Other(text).into()
+        })
+    }
+}
+
+fn unavailable(cause: String) -> Failure {
+    VariantError::StoreUnavailable { cause, retry_after: None }.into()
+}

@@ -1,0 +1,370 @@
+//! Package variants whose packages are on a Porch server (`packagevariants.md` 6.13). The server is a stand-in that was written from that
+//! section (`tests/src/porch.rs`), behind the aggregation of a real API server; a real Porch server cannot be had here.
+
+use anyhow::{Context, Result, ensure};
+use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
+use groundwork_tests::porch::PorchServer;
+use groundwork_tests::{System, SystemOptions, documents, wait_for, workspace};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::case::Case;
+use crate::packages::{CONFIG, KPTFILE, ready, variant};
+use crate::rights::{Right, asked, texts};
+use crate::support::PATIENCE;
+
+pub(crate) const DRAFT: &str = "edge.dns.packagevariant-1";
+const NEXT: &str = "edge.dns.packagevariant-2";
+
+static SYSTEM: OnceCell<Option<(System, PorchServer)>> = OnceCell::const_new();
+
+/// The system of these tests: a watcher and a variant service beside the stand-in for Porch.
+pub(crate) async fn system() -> Result<Option<&'static (System, PorchServer)>> {
+    let start = async || {
+        let server = PorchServer::start()?;
+        let options = SystemOptions { porch: Some(server.clone()), ..SystemOptions::default() };
+        let Some(mut system) = System::servers(options).await? else { return Ok(None) };
+        for service in ["watcher", "variant"] {
+            system.run(service).await?;
+        }
+        for service in ["watcher", "variant"] {
+            system.until_ready(service).await?;
+        }
+        Ok::<_, anyhow::Error>(Some((system, server)))
+    };
+    Ok(SYSTEM.get_or_try_init(start).await?.as_ref())
+}
+
+/// What one test does with the server.
+pub(crate) struct Store<'a> {
+    pub(crate) case: Case<'a>,
+    pub(crate) server: &'a PorchServer,
+}
+
+impl<'a> Store<'a> {
+    /// A catalog with one package in one version, and a repository for what is made of it, both read by the server.
+    pub(crate) async fn new(
+        (system, server): &'a (System, PorchServer),
+        namespace: &str,
+        deployment: bool,
+    ) -> Result<Self> {
+        let store = Self { case: Case::new(system, namespace).await?, server };
+        store.register("catalog", false).await?;
+        store.register("edge", deployment).await?;
+        store.publish("v1", CONFIG)?;
+        Ok(store)
+    }
+
+    /// A Repository that the server has read.
+    pub(crate) async fn register(&self, name: &str, deployment: bool) -> Result<()> {
+        self.server.add_repository(&self.case.namespace, name, deployment);
+        let git = json!({"repo": format!("https://git.example/{name}.git")});
+        let content = json!({"spec": {"type": "git", "deployment": deployment, "git": git}});
+        self.case.create::<Repository>(name, &content).await?;
+        self.set_ready(name, true).await
+    }
+
+    /// What the server says of a Repository.
+    pub(crate) async fn set_ready(&self, name: &str, is_ready: bool) -> Result<()> {
+        let (status, reason) = if is_ready { ("True", "Ready") } else { ("False", "Error") };
+        let condition = json!({"type": "Ready", "status": status, "reason": reason, "message": "said by the server",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let change = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+        self.case.api::<Repository>().patch_status(name, &PatchParams::default(), &change).await?;
+        Ok(())
+    }
+
+    /// The next version of the upstream.
+    pub(crate) fn publish(&self, workspace: &str, config: &str) -> Result<String> {
+        let files = [("Kptfile", KPTFILE), ("config.yaml", config)];
+        self.server.publish(&self.case.namespace, ("catalog", "net/coredns"), workspace, &files)
+    }
+
+    pub(crate) fn revision(&self, name: &str) -> Option<Value> {
+        self.server.revision(&self.case.namespace, name)
+    }
+
+    pub(crate) fn file(&self, name: &str, path: &str) -> Result<String> {
+        self.server.file(&self.case.namespace, name, path)
+    }
+
+    /// A request by a person, through the API server.
+    async fn ask(&self, method: http::Method, kind: &str, name: &str, body: Option<Value>) -> Result<Value> {
+        let namespace = &self.case.namespace;
+        let path = format!("/apis/porch.kpt.dev/v1alpha1/namespaces/{namespace}/{kind}/{name}");
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let request =
+            http::Request::builder().method(method).uri(path).header("content-type", "application/json");
+        Ok(self.case.system.client().await?.request(request.body(body)?).await?)
+    }
+
+    /// A person changes files of a draft. The service may do so at the same time.
+    pub(crate) async fn edit(&self, name: &str, path: &str, change: impl Fn(&str) -> String) -> Result<()> {
+        wait_for(&format!("an edit of {name}"), PATIENCE, async || {
+            let kind = "packagerevisionresources";
+            let read = self.ask(http::Method::GET, kind, name, None).await;
+            let mut resources = read.map_err(|error| error.to_string())?;
+            let text = &mut resources["spec"]["resources"][path];
+            *text = json!(change(text.as_str().unwrap_or_default()));
+            let saved = self.ask(http::Method::PUT, kind, name, Some(resources)).await;
+            saved.map(drop).map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    /// A person moves a revision on: by an update, or with the right to approve.
+    pub(crate) async fn set_lifecycle(&self, name: &str, lifecycle: &str, approves: bool) -> Result<()> {
+        let path = if approves { format!("{name}/approval") } else { name.to_owned() };
+        wait_for(&format!("{name} is {lifecycle}"), PATIENCE, async || {
+            let read = self.ask(http::Method::GET, "packagerevisions", name, None).await;
+            let mut revision = read.map_err(|error| error.to_string())?;
+            revision["spec"]["lifecycle"] = json!(lifecycle);
+            let moved = self.ask(http::Method::PUT, "packagerevisions", &path, Some(revision)).await;
+            moved.map(drop).map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    /// Waits until what the server has is as it should be.
+    pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<()> {
+        wait_for(what, PATIENCE, async || {
+            if is_so(self) {
+                return Ok(());
+            }
+            let names = self.server.names(&self.case.namespace);
+            Err(format!("{:#?}", names.iter().map(|name| self.revision(name)).collect::<Vec<_>>()))
+        })
+        .await
+        .with_context(|| self.case.system.logs())
+    }
+}
+
+/// What the component gives to the variant service alone.
+fn granted() -> Result<Vec<Right>> {
+    let text = std::fs::read_to_string(workspace().join("k8s/components/porch/rights.yaml"))?;
+    let objects = documents(&text)?;
+    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").context("a role")?;
+    let rules = role["rules"].as_array().into_iter().flatten();
+    let of_rule = |rule: &Value| -> Vec<Right> {
+        let of = |resource: String| {
+            let rights =
+                texts(&rule["verbs"]).map(move |verb| ("variant".to_owned(), verb, resource.clone()));
+            rights.collect::<Vec<_>>()
+        };
+        texts(&rule["resources"]).flat_map(of).collect()
+    };
+    Ok(rules.flat_map(of_rule).collect())
+}
+
+fn lifecycle(revision: &Value) -> &str {
+    revision["spec"]["lifecycle"].as_str().unwrap_or_default()
+}
+
+fn tasks(revision: &Value) -> Vec<&str> {
+    let tasks = revision["spec"]["tasks"].as_array().into_iter().flatten();
+    tasks.filter_map(|task| task["type"].as_str()).collect()
+}
+
+/// V-001, V-002, V-114 and figure 1 on a Porch server: a clone, what people do with it, the upstream's next version in it, approval, the draft
+/// that follows, and the end. All rights of the component are needed for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn from_upstream_to_published_and_on() -> Result<()> {
+    let Some(both) = system().await? else { return Ok(()) };
+    let store = Store::new(both, "porch-life", true).await?;
+    let (case, server) = (&store.case, store.server);
+    let context = json!({"packageContext": {"data": {"site": "edge-7"}}, "labels": {"tier": "edge"}});
+    case.create::<PackageVariant>("dns", &variant(&context)).await?;
+    let made = ready(case, "dns", &[DRAFT]).await?;
+    let draft = store.revision(DRAFT).context("a draft")?;
+    ensure!(tasks(&draft) == ["clone"] && lifecycle(&draft) == "Draft", "{draft}");
+    ensure!(draft["metadata"]["labels"]["tier"] == "edge", "{draft}");
+    let owner = &draft["metadata"]["ownerReferences"][0];
+    ensure!(owner["uid"] == json!(made.metadata.uid) && owner["controller"] == true, "{draft}");
+    ensure!(owner.get("blockOwnerDeletion").is_none(), "{draft}");
+    ensure!(draft["metadata"]["annotations"].get("groundwork/unfinished").is_none(), "{draft}");
+    ensure!(store.file(DRAFT, "package-context.yaml")?.contains("site: edge-7"));
+    ensure!(store.file(DRAFT, "Kptfile")?.contains("ref: net/coredns/v1"));
+    let created = server.writes("porch-life").into_iter().find(|(method, ..)| method == "POST");
+    let (_, _, body) = created.context("a create")?;
+    ensure!(body["metadata"]["annotations"]["groundwork/unfinished"] == "true", "{body}");
+    ensure!(body["metadata"].get("name").is_none(), "the server says the name: {body}");
+
+    // Once more over the same: nothing is written.
+    let writes = server.writes("porch-life").len();
+    let change = json!({"spec": {"annotations": {"read-at": "creation"}}});
+    case.change::<PackageVariant>("dns", &change).await?;
+    ready(case, "dns", &[DRAFT]).await?;
+    ensure!(server.writes("porch-life").len() == writes, "{:#?}", server.writes("porch-life"));
+
+    // A person edits the draft; the upstream publishes another version; both are in what follows.
+    store.edit(DRAFT, "config.yaml", |text| text.replace("example.org", "edge-7.example.org")).await?;
+    store.publish("v2", &CONFIG.replace("\"30\"", "\"60\""))?;
+    case.change::<PackageVariant>("dns", &json!({"spec": {"upstream": {"revision": "v2"}}})).await?;
+    store
+        .until("the draft has both changes", |store| {
+            let config = store.file(DRAFT, "config.yaml").unwrap_or_default();
+            config.contains("\"60\"") && config.contains("zone: edge-7.example.org")
+        })
+        .await?;
+    ready(case, "dns", &[DRAFT]).await?;
+    ensure!(
+        store.file(DRAFT, "Kptfile")?.contains("ref: net/coredns/v2"),
+        "{}",
+        store.file(DRAFT, "Kptfile")?
+    );
+
+    // Proposed and approved by people; while it is proposed nothing changes it.
+    store.set_lifecycle(DRAFT, "Proposed", false).await?;
+    store.set_lifecycle(DRAFT, "Published", true).await?;
+    ready(case, "dns", &[DRAFT]).await?;
+
+    // The next version of the upstream is a draft of its own.
+    store.publish("v3", &CONFIG.replace("\"30\"", "\"90\""))?;
+    case.change::<PackageVariant>("dns", &json!({"spec": {"upstream": {"revision": "v3"}}})).await?;
+    ready(case, "dns", &[NEXT]).await?;
+    let upgraded = store.file(NEXT, "config.yaml")?;
+    ensure!(upgraded.contains("\"90\"") && upgraded.contains("zone: edge-7.example.org"), "{upgraded}");
+    ensure!(tasks(&store.revision(NEXT).context("a draft")?) == ["upgrade"]);
+
+    // Deleted: the draft goes, and what is published is proposed for deletion and let go of.
+    case.delete::<PackageVariant>("dns").await?;
+    case.gone::<PackageVariant>("dns").await?;
+    ensure!(store.revision(NEXT).is_none(), "the draft is gone");
+    let marked = store.revision(DRAFT).context("what is published stays")?;
+    ensure!(lifecycle(&marked) == "DeletionProposed", "{marked}");
+    ensure!(
+        marked["metadata"].get("ownerReferences").is_none(),
+        "garbage collection would take it: {marked}"
+    );
+
+    let (used, _) = asked(case.system)?;
+    let idle: Vec<Right> = granted()?.into_iter().filter(|right| !used.contains(right)).collect();
+    ensure!(idle.is_empty(), "rights that nothing used: {idle:#?}");
+    Ok(())
+}
+
+/// 2.9: with `orphan` everything stays as it is, but for its owner.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orphan_stays() -> Result<()> {
+    let Some(both) = system().await? else { return Ok(()) };
+    let store = Store::new(both, "porch-orphan", true).await?;
+    let case = &store.case;
+    case.create::<PackageVariant>("dns", &variant(&json!({"deletionPolicy": "orphan"}))).await?;
+    ready(case, "dns", &[DRAFT]).await?;
+    case.delete::<PackageVariant>("dns").await?;
+    case.gone::<PackageVariant>("dns").await?;
+    let left = store.revision(DRAFT).context("the draft stays")?;
+    ensure!(lifecycle(&left) == "Draft" && left["metadata"].get("ownerReferences").is_none(), "{left}");
+    Ok(())
+}
+
+/// 2.6, 2.7: what a person has made is adopted with all that the server says of it, edits of what is published are drafts of their own, and
+/// what is wanted is not proposed for deletion.
+#[tokio::test(flavor = "multi_thread")]
+async fn adopted_edited_and_wanted_again() -> Result<()> {
+    let Some(both) = system().await? else { return Ok(()) };
+    let store = Store::new(both, "porch-adoption", true).await?;
+    let (case, namespace) = (&store.case, "porch-adoption");
+    let kptfile = KPTFILE.replace("coredns", "dns");
+    let context = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\ndata:\n  name: dns\n  package-path: dns\n";
+    let files = [("Kptfile", kptfile.as_str()), ("package-context.yaml", context), ("config.yaml", CONFIG)];
+    let by_hand = store.server.publish(namespace, ("edge", "dns"), "by-hand", &files)?;
+    let fields = json!({"adoptionPolicy": "adoptExisting", "labels": {"tier": "edge"}});
+    case.create::<PackageVariant>("dns", &variant(&fields)).await?;
+    let adopted = ready(case, "dns", &[&by_hand]).await?;
+    let revision = store.revision(&by_hand).context("it is there")?;
+    ensure!(revision["metadata"]["ownerReferences"][0]["uid"] == json!(adopted.metadata.uid), "{revision}");
+    ensure!(revision["metadata"]["labels"]["tier"] == "edge", "{revision}");
+    ensure!(revision["metadata"]["labels"]["kpt.dev/latest-revision"] == "true", "{revision}");
+
+    // A person proposes its deletion, and the variant still asks for it.
+    store.set_lifecycle(&by_hand, "DeletionProposed", false).await?;
+    let is_wanted =
+        |store: &Store<'_>| store.revision(&by_hand).is_some_and(|found| lifecycle(&found) == "Published");
+    store.until("it is wanted again", is_wanted).await?;
+
+    case.change::<PackageVariant>("dns", &json!({"spec": {"packageContext": {"data": {"site": "edge-7"}}}}))
+        .await?;
+    ready(case, "dns", &[DRAFT]).await?;
+    ensure!(tasks(&store.revision(DRAFT).context("a draft")?) == ["edit"]);
+    ensure!(store.file(DRAFT, "package-context.yaml")?.contains("site: edge-7"));
+
+    // What waits for people is not changed under their hands.
+    store.set_lifecycle(DRAFT, "Proposed", false).await?;
+    case.change::<PackageVariant>("dns", &json!({"spec": {"packageContext": {"data": {"site": "edge-8"}}}}))
+        .await?;
+    let waits = |variant: &PackageVariant| reason(variant) == "DownstreamProposed";
+    case.until("the variant waits for people", "dns", waits).await?;
+    store.set_lifecycle(DRAFT, "Draft", true).await?;
+    ready(case, "dns", &[DRAFT]).await?;
+    ensure!(store.file(DRAFT, "package-context.yaml")?.contains("site: edge-8"));
+    Ok(())
+}
+
+/// 2.8: a variant that is pointed to another package, of another repository, merges it with what it was made of.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_upstream_is_merged() -> Result<()> {
+    let Some(both) = system().await? else { return Ok(()) };
+    let store = Store::new(both, "porch-repointed", true).await?;
+    let (case, namespace) = (&store.case, "porch-repointed");
+    store.register("elsewhere", false).await?;
+    let config = CONFIG.replace("\"30\"", "\"45\"");
+    let files = [("Kptfile", KPTFILE), ("config.yaml", config.as_str())];
+    store.server.publish(namespace, ("elsewhere", "dns/unbound"), "v1", &files)?;
+    case.create::<PackageVariant>("dns", &variant(&json!({}))).await?;
+    ready(case, "dns", &[DRAFT]).await?;
+    store.edit(DRAFT, "config.yaml", |text| text.replace("example.org", "edge-7.example.org")).await?;
+    let upstream = json!({"repo": "elsewhere", "package": "dns/unbound", "revision": "v1"});
+    case.change::<PackageVariant>("dns", &json!({"spec": {"upstream": upstream}})).await?;
+    ready(case, "dns", &[DRAFT]).await?;
+    let merged = store.file(DRAFT, "config.yaml")?;
+    ensure!(merged.contains("\"45\"") && merged.contains("zone: edge-7.example.org"), "{merged}");
+    ensure!(
+        store.file(DRAFT, "Kptfile")?.contains("ref: dns/unbound/v1"),
+        "{}",
+        store.file(DRAFT, "Kptfile")?
+    );
+    Ok(())
+}
+
+/// A set's children go and come; package revisions that are made after one another may have the same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_narrowed_and_widened() -> Result<()> {
+    let Some(both) = system().await? else { return Ok(()) };
+    let store = Store::new(both, "porch-set", false).await?;
+    let case = &store.case;
+    let set = |names: &Value| {
+        json!({"spec": {
+            "upstream": {"repo": "catalog", "package": "net/coredns", "revision": "latest"},
+            "targets": [{"repositories": [{"name": "edge", "packageNames": names}]}],
+        }})
+    };
+    let drafts = async |packages: &[&str]| {
+        let mut expected: Vec<String> =
+            packages.iter().map(|package| format!("edge.{package}.packagevariant-1")).collect();
+        expected.push("catalog.net.coredns.v1".to_owned());
+        expected.sort();
+        store.until(&format!("{expected:?}"), |store| store.server.names("porch-set") == expected).await
+    };
+    case.create::<PackageVariantSet>("fleet", &set(&json!(["a", "b"]))).await?;
+    drafts(&["a", "b"]).await?;
+    case.change::<PackageVariantSet>("fleet", &set(&json!(["a"]))).await?;
+    drafts(&["a"]).await?;
+    case.change::<PackageVariantSet>("fleet", &set(&json!(["a", "b"]))).await?;
+    drafts(&["a", "b"]).await?;
+    // A new version of the upstream is told by the server's watch alone.
+    store.publish("v2", &CONFIG.replace("\"30\"", "\"60\""))?;
+    let has_news = |store: &Store<'_>| {
+        ["a", "b"].iter().all(|package| {
+            let name = format!("edge.{package}.packagevariant-1");
+            store.file(&name, "config.yaml").is_ok_and(|config| config.contains("\"60\""))
+        })
+    };
+    store.until("both drafts have the new version", has_news).await
+}
+
+/// The reason of the condition Ready, once it speaks of the spec of now.
+pub(crate) fn reason(variant: &PackageVariant) -> String {
+    crate::packages::told(variant, "Ready").map(|(_, reason, _)| reason).unwrap_or_default()
+}
