@@ -11,7 +11,7 @@ const CHART: &str = "charts/groundwork";
 const HEADER: &str = "# Copied from k8s/ by `cargo xtask crds`. Do not edit.\n";
 
 /// Folders below `k8s`, and the folders of the chart that hold the same.
-const FOLDERS: [(&str, &str); 13] = [
+const FOLDERS: [(&str, &str); 14] = [
     ("crds", "crds"),
     ("base", "files/base"),
     ("admission", "files/admission"),

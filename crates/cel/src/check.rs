@@ -120,7 +120,7 @@ impl<'a> Checker<'a> {
             "null_type" => Type::Null,
             "list" => Type::list(Type::Dyn),
             "map" => Type::map(Type::Dyn, Type::Dyn),
-            "type" => Type::Type(None),
+            "type" => Type::Named(None),
             "dyn" => Type::Dyn,
             _ => return self.undeclared(id, written),
         };
@@ -132,7 +132,7 @@ impl<'a> Checker<'a> {
         let found = self.type_of_name(id, name);
         match &found {
             Type::Error => {}
-            Type::Type(Some(named)) => self.mistake(id, format!("'{named}' is not a message type")),
+            Type::Named(Some(named)) => self.mistake(id, format!("'{named}' is not a message type")),
             other => self.mistake(id, format!("'{other}' is not a type")),
         }
         Type::Error

@@ -88,7 +88,7 @@ pub(crate) fn double_to_int(number: f64) -> Result<i64, EvalError> {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the bounds are checked")]
 fn double_to_uint(number: f64) -> Result<u64, EvalError> {
-    if number.is_nan() || number < 0.0 || number >= 18_446_744_073_709_551_616.0 {
+    if !(0.0..18_446_744_073_709_551_616.0).contains(&number) {
         return Err(EvalError::new("unsigned integer overflow"));
     }
     Ok(number as u64)

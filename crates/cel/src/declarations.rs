@@ -93,7 +93,7 @@ fn has_parameter(given: &Type, number: usize) -> bool {
         Type::Variable(found) => *found == number,
         Type::List(item) => has_parameter(item, number),
         Type::Map(key, value) => has_parameter(key, number) || has_parameter(value, number),
-        Type::Type(Some(named)) => has_parameter(named, number),
+        Type::Named(Some(named)) => has_parameter(named, number),
         _ => false,
     }
 }
@@ -104,7 +104,7 @@ fn replaced(given: &Type, a: usize, b: usize) -> Type {
         Type::Variable(B) => Type::Variable(b),
         Type::List(item) => Type::list(replaced(item, a, b)),
         Type::Map(key, value) => Type::map(replaced(key, a, b), replaced(value, a, b)),
-        Type::Type(Some(named)) => replaced(named, a, b).named(),
+        Type::Named(Some(named)) => replaced(named, a, b).named(),
         _ => given.clone(),
     }
 }

@@ -59,22 +59,22 @@ fn takes(function: &str, only: Option<usize>, arguments: &[Value]) -> bool {
 }
 
 fn is_of(value: &Value, wanted: &Type) -> bool {
-    match (value, wanted) {
+    matches!(
+        (value, wanted),
         (_, Type::Dyn | Type::Variable(_))
-        | (Value::Null, Type::Null)
-        | (Value::Bool(_), Type::Bool)
-        | (Value::Int(_), Type::Int)
-        | (Value::Uint(_), Type::Uint)
-        | (Value::Double(_), Type::Double)
-        | (Value::String(_), Type::String)
-        | (Value::Bytes(_), Type::Bytes)
-        | (Value::Timestamp(_), Type::Timestamp)
-        | (Value::Duration(_), Type::Duration)
-        | (Value::List(_), Type::List(_))
-        | (Value::Map(_), Type::Map(..))
-        | (Value::Type(_), Type::Type(_)) => true,
-        _ => false,
-    }
+            | (Value::Null, Type::Null)
+            | (Value::Bool(_), Type::Bool)
+            | (Value::Int(_), Type::Int)
+            | (Value::Uint(_), Type::Uint)
+            | (Value::Double(_), Type::Double)
+            | (Value::String(_), Type::String)
+            | (Value::Bytes(_), Type::Bytes)
+            | (Value::Timestamp(_), Type::Timestamp)
+            | (Value::Duration(_), Type::Duration)
+            | (Value::List(_), Type::List(_))
+            | (Value::Map(_), Type::Map(..))
+            | (Value::Type(_), Type::Named(_))
+    )
 }
 
 fn matches(host: &dyn Host, text: &Value, pattern: &Value) -> Outcome {

@@ -24,7 +24,7 @@ pub(crate) enum Type {
     List(Arc<Type>),
     Map(Arc<Type>, Arc<Type>),
     /// A type as a value; nothing is known of one that is named by `type`.
-    Type(Option<Arc<Type>>),
+    Named(Option<Arc<Type>>),
     /// Stands for a type that is found out from where it is used.
     Variable(usize),
 }
@@ -39,7 +39,7 @@ impl Type {
     }
 
     pub(crate) fn named(self) -> Self {
-        Self::Type(Some(Arc::new(self)))
+        Self::Named(Some(Arc::new(self)))
     }
 
     fn is_dyn_or_error(&self) -> bool {
@@ -51,7 +51,7 @@ impl Type {
         match self {
             Self::List(item) => vec![item],
             Self::Map(key, value) => vec![key, value],
-            Self::Type(Some(named)) => vec![named],
+            Self::Named(Some(named)) => vec![named],
             _ => Vec::new(),
         }
     }
@@ -73,8 +73,8 @@ impl fmt::Display for Type {
             Self::Duration => f.write_str("duration"),
             Self::List(item) => write!(f, "list({item})"),
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
-            Self::Type(None) => f.write_str("type"),
-            Self::Type(Some(named)) => write!(f, "type({named})"),
+            Self::Named(None) => f.write_str("type"),
+            Self::Named(Some(named)) => write!(f, "type({named})"),
             Self::Variable(number) => write!(f, "_var{number}"),
         }
     }
@@ -117,7 +117,7 @@ impl Substitutions {
             },
             Type::List(item) => Type::list(self.apply(item, finally)),
             Type::Map(key, value) => Type::map(self.apply(key, finally), self.apply(value, finally)),
-            Type::Type(Some(named)) => self.apply(named, finally).named(),
+            Type::Named(Some(named)) => self.apply(named, finally).named(),
             _ => given.clone(),
         }
     }
@@ -162,7 +162,7 @@ impl Substitutions {
             (Type::Null, other) | (other, Type::Null) => {
                 matches!(other, Type::Null | Type::Timestamp | Type::Duration)
             }
-            (Type::Type(_), Type::Type(_)) => true,
+            (Type::Named(_), Type::Named(_)) => true,
             (Type::List(given), Type::List(wanted)) => self.fits(given, wanted),
             (Type::Map(key, value), Type::Map(wanted_key, wanted_value)) => {
                 self.fits(key, wanted_key) && self.fits(value, wanted_value)
@@ -234,7 +234,7 @@ pub(crate) fn most_general(one: &Type, other: &Type) -> Type {
 
 fn says_no_more(one: &Type, other: &Type) -> bool {
     match (one, other) {
-        (Type::Dyn | Type::Variable(_), _) | (Type::Type(_), Type::Type(_)) => true,
+        (Type::Dyn | Type::Variable(_), _) | (Type::Named(_), Type::Named(_)) => true,
         (_, Type::Dyn | Type::Variable(_)) => false,
         (Type::List(one), Type::List(other)) => says_no_more(one, other),
         (Type::Map(key, value), Type::Map(other_key, other_value)) => {
