@@ -252,8 +252,13 @@ async fn kept_on(running: &Running, servers: usize, services: &[&str]) -> Result
         .filter_map(|rest| rest.split_once(".groundwork.v1.").map(|(name, _)| name))
         .filter(|name| *name != "*" && !name.contains(char::is_whitespace))
         .filter(|name| {
-            name.split_once('-')
-                .is_some_and(|(service, _)| services.contains(&service.replace('_', "-").as_str()))
+            let service = match name.split_once('-') {
+                // The deployer's program does this part, too, and is called after it here.
+                Some(("deployer_targetsync", _)) => "target-sync".to_owned(),
+                Some((service, _)) => service.replace('_', "-"),
+                None => return false,
+            };
+            services.contains(&service.as_str())
         })
         .collect();
     ensure!(allowed.len() > 5, "{allowed:?}");

@@ -235,7 +235,7 @@ async fn deletions_wait_for_the_server() -> Result<()> {
     case.until("the variant waits", "dns", is_going).await?;
     ensure!(store.revision(DRAFT).is_some(), "nothing was deleted");
     let referenced = "packagerevisions \"x\" is forbidden: it is referenced as upstream by edge.other.w";
-    store.server.fail(fault(&store, "DELETE", DRAFT, 403, referenced));
+    store.server.fail(Fault { is_lasting: true, ..fault(&store, "DELETE", DRAFT, 403, referenced) });
     store.set_ready("edge", true).await?;
     let is_blocked = |variant: &PackageVariant| {
         let (_, _, message) = told_at_all(variant);
@@ -243,6 +243,7 @@ async fn deletions_wait_for_the_server() -> Result<()> {
     };
     case.until("the deletion is blocked", "dns", is_blocked).await?;
     // The other one goes, and with it what is in the way.
+    ensure!(store.server.mend("porch-deletions") == 1);
     store.set_ready("edge", false).await?;
     store.set_ready("edge", true).await?;
     case.gone::<PackageVariant>("dns").await?;
