@@ -144,6 +144,23 @@ fn agree(expected: &Answer, got: &Result<String, String>) -> bool {
     is_close || got.contains(words)
 }
 
+/// What cel-go itself says, without asking it again.
+#[test]
+fn recorded_answers() {
+    let recorded: Vec<(String, Option<String>, String)> =
+        serde_json::from_str(include_str!("recorded.json")).expect("the file is JSON");
+    let (world, compiler) = (World::new(), Compiler::default());
+    let mut report = String::new();
+    for (expression, text, error) in recorded {
+        let got = ours(&compiler, &expression, &world);
+        let expected = Answer { text, error, varies: false };
+        if !agree(&expected, &got) {
+            let _ = writeln!(report, "{expression}\n  original: {expected:?}\n      ours: {got:?}");
+        }
+    }
+    assert!(report.is_empty(), "{report}");
+}
+
 /// V-157 to V-166, and what nobody would write.
 #[test]
 fn expressions_agree_with_the_original() {
