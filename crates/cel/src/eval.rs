@@ -60,10 +60,8 @@ impl<'h> Frame<'h> {
                 let arguments = self.all(arguments)?;
                 call(self.host, function, *only, &arguments)
             }
-            Node::Matches { text, pattern } => match (self.evaluate(text)?, self.evaluate(pattern)?) {
-                (Value::String(text), Value::String(pattern)) => {
-                    self.host.matches(&text, &pattern).map(Value::Bool)
-                }
+            Node::Matches { text, pattern } => match self.evaluate(text)? {
+                Value::String(text) => self.host.matches(&text, pattern).map(Value::Bool),
                 _ => Err(EvalError::no_overload()),
             },
             Node::Append { list, items } => self.append(*list, items),

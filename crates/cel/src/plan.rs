@@ -1,5 +1,7 @@
 //! An expression in the form that is evaluated: names are resolved, and conversions of constants are done.
 
+use std::sync::Arc;
+
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use crate::Declarations;
@@ -49,7 +51,7 @@ pub(crate) enum Node {
     /// With a pattern that is known.
     Matches {
         text: Box<Node>,
-        pattern: Box<Node>,
+        pattern: Arc<str>,
     },
     /// `list + [item]`, where the list is a variable of the loop: it grows in place.
     Append {
@@ -152,59 +154,37 @@ impl<'a> Planner<'a> {
         };
         arguments.extend(self.all(&call.args)?);
         let function = plain(&call.func_name);
-        let arguments = match function {
-            "_&&_" => return Ok(Node::And(arguments)),
-            "_||_" => return Ok(Node::Or(arguments)),
-            _ => arguments,
-        };
-        let arguments = match <[Node; 3]>::try_from(arguments) {
-            Ok(three) if function == "_?_:_" => return Ok(Node::Conditional(Box::new(three))),
-            Ok(three) => Vec::from(three),
-            Err(other) => other,
-        };
-        let arguments = match <[Node; 2]>::try_from(arguments) {
-            Ok([operand, at]) if function == "_[_]" => {
-                if let Node::Constant(at) = &at {
-                    operators::check_index(at)?;
-                }
-                return Ok(Node::Index { operand: Box::new(operand), at: Box::new(at) });
+        let only = self.resolved.get(&id).copied();
+        match function {
+            "_&&_" => Ok(Node::And(arguments)),
+            "_||_" => Ok(Node::Or(arguments)),
+            "_?_:_" => Ok(Node::Conditional(exactly(arguments)?)),
+            "_==_" | "_!=_" => {
+                Ok(Node::Equal { operands: exactly(arguments)?, is_negated: function == "_!=_" })
             }
-            Ok(operands) if matches!(function, "_==_" | "_!=_") => {
-                return Ok(Node::Equal { operands: Box::new(operands), is_negated: function == "_!=_" });
+            "_[_]" => index(*exactly(arguments)?),
+            "@in" => Ok(is_in(exactly(arguments)?, only)),
+            "@not_strictly_false" => {
+                let [operand] = *exactly(arguments)?;
+                Ok(Node::NotStrictlyFalse(Box::new(operand)))
             }
-            // Nothing is in an empty list, so that what would be looked for is not even evaluated.
-            Ok([_, Node::Constant(Value::List(list))])
-                if function == "@in" && list.is_empty() && self.resolved.get(&id) == Some(&0) =>
-            {
-                return Ok(Node::Constant(Value::Bool(false)));
+            "matches" => self.matches(*exactly(arguments)?, only),
+            _ if function.starts_with('_') => {
+                Ok(Node::Binary { operator: function.to_owned(), operands: exactly(arguments)? })
             }
-            Ok(operands) if function.starts_with('_') || function == "@in" => {
-                return Ok(Node::Binary { operator: function.to_owned(), operands: Box::new(operands) });
-            }
-            Ok(two) => {
-                if let (Node::Constant(Value::String(pattern)), "matches") = (&two[1], function) {
-                    self.declared.check_pattern(pattern)?;
-                    let [text, pattern] = two;
-                    return Ok(Node::Matches { text: Box::new(text), pattern: Box::new(pattern) });
-                }
-                Vec::from(two)
-            }
-            Err(other) => other,
-        };
-        let arguments = match <[Node; 1]>::try_from(arguments) {
-            Ok([operand]) if function == "@not_strictly_false" => {
-                return Ok(Node::NotStrictlyFalse(Box::new(operand)));
-            }
-            Ok(one) => Vec::from(one),
-            Err(other) => other,
-        };
-        let is_constant = matches!(arguments.as_slice(), [Node::Constant(_)]);
-        let call =
-            Node::Call { function: function.to_owned(), only: self.resolved.get(&id).copied(), arguments };
-        if is_constant && is_conversion(function) {
-            return Frame::new(&Nothing).evaluate(&call).map(Node::Constant);
+            _ => call_of(function, only, arguments),
         }
-        Ok(call)
+    }
+
+    /// A pattern that is known is looked at now.
+    fn matches(&self, arguments: [Node; 2], only: Option<usize>) -> Result<Node, EvalError> {
+        match arguments {
+            [text, Node::Constant(Value::String(pattern))] => {
+                self.declared.check_pattern(&pattern)?;
+                Ok(Node::Matches { text: Box::new(text), pattern })
+            }
+            arguments => Ok(Node::Call { function: "matches".to_owned(), only, arguments: arguments.into() }),
+        }
     }
 
     fn comprehension(&mut self, made: &'a ComprehensionExpr) -> Result<Node, EvalError> {
@@ -220,6 +200,38 @@ impl<'a> Planner<'a> {
         self.locals.truncate(gathered);
         Ok(Node::Loop(Box::new(Loop { range, begin, condition, step, result })))
     }
+}
+
+/// As many arguments as the function takes: the check has seen to it.
+fn exactly<const N: usize>(arguments: Vec<Node>) -> Result<Box<[Node; N]>, EvalError> {
+    let boxed: Result<Box<[Node; N]>, _> = arguments.into_boxed_slice().try_into();
+    boxed.map_err(|_| EvalError::no_overload())
+}
+
+fn index([operand, at]: [Node; 2]) -> Result<Node, EvalError> {
+    if let Node::Constant(at) = &at {
+        operators::check_index(at)?;
+    }
+    Ok(Node::Index { operand: Box::new(operand), at: Box::new(at) })
+}
+
+/// Nothing is in an empty list, so that what would be looked for is not even evaluated.
+fn is_in(operands: Box<[Node; 2]>, only: Option<usize>) -> Node {
+    match &operands[1] {
+        Node::Constant(Value::List(list)) if list.is_empty() && only == Some(0) => {
+            Node::Constant(Value::Bool(false))
+        }
+        _ => Node::Binary { operator: "@in".to_owned(), operands },
+    }
+}
+
+fn call_of(function: &str, only: Option<usize>, arguments: Vec<Node>) -> Result<Node, EvalError> {
+    let is_constant = matches!(arguments.as_slice(), [Node::Constant(_)]);
+    let call = Node::Call { function: function.to_owned(), only, arguments };
+    if is_constant && is_conversion(function) {
+        return Frame::new(&Nothing).evaluate(&call).map(Node::Constant);
+    }
+    Ok(call)
 }
 
 /// Literals of nothing but constants are constants, unless something is wrong with them.
