@@ -68,3 +68,18 @@ proptest! {
         }
     }
 }
+
+/// Cases that generated documents have brought up.
+#[test]
+fn found_cases_give_the_same() {
+    for template in [
+        // An entry becomes a map with a name, and gives its neighbour another path.
+        "c:\n- (( ( $a = (|x|->x b)(b) ) a ))\n- name: (( a ))\n  <<: (( merge required ))\n\
+         b:\n  a: (( &temporary ))\n  name: x\n",
+    ] {
+        let case = documents::Case { template: template.to_owned(), stubs: Vec::new(), control: false };
+        let engine = Engine::new();
+        let wanted = outcome(&engine.clone().pass_by_pass(), &case);
+        assert_eq!(outcome(&engine, &case), wanted, "{template}");
+    }
+}

@@ -105,9 +105,12 @@ impl Walker<'_, '_> {
             let flowed = self.visit(entry, &inner, at, false, own)?;
             moved |= computed && self.is_renamed(&flowed, key_name(node), at, seen, step);
             if let Flowed::New(new) = flowed {
+                moved |=
+                    !computed && KeyField::of(entry, key_name(node)) != KeyField::of(&new, key_name(node));
                 replaced.push((position, new));
             }
         }
+        moved &= steps.is_keyed() || may_be_keyed(list, &replaced, key_name(node));
         let is_own = attention >= Attention::Own;
         let injected = if is_own { list_injections(node, env) } else { Vec::new() };
         let flags = if is_own { flags_of(node, env) } else { node.flags };
@@ -381,9 +384,43 @@ struct EntrySteps {
 }
 
 impl EntrySteps {
+    fn is_keyed(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Some(Step::Field(_))))
+    }
+
     fn was_computed(&self, position: usize) -> bool {
         self.positions.contains(&position)
     }
+}
+
+/// What an entry has where the keys of a list stand.
+#[derive(PartialEq, Eq)]
+enum KeyField<'n> {
+    /// It is no map, or has no such field, or something that is no text.
+    None,
+    Text(&'n str),
+    /// Not known yet.
+    Pending,
+}
+
+impl<'n> KeyField<'n> {
+    fn of(entry: &'n Node, key: &str) -> Self {
+        let Value::Map(map) = &entry.value else { return Self::None };
+        match map.get(key).map(|field| &field.value) {
+            Some(Value::String(text)) => Self::Text(text),
+            Some(Value::Expression(_)) => Self::Pending,
+            _ => Self::None,
+        }
+    }
+}
+
+/// Whether the entries may have keys when some of them are replaced.
+fn may_be_keyed(list: &List, replaced: &[(usize, Node)], key: &str) -> bool {
+    let mut replaced = replaced.iter().peekable();
+    list.iter().enumerate().all(|(position, entry)| {
+        let new = replaced.next_if(|(changed, _)| *changed == position).map(|(_, new)| new);
+        KeyField::of(new.unwrap_or(entry), key) != KeyField::None
+    })
 }
 
 /// What the insertions of a list make of it.
