@@ -82,4 +82,9 @@ fn found_cases_give_the_same() {
         let wanted = outcome(&engine.clone().pass_by_pass(), &case);
         assert_eq!(outcome(&engine, &case), wanted, "{template}");
     }
+    // The branch of an undefined condition is waited for, and the result is undefined all the same.
+    let template = "a: (( ~~ ? a :d ))\nd:\n  a: 0\n  <<: (( merge ))\n";
+    let case = documents::Case { template: template.to_owned(), stubs: Vec::new(), control: false };
+    assert_eq!(outcome(&Engine::new(), &case).as_deref(), Ok("d:\n  a: 0\n"));
+    assert_eq!(plain::cascade(template, &[]).as_deref().ok(), Some("d:\n  a: 0\n"));
 }

@@ -107,7 +107,8 @@ fn conditional(run: &mut Run<'_>, condition: &Expr, yes: &Expr, no: &Expr, env: 
     };
     let chosen = if value.is_truthy() { yes } else { no };
     let mut evaluated = evaluate(run, chosen, env)?.in_place_of(chosen);
-    let rest = evaluated.info.rest.take();
+    // What an undefined condition says about the result must not be forgotten while that is waited for (D32).
+    let rest = evaluated.info.rest.take().filter(|_| !condition.info.undefined());
     evaluated.info.join(condition.info);
     evaluated.info.rest = rest;
     Ok(evaluated)
