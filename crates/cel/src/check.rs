@@ -9,18 +9,16 @@ use cel::common::ast::{
 
 use crate::declarations::{Overload, overloads};
 use crate::types::{Substitutions, Type, most_general, shown};
+use crate::{Declarations, Declared};
 
 /// Which overload of its function each call has, where the types leave no choice: its position among those declared.
 pub(crate) type Resolved = HashMap<u64, usize>;
-
-/// What variables a host declares.
-pub(crate) type Declared<'a> = &'a dyn Fn(&str) -> Option<Type>;
 
 /// Checks an expression, and tells which overload each call has; the error is what stands first in the text.
 pub(crate) fn check(
     root: &IdedExpr,
     source: &SourceInfo,
-    declared: Declared<'_>,
+    declared: &dyn Declarations,
 ) -> Result<Resolved, String> {
     let mut checker = Checker {
         source,
@@ -49,7 +47,7 @@ pub(crate) fn check(
 
 struct Checker<'a> {
     source: &'a SourceInfo,
-    declared: Declared<'a>,
+    declared: &'a dyn Declarations,
     known: Substitutions,
     variables: usize,
     types: HashMap<u64, Type>,
@@ -107,8 +105,10 @@ impl<'a> Checker<'a> {
         if let Some((_, found)) = self.locals.iter().rev().find(|(local, _)| *local == name && !is_global) {
             return found.clone();
         }
-        if let Some(declared) = (self.declared)(name) {
-            return declared;
+        match self.declared.variable(name) {
+            Some(Declared::String) => return Type::String,
+            Some(Declared::Dyn) => return Type::Dyn,
+            None => {}
         }
         let named = match name {
             "string" => Type::String,

@@ -89,13 +89,7 @@ impl Compiler {
             }
             text
         })?;
-        let types = |name: &str| {
-            declared.variable(name).map(|declared| match declared {
-                Declared::String => types::Type::String,
-                Declared::Dyn => types::Type::Dyn,
-            })
-        };
-        let resolved = check::check(program.expression(), program.source_info(), &types)?;
+        let resolved = check::check(program.expression(), program.source_info(), declared)?;
         let root =
             plan::plan(program.expression(), &resolved, declared).map_err(|error| error.to_string())?;
         let names = program.references().variables().into_iter().map(str::to_owned).collect();

@@ -206,12 +206,17 @@ impl DeployLoop {
             return self.report(&item, Verdict::failed(&item, error), objects, scribe).await;
         }
         let deadline = self.deadline(&item);
-        let item = match self.with_cluster_name(&item, target, objects).await? {
-            Ok(item) => item,
-            Err(error) => {
-                let verdict = failed(&item, error.into(), deadline);
-                return self.report(&item, verdict, objects, scribe).await;
+        // Once a job.
+        let item = if current_phase(&item) == Phase::Init.as_str() {
+            match cluster_name(&item, target, &self.targets, objects).await {
+                Ok(name) => with_cluster_name(item, name, objects).await?,
+                Err(error) => {
+                    let verdict = failed(&item, error.into(), deadline);
+                    return self.report(&item, verdict, objects, scribe).await;
+                }
             }
+        } else {
+            item
         };
         let round = Round { item: &item, target, targets: &self.targets, objects, deadline };
         let verdict = match self.deployer.reconcile(&round).await {
@@ -219,38 +224,6 @@ impl DeployLoop {
             Err(failure) => failed(&item, failure, deadline),
         };
         self.report(&item, verdict, objects, scribe).await
-    }
-
-    /// The item with the name of its cluster, which it remembers once a job if it asks for that (8.5).
-    async fn with_cluster_name(
-        &self,
-        item: &DeployItem,
-        target: Option<&Target>,
-        objects: &Objects,
-    ) -> Result<Result<DeployItem, OperationError>, ApiError> {
-        if current_phase(item) != Phase::Init.as_str() {
-            return Ok(Ok(item.clone()));
-        }
-        let name = match cluster_name(item, target, &self.targets, objects).await {
-            Ok(ClusterName::NotAskedFor) => None,
-            Ok(ClusterName::Known(name)) => Some(name),
-            Ok(ClusterName::Unknown(why)) => {
-                let message = format!("onDelete.skipUninstallIfClusterRemoved is without effect: {why}");
-                warn(item, "OnDeleteWithoutEffect", &message, objects).await;
-                None
-            }
-            Err(error) => return Ok(Err(error)),
-        };
-        if item.annotations().get(annotation::CLUSTER_NAME) == name.as_ref() {
-            return Ok(Ok(item.clone()));
-        }
-        let change = Metadata {
-            resource_version: item.resource_version(),
-            annotations: vec![(annotation::CLUSTER_NAME.to_owned(), name)],
-            ..Metadata::default()
-        };
-        let namespace = item.namespace().unwrap_or_default();
-        objects.patch_metadata(&namespace, &item.name_any(), &change).await.map(Ok)
     }
 
     async fn verdict(
@@ -413,6 +386,32 @@ fn current_phase(item: &DeployItem) -> String {
 
 fn unfinished(phase: Phase, provider_status: Option<AnyJson>) -> Verdict {
     Verdict { phase: phase.into(), error: None, provider_status, exports: Exports::Keep }
+}
+
+/// The item, which remembers the name of its cluster if it asks for that (8.5).
+async fn with_cluster_name(
+    item: DeployItem,
+    name: ClusterName,
+    objects: &Objects,
+) -> Result<DeployItem, ApiError> {
+    let name = match name {
+        ClusterName::NotAskedFor => None,
+        ClusterName::Known(name) => Some(name),
+        ClusterName::Unknown(why) => {
+            let message = format!("onDelete.skipUninstallIfClusterRemoved is without effect: {why}");
+            warn(&item, "OnDeleteWithoutEffect", &message, objects).await;
+            None
+        }
+    };
+    if item.annotations().get(annotation::CLUSTER_NAME) == name.as_ref() {
+        return Ok(item);
+    }
+    let change = Metadata {
+        resource_version: item.resource_version(),
+        annotations: vec![(annotation::CLUSTER_NAME.to_owned(), name)],
+        ..Metadata::default()
+    };
+    objects.patch_metadata(&item.namespace().unwrap_or_default(), &item.name_any(), &change).await
 }
 
 /// A round that failed. An error that may go away ends the job all the same when there is no time left for it.

@@ -152,19 +152,11 @@ impl Expressions {
         }
     }
 
-    fn program(&mut self, source: &str) -> &Result<Program, String> {
-        if !self.programs.contains_key(source) {
-            self.programs.insert(source.to_owned(), compile(&self.compiler, &self.patterns, source));
-        }
-        &self.programs[source]
-    }
-
     /// The text that an expression gives; the error is a part of a sentence.
     pub(crate) fn evaluate(&mut self, source: &str, scope: &Scope) -> Result<String, String> {
-        let units = match self.program(source) {
-            Ok(program) => cost::bound(program.tree(), scope),
-            Err(error) => return Err(error.clone()),
-        };
+        let program = program(&mut self.programs, &self.compiler, &self.patterns, source);
+        let program = program.as_ref().map_err(String::clone)?;
+        let units = cost::bound(program.tree(), scope);
         if units > COST {
             return Err(format!(
                 "the expression may cost more than {COST} units: loop over less, or build shorter texts"
@@ -176,21 +168,33 @@ impl Expressions {
                 "the expressions of this set may cost more than {TOTAL_COST} units for all of its targets"
             ));
         }
-        let Some(Ok(program)) = self.programs.get(source) else { return Ok(String::new()) };
-        match program.evaluate(&Reader { scope, patterns: &self.patterns }) {
-            Ok(value) => match value.text() {
-                Ok(text) if text.len() <= LONGEST_RESULT => Ok(text.to_owned()),
-                Ok(_) => Err(format!("the result is longer than {LONGEST_RESULT} bytes")),
-                Err(error) => Err(error.to_string()),
-            },
-            Err(error) => Err(error.to_string()),
+        let value = program.evaluate(&Reader { scope, patterns: &self.patterns });
+        let value = value.map_err(|error| error.to_string())?;
+        let text = value.text().map_err(|error| error.to_string())?;
+        if text.len() > LONGEST_RESULT {
+            return Err(format!("the result is longer than {LONGEST_RESULT} bytes"));
         }
+        Ok(text.to_owned())
     }
 
     /// Whether an expression names a variable; one that cannot be compiled names none.
     pub(crate) fn reads(&mut self, source: &str, variable: &str) -> bool {
-        self.program(source).as_ref().is_ok_and(|program| program.names(variable))
+        let program = program(&mut self.programs, &self.compiler, &self.patterns, source);
+        program.as_ref().is_ok_and(|program| program.names(variable))
     }
+}
+
+/// The expression, compiled when it is met first.
+fn program<'p>(
+    known: &'p mut HashMap<String, Result<Program, String>>,
+    compiler: &Compiler,
+    patterns: &Patterns,
+    source: &str,
+) -> &'p Result<Program, String> {
+    if !known.contains_key(source) {
+        known.insert(source.to_owned(), compile(compiler, patterns, source));
+    }
+    &known[source]
 }
 
 fn compile(compiler: &Compiler, patterns: &Patterns, source: &str) -> Result<Program, String> {

@@ -175,8 +175,26 @@ impl<'a> Case<'a> {
 
     /// Reasons and messages of the warnings about an object; waits for the first, which is written after the status.
     pub(crate) async fn warnings<K: Namespaced>(&self, name: &str) -> Result<Vec<(String, String)>> {
+        self.warnings_until::<K>(name, "a warning", |all| !all.is_empty()).await
+    }
+
+    /// The same when one of them has a reason: an Event may come a moment after the status that it is about.
+    pub(crate) async fn warnings_with<K: Namespaced>(
+        &self,
+        name: &str,
+        reason: &str,
+    ) -> Result<Vec<(String, String)>> {
+        self.warnings_until::<K>(name, reason, |all| all.iter().any(|(found, _)| found == reason)).await
+    }
+
+    async fn warnings_until<K: Namespaced>(
+        &self,
+        name: &str,
+        what: &str,
+        is_enough: impl Fn(&[(String, String)]) -> bool,
+    ) -> Result<Vec<(String, String)>> {
         let kind = K::kind(&());
-        wait_for(&format!("a warning about {kind} {name}"), PATIENCE, async || {
+        wait_for(&format!("{what} about {kind} {name}"), PATIENCE, async || {
             let events = self.list::<k8s_openapi::api::core::v1::Event>("").await;
             let events = events.map_err(|error| error.to_string())?.into_iter();
             let about = events.filter(|event| {
@@ -187,7 +205,7 @@ impl<'a> Case<'a> {
                 .filter(|event| event.type_.as_deref() == Some("Warning"))
                 .map(|event| (event.reason.unwrap_or_default(), event.message.unwrap_or_default()))
                 .collect();
-            if warnings.is_empty() { Err("none".to_owned()) } else { Ok(warnings) }
+            if is_enough(&warnings) { Ok(warnings) } else { Err(format!("{warnings:?}")) }
         })
         .await
     }

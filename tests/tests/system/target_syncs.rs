@@ -178,8 +178,7 @@ async fn two_stop_both(case: &Case<'_>, garden: &Garden) -> Result<()> {
     case.create::<TargetSync>("another", &garden.sync(&json!({"secretNameExpression": "*"}))).await?;
     for name in ["another", "sync"] {
         until_error(case, name, "there may be one TargetSync in a namespace").await?;
-        let warnings = case.warnings::<TargetSync>(name).await?;
-        ensure!(warnings.iter().any(|(reason, _)| reason == "SeveralTargetSyncs"), "{name}: {warnings:?}");
+        case.warnings_with::<TargetSync>(name, "SeveralTargetSyncs").await?;
     }
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "e.kubeconfig", "garden"]);
     case.delete::<TargetSync>("another").await?;
