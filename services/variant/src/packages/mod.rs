@@ -4,21 +4,23 @@
 //! Repository ──register──> store ──sync──> revisions ──objects──> PackageRevisions
 //! PackageRevision, edited ──revision──> store: lifecycle, deletion
 //! PackageVariant ──downstream──> store: drafts
-//! gRPC ──calls──> store: files of revisions, drafts of people
+//! gRPC ──calls──Content──> store: files of revisions, drafts of people
 //! ```
 //!
 //! Each replica has a clone of its own. What another one has pushed is known after the next exchange with the remote, which whoever
 //! misses something asks for; leases of pushes decide.
 //!
-//! Or a Porch server keeps the packages (`porch`); then nothing but drafts of variants is done here. What a variant wants of either is in
-//! `operations`.
+//! Or a Porch server keeps the packages (`porch`); then nothing but drafts of variants and calls is done here. What a variant wants of either
+//! is in `operations`, what calls want of it in `content`.
 
 pub(crate) mod calls;
+mod content;
 mod creation;
 pub(crate) mod downstream;
 mod drafting;
 mod edits;
 mod functions;
+mod git_content;
 mod injection;
 mod objects;
 mod operations;
@@ -67,7 +69,7 @@ pub struct StoreArguments {
     #[arg(long, env = "GROUNDWORK_PACKAGE_STORE", value_name = "DIRECTORY")]
     pub package_store: Option<PathBuf>,
 
-    /// Draft the package revisions of PackageVariants on the Porch server that serves them in this cluster
+    /// Draft the package revisions of PackageVariants, and answer calls about packages, on the Porch server that serves them in this cluster
     #[arg(long, env = "GROUNDWORK_PORCH", conflicts_with = "package_store")]
     pub porch: bool,
 
