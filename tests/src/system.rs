@@ -149,7 +149,8 @@ impl System {
             for namespace in &options.namespaces {
                 plane.create_namespace(namespace).await?;
                 apply(&plane, "k8s/namespaced", &["--namespace", namespace])?;
-                for component in ["mock-deployer-namespaced", "console-namespaced"] {
+                let porch = options.porch.is_some().then_some("porch-namespaced");
+                for component in ["mock-deployer-namespaced", "console-namespaced"].into_iter().chain(porch) {
                     let folder = format!("k8s/components/{component}");
                     apply(&plane, &folder, &["--namespace", namespace])?;
                 }
