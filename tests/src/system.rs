@@ -234,7 +234,9 @@ impl System {
             command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,git,http,https,ssh");
         }
         if service == "variant" && self.options.porch.is_some() {
-            command.env("GROUNDWORK_PORCH", "true");
+            // With both it has to find out which one it is.
+            let choice = if self.options.package_store.is_some() { "_IF_SERVED" } else { "" };
+            command.env(format!("GROUNDWORK_PORCH{choice}"), "true");
         }
         let reads = matches!(service, "resolver" | "deployer");
         if let (true, Some(repositories)) = (reads, &self.options.repositories) {

@@ -1,6 +1,8 @@
 //! Package variants whose packages are on a Porch server (`packagevariants.md` 6.13). The server is a stand-in that was written from that
 //! section (`tests/src/porch.rs`), behind the aggregation of a real API server; a real Porch server cannot be had here.
 
+use std::fs;
+
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
 use groundwork_tests::porch::PorchServer;
@@ -154,7 +156,7 @@ impl<'a> Store<'a> {
 
 /// What the component gives to the variant service alone.
 fn granted() -> Result<Vec<Right>> {
-    let text = std::fs::read_to_string(workspace().join("k8s/components/porch/rights.yaml"))?;
+    let text = fs::read_to_string(workspace().join("k8s/components/porch/rights.yaml"))?;
     let objects = documents(&text)?;
     let role = objects.iter().find(|object| object["kind"] == "ClusterRole").context("a role")?;
     let rules = role["rules"].as_array().into_iter().flatten();
@@ -377,12 +379,18 @@ async fn a_set_narrowed_and_widened() -> Result<()> {
 }
 
 /// Services that are told their namespace draft in it with the Roles of `k8s/components/porch-namespaced`, see what people do there, and answer
-/// their calls.
+/// their calls. That packages are on a Porch server the service has found out.
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_suffice_beside_a_porch_server() -> Result<()> {
     let server = PorchServer::start()?;
     let namespaces = vec!["porch-roles".to_owned()];
-    let options = SystemOptions { porch: Some(server.clone()), namespaces, ..SystemOptions::default() };
+    let clones = tempfile::tempdir()?;
+    let options = SystemOptions {
+        porch: Some(server.clone()),
+        package_store: Some(clones.path().to_owned()),
+        namespaces,
+        ..SystemOptions::default()
+    };
     let Some(mut system) = System::servers(options).await? else { return Ok(()) };
     for service in ["watcher", "variant"] {
         system.run(service).await?;
@@ -407,6 +415,9 @@ async fn roles_suffice_beside_a_porch_server() -> Result<()> {
     ensure!(code == 0, "{code} {text}");
     case.delete::<PackageVariant>("dns").await?;
     case.gone::<PackageVariant>("dns").await?;
+    ensure!(fs::read_dir(clones.path())?.next().is_none(), "nothing was cloned");
+    let log = fs::read_to_string(system.service("variant")?.program.log())?;
+    ensure!(log.contains("a Porch server serves package revisions: packages are kept there"), "{log}");
     let (_, refused) = asked(&system)?;
     let is_own = |request: &&Value| {
         request["user"]["username"].as_str().is_some_and(|user| user.contains("groundwork-"))

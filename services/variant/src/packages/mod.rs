@@ -44,7 +44,7 @@ use groundwork_fleet::Git;
 use groundwork_packages::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, Settings, Store, StoreError,
 };
-use groundwork_telemetry::Metrics;
+use groundwork_telemetry::Telemetry;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 
@@ -73,6 +73,10 @@ pub struct StoreArguments {
     #[arg(long, env = "GROUNDWORK_PORCH", conflicts_with = "package_store")]
     pub porch: bool,
 
+    /// The same in place of the package store, if a Porch server serves package revisions when the service starts
+    #[arg(long, env = "GROUNDWORK_PORCH_IF_SERVED", requires = "package_store", conflicts_with = "porch")]
+    pub porch_if_served: bool,
+
     /// Protocols of git remotes; `file` lets whoever registers a Repository read disks of this machine
     #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", conflicts_with = "porch", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
     pub package_protocols: Vec<String>,
@@ -85,16 +89,17 @@ pub struct StoreArguments {
 }
 
 impl StoreArguments {
-    /// The store that they ask for.
+    /// The store that they ask for. If it is to be chosen, the API server is waited for, to the end of the process.
     ///
     /// # Errors
     /// What they say of functions cannot be used.
-    pub(crate) fn store(
+    pub(crate) async fn store(
         &self,
         objects: &Objects,
-        metrics: &Metrics,
+        telemetry: &Telemetry,
     ) -> Result<Option<Backend>, FunctionsError> {
-        if self.porch {
+        let metrics = &telemetry.metrics;
+        if self.porch || (self.porch_if_served && porch::is_chosen(objects, telemetry).await) {
             let turns = Turns::new(self.turns, metrics);
             return Ok(Some(Backend::Porch(PorchStore::new(objects, turns))));
         }

@@ -6,6 +6,7 @@
 //! calls of people ──PorchContent──> checks ──> create, save, reads
 //! ```
 
+mod choice;
 mod content;
 mod original;
 mod status;
@@ -24,6 +25,7 @@ use groundwork_porch::{Porch, PorchError, Revision};
 
 use super::turns::Turns;
 
+pub(super) use choice::is_chosen;
 pub(super) use content::PorchContent;
 pub(crate) use world::World;
 
