@@ -196,6 +196,10 @@ impl Porch {
 
     async fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, PorchError> {
         let changes = method != Method::GET;
+        // What is served the API server says itself.
+        let unanswered = |problem: &str| {
+            PorchError::unanswered(if path == GROUP { "API server" } else { "Porch server" }, problem)
+        };
         let request = if method == Method::POST { Request::Create } else { Request::Other };
         let span = tracing::info_span!("porch", otel.name = format!("{method} {path}"), otel.kind = "client");
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
@@ -204,7 +208,7 @@ impl Porch {
             .uri(path)
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(bytes))
-            .map_err(|error| PorchError::unanswered(&error.to_string()))?;
+            .map_err(|error| unanswered(&error.to_string()))?;
         let exchange = async {
             let answer = self.client.send(sent).await?;
             let (head, body) = answer.into_parts();
@@ -216,8 +220,8 @@ impl Porch {
                 serde_json::from_slice(&bytes).map_err(|error| PorchError::unreadable(&error))
             }
             Ok(Ok((status, headers, bytes))) => Err(refusal(request, status, &headers, &bytes)),
-            Ok(Err(error)) => Err(PorchError::unanswered(&innermost_cause(&error))),
-            Err(_) => Err(PorchError::unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
+            Ok(Err(error)) => Err(unanswered(&innermost_cause(&error))),
+            Err(_) => Err(unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
         };
         // Nothing happens by reading.
         answer.map_err(|error| PorchError { is_unanswered: error.is_unanswered && changes, ..error })

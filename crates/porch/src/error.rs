@@ -140,9 +140,9 @@ impl PorchError {
         Self { meaning, text, retry_after: None, is_unanswered: status == CUT }
     }
 
-    /// Nothing came back.
-    pub(crate) fn unanswered(problem: &str) -> Self {
-        let text = format!("the Porch server gives no answer: {problem}");
+    /// Nothing came back from whom it was asked.
+    pub(crate) fn unanswered(whom: &str, problem: &str) -> Self {
+        let text = format!("the {whom} gives no answer: {problem}");
         Self { meaning: Meaning::Unavailable, text, retry_after: None, is_unanswered: true }
     }
 

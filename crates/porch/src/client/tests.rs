@@ -196,6 +196,11 @@ async fn who_serves_package_revisions_is_told_by_their_files() {
     assert!(!porch.is_served().await.unwrap());
     assert!(!porch.is_served().await.unwrap());
     assert_eq!(porch.is_served().await.unwrap_err().meaning, Meaning::Unavailable);
+    let error = porch.is_served().await.unwrap_err();
+    assert_eq!(
+        (error.text.as_str(), error.is_unanswered),
+        ("the API server gives no answer: connection reset", false)
+    );
     let asked = requests.lock().unwrap().clone();
     assert!(asked.iter().all(|(method, path, _)| method == "GET" && path == "/apis/porch.kpt.dev/v1alpha1"));
 }
