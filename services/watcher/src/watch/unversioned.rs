@@ -156,16 +156,14 @@ mod tests {
         let stories = Arc::new(Mutex::new(VecDeque::from(stories)));
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
-            let answer = if is_watch {
-                let story = stories.lock().unwrap().pop_front().unwrap_or_default();
-                let lines = stream::iter(story).then(async |(pause, event)| {
-                    tokio::time::sleep(pause).await;
-                    Ok::<_, std::io::Error>(Frame::data(format!("{event}\n").into()))
-                });
-                Body::wrap_body(StreamBody::new(lines.chain(stream::pending())))
-            } else {
-                Body::from(json!({"metadata": {}, "items": []}).to_string().into_bytes())
-            };
+            let story = if is_watch { stories.lock().unwrap().pop_front() } else { None };
+            let list = (Duration::ZERO, json!({"metadata": {}, "items": []}));
+            let parts = stream::iter(story.unwrap_or_else(|| vec![list])).then(async |(pause, part)| {
+                tokio::time::sleep(pause).await;
+                Ok::<_, std::io::Error>(Frame::data(format!("{part}\n").into()))
+            });
+            let parts = if is_watch { parts.chain(stream::pending()).boxed() } else { parts.boxed() };
+            let answer = StreamBody::new(parts);
             async move { Ok::<_, std::io::Error>(http::Response::new(answer)) }
         });
         Client::new(service, "default")
@@ -250,6 +248,7 @@ mod tests {
         bus.ensure_stream().await.unwrap();
         let added = |pause: Duration, name: &str| (pause, event("ADDED", name, "Draft"));
         let (none, moment) = (Duration::ZERO, Duration::from_millis(1));
+        assert_eq!(QUIET, Duration::from_secs(2), "what the chapter says");
         let almost = QUIET.saturating_sub(moment);
         let stories = vec![
             vec![added(none, "gone"), added(none, "late")],
