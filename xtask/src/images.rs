@@ -15,7 +15,8 @@ use groundwork_testkit::{Server, find};
 use crate::compose::{Model, Service, docker_compose};
 use crate::{commands, servers};
 
-/// Where the image of another project holds its program, and how it is started when compose.yaml does not say.
+/// Where the image of another project holds its program, by the last part of the image's name, and how it is started when compose.yaml does not
+/// say.
 const SERVERS: [(&str, Server, &str); 5] = [
     ("etcd", Server::Etcd, "/usr/local/bin/etcd"),
     ("kube-apiserver", Server::KubeApiserver, "/usr/local/bin/kube-apiserver"),
@@ -101,8 +102,11 @@ fn told((image, profile): (&str, &str)) -> String {
 }
 
 fn import_server(service: Service<'_>) -> Result<()> {
-    let known = SERVERS.iter().find(|(name, ..)| *name == service.name);
-    let (name, server, place) = known.with_context(|| format!("no program is known for {}", service.name))?;
+    let image = service.image();
+    let path = image.rsplit_once(':').map_or(image, |(path, _)| path);
+    let last = path.rsplit('/').next().unwrap_or(path);
+    let known = SERVERS.iter().find(|(name, ..)| *name == last);
+    let (name, server, place) = known.with_context(|| format!("no program is known for {image}"))?;
     let mut entries = vec![Entry::program(place, find(*server)?.path)];
     let mut changes = vec![format!("ENTRYPOINT [\"{place}\"]")];
     if *name == "registry" {
@@ -110,7 +114,7 @@ fn import_server(service: Service<'_>) -> Result<()> {
         entries.push(Entry { place: "/etc/distribution/config.yml".to_owned(), content, mode: 0o644 });
         changes.push("CMD [\"serve\", \"/etc/distribution/config.yml\"]".to_owned());
     }
-    import(service.image(), &entries, &changes)
+    import(image, &entries, &changes)
 }
 
 fn import_ours(programs: &Path, program: &str, image: &str) -> Result<()> {
