@@ -19,9 +19,12 @@ mod selector;
 mod source;
 mod target;
 mod vanished;
+mod waiting;
+mod watches;
 
 pub use deploy_loop::{DeployLoop, identity};
 pub use deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
 pub use selector::{TargetSelector, TargetSelectors};
 pub use source::{Source, SourceError};
 pub use target::{TargetError, Targets};
+pub use watches::Watches;
