@@ -21,10 +21,13 @@ pub(crate) fn run(workspace: &Path, rounds: usize) -> Result<()> {
         "groundwork-blueprint",
         "--example",
         "bench-blueprints",
+        "--example",
+        "count-blueprints",
         "--locked",
     ];
     commands::run(workspace, "cargo", &arguments)?;
-    let engine = commands::target_folder(workspace)?.join("release/examples/bench-blueprints");
+    let examples = commands::target_folder(workspace)?.join("release/examples");
+    let engine = examples.join("bench-blueprints");
     let folder = tempfile::tempdir()?;
     let yardstick = folder.path().join("yardstick");
     super::build_go(&workspace.join("benches/yardstick"), &yardstick)?;
@@ -43,6 +46,8 @@ pub(crate) fn run(workspace: &Path, rounds: usize) -> Result<()> {
         measure(&yardstick, &yardstick_lines, &mut yardsticks)?;
         measure(&engine, &engine_lines, &mut engines)?;
     }
+    // The same bytes each time.
+    measure(&examples.join("count-blueprints"), &engine_lines, &mut engines)?;
     print(&yardsticks, &engines);
     Ok(())
 }

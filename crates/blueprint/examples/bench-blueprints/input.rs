@@ -1,18 +1,10 @@
-//! Times whole renderings. Each line of standard input is `NAME FOLDER`: a folder with a blueprint and `values.yaml`, which holds what an
-//! Installation supplies. It gives `NAME-cold NANOSECONDS`, with everything read and parsed anew, and `NAME-warm NANOSECONDS`, with a
-//! blueprint that has been used before, the medians of several; and what one rendering allocates, as `NAME-cold-bytes` and
-//! `NAME-warm-bytes`. Counting costs some of the time that is measured.
+//! Renderings of the folders that standard input names.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-use std::alloc::System;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::hint::black_box;
 use std::io::BufRead as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use groundwork_api::ObjectReference;
 use groundwork_blueprint::{
@@ -21,46 +13,23 @@ use groundwork_blueprint::{
 };
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value, json};
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
-
-/// How long one input is run at least, after a first time.
-const BUDGET: Duration = Duration::from_millis(400);
-
-fn main() {
+/// Hands out a cold and a warm rendering of each line's folder, with their names.
+pub(crate) fn each(measure: impl Fn(&str, &dyn Fn() -> usize)) {
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
         let Some((name, folder)) = line.split_once(' ') else { continue };
         let folder = Path::new(folder);
         let values = fs::read_to_string(folder.join("values.yaml")).unwrap();
         let files = tree(folder);
-        measure(&format!("{name}-cold"), || {
+        measure(&format!("{name}-cold"), &|| {
             let given = Given::read(&values);
             let blueprint = Blueprint::load(files.clone()).unwrap();
             given.render(&blueprint)
         });
         let (given, blueprint) = (Given::read(&values), Blueprint::load(files).unwrap());
-        measure(&format!("{name}-warm"), || given.render(&blueprint));
+        measure(&format!("{name}-warm"), &|| given.render(&blueprint));
     }
-}
-
-fn measure(name: &str, run: impl Fn() -> usize) {
-    black_box(run());
-    let region = Region::new(ALLOCATOR);
-    black_box(run());
-    let bytes = region.change().bytes_allocated;
-    let mut times = Vec::new();
-    let begin = Instant::now();
-    while times.len() < 3 || begin.elapsed() < BUDGET {
-        let start = Instant::now();
-        black_box(run());
-        times.push(start.elapsed());
-    }
-    times.sort();
-    println!("{name} {}", times[times.len() / 2].as_nanos());
-    println!("{name}-bytes {bytes}");
 }
 
 fn tree(folder: &Path) -> Filesystem {

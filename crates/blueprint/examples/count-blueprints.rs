@@ -1,0 +1,24 @@
+//! Counts what whole renderings allocate: `NAME-cold-bytes` and `NAME-warm-bytes` for the inputs of `bench-blueprints`, which is a
+//! program of its own since counting would cost a sixth of the time that it measures.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "bench-blueprints/input.rs"]
+mod input;
+
+use std::alloc::System;
+use std::hint::black_box;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() {
+    input::each(|name, run| {
+        black_box(run());
+        let region = Region::new(ALLOCATOR);
+        black_box(run());
+        println!("{name}-bytes {}", region.change().bytes_allocated);
+    });
+}
