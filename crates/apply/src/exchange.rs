@@ -16,6 +16,10 @@ use crate::gate::retry_after;
 const LATE: Duration = Duration::from_secs(5);
 /// How often one request is made that a busy server does not take. The next rest is the item's.
 const TRIES: usize = 3;
+/// How a problem begins for which a busy server was not asked, or did not take the question.
+pub(crate) const BUSY: &str = "it is busy";
+/// A problem for which a server was not asked that hangs.
+const SILENT: &str = "it has not answered to others; the next one asks in a moment";
 /// What server-side apply says of lists in which a key is there twice.
 pub(crate) const REPEATED_KEYS: &str = "duplicate entries for key";
 
@@ -76,11 +80,7 @@ impl Cluster {
         for _ in 0..TRIES {
             self.gate.pass().await.map_err(|problem| transient(verb, object, &problem))?;
             if !self.gate.may_ask() {
-                return Err(transient(
-                    verb,
-                    object,
-                    "it has not answered to others; the next one asks in a moment",
-                ));
+                return Err(transient(verb, object, SILENT));
             }
             let begun = Instant::now();
             let sent = self.client.send(request.clone().map(Body::from));
@@ -94,16 +94,26 @@ impl Cluster {
             };
             let status = response.status();
             match rest_of(status, response.headers()) {
-                Some(length) => self.gate.begin_rest(length),
+                Some(length) => {
+                    self.gate.begin_rest(length);
+                    // A write may have been done all the same: the next round looks.
+                    if status != StatusCode::TOO_MANY_REQUESTS && request.method() != Method::GET {
+                        return Err(transient(verb, object, BUSY));
+                    }
+                }
                 None if status.is_client_error() || status.is_server_error() => {
                     return Err(meaning(&refusal(status, response).await, verb, object));
                 }
                 None => return Ok(response),
             }
         }
-        self.gate.pass().await.map_err(|problem| transient(verb, object, &problem))?;
-        Err(transient(verb, object, "it is busy"))
+        Err(transient(verb, object, BUSY))
     }
+}
+
+/// Whether a request has come to nothing because of the server as a whole, so that nothing is known of what was asked for.
+pub(crate) fn is_unasked(error: &ApiError) -> bool {
+    matches!(error, ApiError::Transient { problem, .. } if problem.starts_with(BUSY) || problem == SILENT)
 }
 
 fn transient(verb: &'static str, object: &str, problem: &str) -> ApiError {
@@ -137,3 +147,6 @@ fn meaning(error: &kube::Error, verb: &'static str, object: &str) -> ApiError {
         error => ApiError::new(error, verb, object, object),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
 use crate::cluster::REQUEST_LIMIT;
+use crate::exchange::BUSY;
 
 /// No rest is longer than this, whatever a server says.
 const LONGEST_REST: Duration = Duration::from_secs(600);
@@ -76,9 +77,7 @@ impl Gate {
             if left > SHORT_REST {
                 let length = self.rest.lock().unwrap_or_else(PoisonError::into_inner).map(|rest| rest.length);
                 let seconds = length.unwrap_or(left).as_secs();
-                return Err(format!(
-                    "it is busy and has asked to be left alone for {seconds} s (Retry-After)"
-                ));
+                return Err(format!("{BUSY} and has asked to be left alone for {seconds} s (Retry-After)"));
             }
             tokio::time::sleep(left).await;
         }

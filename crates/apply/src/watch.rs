@@ -165,6 +165,3 @@ fn events(response: Response<Body>) -> WatchEvents {
     })
     .boxed()
 }
-
-#[cfg(test)]
-mod tests;

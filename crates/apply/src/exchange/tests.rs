@@ -1,11 +1,14 @@
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use futures::stream::{self, StreamExt as _};
 use kube::Client;
 use serde_json::json;
 
 use super::*;
+use crate::cluster::ResourceKind;
 use crate::object::Reference;
+use crate::watch::{Scope, Selector, WatchEvent};
 
 /// Paths with their queries, and when they were asked for.
 type Requests = Arc<Mutex<Vec<(String, Instant)>>>;
@@ -148,8 +151,42 @@ async fn a_server_that_stays_busy() {
     let (cluster, requests) = server(vec![(429, Some("0"), Vec::new()); 5]);
     assert!(cluster.get_of(&kind(), &reference()).await.is_err());
     assert_eq!(requests.lock().unwrap().len(), 3);
+    // Whether a write was done only a look can tell, unless the server says that it took no request.
+    let object = json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "b", "namespace": "a"}});
+    for (status, tries) in [(429, 3), (503, 1)] {
+        let (cluster, requests) = server(vec![(status, Some("0"), Vec::new()); 5]);
+        assert!(cluster.create(&kind(), &object).await.is_err());
+        assert_eq!(requests.lock().unwrap().len(), tries);
+    }
     let (cluster, requests) = server(vec![(503, None, vec!["try later".to_owned()]); 5]);
     let error = cluster.get_of(&kind(), &reference()).await.unwrap_err();
     assert!(!error.to_string().contains("try later"), "{error}");
     assert_eq!((requests.lock().unwrap().len(), cluster.rest()), (1, None));
+}
+
+/// A busy server does not say which kinds it has, which is not to say that it has none: charts would be rendered for another cluster.
+#[tokio::test]
+async fn a_busy_server_does_not_lack_kinds() {
+    let groups = json!({"groups": [{"versions": [{"groupVersion": "apps/v1"}, {"groupVersion": "metrics.k8s.io/v1beta1"}]}]});
+    let kinds = |name: &str| json!({"groupVersion": "", "resources": [{"name": name, "singularName": "", "namespaced": true, "kind": name, "verbs": []}]});
+    let server_says = |last: Answer| {
+        vec![
+            ok(&json!({"gitVersion": "v1"})),
+            ok(&groups),
+            ok(&kinds("pods")),
+            ok(&kinds("deployments")),
+            last,
+        ]
+    };
+    for retry_after in ["0", "60"] {
+        let mut answers = server_says((429, Some(retry_after), Vec::new()));
+        answers.extend(vec![(429, Some(retry_after), Vec::new()); 2]);
+        let (cluster, _) = server(answers);
+        let error = cluster.versions().await.unwrap_err();
+        assert!(error.to_string().contains("it is busy"), "{error}");
+    }
+    // An API that others serve may be away.
+    let (cluster, _) = server(server_says((503, None, Vec::new())));
+    let found = cluster.versions().await.unwrap();
+    assert_eq!((found.kinds.len(), &found.silent[..]), (2, &["metrics.k8s.io/v1beta1".to_owned()][..]));
 }
