@@ -8,7 +8,7 @@ use crate::awaited::{Awaited, Waiting};
 use crate::cluster::Cluster;
 use crate::configuration::{CustomCheck, ReadinessChecks, Requirement};
 use crate::error::ApplyError;
-use crate::object::{Reference, label};
+use crate::object::Reference;
 use crate::prepare::Owner;
 use crate::readiness::{meets, not_ready};
 use crate::round::{OtherClusters, Seen, cluster_of};
@@ -62,8 +62,7 @@ async fn by_kind(
         });
         let is_over = |object: &Value| not_ready(object).is_none();
         let awaited = Awaited::object(own, resource, live, is_over).await;
-        let owned = owner.zip(live).filter(|(owner, live)| label(live, owner.label) == Some(&owner.item));
-        let labels = owned.map(|(owner, _)| format!("{}={}", owner.label, owner.item));
+        let labels = owner.zip(live).and_then(|(owner, live)| owner.selector(live));
         waiting.awaited.extend(awaited.map(|awaited| awaited.with_labels(labels)));
     }
     waiting

@@ -79,7 +79,9 @@ pub async fn delete_round(
             deletion.deadline.check(&what)?;
             let mut waiting = Waiting::from(what);
             for (_, live) in &left {
-                waiting.awaited.extend(Awaited::gone(cluster, live).await);
+                let awaited = Awaited::gone(cluster, live).await;
+                let labels = deletion.owner.selector(live);
+                waiting.awaited.extend(awaited.map(|awaited| awaited.with_labels(labels)));
             }
             let behind = groups.iter().skip(index + 1).flatten().map(|managed| managed.resource.clone());
             let left = left.into_iter().map(|(reference, _)| reference);

@@ -1,7 +1,7 @@
 //! The loop around a deployer (`installations.md` 7.7).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use groundwork_api::metadata::{FINALIZER, annotation};
@@ -63,6 +63,7 @@ pub fn identity(identity: String, name: &str, version: &str) -> DeployerInformat
 pub(crate) struct Context<'a> {
     pub(crate) request: &'a ReconcileRequest<'a>,
     pub(crate) target: Option<&'a Target>,
+    pub(crate) begun: Instant,
 }
 
 /// What a round came to.
@@ -125,6 +126,7 @@ impl DeployLoop {
         scribe: &mut Scribe<'_>,
     ) -> Result<Reconciled, ReconcileError> {
         let (namespace, objects) = (request.key.namespace.as_deref().unwrap_or_default(), request.objects);
+        let begun = Instant::now();
         // It ends here, unless there is nothing to do but to go on waiting.
         let watch = self.watches.take(request.key);
         let Some(item) = objects.get::<DeployItem>(namespace, &request.key.name).await? else {
@@ -145,7 +147,7 @@ impl DeployLoop {
         if target.as_ref().is_some_and(|target| !self.selectors.serve(target)) {
             return Ok(Reconciled::default());
         }
-        let context = Context { request, target: target.as_ref() };
+        let context = Context { request, target: target.as_ref(), begun };
         if let Some(watch) = watch
             && matches!(work, Work::Continue)
             && let Some(reconciled) = self.go_on_waiting(&item, watch, &context).await?

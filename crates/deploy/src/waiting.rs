@@ -8,7 +8,7 @@ use groundwork_controller::{ApiError, Reconciled};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::deploy_loop::{Context, DeployLoop, now, started};
-use crate::watches::Watch;
+use crate::watches::{Pauses, Watch};
 
 /// An item that is not at its end is looked at again after this time at the latest (7.7, 7).
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -40,7 +40,9 @@ impl DeployLoop {
         let Ok(cluster) = self.targets.cluster(target, objects).await else { return pause };
         let waker = context.request.waker.clone();
         let wake = async move { waker.wake().await };
-        let opened = self.watches.open((*cluster).clone(), &waiting.awaited, wake, pause).await;
+        // Half of the time at most goes into rounds.
+        let pauses = Pauses { shortest: context.begun.elapsed().min(pause), unwatched: pause };
+        let opened = self.watches.open((*cluster).clone(), &waiting.awaited, wake, pauses).await;
         let Some(mut watch) = opened else { return pause };
         watch.version = item.resource_version();
         watch.until = until;

@@ -35,6 +35,15 @@ pub struct Watches {
     items: Arc<Mutex<HashMap<Key, Watch>>>,
 }
 
+/// When an item is not woken yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pauses {
+    /// Whatever has come. An item that has much left beside what is watched would begin one round after the other.
+    pub(crate) shortest: Duration,
+    /// After which it would be looked at without a watch: one that ends by itself is no reason to look earlier.
+    pub(crate) unwatched: Duration,
+}
+
 /// What is watched for an item, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -76,14 +85,14 @@ impl Watches {
         self.items.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), watch);
     }
 
-    /// Watches what is awaited, as far as that can be had, and has the item woken when all of it is over. If a watch ends by itself, it is woken,
-    /// too, but not before the pause after which it would have been looked at without. `None` if nothing can be watched.
+    /// Watches what is awaited, as far as that can be had, and has the item woken when all of it is over, or when a watch has ended by itself. `None`
+    /// if nothing can be watched.
     pub(crate) async fn open(
         &self,
         cluster: Cluster,
         awaited: &[Awaited],
         wake: impl Future<Output = ()> + Send + 'static,
-        pause: Duration,
+        pauses: Pauses,
     ) -> Option<Watch> {
         let mut reserved = Vec::new();
         for plan in plans(awaited) {
@@ -99,7 +108,7 @@ impl Watches {
         let is_over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&is_over);
         let task = tokio::spawn(async move {
-            until_over(opened, pause).await;
+            until_over(opened, pauses).await;
             told.store(true, Ordering::SeqCst);
             wake.await;
         });
@@ -173,8 +182,8 @@ fn plan(group: &[&Awaited]) -> Option<Plan> {
     Some(Plan { cluster, scope, version, awaited: group.iter().map(|one| (*one).clone()).collect() })
 }
 
-/// Ends when nothing is awaited any more, or when a watch has ended and the pause is over.
-async fn until_over(opened: Vec<Opened>, pause: Duration) {
+/// Ends when nothing is awaited any more, or when a watch has ended; neither before its pause is over.
+async fn until_over(opened: Vec<Opened>, pauses: Pauses) {
     let begun = Instant::now();
     let (mut awaited, mut permits, mut watches) = (Vec::new(), Vec::new(), Vec::new());
     for (index, one) in opened.into_iter().enumerate() {
@@ -192,7 +201,7 @@ async fn until_over(opened: Vec<Opened>, pause: Duration) {
             () = &mut is_overdue => None,
         };
         let Some((index, Some(event))) = next else {
-            tokio::time::sleep_until(begun + pause).await;
+            tokio::time::sleep_until(begun + pauses.unwatched).await;
             return;
         };
         let (object, is_deleted) = match &event {
@@ -203,6 +212,7 @@ async fn until_over(opened: Vec<Opened>, pause: Duration) {
             of_one.retain(|one| !one.is_over(object, is_deleted));
         }
     }
+    tokio::time::sleep_until(begun + pauses.shortest).await;
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::*;
 /// What the server of a cluster is asked, and by which the lines of each watch go in.
 type Asked = mpsc::UnboundedReceiver<(String, mpsc::UnboundedSender<String>)>;
 
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Pauses = Pauses { shortest: Duration::ZERO, unwatched: Duration::from_millis(10) };
 
 /// A server that answers watches alone, each with what the test sends, until the test drops its end.
 fn server() -> (Cluster, Asked) {
@@ -142,12 +142,28 @@ async fn an_item_is_woken_when_a_watch_ends() {
     let (wake, woken) = waker();
     let begun = Instant::now();
     let pause = Duration::from_millis(200);
+    let pauses = Pauses { shortest: Duration::ZERO, unwatched: pause };
     let all = [awaited(&cluster, "Pods", "a", None, None)];
-    let watch = watches.open(cluster.clone(), &all, wake, pause).await.unwrap();
+    let watch = watches.open(cluster.clone(), &all, wake, pauses).await.unwrap();
     drop(asked.recv().await.unwrap());
     woken.await.unwrap();
     assert!(!watch.is_on());
     assert!(begun.elapsed() >= pause);
+}
+
+/// One round does not follow the other at once if that is too much for the cluster.
+#[tokio::test]
+async fn an_item_is_not_woken_before_the_shortest_pause() {
+    let (cluster, mut asked) = server();
+    let (wake, woken) = waker();
+    let (begun, shortest) = (Instant::now(), Duration::from_millis(200));
+    let pauses = Pauses { shortest, unwatched: Duration::ZERO };
+    let all = [awaited(&cluster, "Pods", "a", None, None)];
+    let watch = Watches::new(8).open(cluster.clone(), &all, wake, pauses).await.unwrap();
+    let (_, lines) = asked.recv().await.unwrap();
+    lines.send(line("ADDED", "a", true)).unwrap();
+    woken.await.unwrap();
+    assert!(begun.elapsed() >= shortest && !watch.is_on());
 }
 
 /// What is not kept ends: its connection is closed, and others may watch.
