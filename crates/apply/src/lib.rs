@@ -2,7 +2,7 @@
 //! them, and how they go (`installations.md` 7.9). What both real deployers do to the cluster of a Target.
 //!
 //! Everything is done in rounds that look at what is there ([`round`], [`delete_round`]); what a former round did is known from the
-//! record that it returned, and from the cluster.
+//! record that it returned, and from the cluster. One that is not the last says what the next one cannot do without ([`Awaited`]).
 
 mod awaited;
 mod checks;

@@ -16,7 +16,9 @@ use futures::stream::{self, StreamExt as _};
 use groundwork_apply::{Awaited, Cluster, Scope, Selector, WatchEvent, WatchEvents};
 use groundwork_controller::Key;
 use groundwork_kubernetes::ResourceVersion;
+use groundwork_telemetry::Metrics as Registry;
 use jiff::Timestamp;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -32,6 +34,7 @@ const OVERDUE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Watches {
     free: Arc<Semaphore>,
+    open: Gauge,
     items: Arc<Mutex<HashMap<Key, Watch>>>,
 }
 
@@ -71,9 +74,21 @@ impl Watch {
 }
 
 impl Watches {
-    /// At most so many at a time; none if it is zero.
-    pub fn new(most: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), items: Arc::default() }
+    /// At most so many at a time; none if it is zero. How many there are is a metric.
+    pub fn new(most: usize, registry: &Registry) -> Self {
+        let open = registry.register(
+            "target_watches",
+            "Watches on what items wait for in the clusters of Targets",
+            &[],
+            Gauge::default(),
+        );
+        Self { free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), open, items: Arc::default() }
+    }
+
+    fn place(&self) -> Option<Place> {
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        self.open.inc();
+        Some(Place { open: self.open.clone(), _permit: permit })
     }
 
     /// Takes what an item has, which ends unless it is kept.
@@ -96,10 +111,10 @@ impl Watches {
     ) -> Option<Watch> {
         let mut reserved = Vec::new();
         for plan in plans(awaited) {
-            let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else { break };
-            reserved.push((plan, permit));
+            let Some(place) = self.place() else { break };
+            reserved.push((plan, place));
         }
-        let opened = reserved.into_iter().map(|(plan, permit)| plan.open(permit));
+        let opened = reserved.into_iter().map(|(plan, place)| plan.open(place));
         let opened = futures::future::join_all(opened).await;
         let opened: Vec<Opened> = opened.into_iter().flatten().collect();
         if opened.is_empty() {
@@ -116,6 +131,19 @@ impl Watches {
     }
 }
 
+/// That of one watch among all of the process.
+#[derive(Debug)]
+struct Place {
+    open: Gauge,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.open.dec();
+    }
+}
+
 /// One watch that is to be made, and what it shows.
 #[derive(Debug)]
 struct Plan {
@@ -125,17 +153,16 @@ struct Plan {
     awaited: Vec<Awaited>,
 }
 
-/// A watch with its place among all of them.
 struct Opened {
     events: WatchEvents,
     awaited: Vec<Awaited>,
-    permit: OwnedSemaphorePermit,
+    place: Place,
 }
 
 impl Plan {
-    async fn open(self, permit: OwnedSemaphorePermit) -> Option<Opened> {
+    async fn open(self, place: Place) -> Option<Opened> {
         match self.cluster.watch(&self.scope, self.version.as_deref(), LIFETIME).await {
-            Ok(events) => Some(Opened { events, awaited: self.awaited, permit }),
+            Ok(events) => Some(Opened { events, awaited: self.awaited, place }),
             Err(error) => {
                 tracing::debug!(%error, "what an item waits for is not watched, and looked at after pauses");
                 None
@@ -185,10 +212,10 @@ fn plan(group: &[&Awaited]) -> Option<Plan> {
 /// Ends when nothing is awaited any more, or when a watch has ended; neither before its pause is over.
 async fn until_over(opened: Vec<Opened>, pauses: Pauses) {
     let begun = Instant::now();
-    let (mut awaited, mut permits, mut watches) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut awaited, mut places, mut watches) = (Vec::new(), Vec::new(), Vec::new());
     for (index, one) in opened.into_iter().enumerate() {
         awaited.push(one.awaited);
-        permits.push(one.permit);
+        places.push(one.place);
         let end = stream::once(std::future::ready(None));
         watches.push(one.events.map(Some).chain(end).map(move |event| (index, event)).boxed());
     }

@@ -269,7 +269,7 @@ pub fn run(
         // Only for Targets that are this cluster itself; without it they are told so.
         let home = Config::infer().await.ok();
         let targets = Targets::new(home.as_ref(), MANAGER);
-        let watches = Watches::new(arguments.settings.target_watches);
+        let watches = Watches::new(arguments.settings.target_watches, &telemetry.metrics);
         let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
             TargetSyncMode::Only => BTreeSet::new(),
             TargetSyncMode::Too | TargetSyncMode::Never => arguments.settings.types.iter().copied().collect(),

@@ -37,7 +37,7 @@ fn items_of_other_processes() {
         information: identity("own".to_owned(), "deployer", "1"),
         selectors: TargetSelectors::default(),
         targets: Targets::new(None, "test"),
-        watches: Watches::new(0),
+        watches: Watches::new(0, &groundwork_telemetry::Metrics::default()),
         journal: Journal::default(),
     };
     for (owner, said_ago, is_left_alone) in

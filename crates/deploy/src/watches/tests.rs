@@ -115,7 +115,7 @@ async fn what_is_watched() {
 #[tokio::test]
 async fn an_item_is_woken_when_all_is_over() {
     let (cluster, mut asked) = server();
-    let watches = Watches::new(8);
+    let watches = Watches::new(8, &Registry::default());
     let all = [awaited(&cluster, "Pods", "a", Some("1"), None), awaited(&cluster, "Jobs", "b", None, None)];
     let (wake, woken) = waker();
     let watch = watches.open(cluster.clone(), &all, wake, PAUSE).await.unwrap();
@@ -131,14 +131,14 @@ async fn an_item_is_woken_when_all_is_over() {
     assert!(!watch.is_on());
     pods.closed().await;
     jobs.closed().await;
-    assert_eq!(watches.free.available_permits(), 8);
+    assert_eq!((watches.free.available_permits(), watches.open.get()), (8, 0));
 }
 
 /// A watch that the server ends is a reason to look, but not before the pause.
 #[tokio::test]
 async fn an_item_is_woken_when_a_watch_ends() {
     let (cluster, mut asked) = server();
-    let watches = Watches::new(8);
+    let watches = Watches::new(8, &Registry::default());
     let (wake, woken) = waker();
     let begun = Instant::now();
     let pause = Duration::from_millis(200);
@@ -159,7 +159,8 @@ async fn an_item_is_not_woken_before_the_shortest_pause() {
     let (begun, shortest) = (Instant::now(), Duration::from_millis(200));
     let pauses = Pauses { shortest, unwatched: Duration::ZERO };
     let all = [awaited(&cluster, "Pods", "a", None, None)];
-    let watch = Watches::new(8).open(cluster.clone(), &all, wake, pauses).await.unwrap();
+    let watch =
+        Watches::new(8, &Registry::default()).open(cluster.clone(), &all, wake, pauses).await.unwrap();
     let (_, lines) = asked.recv().await.unwrap();
     lines.send(line("ADDED", "a", true)).unwrap();
     woken.await.unwrap();
@@ -170,7 +171,7 @@ async fn an_item_is_not_woken_before_the_shortest_pause() {
 #[tokio::test]
 async fn watches_end_with_what_they_are_for() {
     let (cluster, mut asked) = server();
-    let watches = Watches::new(1);
+    let watches = Watches::new(1, &Registry::default());
     let all = [awaited(&cluster, "Pods", "a", None, None)];
     let open = async || {
         let (wake, _) = waker();
@@ -179,6 +180,7 @@ async fn watches_end_with_what_they_are_for() {
     watches.keep(&key(), open().await.unwrap());
     let (_, lines) = asked.recv().await.unwrap();
     assert!(open().await.is_none(), "there are no more than one");
+    assert_eq!(watches.open.get(), 1);
     drop(watches.take(&key()));
     lines.closed().await;
     while watches.free.available_permits() == 0 {
@@ -198,7 +200,7 @@ async fn what_cannot_be_watched() {
     let (cluster, _asked) = server();
     let refused = awaited(&cluster, "Refused", "a", None, None);
     let open = async |most: usize, all: &[Awaited]| {
-        Watches::new(most).open(cluster.clone(), all, waker().0, PAUSE).await
+        Watches::new(most, &Registry::default()).open(cluster.clone(), all, waker().0, PAUSE).await
     };
     assert!(open(8, std::slice::from_ref(&refused)).await.is_none());
     assert!(open(8, &[]).await.is_none());
@@ -213,7 +215,7 @@ async fn a_watch_has_an_end() {
     let (cluster, _asked) = server();
     let (wake, _) = waker();
     let all = [awaited(&cluster, "Pods", "a", None, None)];
-    let mut watch = Watches::new(8).open(cluster, &all, wake, PAUSE).await.unwrap();
+    let mut watch = Watches::new(8, &Registry::default()).open(cluster, &all, wake, PAUSE).await.unwrap();
     watch.until = Some(Timestamp::now() + Duration::from_secs(60));
     assert!(watch.is_on());
     watch.until = Some(Timestamp::now());
