@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use groundwork_fleet::Preview;
-use groundwork_plan::{
-    Change, Field, Plan, PlannedExport, PlannedInstallation, PlannedItem, Reason, Redirection, Start,
-};
+use groundwork_plan::{Change, Field, Plan, PlannedExport, PlannedInstallation, PlannedItem, Redirection};
 use serde_json::Value;
 
 use crate::rules;
@@ -48,18 +46,18 @@ fn of_installations(plan: &Plan) -> String {
     for installation in &plan.installations {
         show(&mut text, 0, installation);
     }
-    let _ = writeln!(text, "{}", summary(plan));
+    let _ = writeln!(text, "{}", plan.summary());
     text
 }
 
 fn show(text: &mut String, depth: usize, planned: &PlannedInstallation) {
     let title = format!("{}/{}", planned.namespace, planned.path.join("/"));
-    let start = planned.start.map(|start| format!(": {}", begins(start))).unwrap_or_default();
+    let start = planned.start.map(|start| format!(": {start}")).unwrap_or_default();
     let mark = if depth == 0 { String::new() } else { format!("{} ", mark(planned.change)) };
     line(text, depth, &format!("{mark}{TITLE}Installation {}{TITLE:#}{start}", shown(&title)));
     let depth = depth + 1;
     for reason in &planned.reasons {
-        line(text, depth, &format!("{FAINT}because{FAINT:#} {}", shown(&because(reason))));
+        line(text, depth, &format!("{FAINT}because{FAINT:#} {}", shown(&reason.to_string())));
     }
     planned.redirected.iter().for_each(|place| redirection(text, depth, place));
     // Of a root the object that is applied has told.
@@ -109,40 +107,14 @@ fn redirection(text: &mut String, depth: usize, Redirection { path, before, afte
     line(text, depth, &format!("{}: {}", shown(place), shown(&what)));
 }
 
-fn begins(start: Start) -> &'static str {
-    match start {
-        Start::Now => "a job runs",
-        Start::AfterPredecessors => "a job runs after those that it imports from",
-        Start::NextJob => "with its next job, which nothing here asks for",
-    }
-}
-
-fn because(reason: &Reason) -> String {
-    match reason {
-        Reason::New => "it is new".to_owned(),
-        Reason::SpecChanged => "its spec changes".to_owned(),
-        Reason::Requested => "a job is asked for".to_owned(),
-        Reason::Redirected => "it leads to other component versions".to_owned(),
-        Reason::ImportChanged { import, from, exporter: Some(exporter) } => {
-            format!("its import {import} changes ({from} of {exporter})")
-        }
-        Reason::ImportChanged { import, from, exporter: None } => {
-            format!("its import {import} changes ({from})")
-        }
-        Reason::PredecessorsRun { predecessors } => {
-            format!("jobs of those run that it imports from: {}", predecessors.join(", "))
-        }
-    }
-}
-
 fn mark(change: Change) -> String {
-    match change {
-        Change::Created => format!("{ADDED}+{ADDED:#}"),
-        Change::Changed => format!("{CHANGED}~{CHANGED:#}"),
-        Change::Deleted => format!("{REMOVED}-{REMOVED:#}"),
-        Change::Unchanged => "=".to_owned(),
-        Change::Unknown => "?".to_owned(),
-    }
+    let style = match change {
+        Change::Created => ADDED,
+        Change::Changed => CHANGED,
+        Change::Deleted => REMOVED,
+        Change::Unchanged | Change::Unknown => Style::new(),
+    };
+    format!("{style}{}{style:#}", change.mark())
 }
 
 fn fields(text: &mut String, depth: usize, fields: &[Field]) {
@@ -156,39 +128,4 @@ fn fields(text: &mut String, depth: usize, fields: &[Field]) {
 fn line(text: &mut String, depth: usize, content: &str) {
     // Writing to a text cannot fail.
     let _ = writeln!(text, "{:indent$}{content}", "", indent = 2 * depth.min(40));
-}
-
-/// How much there is of everything.
-fn summary(plan: &Plan) -> String {
-    let all = plan.all();
-    let items = |change: Change| {
-        all.iter().flat_map(|planned| &planned.items).filter(move |item| item.change == change).count()
-    };
-    let exports = |change: Change| {
-        all.iter().flat_map(|planned| &planned.exports).filter(move |export| export.change == change).count()
-    };
-    let counts = |count: &dyn Fn(Change) -> usize| {
-        let of = |(change, word): (Change, &str)| {
-            Some(count(change)).filter(|count| *count > 0).map(|count| format!("{count} {word}"))
-        };
-        let words = [
-            (Change::Created, "created"),
-            (Change::Changed, "changed"),
-            (Change::Deleted, "deleted"),
-            (Change::Unchanged, "unchanged"),
-            (Change::Unknown, "unknown"),
-        ];
-        let words: Vec<String> = words.into_iter().filter_map(of).collect();
-        if words.is_empty() { "none".to_owned() } else { words.join(", ") }
-    };
-    let starts =
-        |start: Start| plan.installations.iter().filter(|planned| planned.start == Some(start)).count();
-    format!(
-        "jobs: {} now, {} after others, {} when asked for; items: {}; exports: {}",
-        starts(Start::Now),
-        starts(Start::AfterPredecessors),
-        starts(Start::NextJob),
-        counts(&items),
-        counts(&exports),
-    )
 }

@@ -35,6 +35,7 @@ mod package_variant;
 mod package_variant_set;
 mod pipeline;
 mod repository;
+pub mod rights;
 mod schema;
 mod target_sync;
 pub mod view;

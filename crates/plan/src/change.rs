@@ -1,11 +1,14 @@
 //! What a plan says, for people and programs. Members are only ever added.
 
+use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, Kind as _, Target};
 use groundwork_component::{Reference, RepositoryContext};
 use groundwork_fleet::Field;
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 /// What would happen if objects were applied.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// What applying itself changes, by kind, namespace and name.
@@ -13,7 +16,7 @@ pub struct Plan {
     /// Root Installations whose job would do something else than the last one, or would run: in the order in which they run.
     pub installations: Vec<PlannedInstallation>,
     /// What stands in the way of some jobs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
@@ -32,7 +35,7 @@ impl Plan {
 }
 
 /// What becomes of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
     Created,
@@ -44,19 +47,20 @@ pub enum Change {
 }
 
 /// An object that is applied.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObjectChange {
-    pub kind: &'static str,
+    #[serde(deserialize_with = "read_kind")]
+    pub kind: KindName,
     pub namespace: String,
     pub name: String,
     pub change: Change,
     /// Every difference by its path, of a changed object. What may be secret is hidden.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
 }
 
 /// When the job of a root begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Start {
     /// It is asked for by what is applied.
@@ -68,7 +72,7 @@ pub enum Start {
 }
 
 /// Why a job would run, or would do something else.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "camelCase")]
 pub enum Reason {
     New,
@@ -91,13 +95,23 @@ pub enum Reason {
 }
 
 /// A place in what an Installation refers to that leads elsewhere.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Redirection {
     /// Local names from the component on; empty for the component itself.
     pub path: String,
-    #[serde(serialize_with = "reference", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        serialize_with = "reference",
+        deserialize_with = "read_reference",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub before: Option<Reference>,
-    #[serde(serialize_with = "reference", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        serialize_with = "reference",
+        deserialize_with = "read_reference",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub after: Option<Reference>,
 }
 
@@ -112,8 +126,47 @@ fn reference<S: Serializer>(reference: &Option<Reference>, serializer: S) -> Res
     members.serialize(serializer)
 }
 
+/// The name of a kind. Written as a reference, derived code would take it from the text that is read.
+type KindName = &'static str;
+
+/// The kinds of objects that plans speak of.
+const KINDS: [&str; 7] = [
+    Installation::KIND,
+    Context::KIND,
+    ComponentVersionOverwrites::KIND,
+    DataObject::KIND,
+    Target::KIND,
+    "Secret",
+    "ConfigMap",
+];
+
+fn read_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KindName, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let known = KINDS.into_iter().find(|kind| *kind == name);
+    known.ok_or_else(|| D::Error::custom(format!("no plan speaks of the kind {name:?}")))
+}
+
+/// A reference by the names of its members.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Members {
+    #[serde(default)]
+    repository_context: Value,
+    component_name: String,
+    version: String,
+}
+
+fn read_reference<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Reference>, D::Error> {
+    let members = Option::<Members>::deserialize(deserializer)?;
+    Ok(members.map(|members| Reference {
+        repository: RepositoryContext::new(members.repository_context),
+        name: members.component_name,
+        version: members.version,
+    }))
+}
+
 /// What the job of an Installation would do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedInstallation {
     pub namespace: String,
@@ -127,12 +180,12 @@ pub struct PlannedInstallation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
     /// Of roots.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redirected: Vec<Redirection>,
     /// Differences of the spec.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
     /// Why the job would fail; what it holds stays as it is then.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,7 +209,7 @@ impl PlannedInstallation {
 }
 
 /// A DeployItem. One that stays as it is is deployed again all the same, unless it says `updateOnChangeOnly`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedItem {
     /// Absent where it depends on a UID that nobody knows yet.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,25 +218,26 @@ pub struct PlannedItem {
     #[serde(rename = "type")]
     pub type_: String,
     pub change: Change,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
 }
 
 /// A DataObject or Target that an Installation publishes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedExport {
-    pub kind: &'static str,
+    #[serde(deserialize_with = "read_kind")]
+    pub kind: KindName,
     /// Of the object.
     pub name: String,
     /// As the Installation calls it.
     pub key: String,
     pub change: Change,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
     /// Why it is not known what it will be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Names of the Installations beside it that import it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakes: Vec<String>,
 }

@@ -24,6 +24,7 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod words;
 mod world;
 
 pub use change::{

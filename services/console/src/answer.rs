@@ -108,6 +108,11 @@ impl Answer {
         self
     }
 
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
     pub(crate) fn with_secret(mut self) -> Self {
         self.is_compressible = false;
         self

@@ -27,11 +27,11 @@ use crate::pages::Page;
 use crate::pages::frame::{self, Frame};
 use crate::pages::message::MessagePage;
 use crate::pages::sign_in::SignInPage;
-use crate::request::{Form, Request, encoded, local_path};
+use crate::request::{Form, LARGEST_FORM, Request, encoded, local_path};
 use crate::rights::{KindOfRight, Purpose, Rights, Visible, of_kind};
 use crate::server::Handler;
 use crate::visitor::{SignIn, Visitor};
-use crate::{SERVICE, assets, journal, objects, operations};
+use crate::{SERVICE, assets, journal, objects, operations, planning};
 
 /// How long a page may take to make.
 const PAGE_LIMIT: Duration = Duration::from_secs(20);
@@ -182,14 +182,19 @@ impl Site {
                 operations::confirm(self, request, &visitor, section, (namespace, name), operation).await
             }
             (false, [section @ ("installations" | "revisions"), namespace, name, operation]) => {
-                match Form::read(body).await {
+                match Form::read(body, LARGEST_FORM).await {
                     Some(form) => {
                         let operation = operations::Asked { section, operation, form: &form };
                         operations::run(self, request, &visitor, operation, (namespace, name)).await
                     }
-                    None => Err(PageError::Refused("The form is too long, or did not arrive.".to_owned())),
+                    None => Err(no_form()),
                 }
             }
+            (true, ["plan"]) => Ok(planning::form(self, request, &visitor)),
+            (false, ["plan"]) => match Form::read(body, planning::LARGEST_FORM).await {
+                Some(form) => planning::run(self, request, &visitor, &form).await,
+                None => Err(no_form()),
+            },
             (true, segments) => self.page(request, &visitor, segments).await,
             (false, _) => Err(PageError::NoPage),
         };
@@ -388,8 +393,8 @@ impl Site {
         if !request.is_from_here() {
             return self.failure(request, None, &from_elsewhere());
         }
-        let Some(form) = Form::read(body).await else {
-            return self.sign_in_page("/", Some("The form is too long, or did not arrive.".to_owned()));
+        let Some(form) = Form::read(body, LARGEST_FORM).await else {
+            return self.sign_in_page("/", Some(no_form().to_string()));
         };
         let (token, to) = (form.field("token"), form.field("to"));
         let cookie = match self.sign_in.cookie(token) {
@@ -469,6 +474,10 @@ fn place(namespace: &str, name: &str) -> Result<Place, PageError> {
 
 pub(crate) fn named(namespace: &str, name: &str) -> Result<Place, PageError> {
     place(namespace, name)
+}
+
+fn no_form() -> PageError {
+    PageError::Refused("The form is too long, or did not arrive.".to_owned())
 }
 
 pub(crate) fn from_elsewhere() -> PageError {

@@ -20,6 +20,7 @@ mod live;
 mod objects;
 mod operations;
 mod pages;
+mod planning;
 mod request;
 mod rights;
 mod server;

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use crate::landscape::Position;
 
 /// Bytes of a form: a token and some fields.
-const LARGEST_FORM: usize = 32 << 10;
+pub(crate) const LARGEST_FORM: usize = 32 << 10;
 /// How long a form may take to arrive.
 const FORM_LIMIT: Duration = Duration::from_secs(10);
 /// Segments of a path; no page has more.
@@ -114,15 +114,20 @@ impl Request {
 }
 
 impl Form {
-    /// Reads a form; `None` if it is too long, or does not arrive.
-    pub(crate) async fn read(body: Incoming) -> Option<Self> {
-        let collected = tokio::time::timeout(FORM_LIMIT, Limited::new(body, LARGEST_FORM).collect()).await;
+    /// Reads a form of up to so many bytes; `None` if it is longer, or does not arrive.
+    pub(crate) async fn read(body: Incoming, most: usize) -> Option<Self> {
+        let collected = tokio::time::timeout(FORM_LIMIT, Limited::new(body, most).collect()).await;
         Some(Self(pairs(&collected.ok()?.ok()?.to_bytes())))
     }
 
     /// A field; empty if it is not there.
     pub(crate) fn field(&self, name: &str) -> &str {
-        self.0.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value.trim())
+        self.text(name).trim()
+    }
+
+    /// The same as it was typed, with the spaces around it.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value)
     }
 }
 

@@ -34,7 +34,7 @@ const TREE: &str = "installations.landscaper.gardener.cloud,executions.landscape
 const DRAFT: &str = "edge.dns-000.packagevariant-1";
 
 /// Pages that are looked at in every way, and what their pictures are called.
-const PAGES: [(&str, &str); 13] = [
+const PAGES: [(&str, &str); 14] = [
     ("/", "overview"),
     ("/installations?sort=state", "installations"),
     ("/installations/shop/shop", "installation"),
@@ -46,6 +46,7 @@ const PAGES: [(&str, &str); 13] = [
     ("/sets/fleet/all-edges", "set"),
     ("/revisions/fleet/edge.dns-000.packagevariant-1", "revision"),
     ("/events", "events"),
+    ("/plan?namespace=shop", "plan-form"),
     ("/installations/shop/shop/reconcile", "confirmation"),
     ("/nothing", "not-found"),
 ];
@@ -82,6 +83,7 @@ async fn the_console_in_a_browser() -> Result<()> {
         everybody_can_use_every_page(&system, &browser, &admin, &size).await?;
         nothing_is_offered_without_rights(&system, &browser).await?;
         by_keyboard(&system, &browser, &admin).await?;
+        somebody_plans(&system, &browser, &admin).await?;
         an_open_page_follows(&system, &browser).await?;
         somebody_approves(&system, &browser).await
     };
@@ -247,6 +249,39 @@ async fn by_keyboard(system: &System, browser: &Browser, admin: &str) -> Result<
     ensure!(window.run(frame).await? != "none", "the focus is seen");
     window.press(ENTER).await?;
     window.until_shows("h1", "app-0003").await?;
+    window.close().await
+}
+
+/// Objects are typed, and what they would do is shown, also where the screen is narrow.
+async fn somebody_plans(system: &System, browser: &Browser, admin: &str) -> Result<()> {
+    let window = browser.signed_in("planner", system.grpc_port("console"), admin).await?;
+    let name = "app-0003";
+    let case = Case::existing(system, "landscape").await?;
+    let mut changed = serde_json::to_value(case.get::<Installation>(name).await?)?;
+    let blueprint = blueprint(&[("other", json!({}))]);
+    changed["spec"]["blueprint"] = json!({"inline": {"filesystem": {"blueprint.yaml": blueprint}}});
+    let metadata = json!({"name": name, "annotations": {"landscaper.gardener.cloud/operation": "reconcile"}});
+    let object = json!({
+        "apiVersion": changed["apiVersion"], "kind": changed["kind"], "metadata": metadata, "spec": changed["spec"],
+    });
+    let object = serde_json::to_string_pretty(&object)?;
+    for (width, is_dark) in [(1_280, false), (400, true)] {
+        window.shown_as(width, is_dark).await?;
+        window.go("/plan?namespace=landscape").await?;
+        let fill = format!("document.getElementById('objects').value = {};", json!(object));
+        window.run(&fill).await?;
+        window.click("main form button").await?;
+        window.until_shows("#live", "created item other").await?;
+        window.until_shows("#live", "deleted item item").await?;
+        let faults = window.faults().await?;
+        ensure!(faults.is_empty(), "at {width} pixels: {}", faults.join("\n"));
+        let complaints = window.complaints().await?;
+        ensure!(complaints.is_empty(), "{complaints:?}");
+        if let Some(folder) = pictures() {
+            let scheme = if is_dark { "narrow-dark" } else { "wide-light" };
+            window.picture(&folder.join(format!("plan-{scheme}.png"))).await?;
+        }
+    }
     window.close().await
 }
 

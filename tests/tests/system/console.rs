@@ -3,6 +3,7 @@
 pub(crate) mod browser;
 mod comparison;
 mod journal;
+mod planning;
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Installation, PackageRevision, PackageVariantSet};
@@ -73,9 +74,12 @@ async fn the_console_shows_and_does_what_its_visitor_may() -> Result<()> {
     broken.install("shop", &blueprint(&bad)).await?;
     let result = async {
         signing_in(&system, &broken).await?;
-        pages_show_what_is_there(&system, &broken).await?;
+        let token = crate::grpc::account_of_admin(&system).await?;
+        let mut admin = Browser::signed_in(system.grpc_port("console"), &token).await?;
+        pages_show_what_is_there(&admin, &broken).await?;
         journal::tells_why(&system, &broken).await?;
         rights_decide(&system, &broken).await?;
+        planning::tells_what_a_change_would_do(&system, &broken, &mut admin).await?;
         operations(&system, &broken).await?;
         changes_are_told(&system, &broken).await?;
         nothing_is_listed(&system)
@@ -134,10 +138,8 @@ async fn signing_in(system: &System, case: &Case<'_>) -> Result<()> {
 }
 
 /// Every page, with its twin.
-async fn pages_show_what_is_there(system: &System, broken: &Case<'_>) -> Result<()> {
-    let token = crate::grpc::account_of_admin(system).await?;
-    let admin = Browser::signed_in(system.grpc_port("console"), &token).await?;
-    says(&admin, "/", "/installations/broken/shop").await?;
+async fn pages_show_what_is_there(admin: &Browser, broken: &Case<'_>) -> Result<()> {
+    says(admin, "/", "/installations/broken/shop").await?;
     let glance = admin.json("/index.json").await?;
     assert_eq!(glance["installations"]["failed"], 1, "{glance}");
     assert_eq!(glance["failing"][0]["place"], "broken/shop");

@@ -92,6 +92,10 @@ impl Trial<'_> {
         ensure!(self.installation()?["metadata"]["uid"] == before["metadata"]["uid"], "another Installation");
         println!("== another checkout does not get it");
 
+        // As its README ends what the pages have deployed: its objects go while the rights to them are there.
+        self.kubectl(&["delete", "-n", "deploy", "installation", "monitor", "shop", "--timeout", "90s"])?;
+        let deployed = self.kubectl(&["get", "services", "-n", "deploy", "-o", "name"])?;
+        ensure!(deployed.trim().is_empty(), "left over: {deployed}");
         // Waits for the finalizers of the Installation, and for the end of the namespace.
         self.kubectl(&["delete", "-f", EXAMPLE, "--timeout", "90s"])?;
         let left = self.kubectl(&["get", "deployitems,executions,installations", "-A", "-o", "name"])?;

@@ -1,12 +1,12 @@
 //! Differences of JSON values, and their fingerprints.
 
 use data_encoding::HEXLOWER;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// A difference between two values.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Field {
     /// Such as `spec.upstream.revision`, `spec.labels["a.b/c"]` or `spec.injectors[0].name`.
     pub path: String,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::support::{NAMESPACE, asking, blueprint, installation, planned};
-use crate::{Change, Landscape};
+use crate::{Change, Landscape, Plan};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const MOCK: &str = "landscaper.gardener.cloud/mock";
@@ -139,6 +139,8 @@ proptest! {
         prop_assert_eq!(told, expected);
         let text = serde_json::to_string(&plan).unwrap();
         prop_assert!(!text.contains("hunter2") && !text.contains("sesame4"), "{}", text);
+        // Who reads a plan reads what was written.
+        prop_assert_eq!(&serde_json::from_str::<Plan>(&text).unwrap(), &plan);
         // Names of the items that are told are those that they get.
         for planned in plan.all() {
             for item in planned.items.iter().filter(|item| item.change == Change::Changed) {

@@ -27,11 +27,12 @@ pub(crate) struct Frame<'a> {
     pub(crate) again: Option<u32>,
 }
 
-const SECTIONS: [(&str, &str); 5] = [
+const SECTIONS: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/installations", "Installations"),
     ("/sets", "Package variant sets"),
     ("/components", "Components"),
+    ("/plan", "Plan"),
     ("/events", "Events"),
 ];
 

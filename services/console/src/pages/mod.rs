@@ -13,6 +13,7 @@ pub(crate) mod list;
 pub(crate) mod message;
 pub(crate) mod operation;
 pub(crate) mod parts;
+pub(crate) mod plan;
 pub(crate) mod revision;
 pub(crate) mod sets;
 pub(crate) mod sign_in;

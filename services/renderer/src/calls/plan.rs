@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use groundwork_api::rights::MOST_PLANNED_NAMESPACES;
 use groundwork_api::{
     ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, KubeResource,
     PackageVariantSet, Target,
@@ -25,13 +26,10 @@ use super::{answer, invalid, missing};
 use crate::inputs;
 use crate::work::{Lacks, Namespaces, Unplanned};
 
-/// Namespaces that the objects of one call may be in.
-const MOST_NAMESPACES: usize = 20;
-
 /// The namespaces of what would be applied.
 pub(crate) fn plan_scope(request: PlanRequest) -> Result<BTreeSet<String>, Status> {
     let namespaces = Applied::read(request)?.namespaces;
-    at_most(MOST_NAMESPACES, namespaces.len(), "namespaces", "objects")?;
+    at_most(MOST_PLANNED_NAMESPACES, namespaces.len(), "namespaces", "objects")?;
     Ok(namespaces)
 }
 
@@ -271,7 +269,7 @@ mod tests {
         elsewhere["metadata"]["namespace"] = json!("other");
         let scope = plan_scope(request(&[install(), elsewhere], "team")).unwrap();
         assert_eq!(scope, ["other".to_owned(), "team".to_owned()].into());
-        let many = (0..=MOST_NAMESPACES).map(|number| {
+        let many = (0..=MOST_PLANNED_NAMESPACES).map(|number| {
             let mut map = of("v1", "ConfigMap", "x");
             map["metadata"]["namespace"] = json!(format!("n{number}"));
             map

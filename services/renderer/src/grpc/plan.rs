@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use groundwork_api::{
-    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, Target,
-};
+use groundwork_api::rights;
 use groundwork_controller::{ApiError, Objects};
 use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_proto::renderer::v1::{PlanRequest, PlanResponse};
@@ -86,20 +84,16 @@ impl Service {
     }
 }
 
-/// Lets those pass who may see all that a plan is made from, and could have jobs run that look into the same component versions.
+/// Lets those pass who may see all that a plan is made from, and could have jobs run that look into the same component versions; and
+/// those who ask in the name of such people.
 async fn authorise(access: &Access, metadata: &MetadataMap, namespace: &str) -> Result<(), Status> {
-    let of = |group, resource| ResourceAttributes { group, resource, namespace: Some(namespace), name: None };
-    let seen = [
-        of(Installation::GROUP, Installation::PLURAL),
-        of(Execution::GROUP, Execution::PLURAL),
-        of(DeployItem::GROUP, DeployItem::PLURAL),
-        of(Context::GROUP, Context::PLURAL),
-        of(ComponentVersionOverwrites::GROUP, ComponentVersionOverwrites::PLURAL),
-        of(DataObject::GROUP, DataObject::PLURAL),
-        of(Target::GROUP, Target::PLURAL),
-        of("", "secrets"),
-        of("", "configmaps"),
-    ];
+    let of =
+        |(group, resource)| ResourceAttributes { group, resource, namespace: Some(namespace), name: None };
+    let user = access.authenticate(metadata).await?;
+    if access.may(&user, "create", &of(rights::PLANS)).await? {
+        return Ok(());
+    }
+    let seen = rights::PLAN_SOURCES.map(of);
     access.authorise(metadata, &seen).await?;
     access.authorise_to("update", metadata, &seen[..1]).await?;
     Ok(())

@@ -1,0 +1,96 @@
+//! How people are told of a plan, wherever they read it.
+
+use std::fmt;
+
+use crate::change::{Change, Plan, Reason, Start};
+
+impl Change {
+    /// All of them, in the order in which people are told how many there are.
+    pub const ALL: [Self; 5] = [Self::Created, Self::Changed, Self::Deleted, Self::Unchanged, Self::Unknown];
+
+    /// One character for it.
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Created => "+",
+            Self::Changed => "~",
+            Self::Deleted => "-",
+            Self::Unchanged => "=",
+            Self::Unknown => "?",
+        }
+    }
+
+    /// One word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Changed => "changed",
+            Self::Deleted => "deleted",
+            Self::Unchanged => "unchanged",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Now => "a job runs",
+            Self::AfterPredecessors => "a job runs after those that it imports from",
+            Self::NextJob => "with its next job, which nothing here asks for",
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New => f.write_str("it is new"),
+            Self::SpecChanged => f.write_str("its spec changes"),
+            Self::Requested => f.write_str("a job is asked for"),
+            Self::Redirected => f.write_str("it leads to other component versions"),
+            Self::ImportChanged { import, from, exporter: Some(exporter) } => {
+                write!(f, "its import {import} changes ({from} of {exporter})")
+            }
+            Self::ImportChanged { import, from, exporter: None } => {
+                write!(f, "its import {import} changes ({from})")
+            }
+            Self::PredecessorsRun { predecessors } => {
+                write!(f, "jobs of those run that it imports from: {}", predecessors.join(", "))
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// How much there is of everything, in one line.
+    pub fn summary(&self) -> String {
+        let all = self.all();
+        let items = |change: Change| {
+            all.iter().flat_map(|planned| &planned.items).filter(move |item| item.change == change).count()
+        };
+        let exports = |change: Change| {
+            all.iter()
+                .flat_map(|planned| &planned.exports)
+                .filter(move |export| export.change == change)
+                .count()
+        };
+        let starts =
+            |start: Start| self.installations.iter().filter(|planned| planned.start == Some(start)).count();
+        format!(
+            "jobs: {} now, {} after others, {} when asked for; items: {}; exports: {}",
+            starts(Start::Now),
+            starts(Start::AfterPredecessors),
+            starts(Start::NextJob),
+            counts(items),
+            counts(exports),
+        )
+    }
+}
+
+fn counts(count: impl Fn(Change) -> usize) -> String {
+    let of = |change: Change| {
+        Some(count(change)).filter(|count| *count > 0).map(|count| format!("{count} {}", change.as_str()))
+    };
+    let words: Vec<String> = Change::ALL.into_iter().filter_map(of).collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+}

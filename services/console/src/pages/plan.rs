@@ -1,0 +1,192 @@
+//! What a change would do: objects that somebody types, and the plan that the renderer has made of them.
+
+use groundwork_plan::{
+    Change, Field, ObjectChange, Plan, PlannedExport, PlannedInstallation, PlannedItem, Redirection,
+};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Page;
+use super::parts::installation_path;
+use crate::landscape::Place;
+use crate::planning::ADDRESS;
+
+/// Objects and roots that are shown, each; `groundwork plan` prints all.
+const MOST_SHOWN: usize = 300;
+/// Differences that are shown of one object.
+const MOST_FIELDS: usize = 40;
+
+/// The form, and what came of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlanPage {
+    /// Of objects that name none.
+    pub(crate) namespace: String,
+    /// Why there is no plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plan: Option<Plan>,
+    /// What was typed.
+    #[serde(skip)]
+    pub(crate) text: String,
+    /// What only this visitor's form carries.
+    #[serde(skip)]
+    pub(crate) key: String,
+}
+
+impl Page for PlanPage {
+    fn title(&self) -> String {
+        "Plan".to_owned()
+    }
+
+    fn controls(&self) -> Markup {
+        html! {
+            p {
+                "What would happen if these objects were applied: Installations, Contexts, ComponentVersionOverwrites, DataObjects, Targets, \
+                 Secrets, ConfigMaps. Nothing is applied, and values that may come from Secrets are hidden."
+            }
+            form method="post" action=(ADDRESS) class="stacked typed" {
+                input type="hidden" name="key" value=(self.key);
+                label for="namespace" { "Namespace of objects that name none" }
+                input id="namespace" name="namespace" value=(self.namespace) autocomplete="off";
+                label for="objects" { "Objects, as YAML or JSON" }
+                // Parsers of HTML leave the first line break of a text area out.
+                textarea id="objects" name="objects" rows="16" required spellcheck="false" { "\n" (self.text) }
+                button type="submit" { "Plan" }
+            }
+        }
+    }
+
+    fn content(&self, _: Timestamp) -> Markup {
+        html! {
+            @if let Some(problem) = &self.problem { p class="problem" role="alert" { (problem) } }
+            @if let Some(plan) = &self.plan {
+                h2 { "What would happen" }
+                (result(plan))
+            }
+        }
+    }
+}
+
+fn result(plan: &Plan) -> Markup {
+    let applied: Vec<&ObjectChange> =
+        plan.applied.iter().filter(|object| object.change != Change::Unchanged).collect();
+    html! {
+        @if plan.is_empty() { p { "Nothing would change." } }
+        @else { p { (plan.summary()) } }
+        @for problem in &plan.problems { p class="problem" { (problem) } }
+        @if !applied.is_empty() {
+            h3 { "Objects that are applied" }
+            ul class="tree" { @for object in applied.iter().take(MOST_SHOWN) { li { (of_object(object)) } } }
+            (more(applied.len()))
+        }
+        @if !plan.installations.is_empty() {
+            h3 { "Jobs, in the order in which they run" }
+            ul class="tree" {
+                @for planned in plan.installations.iter().take(MOST_SHOWN) { li { (of_installation(planned, true)) } }
+            }
+            (more(plan.installations.len()))
+        }
+    }
+}
+
+fn more(all: usize) -> Markup {
+    let left_out = all.saturating_sub(MOST_SHOWN);
+    html! { @if left_out > 0 { p { (left_out) " more are not shown; " code { "groundwork plan" } " prints all." } } }
+}
+
+fn of_object(object: &ObjectChange) -> Markup {
+    html! {
+        (badge(object.change)) " " (object.kind) " " (object.namespace) "/" (object.name)
+        (fields(&object.fields))
+    }
+}
+
+fn of_installation(planned: &PlannedInstallation, is_root: bool) -> Markup {
+    let path = planned.path.join("/");
+    // One that is not there yet has no page.
+    let place = (planned.name.as_ref())
+        .filter(|_| planned.change != Change::Created)
+        .map(|name| Place::new(&planned.namespace, name));
+    html! {
+        @if !is_root { (badge(planned.change)) " " }
+        "Installation "
+        @match place {
+            Some(place) => a href=(installation_path(&place)) { (planned.namespace) "/" (path) },
+            None => strong { (planned.namespace) "/" (path) },
+        }
+        @if let Some(start) = planned.start { ": " (start) }
+        @for reason in &planned.reasons { p class="note" { "because " (reason) } }
+        @for place in &planned.redirected { (redirection(place)) }
+        // Of a root the object that is applied has told.
+        @if !is_root { (fields(&planned.fields)) }
+        @if let Some(error) = &planned.error {
+            div class="error" { strong { "The job would fail" } pre { (error) } }
+        }
+        @if let Some(reason) = &planned.waits_for { p class="note" { (badge(Change::Unknown)) " " (reason) } }
+        @if !(planned.items.is_empty() && planned.exports.is_empty() && planned.nested.is_empty()) {
+            ul {
+                @for item in &planned.items { li { (of_item(item)) } }
+                @for export in &planned.exports { li { (of_export(export)) } }
+                @for nested in &planned.nested { li { (of_installation(nested, false)) } }
+            }
+        }
+    }
+}
+
+fn of_item(item: &PlannedItem) -> Markup {
+    html! {
+        (badge(item.change)) " item " (item.template)
+        @if let Some(name) = &item.name { " " span class="note" { (name) } }
+        @if item.change == Change::Unchanged { " " span class="note" { "deployed again as it is" } }
+        (fields(&item.fields))
+    }
+}
+
+fn of_export(export: &PlannedExport) -> Markup {
+    html! {
+        (badge(export.change)) " export " (export.key) " " span class="note" { (export.kind) " " (export.name) }
+        @if !export.wakes.is_empty() { ", imported by " (export.wakes.join(", ")) }
+        @if let Some(reason) = &export.reason { p class="note" { (reason) } }
+        (fields(&export.fields))
+    }
+}
+
+fn redirection(Redirection { path, before, after }: &Redirection) -> Markup {
+    let place = if path.is_empty() { "component" } else { path };
+    html! {
+        @match (before, after) {
+            (Some(before), Some(after)) => p { (place) ": " (before) " becomes " strong { (after) } },
+            (None, Some(after)) => p { (place) ": new is " strong { (after) } },
+            (Some(before), None) => p { (place) ": " (before) " is no longer used" },
+            (None, None) => {},
+        }
+    }
+}
+
+fn badge(change: Change) -> Markup {
+    let class = match change {
+        Change::Created => "badge succeeded",
+        Change::Changed => "badge running",
+        Change::Deleted => "badge failed",
+        Change::Unchanged | Change::Unknown => "badge new",
+    };
+    html! { span class=(class) { (change.as_str()) } }
+}
+
+fn fields(fields: &[Field]) -> Markup {
+    let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
+    html! {
+        @if !fields.is_empty() {
+            dl class="facts" {
+                @for field in fields.iter().take(MOST_FIELDS) {
+                    dt { (field.path) }
+                    dd { del { (value(&field.old)) } " " ins { (value(&field.new)) } }
+                }
+            }
+            @if fields.len() > MOST_FIELDS { p class="note" { (fields.len() - MOST_FIELDS) " more differences" } }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The page that plans: what a change would do, for those who could see it happen.
+
+use anyhow::{Context, Result, ensure};
+use groundwork_tests::System;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::json;
+
+use super::browser::{Answer, Browser};
+use super::{account_with, field};
+use crate::case::Case;
+
+const PATH: &str = "/plan";
+/// What a plan is made from.
+const CORE: &str = "secrets,configmaps";
+const SOURCES: &str = "installations.landscaper.gardener.cloud,executions.landscaper.gardener.cloud,deployitems.landscaper.gardener.cloud,\
+contexts.landscaper.gardener.cloud,componentversionoverwrites.landscaper.gardener.cloud,dataobjects.landscaper.gardener.cloud,\
+targets.landscaper.gardener.cloud";
+
+/// The overwrites of the example without their rules, as browsers send line breaks.
+const NO_RULES: &str = "apiVersion: landscaper.gardener.cloud/v1alpha1\r\nkind: ComponentVersionOverwrites\r\nmetadata:\r\n  \
+                        name: my-overwrites\r\noverwrites: []\r\n";
+
+/// Fills the form in and sends it.
+async fn planned(browser: &mut Browser, address: &str, namespace: &str, objects: &str) -> Result<Answer> {
+    let key = field(&browser.page(PATH).await?, "key")?.to_owned();
+    browser.post(address, &[("key", &key), ("namespace", namespace), ("objects", objects)]).await
+}
+
+pub(super) async fn tells_what_a_change_would_do(
+    system: &System,
+    case: &Case<'_>,
+    admin: &mut Browser,
+) -> Result<()> {
+    let answer = planned(admin, PATH, "my-namespace", NO_RULES).await?;
+    for text in [
+        "Installation <a href=\"/installations/my-namespace/server\">my-namespace/server</a>: with its next job, which nothing here asks for",
+        "because it leads to other component versions",
+        "becomes <strong>github.com/gardener/landscaper/echo-server:v0.2.0</strong>",
+        "name: my-overwrites",
+    ] {
+        ensure!(answer.status == 200 && answer.body.contains(text), "{text}: {answer:?}");
+    }
+    let twin = planned(admin, "/plan.json", "my-namespace", NO_RULES).await?;
+    let twin: serde_json::Value = serde_json::from_str(&twin.body).with_context(|| format!("{twin:?}"))?;
+    let root = &twin["content"]["plan"]["installations"][0];
+    assert_eq!((&root["path"], &root["start"]), (&json!(["server"]), &json!("nextJob")), "{twin}");
+
+    what_is_wrong_is_told_beside_it(admin).await?;
+    rights_decide(case, system.grpc_port("console")).await
+}
+
+async fn what_is_wrong_is_told_beside_it(admin: &mut Browser) -> Result<()> {
+    let pod = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: <b>x</b>}\n";
+    for (namespace, objects, told) in [
+        ("team", "a: [", "Line 1: malformed YAML"),
+        ("", NO_RULES, "Line 1: ComponentVersionOverwrites my-overwrites names no namespace"),
+        ("team", pod, "Line 5: Pod &lt;b&gt;x&lt;/b&gt;"),
+    ] {
+        let answer = planned(admin, PATH, namespace, objects).await?;
+        ensure!(answer.status == 400 && answer.body.contains(told), "{told}: {answer:?}");
+        ensure!(answer.body.contains("</textarea>"), "what was typed stays: {answer:?}");
+    }
+    let long = "x".repeat(4 << 20);
+    let answer = planned(admin, PATH, "team", &long).await?;
+    ensure!(answer.status == 400 && answer.body.contains("too long"), "{} {}", answer.status, answer.body);
+    let forged = [("key", "00ff"), ("namespace", "my-namespace"), ("objects", NO_RULES)];
+    assert_eq!(admin.post(PATH, &forged).await?.status, 403);
+    Ok(())
+}
+
+/// Who lacks a right gets no plan, and is told which; values of Secrets are on nobody's page.
+async fn rights_decide(case: &Case<'_>, port: u16) -> Result<()> {
+    let name = &case.namespace;
+    case.create::<Secret>("login", &json!({"stringData": {"password": "hunter2"}})).await?;
+    let objects = "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData: {password: sesame4}\n";
+    let reader = account_with(case, "half-planner", &[("get", SOURCES), ("get", "configmaps")]).await?;
+    let mut reader = Browser::signed_in(port, &reader).await?;
+    let refused = planned(&mut reader, PATH, name, objects).await?;
+    let told = format!("may not get secrets in namespace &quot;{name}&quot;");
+    ensure!(refused.status == 403 && refused.body.contains(&told), "{refused:?}");
+
+    let rights = [("get,update", SOURCES), ("get", CORE)];
+    let planner = account_with(case, "planner", &rights).await?;
+    let mut planner = Browser::signed_in(port, &planner).await?;
+    let answer = planned(&mut planner, PATH, name, objects).await?;
+    ensure!(answer.status == 200 && answer.body.contains("data.password"), "{answer:?}");
+    ensure!(!answer.body.contains("hunter2"), "{answer:?}");
+    let refused = planned(&mut planner, PATH, "my-namespace", NO_RULES).await?;
+    assert_eq!(refused.status, 403, "rights are those to one namespace: {refused:?}");
+    Ok(())
+}
