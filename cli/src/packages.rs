@@ -2,6 +2,8 @@
 
 #[cfg(feature = "cluster")]
 mod content;
+#[cfg(feature = "cluster")]
+mod porch;
 mod render;
 #[cfg(feature = "cluster")]
 mod revisions;
@@ -39,8 +41,8 @@ enum PackagesCommand {
     Get(revisions::GetArguments),
     /// Propose drafts for approval.
     ///
-    /// As with the next four: waits until the store has done it. Exit code 0: done, or it was so already. 1: the store refuses one, or is not
-    /// done in time; the others are done.
+    /// As with the next four: waits until the store, or the Porch server of the cluster, has done it. Exit code 0: done, or it was so already.
+    /// 1: one is refused, or not done in time; the others are done.
     #[cfg(feature = "cluster")]
     Propose(revisions::ChangeArguments),
     /// Approve proposed revisions: they are published.

@@ -149,7 +149,8 @@ impl System {
             for namespace in &options.namespaces {
                 plane.create_namespace(namespace).await?;
                 apply(&plane, "k8s/namespaced", &["--namespace", namespace])?;
-                for component in ["mock-deployer-namespaced", "console-namespaced"] {
+                let porch = options.porch.is_some().then_some("porch-namespaced");
+                for component in ["mock-deployer-namespaced", "console-namespaced"].into_iter().chain(porch) {
                     let folder = format!("k8s/components/{component}");
                     apply(&plane, &folder, &["--namespace", namespace])?;
                 }
@@ -233,7 +234,9 @@ impl System {
             command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,git,http,https,ssh");
         }
         if service == "variant" && self.options.porch.is_some() {
-            command.env("GROUNDWORK_PORCH", "true");
+            // With both it has to find out which one it is.
+            let choice = if self.options.package_store.is_some() { "_IF_SERVED" } else { "" };
+            command.env(format!("GROUNDWORK_PORCH{choice}"), "true");
         }
         let reads = matches!(service, "resolver" | "deployer");
         if let (true, Some(repositories)) = (reads, &self.options.repositories) {

@@ -32,6 +32,8 @@ use crate::terminal::shown;
 
 /// Where the service listens that `docker compose up` starts.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:9444";
+/// The number of what stands for the head of a branch (`packagevariants.md` 1.5).
+const PLACEHOLDER: i64 = -1;
 /// What a pulled folder was made from; of this name and form, since tools for packages leave it alone.
 const ORIGIN: &str = ".KptRevisionMetadata";
 
@@ -468,6 +470,8 @@ async fn published(store: &Store, of: &ObjectName) -> Result<ObjectName, LiveErr
         found.spec.repository == wanted.repository
             && found.spec.package_name == wanted.package_name
             && matches!(found.spec.lifecycle(), Some(Lifecycle::Published | Lifecycle::DeletionProposed))
+            // The head of a branch counts as published on a Porch server, and is no revision of its own.
+            && found.spec.revision != Some(PLACEHOLDER)
             && found.name_any() != of.name
     };
     let highest = all.items.iter().filter(is_one).max_by_key(|found| found.spec.revision);

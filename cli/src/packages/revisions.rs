@@ -11,6 +11,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 
+use super::porch::Server;
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::live::{self, Cluster, LiveError, NamespaceArgument};
@@ -24,7 +25,7 @@ const POLL: Duration = Duration::from_millis(200);
 /// How long the store may take by default.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a change is tried again because somebody else was faster.
-const ATTEMPTS: usize = 5;
+pub(super) const ATTEMPTS: usize = 5;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
@@ -105,7 +106,7 @@ pub(super) enum Verb {
 
 /// What a decision means for a revision of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Move(Lifecycle),
     Delete,
     /// It is so already.
@@ -114,7 +115,12 @@ enum Step {
 
 impl Verb {
     /// What is to be done, or why that cannot be (6.5).
-    fn step(self, stage: Lifecycle) -> Result<Step, &'static str> {
+    pub(super) fn step(self, stage: Lifecycle) -> Result<Step, LiveError> {
+        let refused = |why: &str| LiveError::Refused(format!("it is {}: {why}", stage.as_str()));
+        self.meaning(stage).map_err(refused)
+    }
+
+    fn meaning(self, stage: Lifecycle) -> Result<Step, &'static str> {
         use Lifecycle::{DeletionProposed, Draft, Proposed, Published};
         Ok(match (self, stage) {
             (Self::Propose, Draft) => Step::Move(Proposed),
@@ -233,8 +239,10 @@ pub(super) fn get(arguments: &GetArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("packages get").await?;
         let namespace = namespace(&cluster, &arguments.namespace);
-        let found = revision(&cluster, &namespace, &arguments.name).await?;
-        let object = json!(found);
+        let object = match Server::of(&cluster).await? {
+            Some(server) => server.revision(&namespace, &arguments.name).await?.as_json().clone(),
+            None => json!(revision(&cluster, &namespace, &arguments.name).await?),
+        };
         Ok(output::write(&match arguments.output {
             GetFormat::Json => format!("{object:#}\n"),
             GetFormat::Yaml => groundwork_yaml::to_string(&object),
@@ -248,9 +256,12 @@ fn namespace(cluster: &Cluster, given: &NamespaceArgument) -> String {
 
 async fn revision(cluster: &Cluster, namespace: &str, name: &str) -> Result<PackageRevision, LiveError> {
     let found = cluster.objects.get::<PackageRevision>(namespace, name).await?;
-    found.ok_or_else(|| {
-        LiveError::Refused(format!("there is no package revision {name} in the namespace {namespace}"))
-    })
+    found.ok_or_else(|| missing(namespace, name))
+}
+
+/// There is no such revision.
+pub(super) fn missing(namespace: &str, name: &str) -> LiveError {
+    LiveError::Refused(format!("there is no package revision {name} in the namespace {namespace}"))
 }
 
 /// Decides about revisions, one after the other, and waits for the store.
@@ -259,9 +270,16 @@ pub(super) fn change(arguments: &ChangeArguments, verb: Verb) -> Ending {
         let cluster = Cluster::connect("packages").await?;
         let namespace = namespace(&cluster, &arguments.namespace);
         let timeout = arguments.timeout.as_ref().and_then(api::Duration::to_std).unwrap_or(PATIENCE);
+        let server = Server::of(&cluster).await?;
         let mut ending = Ending::Rendered;
         for name in &arguments.names {
-            match tokio::time::timeout(timeout, decide(&cluster, &namespace, name, verb)).await {
+            let deciding = async {
+                match &server {
+                    Some(server) => server.decide(&namespace, name, verb).await,
+                    None => decide(&cluster, &namespace, name, verb).await,
+                }
+            };
+            match tokio::time::timeout(timeout, deciding).await {
                 Ok(Ok(done)) => drop(output::write(&format!("{name} {done}\n"))),
                 Ok(Err(error)) => {
                     diagnostic::print(&[Diagnostic::error(format!("{name}: {error}"))]);
@@ -278,7 +296,7 @@ pub(super) fn change(arguments: &ChangeArguments, verb: Verb) -> Ending {
     })
 }
 
-/// Decides about one; what has become of it.
+/// Decides about one that our store keeps; what has become of it.
 async fn decide(
     cluster: &Cluster,
     namespace: &str,
@@ -290,8 +308,7 @@ async fn decide(
         let Some(stage) = stage(&found) else {
             return Err(LiveError::Refused("it has no lifecycle".to_owned()));
         };
-        let step =
-            verb.step(stage).map_err(|why| LiveError::Refused(format!("it is {}: {why}", stage.as_str())))?;
+        let step = verb.step(stage)?;
         let result = match step {
             Step::Nothing => return Ok(stage.as_str()),
             Step::Delete => {
@@ -318,7 +335,12 @@ async fn decide(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(LiveError::Refused("others change it all the time: try again".to_owned()))
+    Err(contended())
+}
+
+/// Somebody else was faster each time.
+pub(super) fn contended() -> LiveError {
+    LiveError::Refused("others change it all the time: try again".to_owned())
 }
 
 /// Waits until the store has done a step, or says why not.
@@ -365,15 +387,15 @@ mod tests {
     #[test]
     fn what_a_decision_means() {
         use Lifecycle::{DeletionProposed, Draft, Proposed, Published};
-        assert_eq!(Verb::Propose.step(Draft), Ok(Step::Move(Proposed)));
-        assert_eq!(Verb::Propose.step(Proposed), Ok(Step::Nothing));
-        assert_eq!(Verb::Approve.step(Proposed), Ok(Step::Move(Published)));
-        assert_eq!(Verb::Approve.step(Draft), Err("it has to be proposed first"));
-        assert_eq!(Verb::Reject.step(Proposed), Ok(Step::Move(Draft)));
-        assert_eq!(Verb::Reject.step(DeletionProposed), Ok(Step::Move(Published)));
-        assert_eq!(Verb::ProposeDeletion.step(Published), Ok(Step::Move(DeletionProposed)));
-        assert_eq!(Verb::Delete.step(Published), Err("it is published: `propose-deletion` first"));
-        assert_eq!(Verb::Delete.step(DeletionProposed), Ok(Step::Delete));
+        assert_eq!(Verb::Propose.meaning(Draft), Ok(Step::Move(Proposed)));
+        assert_eq!(Verb::Propose.meaning(Proposed), Ok(Step::Nothing));
+        assert_eq!(Verb::Approve.meaning(Proposed), Ok(Step::Move(Published)));
+        assert_eq!(Verb::Approve.meaning(Draft), Err("it has to be proposed first"));
+        assert_eq!(Verb::Reject.meaning(Proposed), Ok(Step::Move(Draft)));
+        assert_eq!(Verb::Reject.meaning(DeletionProposed), Ok(Step::Move(Published)));
+        assert_eq!(Verb::ProposeDeletion.meaning(Published), Ok(Step::Move(DeletionProposed)));
+        assert_eq!(Verb::Delete.meaning(Published), Err("it is published: `propose-deletion` first"));
+        assert_eq!(Verb::Delete.meaning(DeletionProposed), Ok(Step::Delete));
     }
 
     #[test]

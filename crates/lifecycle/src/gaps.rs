@@ -1,7 +1,7 @@
 //! What this version does not do yet. The sentence of the README comes from here.
 
 /// Whoever meets one of these refuses it, in words of its own.
-pub const TOPICS: &[&str] = &["commands for packages on a Porch server", "package functions in containers"];
+pub const TOPICS: &[&str] = &["package functions in containers"];
 
 #[cfg(test)]
 mod tests {

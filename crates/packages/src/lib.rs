@@ -40,7 +40,7 @@ pub use functions::{Functions, SharedRunner};
 pub use groundwork_krm::OnMissing;
 pub use message::Owner;
 pub use meters::Meters;
-pub use objects::{Content, Files};
+pub use objects::{Content, Files, check_files};
 pub use remote::Credentials;
 pub use repository::{Actor, GitRepository};
 pub use revision::{Facts, Revision, RevisionPlace};

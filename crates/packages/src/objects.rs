@@ -9,6 +9,8 @@ use gix_object::tree::{Editor, EntryKind};
 use gix_object::{Blob, Commit, Exists as _, FindExt as _, FindHeader as _, Kind, Tree, Write as _};
 use groundwork_krm::Package;
 
+use crate::error::StoreError;
+
 pub(crate) const KPTFILE: &str = "Kptfile";
 /// Directories in directories; more is nobody's package.
 const MAX_DEPTH: usize = 64;
@@ -281,7 +283,7 @@ impl Objects {
         content: &Content,
         before: Option<ObjectId>,
     ) -> Result<ObjectId, ObjectsError> {
-        check_paths(content)?;
+        check_paths(&content.texts.keys().chain(content.binaries.keys()).map(String::as_str).collect())?;
         let executable = before.map(|tree| self.executables(tree)).transpose()?.unwrap_or_default();
         let handle = self.handle();
         let mut editor = Editor::new(Tree::empty(), &handle, Hash::Sha1);
@@ -378,14 +380,20 @@ fn one_line(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() && !matches!(c, '<' | '>')).collect::<String>().trim().to_owned()
 }
 
+/// Whether a package may have files of these paths, for a store that does not say so itself (6.12).
+///
+/// # Errors
+/// [`StoreError::Refused`]: there is no Kptfile, or a path that no file can have.
+pub fn check_files(files: &Files) -> Result<(), StoreError> {
+    check_paths(&files.keys().map(String::as_str).collect()).map_err(StoreError::from)
+}
+
 /// Paths that a package may have (6.12).
-fn check_paths(content: &Content) -> Result<(), ObjectsError> {
-    let paths: BTreeSet<&str> =
-        content.texts.keys().chain(content.binaries.keys()).map(String::as_str).collect();
+fn check_paths(paths: &BTreeSet<&str>) -> Result<(), ObjectsError> {
     if !paths.contains(KPTFILE) {
         return Err(ObjectsError::NoKptfile);
     }
-    for path in &paths {
+    for path in paths {
         let is_bad = |part: &str| matches!(part, "" | "." | "..") || part.eq_ignore_ascii_case(".git");
         if path.contains('\0') || path.split('/').any(is_bad) || path.split('/').count() > MAX_DEPTH {
             return Err(ObjectsError::Path((*path).to_owned()));

@@ -257,8 +257,9 @@ impl Store {
 }
 
 impl Source {
-    /// The task that the commit and the object tell of.
-    fn task(&self) -> Task {
+    /// The task that the commit and the object tell of, and that a Porch server is asked to do (6.13). A commit that is no revision has no place
+    /// in it.
+    pub fn task(&self) -> Task {
         match self {
             Self::Init(task) => {
                 Task { type_: "init".to_owned(), init: Some(task.clone()), ..Task::default() }

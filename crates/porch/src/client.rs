@@ -16,7 +16,7 @@ use crate::draft::NewDraft;
 use crate::error::{Meaning, PorchError, Request};
 use crate::object::{Resources, Revision};
 
-const API: &str = "/apis/porch.kpt.dev/v1alpha1/namespaces";
+const GROUP: &str = "/apis/porch.kpt.dev/v1alpha1";
 /// Kinds as they stand in paths.
 const REVISIONS: &str = "packagerevisions";
 const RESOURCES: &str = "packagerevisionresources";
@@ -58,6 +58,20 @@ impl Porch {
         count: impl Fn(&'static str, &'static str, &'static str) + Send + Sync + 'static,
     ) -> Self {
         Self { count: Arc::new(count), ..self }
+    }
+
+    /// Whether a Porch server serves package revisions here: it alone serves their files, too, which a kind of the API server's own does not
+    /// (6.1). Everybody may ask who has a token.
+    ///
+    /// # Errors
+    /// See [`PorchError`]; [`Meaning::Unavailable`] is also that the server is registered and away.
+    pub async fn is_served(&self) -> Result<bool, PorchError> {
+        let answer = match self.exchange(Method::GET, GROUP, None).await {
+            Err(error) if error.meaning == Meaning::NotFound => return Ok(false),
+            answer => answer?,
+        };
+        let resources = answer.get("resources").and_then(Value::as_array).into_iter().flatten();
+        Ok(resources.into_iter().any(|found| found.get("name").is_some_and(|name| name == RESOURCES)))
     }
 
     /// The revisions of a repository, or of one package of it. Those of a repository that the server could not read are missing.
@@ -135,7 +149,8 @@ impl Porch {
         revision(written, changed.namespace())
     }
 
-    /// Approves or rejects: the whole revision with its new lifecycle. It needs `update` on `packagerevisions/approval`, which services have not.
+    /// Approves or rejects: the whole revision with its new lifecycle. It needs `update` on `packagerevisions/approval`, which people have and
+    /// services have not.
     ///
     /// # Errors
     /// See [`PorchError`].
@@ -173,8 +188,19 @@ impl Porch {
     }
 
     async fn send_once(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, PorchError> {
-        let request = if method == Method::POST { Request::Create } else { Request::Other };
         let verb = verb(&method, path);
+        let answer = self.exchange(method, path, body).await;
+        (self.count)(verb, resource(path), outcome(&answer));
+        answer
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, PorchError> {
+        let changes = method != Method::GET;
+        // What is served the API server says itself.
+        let unanswered = |problem: &str| {
+            PorchError::unanswered(if path == GROUP { "API server" } else { "Porch server" }, problem)
+        };
+        let request = if method == Method::POST { Request::Create } else { Request::Other };
         let span = tracing::info_span!("porch", otel.name = format!("{method} {path}"), otel.kind = "client");
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let sent = http::Request::builder()
@@ -182,24 +208,23 @@ impl Porch {
             .uri(path)
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(bytes))
-            .map_err(|error| PorchError::unanswered(&error.to_string()))?;
+            .map_err(|error| unanswered(&error.to_string()))?;
         let exchange = async {
             let answer = self.client.send(sent).await?;
             let (head, body) = answer.into_parts();
             let bytes = body.collect_bytes().await?;
             Ok::<_, kube::Error>((head.status.as_u16(), head.headers, bytes))
         };
-        let answer = tokio::time::timeout(REQUEST_LIMIT, exchange.instrument(span)).await;
-        let answer = match answer {
+        let answer = match tokio::time::timeout(REQUEST_LIMIT, exchange.instrument(span)).await {
             Ok(Ok((status, _, bytes))) if (200..300).contains(&status) => {
                 serde_json::from_slice(&bytes).map_err(|error| PorchError::unreadable(&error))
             }
             Ok(Ok((status, headers, bytes))) => Err(refusal(request, status, &headers, &bytes)),
-            Ok(Err(error)) => Err(PorchError::unanswered(&innermost_cause(&error))),
-            Err(_) => Err(PorchError::unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
+            Ok(Err(error)) => Err(unanswered(&innermost_cause(&error))),
+            Err(_) => Err(unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
         };
-        (self.count)(verb, resource(path), outcome(&answer));
-        answer
+        // Nothing happens by reading.
+        answer.map_err(|error| PorchError { is_unanswered: error.is_unanswered && changes, ..error })
     }
 }
 
@@ -269,7 +294,7 @@ fn resources(raw: Value) -> Result<Resources, PorchError> {
 /// Names are written into paths: one that no object can have could lead to another one.
 fn collection(namespace: &str, plural: &str) -> Result<String, PorchError> {
     checked(namespace)?;
-    Ok(format!("{API}/{namespace}/{plural}"))
+    Ok(format!("{GROUP}/namespaces/{namespace}/{plural}"))
 }
 
 fn object(namespace: &str, plural: &str, name: &str) -> Result<String, PorchError> {

@@ -11,7 +11,7 @@ pub struct PorchError {
     pub text: String,
     /// What the server asks for before another attempt.
     pub retry_after: Option<Duration>,
-    /// Nothing came back from the Porch server: what was asked for may have happened.
+    /// Nothing came back from the Porch server to what changes something: it may have happened.
     pub is_unanswered: bool,
 }
 
@@ -119,6 +119,8 @@ pub fn classify(request: Request, status: u16, reason: &str, text: &str) -> Mean
 
 /// The answer for a request that took too long.
 const CUT: u16 = 504;
+/// What stands before most causes.
+const INTERNAL: &str = "Internal error occurred: ";
 /// What stands before the words of functions.
 const DETAILS: &str = "Details: ";
 
@@ -138,10 +140,46 @@ impl PorchError {
         Self { meaning, text, retry_after: None, is_unanswered: status == CUT }
     }
 
-    /// Nothing came back.
-    pub(crate) fn unanswered(problem: &str) -> Self {
-        let text = format!("the Porch server gives no answer: {problem}");
+    /// Nothing came back from whom it was asked.
+    pub(crate) fn unanswered(whom: &str, problem: &str) -> Self {
+        let text = format!("the {whom} gives no answer: {problem}");
         Self { meaning: Meaning::Unavailable, text, retry_after: None, is_unanswered: true }
+    }
+
+    /// What is wrong and what to do about it, for people: the words of the server, without those that it puts before all of them.
+    pub fn sentence(&self) -> String {
+        let said = self.text.strip_prefix(INTERNAL).unwrap_or(&self.text).trim_end_matches('.');
+        let wait = match self.retry_after {
+            Some(wait) => format!("try again in {} s", wait.as_secs()),
+            None => "try again later".to_owned(),
+        };
+        let advice = match self.meaning {
+            // The server's words say it all, or nothing can be done about it by trying.
+            Meaning::NotFound
+            | Meaning::DownstreamExists
+            | Meaning::RenderFailed
+            | Meaning::Permanent
+            | Meaning::Invalid => return said.to_owned(),
+            Meaning::Busy => "somebody else is changing the package: try again in a moment".to_owned(),
+            Meaning::Conflict => "somebody else has changed it meanwhile: read it again".to_owned(),
+            Meaning::AlreadyExists => "take another workspace, or go on from what is there".to_owned(),
+            Meaning::NotDraft => {
+                "`reject` makes a proposed one a draft again, `copy` goes on from a published one".to_owned()
+            }
+            Meaning::IsUpstream => "delete first what is made of it".to_owned(),
+            Meaning::DeletionNotProposed => "`propose-deletion` first".to_owned(),
+            Meaning::Denied => "ask whoever gives rights in this cluster for it".to_owned(),
+            Meaning::OtherVersion => {
+                "Groundwork speaks v1alpha1 of the API of Porch: let the server serve the repository in it"
+                    .to_owned()
+            }
+            Meaning::Unavailable if self.is_unanswered => {
+                format!("it may have been done all the same: look, and if it was not, {wait}")
+            }
+            Meaning::Unavailable => wait,
+            Meaning::Other => format!("{wait}, and look into the log of the Porch server if it stays so"),
+        };
+        format!("{said} ({advice})")
     }
 
     /// An answer that is not of the form that the API promises.
@@ -238,5 +276,72 @@ mod tests {
         );
         assert_eq!(text(500, "push failed. Details: none"), "push failed. Details: none");
         assert_eq!(text(503, ""), "the Porch server answers 503 Reason");
+    }
+
+    /// Every error tells what to do, where its words do not, and none begins with what says nothing.
+    #[test]
+    fn sentences_say_what_to_do() {
+        let sentence =
+            |status: u16, text: &str| PorchError::answered(Request::Create, status, "", text).sentence();
+        let modified = "Internal error occurred: the object has been modified; please apply your changes.";
+        for (status, text, expected) in [
+            (404, "packagerevisions \"x\" not found", "packagerevisions \"x\" not found"),
+            (
+                409,
+                "another request is already in progress",
+                "another request is already in progress (somebody else is changing \
+              the package: try again in a moment)",
+            ),
+            (
+                500,
+                modified,
+                "the object has been modified; please apply your changes (somebody else has changed it meanwhile: read \
+              it again)",
+            ),
+            (
+                500,
+                "workspaceNames must be unique",
+                "workspaceNames must be unique (take another workspace, or go on from what is there)",
+            ),
+            (500, "Internal error occurred: packages cannot be nested", "packages cannot be nested"),
+            (
+                500,
+                "package must be Draft",
+                "package must be Draft (`reject` makes a proposed one a draft again, `copy` goes on from a published one)",
+            ),
+            (
+                403,
+                "it is referenced as upstream by a.b.c",
+                "it is referenced as upstream by a.b.c (delete first what is made of it)",
+            ),
+            (
+                403,
+                "must be proposed for deletion",
+                "must be proposed for deletion (`propose-deletion` first)",
+            ),
+            (403, "User \"x\" cannot", "User \"x\" cannot (ask whoever gives rights in this cluster for it)"),
+            (
+                410,
+                "gone",
+                "gone (Groundwork speaks v1alpha1 of the API of Porch: let the server serve the repository in it)",
+            ),
+            (503, "away", "away (try again later)"),
+            (
+                504,
+                "cut",
+                "cut (it may have been done all the same: look, and if it was not, try again later)",
+            ),
+            (
+                500,
+                "Internal error occurred: push failed",
+                "push failed (try again later, and look into the log of the Porch server if \
+              it stays so)",
+            ),
+        ] {
+            assert_eq!(sentence(status, text), expected);
+        }
+        let mut patient = PorchError::answered(Request::Other, 429, "", "slowly");
+        patient.retry_after = Some(Duration::from_secs(7));
+        assert_eq!(patient.sentence(), "slowly (try again in 7 s)");
     }
 }

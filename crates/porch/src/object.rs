@@ -32,6 +32,11 @@ impl Revision {
         &self.object
     }
 
+    /// With all that the server says of it.
+    pub fn as_json(&self) -> &Value {
+        &self.raw
+    }
+
     /// The same, without what only the server knows.
     pub fn into_object(self) -> PackageRevision {
         self.object

@@ -18,7 +18,7 @@ pub mod reasons {
     pub const INSTALLATION_NOT_FOUND: &str = "INSTALLATION_NOT_FOUND";
     /// `NOT_FOUND`: the PackageVariantSet of the request does not exist.
     pub const SET_NOT_FOUND: &str = "SET_NOT_FOUND";
-    /// `NOT_FOUND`: the package store has no such revision or repository.
+    /// `NOT_FOUND`: the package store, or the Porch server, has no such revision or repository.
     pub const PACKAGE_NOT_FOUND: &str = "PACKAGE_NOT_FOUND";
     /// `ALREADY_EXISTS`: a package, or a revision of it, has the name.
     pub const PACKAGE_EXISTS: &str = "PACKAGE_EXISTS";
@@ -28,9 +28,9 @@ pub mod reasons {
     pub const PACKAGE_REFUSED: &str = "PACKAGE_REFUSED";
     /// `FAILED_PRECONDITION`: a function of the package failed, or cannot be had.
     pub const RENDER_FAILED: &str = "RENDER_FAILED";
-    /// `FAILED_PRECONDITION`: this service keeps no packages.
+    /// `FAILED_PRECONDITION`: this service works with no packages.
     pub const PACKAGE_STORE_OFF: &str = "PACKAGE_STORE_OFF";
-    /// `UNAVAILABLE`: the remote of a repository of packages cannot be used.
+    /// `UNAVAILABLE`: the remote of a repository of packages, or the Porch server, cannot be used.
     pub const PACKAGE_STORE_UNAVAILABLE: &str = "PACKAGE_STORE_UNAVAILABLE";
     /// `NOT_FOUND`: the component version has no such content.
     pub const BLOB_NOT_FOUND: &str = "BLOB_NOT_FOUND";

@@ -213,7 +213,7 @@ impl Variants {
                 end: telemetry.shutdown.token(),
                 span: telemetry.span(),
             });
-            let packages = arguments.store.store(&objects, &telemetry.metrics)?;
+            let packages = arguments.store.store(&objects, &telemetry).await?;
             let follow_tags = arguments.settings.follow_tags;
             if packages.is_some() && !watches.follow() {
                 return Err(StartError::StoreWithoutWatcher);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use groundwork_krm::{
-    Origin, Package, Strategy, add_merge_keys, clone_package, describe, restore_context, set_origin,
+    Origin, Package, Strategy, add_merge_keys, clone_package, describe, init_package, restore_context,
+    set_origin,
 };
 use serde_json::{Value, json};
 
@@ -210,6 +211,10 @@ impl Inner {
             found.ok_or_else(|| internal(format!("package revision {name:?} not found")))
         };
         match task["type"].as_str() {
+            Some("init") => {
+                let task = serde_json::from_value(task["init"].clone()).map_err(internal)?;
+                Ok(init_package(package, &task))
+            }
             Some("clone") => {
                 let upstream = find("/clone/upstreamRef/upstreamRef/name")?;
                 let key = (namespace.to_owned(), repository.to_owned());

@@ -1,5 +1,6 @@
 //! What people see of Installations in a cluster, and ask of them: the command, and the call that programs follow them by.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -19,16 +20,21 @@ use crate::grpc::{account, channel, told};
 use crate::shared;
 use crate::support::{PATIENCE, blueprint};
 
-/// A command against the cluster, with the rights of the administrator.
-fn groundwork(system: &System, arguments: &[&str]) -> Result<tokio::process::Command> {
+/// A command against a cluster, with the rights of whoever has the kubeconfig.
+fn groundwork(kubeconfig: &Path, arguments: &[&str]) -> Result<tokio::process::Command> {
     let mut command = tokio::process::Command::new(System::program("groundwork")?);
-    command.args(arguments).env("KUBECONFIG", system.plane.kubeconfig());
+    command.args(arguments).env("KUBECONFIG", kubeconfig);
     Ok(command)
 }
 
-/// Exit code, standard output and standard error of a command.
+/// Exit code, standard output and standard error of a command of the administrator.
 pub(crate) async fn run(system: &System, arguments: &[&str]) -> Result<(i32, String, String)> {
-    let output = groundwork(system, arguments)?.output();
+    run_as(system.plane.kubeconfig(), arguments).await
+}
+
+/// The same with the rights of whoever has this kubeconfig.
+pub(crate) async fn run_as(kubeconfig: &Path, arguments: &[&str]) -> Result<(i32, String, String)> {
+    let output = groundwork(kubeconfig, arguments)?.output();
     let output = tokio::time::timeout(PATIENCE, output).await.context(arguments.join(" "))??;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok((output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr)))
@@ -144,7 +150,8 @@ async fn the_command_follows() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
     let case = Case::new(system, "command-follows").await?;
     case.install("shop", &family(false)).await?;
-    let mut command = groundwork(system, &["status", "command-follows/shop", "--watch", "-o", "json"])?;
+    let mut command =
+        groundwork(system.plane.kubeconfig(), &["status", "command-follows/shop", "--watch", "-o", "json"])?;
     let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     let mut lines = BufReader::new(child.stdout.take().context("standard output is read")?).lines();
     let first = lines.next_line().await?.context("the tree is told at once")?;

@@ -48,6 +48,7 @@ mod planning;
 mod planning_calls;
 mod porch;
 mod porch_errors;
+mod porch_people;
 mod publishing;
 mod readiness;
 mod registries;

@@ -1,7 +1,7 @@
 //! What people do with packages from a laptop: read them, write drafts, compare them (`packagevariants.md` 6.2).
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageRevision, PackageVariant};
@@ -20,20 +20,26 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::case::Case;
-use crate::command::run;
+use crate::command::{run, run_as};
 use crate::grpc::{account, channel, encode, told};
 use crate::packages::{catalog, lifecycle, look, ready, system, variant};
 
 /// A user of a namespace, who calls the service.
-struct Person<'a> {
+pub(crate) struct Person<'a> {
     case: &'a Case<'a>,
     server: String,
-    token: std::path::PathBuf,
+    token: PathBuf,
+    kubeconfig: PathBuf,
 }
 
 impl<'a> Person<'a> {
     /// One who may do this.
-    async fn new(case: &'a Case<'a>, name: &str, folder: &Path, rules: &[[&str; 2]]) -> Result<Self> {
+    pub(crate) async fn new(
+        case: &'a Case<'a>,
+        name: &str,
+        folder: &Path,
+        rules: &[[&str; 2]],
+    ) -> Result<Self> {
         let token = account(case, name, &[]).await?;
         for (index, [verb, resource]) in rules.iter().enumerate() {
             let role = format!("{name}-{index}");
@@ -46,7 +52,23 @@ impl<'a> Person<'a> {
         let path = folder.join(format!("{name}.token"));
         fs::write(&path, token)?;
         let server = format!("http://127.0.0.1:{}", case.system.grpc_port("variant"));
-        Ok(Self { case, server, token: path })
+        let kubeconfig = case.system.plane.service_account_kubeconfig(&case.namespace, name).await?;
+        Ok(Self { case, server, token: path, kubeconfig })
+    }
+
+    /// Runs `groundwork packages` as this person does who has nothing but their own kube context; exit code and both outputs.
+    pub(crate) async fn alone(&self, arguments: &[&str]) -> Result<(i32, String)> {
+        let calls = ["pull", "push", "clone", "copy", "init", "upgrade", "diff"];
+        let mut all = vec!["packages"];
+        all.extend(arguments);
+        if calls.contains(&arguments[0]) {
+            all.extend(["--server", &self.server]);
+        }
+        if arguments[0] != "push" {
+            all.extend(["--namespace", &self.case.namespace]);
+        }
+        let (code, out, err) = run_as(&self.kubeconfig, &all).await?;
+        Ok((code, out + &err))
     }
 
     /// Runs `groundwork packages` as this person; exit code and both outputs.
@@ -62,17 +84,17 @@ impl<'a> Person<'a> {
         Ok((code, out + &err))
     }
 
-    fn calls(&self) -> Result<PackagesClient<Channel>> {
+    pub(crate) fn calls(&self) -> Result<PackagesClient<Channel>> {
         let token = fs::read_to_string(&self.token)?;
         Ok(PackagesClient::new(channel(self.case.system, "variant", Some(&token))?))
     }
 
-    fn name(&self, name: &str) -> ObjectName {
+    pub(crate) fn name(&self, name: &str) -> ObjectName {
         ObjectName { namespace: self.case.namespace.clone(), name: name.to_owned() }
     }
 }
 
-const FILES: &str = "packagerevisionresources";
+pub(crate) const FILES: &str = "packagerevisionresources";
 
 /// 6.2, 6.12: clone, pull, edit, push, compare; nobody's work is overwritten, and files that are no texts arrive as they are.
 #[tokio::test]

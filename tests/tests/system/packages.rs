@@ -28,7 +28,9 @@ pub(crate) async fn system() -> Result<Option<&'static System>> {
     let start = async || {
         // Kept to the end of the process, as the system is.
         let folder = tempfile::tempdir()?.keep();
-        let variables = vec![("GROUNDWORK_FOLLOW_TAGS".to_owned(), "true".to_owned())];
+        // No Porch server is there, which the service finds out.
+        let variables = ["GROUNDWORK_FOLLOW_TAGS", "GROUNDWORK_PORCH_IF_SERVED"];
+        let variables = variables.map(|name| (name.to_owned(), "true".to_owned())).to_vec();
         System::start(SystemOptions { package_store: Some(folder), variables, ..SystemOptions::default() })
             .await
     };

@@ -1,6 +1,8 @@
 //! Package variants whose packages are on a Porch server (`packagevariants.md` 6.13). The server is a stand-in that was written from that
 //! section (`tests/src/porch.rs`), behind the aggregation of a real API server; a real Porch server cannot be had here.
 
+use std::fs;
+
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageVariant, PackageVariantSet, Repository};
 use groundwork_tests::porch::PorchServer;
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::case::Case;
+use crate::package_content::{FILES, Person};
 use crate::packages::{CONFIG, KPTFILE, ready, variant};
 use crate::rights::{Right, asked, texts};
 use crate::support::PATIENCE;
@@ -49,7 +52,12 @@ impl<'a> Store<'a> {
         namespace: &str,
         deployment: bool,
     ) -> Result<Self> {
-        let store = Self { case: Case::new(system, namespace).await?, server };
+        Self::with_catalog(Case::new(system, namespace).await?, server, deployment).await
+    }
+
+    /// The same in a namespace that is there.
+    async fn with_catalog(case: Case<'a>, server: &'a PorchServer, deployment: bool) -> Result<Self> {
+        let store = Self { case, server };
         store.register("catalog", false).await?;
         store.register("edge", deployment).await?;
         store.publish("v1", CONFIG)?;
@@ -90,7 +98,13 @@ impl<'a> Store<'a> {
     }
 
     /// A request by a person, through the API server.
-    async fn ask(&self, method: http::Method, kind: &str, name: &str, body: Option<Value>) -> Result<Value> {
+    pub(crate) async fn ask(
+        &self,
+        method: http::Method,
+        kind: &str,
+        name: &str,
+        body: Option<Value>,
+    ) -> Result<Value> {
         let namespace = &self.case.namespace;
         let path = format!("/apis/porch.kpt.dev/v1alpha1/namespaces/{namespace}/{kind}/{name}");
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
@@ -142,7 +156,7 @@ impl<'a> Store<'a> {
 
 /// What the component gives to the variant service alone.
 fn granted() -> Result<Vec<Right>> {
-    let text = std::fs::read_to_string(workspace().join("k8s/components/porch/rights.yaml"))?;
+    let text = fs::read_to_string(workspace().join("k8s/components/porch/rights.yaml"))?;
     let objects = documents(&text)?;
     let role = objects.iter().find(|object| object["kind"] == "ClusterRole").context("a role")?;
     let rules = role["rules"].as_array().into_iter().flatten();
@@ -157,11 +171,11 @@ fn granted() -> Result<Vec<Right>> {
     Ok(rules.flat_map(of_rule).collect())
 }
 
-fn lifecycle(revision: &Value) -> &str {
+pub(crate) fn lifecycle(revision: &Value) -> &str {
     revision["spec"]["lifecycle"].as_str().unwrap_or_default()
 }
 
-fn tasks(revision: &Value) -> Vec<&str> {
+pub(crate) fn tasks(revision: &Value) -> Vec<&str> {
     let tasks = revision["spec"]["tasks"].as_array().into_iter().flatten();
     tasks.filter_map(|task| task["type"].as_str()).collect()
 }
@@ -362,6 +376,55 @@ async fn a_set_narrowed_and_widened() -> Result<()> {
         })
     };
     store.until("both drafts have the new version", has_news).await
+}
+
+/// Services that are told their namespace draft in it with the Roles of `k8s/components/porch-namespaced`, see what people do there, and answer
+/// their calls. That packages are on a Porch server the service has found out.
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_suffice_beside_a_porch_server() -> Result<()> {
+    let server = PorchServer::start()?;
+    let namespaces = vec!["porch-roles".to_owned()];
+    let clones = tempfile::tempdir()?;
+    let options = SystemOptions {
+        porch: Some(server.clone()),
+        package_store: Some(clones.path().to_owned()),
+        namespaces,
+        ..SystemOptions::default()
+    };
+    let Some(mut system) = System::servers(options).await? else { return Ok(()) };
+    for service in ["watcher", "variant"] {
+        system.run(service).await?;
+    }
+    for service in ["watcher", "variant"] {
+        system.until_ready(service).await?;
+    }
+    let case = Case::existing(&system, "porch-roles").await?;
+    let store = Store::with_catalog(case, &server, true).await?;
+    let case = &store.case;
+    case.create::<PackageVariant>("dns", &variant(&json!({}))).await?;
+    ready(case, "dns", &[DRAFT]).await?;
+    store.set_lifecycle(DRAFT, "Proposed", false).await?;
+    store.set_lifecycle(DRAFT, "Published", true).await?;
+    let context = json!({"spec": {"packageContext": {"data": {"site": "edge-7"}}}});
+    case.change::<PackageVariant>("dns", &context).await?;
+    ready(case, "dns", &[NEXT]).await?;
+    let folder = tempfile::tempdir()?;
+    let reader = Person::new(case, "reader", folder.path(), &[["get", FILES]]).await?;
+    let path = folder.path().join("dns");
+    let (code, text) = reader.alone(&["pull", NEXT, path.to_str().context("a path")?]).await?;
+    ensure!(code == 0, "{code} {text}");
+    case.delete::<PackageVariant>("dns").await?;
+    case.gone::<PackageVariant>("dns").await?;
+    ensure!(fs::read_dir(clones.path())?.next().is_none(), "nothing was cloned");
+    let log = fs::read_to_string(system.service("variant")?.program.log())?;
+    ensure!(log.contains("a Porch server serves package revisions: packages are kept there"), "{log}");
+    let (_, refused) = asked(&system)?;
+    let is_own = |request: &&Value| {
+        request["user"]["username"].as_str().is_some_and(|user| user.contains("groundwork-"))
+    };
+    let refused: Vec<&Value> = refused.iter().filter(is_own).collect();
+    ensure!(refused.is_empty(), "rights are missing: {refused:#?}");
+    Ok(())
 }
 
 /// The reason of the condition Ready, once it speaks of the spec of now.

@@ -9,7 +9,13 @@ use crate::case::Case;
 use crate::packages::{ready, told, variant};
 use crate::porch::{DRAFT, Store, reason, system};
 
-fn fault(store: &Store<'_>, method: &'static str, path: &str, status: u16, message: &str) -> Fault {
+pub(crate) fn fault(
+    store: &Store<'_>,
+    method: &'static str,
+    path: &str,
+    status: u16,
+    message: &str,
+) -> Fault {
     let namespace = store.case.namespace.clone();
     Fault {
         namespace,

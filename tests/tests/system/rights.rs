@@ -66,12 +66,22 @@ fn granted(folders: &[&str]) -> Result<BTreeSet<Right>> {
 }
 
 fn granted_in(folder: &str) -> Result<BTreeSet<Right>> {
+    granted_by(&objects_in(folder)?, &[])
+}
+
+fn objects_in(folder: &str) -> Result<Vec<Value>> {
     let mut objects = Vec::new();
     for file in files_below(&workspace().join(folder))? {
         objects.extend(documents(&std::fs::read_to_string(file)?)?);
     }
+    Ok(objects)
+}
+
+/// What the bindings among objects give, by the roles among them and among others.
+fn granted_by(objects: &[Value], others: &[Value]) -> Result<BTreeSet<Right>> {
     let roles: BTreeMap<(&str, &str), &Value> = objects
         .iter()
+        .chain(others)
         .filter_map(|object| Some(((object["kind"].as_str()?, object["metadata"]["name"].as_str()?), object)))
         .collect();
     let mut rights = BTreeSet::new();
@@ -146,6 +156,15 @@ fn target_syncs_have_the_same_rights_with_roles() -> Result<()> {
     everywhere.retain(|(_, _, resource)| resource != "leases");
     ensure!(!everywhere.is_empty());
     assert_eq!(granted(&["k8s/components/target-sync-namespaced"])?, everywhere);
+    Ok(())
+}
+
+/// The same for what the variant service does on a Porch server; one of its roles is in the base.
+#[test]
+fn a_porch_server_needs_the_same_rights_with_roles() -> Result<()> {
+    let everywhere = granted_by(&objects_in("k8s/components/porch")?, &objects_in("k8s/base")?)?;
+    ensure!(!everywhere.is_empty());
+    assert_eq!(granted(&["k8s/components/porch-namespaced"])?, everywhere);
     Ok(())
 }
 

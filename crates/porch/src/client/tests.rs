@@ -177,3 +177,30 @@ async fn names_lead_to_no_other_place() {
     }
     assert!(requests.lock().unwrap().is_empty());
 }
+
+/// 6.1: our own kind is of the same group, so it is the files that tell; and a server that is away is no cluster without one.
+#[tokio::test]
+async fn who_serves_package_revisions_is_told_by_their_files() {
+    let resources = |names: &[&str]| {
+        let resources: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        (200, None, json!({"kind": "APIResourceList", "resources": resources}))
+    };
+    let refusal = |status: u16| (status, None, json!({"kind": "Status", "message": "no"}));
+    let (porch, requests) = server(vec![
+        resources(&["packagerevisions", "packagerevisions/approval", "packagerevisionresources"]),
+        resources(&["packagerevisions", "packagerevisions/status"]),
+        refusal(404),
+        refusal(503),
+    ]);
+    assert!(porch.is_served().await.unwrap());
+    assert!(!porch.is_served().await.unwrap());
+    assert!(!porch.is_served().await.unwrap());
+    assert_eq!(porch.is_served().await.unwrap_err().meaning, Meaning::Unavailable);
+    let error = porch.is_served().await.unwrap_err();
+    assert_eq!(
+        (error.text.as_str(), error.is_unanswered),
+        ("the API server gives no answer: connection reset", false)
+    );
+    let asked = requests.lock().unwrap().clone();
+    assert!(asked.iter().all(|(method, path, _)| method == "GET" && path == "/apis/porch.kpt.dev/v1alpha1"));
+}

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt as _, stream};
-use groundwork_api::{Kind, PackageRevision, RenderStatus, Repository};
-use groundwork_bus::ObjectId;
-use groundwork_controller::{ApiError, Objects};
+use groundwork_api::{Kind, PackageRevision, RenderStatus};
+use groundwork_controller::Objects;
 use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_kubernetes::is_dns_subdomain;
-use groundwork_packages::{Actor, Committed, Files, GitRepository, NewDraft, Revision, StoreError};
+use groundwork_packages::{Actor, Files};
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::packages::v1::packages_server::Packages;
 use groundwork_proto::packages::v1::pull_response::Part as Pulled;
@@ -23,14 +22,15 @@ use groundwork_proto::packages::v1::{
 use groundwork_proto::status::{self, reasons};
 use similar::TextDiff;
 use tonic::metadata::MetadataMap;
-use tonic::{Code, Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 
-use super::creation;
-use super::objects::{Attributes, ensure};
-use super::revision::repository_key;
-use super::{Backend, MAX_PACKAGE_BYTES, PackageStore, downstream};
-use crate::grpc::{invalid, of_api};
-use crate::handler::{Shared, kind};
+use super::content::{Content, Read, WantedDraft};
+use super::creation::{self, Wanted};
+use super::git_content::GitContent;
+use super::porch::PorchContent;
+use super::{Backend, MAX_PACKAGE_BYTES};
+use crate::grpc::invalid;
+use crate::handler::Shared;
 
 /// What a Porch server calls the files of a revision; here only rights know the word.
 const RESOURCES: &str = "packagerevisionresources";
@@ -57,9 +57,8 @@ impl Packages for Service {
         let (metadata, _, request) = request.into_parts();
         let name = named("revision", request.revision)?;
         self.authorise("get", &metadata, &name).await?;
-        let (revision, files) = self.files(&name).await?;
-        let head =
-            PulledRevision { version: revision.version(), lifecycle: revision.lifecycle.as_str().to_owned() };
+        let Read { version, lifecycle, files } = self.content()?.read(&name).await?;
+        let head = PulledRevision { version, lifecycle };
         let files = files.into_iter().map(|(path, content)| Pulled::File(File { path, content }));
         let parts = std::iter::once(Pulled::Revision(head)).chain(files);
         let answers = parts.map(|part| Ok(PullResponse { part: Some(part) })).collect::<Vec<_>>();
@@ -79,21 +78,11 @@ impl Packages for Service {
         // Nobody's files are taken in before it is known that they may be written.
         let actor = self.authorise("update", &metadata, &name).await?;
         let files = collect(&mut parts).await?;
-        let key = repository_of(&name);
-        let (store, repository) = self.synced(&key).await?;
-        let present =
-            self.objects.get::<PackageRevision>(&name.namespace, &name.name).await.map_err(of_api)?;
-        let keeps_failures = present.as_ref().is_some_and(downstream::keeps_failures);
-        let saved = store.write(&key, move |store| {
-            let staged = store.stage_files(&name.namespace, &name.name, &version, files)?;
-            staged.keep_failures(keeps_failures).commit(&actor)
-        });
-        let Committed { revision, status, error } = saved.await.map_err(|error| refused(&error))?;
-        self.tell(&repository, &revision, present).await?;
+        let saved = self.content()?.save(&name, version, files, actor).await?;
         Ok(Response::new(PushResponse {
-            version: revision.version(),
-            render_status: status.as_ref().map(json).transpose()?,
-            render_error: error.unwrap_or_default(),
+            version: saved.version,
+            render_status: saved.status.as_ref().map(json).transpose()?,
+            render_error: saved.error.unwrap_or_default(),
         }))
     }
 
@@ -117,26 +106,15 @@ impl Packages for Service {
             name: None,
         };
         let user = self.access.authorise_to("create", &metadata, &[draft]).await?;
-        // What it is made from may be in other repositories, which this replica has to know as well.
-        for name in &from {
-            self.synced(&repository_of(name)).await?;
-        }
-        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), &repository);
-        let (store, registered) = self.synced(&key).await?;
-        let source = creation::Wanted::of(source)?;
         let actor = Actor { name: user.name.clone() };
-        let place = namespace.clone();
-        let made = store.write(&key, move |store| {
-            let source = source.source(store, &place)?;
-            let new = NewDraft { namespace: place, repository, package, workspace, source, owner: None };
-            store.stage(&new)?.commit(&actor)
-        });
-        let Committed { revision, status, .. } = made.await.map_err(|error| refused(&error))?;
-        self.tell(&registered, &revision, None).await?;
+        let source = Wanted::of(source)?;
+        let wanted =
+            WantedDraft { namespace: namespace.clone(), repository, package, workspace, source, from };
+        let made = self.content()?.create(wanted, actor).await?;
         Ok(Response::new(CreateResponse {
-            revision: Some(ObjectName { namespace, name: revision.name.clone() }),
-            version: revision.version(),
-            render_status: status.as_ref().map(json).transpose()?,
+            revision: Some(ObjectName { namespace, name: made.name }),
+            version: made.version,
+            render_status: made.status.as_ref().map(json).transpose()?,
         }))
     }
 
@@ -146,8 +124,8 @@ impl Packages for Service {
         for name in [&from, &to] {
             self.authorise("get", &metadata, name).await?;
         }
-        let (_, before) = self.files(&from).await?;
-        let (_, after) = self.files(&to).await?;
+        let content = self.content()?;
+        let (before, after) = (content.read(&from).await?.files, content.read(&to).await?.files);
         // A diff of large files takes its time.
         let compared =
             tokio::task::spawn_blocking(move || differences(&from.name, &before, &to.name, &after));
@@ -176,62 +154,19 @@ impl Service {
         Ok(Actor { name: user.name.clone() })
     }
 
-    /// A repository as its remote is now: people and other replicas may have pushed a moment ago.
-    async fn synced(&self, key: &ObjectId) -> Result<(&PackageStore, Arc<GitRepository>), Status> {
-        let store = match &self.shared.packages {
-            Some(Backend::Git(store)) => store,
-            Some(Backend::Porch(_)) => {
-                let text = "packages are on a Porch server: use its own API and its command line";
-                return Err(status::failed_precondition(reasons::PACKAGE_STORE_OFF, text));
-            }
+    /// The store that this service works with.
+    fn content(&self) -> Result<Box<dyn Content + '_>, Status> {
+        let objects = &self.objects;
+        match &self.shared.packages {
+            Some(Backend::Git(store)) => Ok(Box::new(GitContent { store, objects })),
+            Some(Backend::Porch(store)) => Ok(Box::new(PorchContent { store, objects })),
             None => {
-                let text = "this service keeps no packages: it was started without --package-store";
-                return Err(status::failed_precondition(reasons::PACKAGE_STORE_OFF, text));
+                let text =
+                    "this service works with no packages: start it with --package-store, or with --porch";
+                Err(status::failed_precondition(reasons::PACKAGE_STORE_OFF, text))
             }
-        };
-        let synced = async {
-            let repository = store.repository(key, &self.objects).await?;
-            let syncing = Arc::clone(&repository);
-            store.run(key, move |_| syncing.sync().map(drop)).await?;
-            Ok(repository)
-        };
-        let repository = synced.await.map_err(|error: StoreError| refused(&error))?;
-        Ok((store, repository))
-    }
-
-    /// A revision with its files.
-    async fn files(&self, name: &ObjectName) -> Result<(Arc<Revision>, Files), Status> {
-        let key = repository_of(name);
-        let (store, repository) = self.synced(&key).await?;
-        let name = name.name.clone();
-        let read = store.run(&key, move |_| {
-            let revision = repository.revision(&name)?;
-            let files = repository.files(&revision)?;
-            Ok((revision, files))
-        });
-        read.await.map_err(|error| refused(&error))
-    }
-
-    /// Lets the cluster know what git holds now.
-    async fn tell(
-        &self,
-        repository: &GitRepository,
-        revision: &Revision,
-        present: Option<PackageRevision>,
-    ) -> Result<(), Status> {
-        let none = Attributes::default();
-        match ensure(repository, revision, None, present, none, None, &self.objects).await {
-            Ok(_) => Ok(()),
-            // Somebody else has been quicker; the store looks at the object again because of that.
-            Err(ApiError::AlreadyExists(_) | ApiError::Conflict(_) | ApiError::NotFound(_)) => Ok(()),
-            Err(error) => Err(of_api(error)),
         }
     }
-}
-
-fn repository_of(revision: &ObjectName) -> ObjectId {
-    let ObjectName { namespace, name } = revision;
-    repository_key(&ObjectId::new(kind::<PackageRevision>(), Some(namespace), name))
 }
 
 /// Takes the files in that follow the first message.
@@ -302,25 +237,10 @@ fn json(status: &RenderStatus) -> Result<Json, Status> {
     Ok(Json { text })
 }
 
-/// What callers are told of an error of the store.
-fn refused(error: &StoreError) -> Status {
-    let text = error.to_string();
-    match error {
-        StoreError::NotFound(_) => status::not_found(reasons::PACKAGE_NOT_FOUND, text),
-        StoreError::AlreadyExists(_) | StoreError::DownstreamExists(_) => {
-            status::status(Code::AlreadyExists, reasons::PACKAGE_EXISTS, text)
-        }
-        StoreError::Conflict => status::status(Code::Aborted, reasons::PACKAGE_REVISION_CHANGED, text),
-        StoreError::Refused(_) | StoreError::Merge(_) => {
-            status::failed_precondition(reasons::PACKAGE_REFUSED, text)
-        }
-        StoreError::Render { .. } => status::failed_precondition(reasons::RENDER_FAILED, text),
-        StoreError::Unavailable(_) => status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
+
     use super::*;
 
     #[test]

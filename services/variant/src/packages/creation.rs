@@ -2,7 +2,7 @@
 
 use groundwork_api::InitTask;
 use groundwork_krm::Strategy;
-use groundwork_packages::{Source, Store, StoreError, Update};
+use groundwork_packages::Source;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::packages::v1::create_request::Source as Given;
 use groundwork_proto::packages::v1::{InitSource, UpgradeSource};
@@ -61,16 +61,5 @@ impl Wanted {
                 Self::Upgrade { local: revision, upstream, strategy }
             }
         })
-    }
-
-    /// The whole source. Asks the store, which blocks.
-    pub(super) fn source(self, store: &Store, namespace: &str) -> Result<Source, StoreError> {
-        match self {
-            Self::Known(source) => Ok(source),
-            Self::Upgrade { local, upstream, strategy } => {
-                let original = store.original_of(namespace, &local)?;
-                Ok(Source::Upgrade { local, update: Update { original, upstream, strategy } })
-            }
-        }
     }
 }

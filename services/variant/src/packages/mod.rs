@@ -4,21 +4,23 @@
 //! Repository ──register──> store ──sync──> revisions ──objects──> PackageRevisions
 //! PackageRevision, edited ──revision──> store: lifecycle, deletion
 //! PackageVariant ──downstream──> store: drafts
-//! gRPC ──calls──> store: files of revisions, drafts of people
+//! gRPC ──calls──Content──> store: files of revisions, drafts of people
 //! ```
 //!
 //! Each replica has a clone of its own. What another one has pushed is known after the next exchange with the remote, which whoever
 //! misses something asks for; leases of pushes decide.
 //!
-//! Or a Porch server keeps the packages (`porch`); then nothing but drafts of variants is done here. What a variant wants of either is in
-//! `operations`.
+//! Or a Porch server keeps the packages (`porch`); then nothing but drafts of variants and calls is done here. What a variant wants of either
+//! is in `operations`, what calls want of it in `content`.
 
 pub(crate) mod calls;
+mod content;
 mod creation;
 pub(crate) mod downstream;
 mod drafting;
 mod edits;
 mod functions;
+mod git_content;
 mod injection;
 mod objects;
 mod operations;
@@ -42,7 +44,7 @@ use groundwork_fleet::Git;
 use groundwork_packages::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, Settings, Store, StoreError,
 };
-use groundwork_telemetry::Metrics;
+use groundwork_telemetry::Telemetry;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 
@@ -67,9 +69,13 @@ pub struct StoreArguments {
     #[arg(long, env = "GROUNDWORK_PACKAGE_STORE", value_name = "DIRECTORY")]
     pub package_store: Option<PathBuf>,
 
-    /// Draft the package revisions of PackageVariants on the Porch server that serves them in this cluster
+    /// Draft the package revisions of PackageVariants, and answer calls about packages, on the Porch server that serves them in this cluster
     #[arg(long, env = "GROUNDWORK_PORCH", conflicts_with = "package_store")]
     pub porch: bool,
+
+    /// The same in place of the package store, if a Porch server serves package revisions when the service starts
+    #[arg(long, env = "GROUNDWORK_PORCH_IF_SERVED", requires = "package_store", conflicts_with = "porch")]
+    pub porch_if_served: bool,
 
     /// Protocols of git remotes; `file` lets whoever registers a Repository read disks of this machine
     #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", conflicts_with = "porch", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
@@ -83,16 +89,17 @@ pub struct StoreArguments {
 }
 
 impl StoreArguments {
-    /// The store that they ask for.
+    /// The store that they ask for. If it is to be chosen, the API server is waited for, to the end of the process.
     ///
     /// # Errors
     /// What they say of functions cannot be used.
-    pub(crate) fn store(
+    pub(crate) async fn store(
         &self,
         objects: &Objects,
-        metrics: &Metrics,
+        telemetry: &Telemetry,
     ) -> Result<Option<Backend>, FunctionsError> {
-        if self.porch {
+        let metrics = &telemetry.metrics;
+        if self.porch || (self.porch_if_served && porch::is_chosen(objects, telemetry).await) {
             let turns = Turns::new(self.turns, metrics);
             return Ok(Some(Backend::Porch(PorchStore::new(objects, turns))));
         }

@@ -103,8 +103,11 @@ mod tests {
     use std::collections::VecDeque;
     use std::sync::{Arc, Mutex};
 
+    use futures::stream;
     use groundwork_bus::{Bus, Change, Kind, ObjectId, Record};
     use groundwork_telemetry::Telemetry;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
     use kube::Client;
     use kube::client::Body;
     use serde_json::{Value, json};
@@ -144,6 +147,24 @@ mod tests {
                 json!({"metadata": {}, "items": []}).to_string()
             };
             async move { Ok::<_, std::io::Error>(http::Response::new(Body::from(answer.into_bytes()))) }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Watches that stay open: each tells one story, every event after its pause and none that ends the list, and then nothing more.
+    fn client_without_bookmarks(stories: Vec<Vec<(Duration, Value)>>) -> Client {
+        let stories = Arc::new(Mutex::new(VecDeque::from(stories)));
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+            let story = if is_watch { stories.lock().unwrap().pop_front() } else { None };
+            let list = (Duration::ZERO, json!({"metadata": {}, "items": []}));
+            let parts = stream::iter(story.unwrap_or_else(|| vec![list])).then(async |(pause, part)| {
+                tokio::time::sleep(pause).await;
+                Ok::<_, std::io::Error>(Frame::data(format!("{part}\n").into()))
+            });
+            let parts = if is_watch { parts.chain(stream::pending()).boxed() } else { parts.boxed() };
+            let answer = StreamBody::new(parts);
+            async move { Ok::<_, std::io::Error>(http::Response::new(answer)) }
         });
         Client::new(service, "default")
     }
@@ -219,5 +240,30 @@ mod tests {
         watch.publisher.flush().await.unwrap();
         assert!(seen(&bus, "a").await.1.is_some());
         assert!(!watch.has_marker);
+    }
+    /// 6.13: where no bookmark ends a list, two seconds without an event do. Each event that comes before makes it longer.
+    #[tokio::test(start_paused = true)]
+    async fn silence_ends_a_list_without_a_bookmark() {
+        let bus = Bus::in_process();
+        bus.ensure_stream().await.unwrap();
+        let added = |pause: Duration, name: &str| (pause, event("ADDED", name, "Draft"));
+        let (none, moment) = (Duration::ZERO, Duration::from_millis(1));
+        assert_eq!(QUIET, Duration::from_secs(2), "what the chapter says");
+        let almost = QUIET.saturating_sub(moment);
+        let stories = vec![
+            vec![added(none, "gone"), added(none, "late")],
+            vec![added(none, "kept"), added(almost, "late")],
+        ];
+        let mut watch = watch(client_without_bookmarks(stories), &bus);
+        watch.list_and_watch().await.unwrap();
+        assert!(watch.has_marker && seen(&bus, "gone").await.1.is_some());
+
+        let mut watching = Box::pin(watch.list_and_watch());
+        // Since the second event less than two seconds have passed.
+        let early = tokio::time::timeout(almost + almost, &mut watching).await;
+        assert!(early.is_err() && seen(&bus, "gone").await.1.is_some(), "the list may go on");
+        let late = tokio::time::timeout(moment + moment, &mut watching).await;
+        assert!(late.is_err() && seen(&bus, "gone").await.1.is_none(), "what the list lacks was deleted");
+        assert!(seen(&bus, "late").await.1.is_some() && seen(&bus, "kept").await.1.is_some());
     }
 }

@@ -3,8 +3,13 @@
 //!
 //! ```text
 //! Repositories, lists ──World::read──> decisions ──Work──> preflight ──> create ──> mutate ──> save
+//! calls of people ──PorchContent──> checks ──> create, save, reads
 //! ```
 
+mod choice;
+mod content;
+mod original;
+mod status;
 mod told;
 mod work;
 mod world;
@@ -13,12 +18,15 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use groundwork_controller::{Objects, ReconcileError};
+use groundwork_api::Repository;
+use groundwork_controller::{ApiError, Objects, ReconcileError};
 use groundwork_fleet::Package;
 use groundwork_porch::{Porch, PorchError, Revision};
 
 use super::turns::Turns;
 
+pub(super) use choice::is_chosen;
+pub(super) use content::PorchContent;
 pub(crate) use world::World;
 
 /// For as long a list may lag behind what was written.
@@ -26,7 +34,7 @@ const LAG: Duration = Duration::from_secs(60);
 /// How often a revision is looked for that was written and is not there. People may have deleted it.
 const MAX_MISSES: u32 = 5;
 
-/// A Porch server, for drafts of variants.
+/// A Porch server, for drafts of variants, and for what people ask of their packages.
 pub(crate) struct PorchStore {
     porch: Porch,
     turns: Turns,
@@ -121,4 +129,27 @@ impl PorchStore {
     fn written(&self) -> MutexGuard<'_, HashMap<(String, String), Written>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A Repository that the server has read, if there is one of this name; inside, why it is not ready. What the server has not read is missing in
+/// lists, so that nothing may be decided on them (6.13).
+///
+/// # Errors
+/// It could not be read.
+async fn ready_repository(
+    objects: &Objects,
+    namespace: &str,
+    name: &str,
+) -> Result<Result<Option<Repository>, String>, ApiError> {
+    let found = objects.get::<Repository>(namespace, name).await?;
+    let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
+        return Ok(Ok(None));
+    };
+    let conditions = repository.status.iter().flat_map(|status| status.conditions.iter());
+    let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
+    Ok(match ready {
+        Some(ready) if ready.status == "True" => Ok(Some(repository)),
+        Some(ready) => Err(format!("repository {name:?} is not ready: {}", ready.message)),
+        None => Err(format!("repository {name:?} was not read by the Porch server yet")),
+    })
 }

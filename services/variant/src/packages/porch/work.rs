@@ -3,8 +3,7 @@
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{
-    CloneTask, DownstreamTarget, EditTask, Lifecycle, PackageRevision, PackageRevisionRef, RenderStatus,
-    Repository, ResourceExt as _, Task, UpgradeTask, UpstreamPackage,
+    DownstreamTarget, Lifecycle, PackageRevision, RenderStatus, Repository, ResourceExt as _, Task,
 };
 use groundwork_fleet::{
     Base, Freshness, Git, VariantError, base, freshness, next_workspace, owner_reference, revision_name,
@@ -12,8 +11,11 @@ use groundwork_fleet::{
 use groundwork_krm::{
     Origin, Package as Files, add_merge_keys, clone_package, restore_context, same_content, set_origin,
 };
+use groundwork_packages::{Original, Source, Update};
 use groundwork_porch::{Meaning, NewDraft, Resources};
 
+use super::original;
+use super::told::told_of_list;
 use super::world::World;
 use crate::packages::downstream::{Failure, Progress, mutated};
 use crate::packages::operations::Operations as _;
@@ -38,10 +40,7 @@ impl Work<'_, '_> {
             clone_package(&mut files, &source, &path, &origin, is_deployment).map(|()| files)
         });
         let files = cloned.await?.map_err(|error| VariantError::Rejected(error.to_string()))?;
-        let upstream_ref =
-            UpstreamPackage { upstream_ref: Some(named(&upstream)), ..UpstreamPackage::default() };
-        let task = CloneTask { upstream_ref: Some(upstream_ref), ..CloneTask::default() };
-        self.create(Task { type_: "clone".to_owned(), clone: Some(task), ..Task::default() }, &files).await
+        self.create(Source::Clone { upstream }.task(), &files).await
     }
 
     /// Brings one revision up to date: in place, if it is a draft, else by another one.
@@ -74,8 +73,7 @@ impl Work<'_, '_> {
         if target.spec.lifecycle() == Some(Lifecycle::Proposed) {
             return Err(VariantError::DownstreamProposed { downstream: name }.into());
         }
-        let task = EditTask { source_ref: Some(named(&name)), ..EditTask::default() };
-        self.create(Task { type_: "edit".to_owned(), edit: Some(task), ..Task::default() }, &files).await
+        self.create(Source::Edit { source: name }.task(), &files).await
     }
 
     /// Takes the upstream's revision in.
@@ -92,36 +90,21 @@ impl Work<'_, '_> {
             let next = Next { resources, before: local, files: merged, must_save: true };
             return self.settle(target, next).await;
         }
-        let task = UpgradeTask {
-            old_upstream_ref: Some(named(&original)),
-            new_upstream_ref: Some(named(&self.upstream.name_any())),
-            local_package_revision_ref: Some(named(&name)),
-            strategy: Some(world.strategy().as_str().to_owned()),
-            ..UpgradeTask::default()
-        };
-        let task = Task { type_: "upgrade".to_owned(), upgrade: Some(task), ..Task::default() };
-        self.create(task, &merged).await
+        let (upstream, strategy) = (self.upstream.name_any(), world.strategy());
+        let update = Update { original: Original::Revision(original), upstream, strategy };
+        self.create(Source::Upgrade { local: name, update }.task(), &merged).await
     }
 
     /// The revision that a package was made from (2.8). The upstream may have been another package then, of whatever repository.
     async fn original(&self, target: &PackageRevision) -> Result<String, Failure> {
         let world = self.world;
-        match base(target, world.revisions(), world.repositories()) {
-            Base::Revision(found) => return Ok(found.name_any()),
-            Base::Missing(error) => return Err(error.into()),
-            Base::Commit { .. } => {}
+        if let Base::Revision(found) = base(target, world.revisions(), world.repositories()) {
+            return Ok(found.name_any());
         }
-        let lock = target.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
-        let reference = lock.and_then(|lock| lock.reference.clone()).unwrap_or_default();
         let registered = world.objects().list::<Repository>(&world.namespace, "").await?;
-        if let Base::Commit { repository: Some(repository), .. } = base(target, &[], &registered) {
-            let revisions = world.list_repository(repository).await?;
-            if let Base::Revision(found) = base(target, &revisions, &registered) {
-                return Ok(found.name_any());
-            }
-        }
-        // What no revision holds, nobody can read here.
-        Err(VariantError::UpgradeBaseMissing { reference, downstream: target.name_any() }.into())
+        let found = original::original(&world.store.porch, target, world.revisions(), &registered).await;
+        let found = found.map_err(|error| told_of_list(&error, world.downstream_package()))?;
+        Ok(found?)
     }
 
     /// The change of the upstream, in the local package.
@@ -271,8 +254,4 @@ struct Next {
     before: Files,
     files: Files,
     must_save: bool,
-}
-
-fn named(name: &str) -> PackageRevisionRef {
-    PackageRevisionRef { name: name.to_owned(), ..PackageRevisionRef::default() }
 }

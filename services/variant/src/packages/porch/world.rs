@@ -17,9 +17,9 @@ use groundwork_fleet::{
 use groundwork_krm::Package as Files;
 use groundwork_porch::{Meaning, NewDraft, PorchError, Resources, Revision};
 
-use super::PorchStore;
 use super::told::{conflict, refused, told, told_of_list};
 use super::work::Work;
+use super::{PorchStore, ready_repository};
 use crate::handler::{Shared, kind};
 use crate::packages::downstream::{self, Failure, Progress};
 use crate::packages::operations::Operations;
@@ -111,19 +111,9 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// A Repository that the server has read. What it has not read is missing in lists, so that nothing may be decided on them (6.13).
+    /// A Repository that the server has read.
     async fn ready_repository(&self, name: &str) -> Result<Option<Repository>, Failure> {
-        let found = self.objects.get::<Repository>(&self.namespace, name).await?;
-        let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
-            return Ok(None);
-        };
-        let conditions = repository.status.iter().flat_map(|status| status.conditions.iter());
-        let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
-        match ready {
-            Some(ready) if ready.status == "True" => Ok(Some(repository)),
-            Some(ready) => Err(unavailable(format!("repository {name:?} is not ready: {}", ready.message))),
-            None => Err(unavailable(format!("repository {name:?} was not read by the Porch server yet"))),
-        }
+        ready_repository(self.objects, &self.namespace, name).await?.map_err(unavailable)
     }
 
     pub(super) fn downstream_package(&self) -> Package<'_> {

@@ -1,0 +1,120 @@
+//! What people do with packages in git repositories (`packagevariants.md` 6.2).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use groundwork_api::{PackageRevision, Repository};
+use groundwork_bus::ObjectId;
+use groundwork_controller::{ApiError, Key, Objects};
+use groundwork_packages::{
+    Actor, Committed, Files, GitRepository, NewDraft, Revision, Source, Store, StoreError, Update,
+};
+use groundwork_proto::component::v1::ObjectName;
+use tonic::Status;
+
+use super::content::{Content, Made, Read, Saved, WantedDraft, refused, repository_of};
+use super::creation::Wanted;
+use super::objects::{Attributes, ensure};
+use super::{PackageStore, downstream};
+use crate::grpc::of_api;
+use crate::handler::kind;
+
+/// The store of this service, for a call.
+pub(super) struct GitContent<'a> {
+    pub(super) store: &'a PackageStore,
+    pub(super) objects: &'a Objects,
+}
+
+#[async_trait]
+impl Content for GitContent<'_> {
+    async fn read(&self, name: &ObjectName) -> Result<Read, Status> {
+        let key = repository_of(name);
+        let repository = self.synced(&key).await?;
+        let name = name.name.clone();
+        let read = self.store.run(&key, move |_| {
+            let revision = repository.revision(&name)?;
+            let files = repository.files(&revision)?;
+            Ok(Read { version: revision.version(), lifecycle: revision.lifecycle.as_str().to_owned(), files })
+        });
+        read.await.map_err(|error| refused(&error))
+    }
+
+    async fn save(
+        &self,
+        name: &ObjectName,
+        version: String,
+        files: Files,
+        actor: Actor,
+    ) -> Result<Saved, Status> {
+        let key = repository_of(name);
+        let repository = self.synced(&key).await?;
+        let ObjectName { namespace, name } = name.clone();
+        let present = self.objects.get::<PackageRevision>(&namespace, &name).await.map_err(of_api)?;
+        let keeps_failures = present.as_ref().is_some_and(downstream::keeps_failures);
+        let saved = self.store.write(&key, move |store| {
+            let staged = store.stage_files(&namespace, &name, &version, files)?;
+            staged.keep_failures(keeps_failures).commit(&actor)
+        });
+        let Committed { revision, status, error } = saved.await.map_err(|error| refused(&error))?;
+        self.tell(&repository, &revision, present).await?;
+        Ok(Saved { version: revision.version(), status, error })
+    }
+
+    async fn create(&self, new: WantedDraft, actor: Actor) -> Result<Made, Status> {
+        let WantedDraft { namespace, repository, package, workspace, source, from } = new;
+        // What it is made from may be in other repositories, which this replica has to know as well.
+        for name in &from {
+            self.synced(&repository_of(name)).await?;
+        }
+        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), &repository);
+        let registered = self.synced(&key).await?;
+        let made = self.store.write(&key, move |store| {
+            let source = source_in(store, source, &namespace)?;
+            let new = NewDraft { namespace, repository, package, workspace, source, owner: None };
+            store.stage(&new)?.commit(&actor)
+        });
+        let Committed { revision, status, .. } = made.await.map_err(|error| refused(&error))?;
+        self.tell(&registered, &revision, None).await?;
+        Ok(Made { name: revision.name.clone(), version: revision.version(), status })
+    }
+}
+
+impl GitContent<'_> {
+    /// A repository as its remote is now: people and other replicas may have pushed a moment ago.
+    async fn synced(&self, key: &Key) -> Result<Arc<GitRepository>, Status> {
+        let synced = async {
+            let repository = self.store.repository(key, self.objects).await?;
+            let syncing = Arc::clone(&repository);
+            self.store.run(key, move |_| syncing.sync().map(drop)).await?;
+            Ok(repository)
+        };
+        synced.await.map_err(|error: StoreError| refused(&error))
+    }
+
+    /// Lets the cluster know what git holds now.
+    async fn tell(
+        &self,
+        repository: &GitRepository,
+        revision: &Revision,
+        present: Option<PackageRevision>,
+    ) -> Result<(), Status> {
+        let none = Attributes::default();
+        match ensure(repository, revision, None, present, none, None, self.objects).await {
+            Ok(_) => Ok(()),
+            // Somebody else has been quicker; the store looks at the object again because of that.
+            Err(ApiError::AlreadyExists(_) | ApiError::Conflict(_) | ApiError::NotFound(_)) => Ok(()),
+            Err(error) => Err(of_api(error)),
+        }
+    }
+}
+
+/// The whole source. Asks the store, which blocks.
+fn source_in(store: &Store, source: Wanted, namespace: &str) -> Result<Source, StoreError> {
+    Ok(match source {
+        Wanted::Known(source) => source,
+        Wanted::Upgrade { local, upstream, strategy } => {
+            let original = store.original_of(namespace, &local)?;
+            Source::Upgrade { local, update: Update { original, upstream, strategy } }
+        }
+    })
+}

@@ -1,0 +1,240 @@
+//! What people do with packages on a Porch server (`packagevariants.md` 6.2, 6.13). The server asks this service for rights, so it is the call that
+//! asks for those of the caller before.
+
+use async_trait::async_trait;
+use groundwork_api::{Lifecycle, PackageRevision, Repository, ResourceExt as _, Task};
+use groundwork_bus::ObjectId;
+use groundwork_controller::{Key, Objects};
+use groundwork_fleet::{Package, Repositories, check_creation, check_names, revision_name};
+use groundwork_krm::Package as Texts;
+use groundwork_packages::{Actor, Files, Original, Source, StoreError, Update, check_files};
+use groundwork_porch::{Meaning, NewDraft, PorchError, Resources, Revision};
+use groundwork_proto::component::v1::ObjectName;
+use groundwork_proto::status::{self, reasons};
+use tonic::Status;
+
+use super::original::original;
+use super::status::{of_list, of_porch};
+use super::{PorchStore, ready_repository};
+use crate::grpc::of_api;
+use crate::handler::kind;
+use crate::packages::content::{Content, Made, Read, Saved, WantedDraft, refused, repository_of};
+use crate::packages::creation::Wanted;
+
+/// A Porch server, for a call.
+pub(in crate::packages) struct PorchContent<'a> {
+    pub(in crate::packages) store: &'a PorchStore,
+    pub(in crate::packages) objects: &'a Objects,
+}
+
+#[async_trait]
+impl Content for PorchContent<'_> {
+    async fn read(&self, name: &ObjectName) -> Result<Read, Status> {
+        let revision = self.revision(name).await?;
+        let (resources, texts) = self.resources(name).await?;
+        let lifecycle = revision.object().spec.lifecycle().map(|found| found.as_str().to_owned());
+        Ok(Read {
+            version: resources.version().to_owned(),
+            lifecycle: lifecycle.unwrap_or_default(),
+            files: texts.into_iter().map(|(path, text)| (path, text.into_bytes())).collect(),
+        })
+    }
+
+    async fn save(
+        &self,
+        name: &ObjectName,
+        version: String,
+        files: Files,
+        _: Actor,
+    ) -> Result<Saved, Status> {
+        check_files(&files).map_err(|error| refused(&error))?;
+        let texts = texts(files)?;
+        let (resources, present) = self.resources(name).await?;
+        if resources.version() != version {
+            return Err(refused(&StoreError::Conflict));
+        }
+        if present == texts {
+            return Ok(Saved { version, status: None, error: None });
+        }
+        let saving = resources.with_files(&texts);
+        let saved = self.write(&repository_of(name), self.store.porch.save(&saving)).await?;
+        let saved = match saved {
+            // It was another stage a moment ago.
+            Err(error) if error.meaning == Meaning::NotDraft && self.is_draft(name).await? => {
+                return Err(refused(&StoreError::Conflict));
+            }
+            Err(error) if may_be_done(&error) => match self.resources(name).await? {
+                (saved, present) if present == texts => saved,
+                _ => return Err(of_porch(&error)),
+            },
+            saved => saved.map_err(|error| of_porch(&error))?,
+        };
+        self.store.wrote(&name.namespace, &name.name, saved.version());
+        let status = saved.render_status().cloned();
+        let error = status.as_ref().and_then(|status| status.error.clone()).filter(|text| !text.is_empty());
+        Ok(Saved { version: saved.version().to_owned(), status, error })
+    }
+
+    async fn create(&self, wanted: WantedDraft, _: Actor) -> Result<Made, Status> {
+        let WantedDraft { namespace, repository, package, workspace, source, from } = wanted;
+        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), &repository);
+        let mut known = Known::default();
+        self.learn(&key, &mut known).await?;
+        for name in &from {
+            self.learn(&repository_of(name), &mut known).await?;
+        }
+        let task = self.task(source, &namespace, &mut known).await?;
+        let target = Package { repository: &repository, path: &package };
+        known.check(target, &workspace, &task).map_err(|error| refused(&error))?;
+        let name = revision_name(target, &workspace);
+        let draft = NewDraft { namespace, repository, package, workspace, task, ..NewDraft::default() };
+        let made = self.write(&key, self.store.porch.create(&draft)).await?;
+        let made = match made {
+            Err(error) if may_be_done(&error) => self.made_meanwhile(&draft, &name, &error).await?,
+            made => made.map_err(|error| of_porch(&error))?,
+        };
+        self.store.wrote(&draft.namespace, made.name(), made.version());
+        Ok(Made { name: made.name().to_owned(), version: made.version().to_owned(), status: None })
+    }
+}
+
+/// What a new draft is checked against.
+#[derive(Default)]
+struct Known {
+    repositories: Vec<Repository>,
+    /// All of these repositories.
+    revisions: Vec<PackageRevision>,
+}
+
+impl Known {
+    /// What the server does not reliably refuse (6.13): names, and what the task names.
+    fn check(&self, package: Package<'_>, workspace: &str, task: &Task) -> Result<(), StoreError> {
+        check_names(package, workspace, &self.revisions)?;
+        let tasks = std::slice::from_ref(task);
+        check_creation(package, tasks, &self.revisions, Repositories(&self.repositories))?;
+        Ok(())
+    }
+}
+
+impl PorchContent<'_> {
+    async fn revision(&self, name: &ObjectName) -> Result<Revision, Status> {
+        let found = self.store.porch.get(&name.namespace, &name.name).await;
+        found.map_err(|error| of_porch(&error))?.ok_or_else(|| missing(&name.name))
+    }
+
+    async fn is_draft(&self, name: &ObjectName) -> Result<bool, Status> {
+        Ok(self.revision(name).await?.object().spec.lifecycle() == Some(Lifecycle::Draft))
+    }
+
+    async fn resources(&self, name: &ObjectName) -> Result<(Resources, Texts), Status> {
+        let resources = self.store.porch.resources(&name.namespace, &name.name).await;
+        let resources = resources.map_err(|error| of_porch(&error))?;
+        match resources.files() {
+            Some(texts) => Ok((resources, texts)),
+            None => {
+                let text = format!("the Porch server has no files of package revision {:?}", name.name);
+                Err(status::failed_precondition(reasons::PACKAGE_REFUSED, text))
+            }
+        }
+    }
+
+    /// A turn to write, of those that a repository has.
+    async fn write<T>(
+        &self,
+        repository: &Key,
+        call: impl Future<Output = Result<T, PorchError>> + Send,
+    ) -> Result<Result<T, PorchError>, Status> {
+        let _turn = self.store.turns.take(repository, true).await.map_err(|error| refused(&error))?;
+        Ok(call.await)
+    }
+
+    /// Reads a repository and all its revisions, once.
+    async fn learn(&self, key: &Key, known: &mut Known) -> Result<(), Status> {
+        let (namespace, name) = (key.namespace.as_deref().unwrap_or_default(), &key.name);
+        if known.repositories.iter().any(|found| found.name_any() == *name) {
+            return Ok(());
+        }
+        let found = ready_repository(self.objects, namespace, name).await.map_err(of_api)?;
+        let found =
+            found.map_err(|text| status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text))?.ok_or_else(
+                || status::not_found(reasons::PACKAGE_NOT_FOUND, format!("repository {name:?} not found")),
+            )?;
+        known.repositories.push(found);
+        let listed = self.store.porch.list(namespace, name, None).await;
+        let listed = listed.map_err(|error| of_list(&error))?;
+        known.revisions.extend(listed.into_iter().map(Revision::into_object));
+        Ok(())
+    }
+
+    /// The task of a draft. What an upgrade begins with is found as it is for variants (2.8).
+    async fn task(&self, source: Wanted, namespace: &str, known: &mut Known) -> Result<Task, Status> {
+        let (local, upstream, strategy) = match source {
+            Wanted::Known(source) => return Ok(source.task()),
+            Wanted::Upgrade { local, upstream, strategy } => (local, upstream, strategy),
+        };
+        let found = known.revisions.iter().find(|found| found.name_any() == local);
+        let found = found.ok_or_else(|| missing(&local))?;
+        let registered = self.objects.list::<Repository>(namespace, "").await.map_err(of_api)?;
+        let original = original(&self.store.porch, found, &known.revisions, &registered).await;
+        let original = original
+            .map_err(|error| of_list(&error))?
+            .map_err(|error| status::failed_precondition(reasons::PACKAGE_REFUSED, error.to_string()))?;
+        if known.revisions.iter().all(|found| found.name_any() != original) {
+            let name = ObjectName { namespace: namespace.to_owned(), name: original.clone() };
+            self.learn(&repository_of(&name), known).await?;
+        }
+        let update = Update { original: Original::Revision(original), upstream, strategy };
+        Ok(Source::Upgrade { local, update }.task())
+    }
+
+    /// A draft that may have been made: one of its name, by the same task, is the one.
+    async fn made_meanwhile(
+        &self,
+        draft: &NewDraft,
+        name: &str,
+        error: &PorchError,
+    ) -> Result<Revision, Status> {
+        let found = self.store.porch.get(&draft.namespace, name).await.ok().flatten();
+        let is_it = |found: &Revision| found.object().spec.tasks.first() == Some(&draft.task);
+        found.filter(is_it).ok_or_else(|| of_porch(error))
+    }
+}
+
+/// Whether it may have been done all the same: nothing came back, or the client has asked again by itself and met what it had done the first
+/// time.
+fn may_be_done(error: &PorchError) -> bool {
+    error.is_unanswered || matches!(error.meaning, Meaning::Conflict | Meaning::AlreadyExists)
+}
+
+/// A Porch server keeps texts alone.
+fn texts(files: Files) -> Result<Texts, Status> {
+    let text = |(path, content): (String, Vec<u8>)| match String::from_utf8(content) {
+        Ok(text) => Ok((path, text)),
+        Err(_) => {
+            let text = format!(
+                "{path:?} is no text in UTF-8, and a Porch server keeps nothing else: take it out of the folder, or push it to the \
+                 git repository of the package"
+            );
+            Err(status::failed_precondition(reasons::PACKAGE_REFUSED, text))
+        }
+    };
+    files.into_iter().map(text).collect()
+}
+
+fn missing(name: &str) -> Status {
+    status::not_found(reasons::PACKAGE_NOT_FOUND, format!("package revision {name:?} not found"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_texts_are_kept() {
+        let files = |content: &[u8]| Files::from([("logo".to_owned(), content.to_vec())]);
+        assert_eq!(texts(files(b"a")).unwrap()["logo"], "a");
+        let refused = texts(files(b"\xff")).unwrap_err();
+        assert_eq!(status::reason(&refused).as_deref(), Some("PACKAGE_REFUSED"));
+        assert!(refused.message().starts_with("\"logo\" is no text"), "{refused:?}");
+    }
+}
