@@ -2,6 +2,7 @@
 
 mod cluster;
 mod fixtures;
+mod front;
 mod manifests;
 pub mod porch;
 mod proxy;
@@ -10,6 +11,7 @@ mod wait;
 
 pub use cluster::{Cluster, Part, UnknownFields, cluster, install_crds, installed_crds};
 pub use fixtures::{Fixtures, fixtures};
+pub use front::{Asked, Front};
 pub use manifests::{Manifest, documents, files_below, manifests_in, workspace};
 pub use proxy::{Proxy, forward, refusal};
 pub use system::{ALL, MOCK_DEPLOYER, Service, System, SystemOptions, TARGET_SYNC_RIGHTS};

@@ -5,21 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use groundwork_controller::ApiError;
-use http::{Method, Request};
+use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use serde_json::{Value, json};
 
+use crate::exchange::is_unasked;
+use crate::gate::Gate;
 use crate::object::{Reference, resource_version};
+use crate::watch::Unwatchable;
 
 /// Time for one request; a cluster that hangs is noticed after it.
-const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// How long it is known what a cluster says of itself.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
-/// Whatever takes longer than this to fail holds others up.
-const LATE: Duration = Duration::from_secs(5);
-/// What server-side apply says of lists in which a key is there twice.
-pub(crate) const REPEATED_KEYS: &str = "duplicate entries for key";
 /// Objects that one answer of a list holds.
 const PAGE: usize = 500;
 
@@ -32,38 +31,14 @@ pub struct ResourceKind {
     pub is_namespaced: bool,
 }
 
-/// Whether a cluster hangs. One that takes requests and does not answer would hold up as many items as are worked on at a time, and so
-/// everybody else: while it is silent, one request at a time finds out whether it still is.
-#[derive(Debug, Default)]
-struct Silence(Mutex<Option<Instant>>);
-
-impl Silence {
-    /// Whether a request may be made.
-    fn may_ask(&self) -> bool {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match *since {
-            Some(asked) if asked.elapsed() < REQUEST_LIMIT => false,
-            // This one finds out; others wait for what it finds.
-            Some(_) => {
-                *since = Some(Instant::now());
-                true
-            }
-            None => true,
-        }
-    }
-
-    fn note(&self, has_answered: bool) {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *since = (!has_answered).then(Instant::now);
-    }
-}
-
 /// An API server that objects are applied to. What it says of its kinds is kept for as long as this lives.
+#[derive(Clone)]
 pub struct Cluster {
-    client: Client,
+    pub(crate) client: Client,
     manager: &'static str,
     kinds: Arc<Mutex<HashMap<String, Arc<Vec<ResourceKind>>>>>,
-    silence: Arc<Silence>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) unwatchable: Arc<Unwatchable>,
     /// What the cluster said of itself, and when.
     versions: Arc<tokio::sync::Mutex<Option<Known>>>,
 }
@@ -100,18 +75,29 @@ pub enum PatchKind {
 impl Cluster {
     /// `manager` is the field manager of all writes.
     pub fn new(client: Client, manager: &'static str) -> Self {
-        Self { client, manager, kinds: Arc::default(), silence: Arc::default(), versions: Arc::default() }
+        Self {
+            client,
+            manager,
+            kinds: Arc::default(),
+            gate: Arc::default(),
+            unwatchable: Arc::default(),
+            versions: Arc::default(),
+        }
     }
 
     /// The same cluster for writes of another field manager.
     pub fn with_manager(&self, manager: &'static str) -> Self {
-        Self {
-            client: self.client.clone(),
-            manager,
-            kinds: Arc::clone(&self.kinds),
-            silence: Arc::clone(&self.silence),
-            versions: Arc::clone(&self.versions),
-        }
+        Self { manager, ..self.clone() }
+    }
+
+    /// Whether both are one client, that is one Target as it is now.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.gate, &other.gate)
+    }
+
+    /// How long the cluster still wants to be left alone (`Retry-After`), if it does.
+    pub fn rest(&self) -> Option<Duration> {
+        self.gate.rest()
     }
 
     /// The field manager of all writes.
@@ -150,6 +136,8 @@ impl Cluster {
         for (version, answer) in named.into_iter().zip(answers) {
             match answer {
                 Ok(found) => kinds.extend(found.iter().flat_map(|found| found.iter().cloned())),
+                // That a busy server does not answer says nothing of the group.
+                Err(error) if is_unasked(&error) => return Err(error),
                 Err(_) => silent.push(version),
             }
         }
@@ -362,18 +350,6 @@ impl Cluster {
         }
     }
 
-    fn request(
-        &self,
-        method: Method,
-        path: &str,
-        content: &str,
-        body: Vec<u8>,
-    ) -> Result<Request<Vec<u8>>, ApiError> {
-        let request = Request::builder().method(method).uri(path).header("content-type", content).body(body);
-        request
-            .map_err(|_| ApiError::Invalid { object: path.to_owned(), causes: "it is no address".to_owned() })
-    }
-
     /// The last lines of what a container wrote; at most so many bytes from the first of them.
     ///
     /// # Errors
@@ -389,44 +365,7 @@ impl Cluster {
     ) -> Result<String, ApiError> {
         let path = log_of(namespace, pod, container, lines, bytes);
         let request = self.request(Method::GET, &path, "application/json", Vec::new())?;
-        self.answer(self.client.request_text(request), "get", &format!("{namespace}/{pod} log")).await
-    }
-
-    async fn send(
-        &self,
-        request: Request<Vec<u8>>,
-        verb: &'static str,
-        object: &str,
-    ) -> Result<Value, ApiError> {
-        self.answer(self.client.request::<Value>(request), verb, object).await
-    }
-
-    /// The answer to a request, unless the cluster is silent.
-    async fn answer<T>(
-        &self,
-        request: impl Future<Output = Result<T, kube::Error>>,
-        verb: &'static str,
-        object: &str,
-    ) -> Result<T, ApiError> {
-        if !self.silence.may_ask() {
-            let problem = "it has not answered to others; the next one asks in a moment".to_owned();
-            return Err(ApiError::Transient { verb, object: object.to_owned(), problem });
-        }
-        let begun = Instant::now();
-        let answer = tokio::time::timeout(REQUEST_LIMIT, request).await;
-        // One that refuses connections says so at once, and is not silent.
-        let is_late = begun.elapsed() > LATE && !matches!(answer, Ok(Ok(_) | Err(kube::Error::Api(_))));
-        self.silence.note(!is_late);
-        match answer {
-            Ok(Err(kube::Error::Api(status))) if status.message.contains(REPEATED_KEYS) => {
-                Err(ApiError::Invalid { object: object.to_owned(), causes: REPEATED_KEYS.to_owned() })
-            }
-            Ok(answer) => answer.map_err(|error| ApiError::new(&error, verb, object, object)),
-            Err(_) => {
-                let problem = format!("no answer within {} s", REQUEST_LIMIT.as_secs());
-                Err(ApiError::Transient { verb, object: object.to_owned(), problem })
-            }
-        }
+        self.text(request, "get", &format!("{namespace}/{pod} log")).await
     }
 }
 
@@ -459,7 +398,7 @@ fn is_path_segment(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"/%?#".contains(&byte))
 }
 
-fn folder_of(kind: &ResourceKind, namespace: Option<&str>) -> Result<String, ApiError> {
+pub(crate) fn folder_of(kind: &ResourceKind, namespace: Option<&str>) -> Result<String, ApiError> {
     let root = if kind.api_version.contains('/') { "apis" } else { "api" };
     let within = match (kind.is_namespaced, namespace) {
         (true, Some(namespace)) if is_path_segment(namespace) => format!("namespaces/{namespace}/"),
@@ -500,18 +439,6 @@ mod tests {
             namespace: namespace.map(str::to_owned),
             name: name.into(),
         }
-    }
-
-    #[test]
-    fn a_silent_cluster_is_asked_by_one_alone() {
-        let silence = Silence::default();
-        assert!(silence.may_ask() && silence.may_ask());
-        silence.note(false);
-        assert!(!silence.may_ask());
-        *silence.0.lock().unwrap() = Instant::now().checked_sub(REQUEST_LIMIT);
-        assert!(silence.may_ask() && !silence.may_ask());
-        silence.note(true);
-        assert!(silence.may_ask() && silence.may_ask());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use futures::FutureExt as _;
 use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
 
+use crate::awaited::{Awaited, Waiting};
 use crate::cluster::{Cluster, PatchKind, ResourceKind};
 use crate::configuration::{CustomGroup, DeletionGroup, Policy, PredefinedKind, ResourceType};
 use crate::error::ApplyError;
@@ -26,10 +27,10 @@ pub struct Deletion<'a> {
 }
 
 /// How far a deletion has come.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Deleted {
     /// What is waited for; `None` if all that was to go is gone.
-    pub waiting: Option<String>,
+    pub waiting: Option<Waiting>,
     /// Resources that are still there, of those that were to go.
     pub left: Vec<Reference>,
 }
@@ -73,11 +74,18 @@ pub async fn delete_round(
             }));
         }
         let left = delete_all(deletion, cluster, &condemned).await?;
-        if let Some(first) = left.first() {
-            let waiting = format!("deployer: start deleting - resource {first}");
-            deletion.deadline.check(&waiting)?;
+        if let Some((first, _)) = left.first() {
+            let what = format!("deployer: start deleting - resource {first}");
+            deletion.deadline.check(&what)?;
+            let mut waiting = Waiting::from(what);
+            for (_, live) in &left {
+                let awaited = Awaited::gone(cluster, live).await;
+                let labels = deletion.owner.selector(live);
+                waiting.awaited.extend(awaited.map(|awaited| awaited.with_labels(labels)));
+            }
             let behind = groups.iter().skip(index + 1).flatten().map(|managed| managed.resource.clone());
-            return Ok(Deleted { waiting: Some(waiting), left: left.into_iter().chain(behind).collect() });
+            let left = left.into_iter().map(|(reference, _)| reference);
+            return Ok(Deleted { waiting: Some(waiting), left: left.chain(behind).collect() });
         }
     }
     Ok(Deleted::default())
@@ -139,12 +147,12 @@ async fn listed(cluster: &Cluster, kind: &ResourceType) -> Result<Vec<Reference>
     Ok(references.filter(|reference| is_of(kind, reference)).collect())
 }
 
-/// Asks for the deletion of all, and tells which are still there.
+/// Asks for the deletion of all, and tells which are still there, and how they were seen.
 async fn delete_all(
     deletion: &Deletion<'_>,
     cluster: &Cluster,
     condemned: &[Condemned<'_>],
-) -> Result<Vec<Reference>, ApplyError> {
+) -> Result<Vec<(Reference, Value)>, ApplyError> {
     let work: Vec<_> = condemned
         .iter()
         .map(|one| delete(deletion, cluster, one).map(|answer| (one.reference.clone(), answer)))
@@ -153,28 +161,32 @@ async fn delete_all(
     let (mut left, mut errors) = (Vec::new(), Vec::new());
     for (reference, answer) in answers {
         match answer {
-            Ok(true) => {}
-            Ok(false) => left.push(reference),
+            Ok(None) => {}
+            Ok(Some(live)) => left.push((reference, live)),
             Err(error) => errors.push(error),
         }
     }
-    left.sort();
+    left.sort_by(|(left, _), (right, _)| left.cmp(right));
     ApplyError::of_all(errors).map_or(Ok(left), Err)
 }
 
-/// Whether an object is gone, or is none that may be deleted.
-async fn delete(deletion: &Deletion<'_>, cluster: &Cluster, one: &Condemned<'_>) -> Result<bool, ApplyError> {
+/// The object as it is still there; `None` if it is gone, or is none that may be deleted.
+async fn delete(
+    deletion: &Deletion<'_>,
+    cluster: &Cluster,
+    one: &Condemned<'_>,
+) -> Result<Option<Value>, ApplyError> {
     let policy = one.settings.map_or(Policy::Manage, |settings| settings.policy);
     if matches!(policy, Policy::Keep | Policy::Ignore) {
-        return Ok(true);
+        return Ok(None);
     }
     let Some(kind) = cluster.kind(&one.reference.api_version, &one.reference.kind).await? else {
-        return Ok(true);
+        return Ok(None);
     };
-    let Some(live) = cluster.get_of(&kind, &one.reference).await? else { return Ok(true) };
+    let Some(live) = cluster.get_of(&kind, &one.reference).await? else { return Ok(None) };
     let is_own = label(&live, deletion.owner.label) == Some(&deletion.owner.item);
     if policy == Policy::Fallback && !is_own {
-        return Ok(true);
+        return Ok(None);
     }
     if !is_being_deleted(&live) {
         deletion.deadline.check(&format!("deployer: start deleting - resource {}", one.reference))?;
@@ -186,13 +198,13 @@ async fn delete(deletion: &Deletion<'_>, cluster: &Cluster, one: &Condemned<'_>)
     }
     if !one.is_forced {
         // Most objects are gone at once, and need no further round.
-        return Ok(cluster.get_of(&kind, &one.reference).await?.is_none());
+        return Ok(cluster.get_of(&kind, &one.reference).await?);
     }
-    let Some(live) = cluster.get_of(&kind, &one.reference).await? else { return Ok(true) };
+    let Some(live) = cluster.get_of(&kind, &one.reference).await? else { return Ok(None) };
     if live["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()) {
         cluster.strip_finalizers(&kind, &live).await?;
     }
-    Ok(cluster.get_of(&kind, &one.reference).await?.is_none())
+    Ok(cluster.get_of(&kind, &one.reference).await?)
 }
 
 /// The object with the annotations and the patch that come before its deletion.

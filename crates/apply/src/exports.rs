@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::awaited::{Awaited, Waiting};
 use crate::cluster::Cluster;
 use crate::configuration::Export;
 use crate::error::ApplyError;
@@ -9,7 +10,7 @@ use crate::json_path::JsonPath;
 use crate::object::{Reference, merge_over};
 use crate::round::{OtherClusters, Seen, cluster_of};
 
-/// The values, merged in the order of the exports; or what is waited for, in words for people.
+/// The values, merged in the order of the exports; or what is waited for.
 ///
 /// # Errors
 ///
@@ -19,38 +20,53 @@ pub async fn read_exports(
     others: &OtherClusters,
     exports: &[Export],
     seen: &Seen,
-) -> Result<Result<Map<String, Value>, String>, ApplyError> {
+) -> Result<Result<Map<String, Value>, Waiting>, ApplyError> {
     let mut values = Value::Object(Map::new());
     for export in exports {
         let Some(resource) = &export.from_resource else { continue };
         let cluster = cluster_of(own, others, export.target_name.as_deref())?;
         let known = seen.get(resource).filter(|_| export.target_name.is_none());
-        let waiting = |reason: String| format!("deployer: during export - key: {}: {reason}", export.key);
+        let waiting = |reason: String, awaited: Option<Awaited>| {
+            let what = format!("deployer: during export - key: {}: {reason}", export.key);
+            Ok(Err(Waiting { awaited: awaited.into_iter().collect(), ..what.into() }))
+        };
         let mut object = match known {
             Some(object) => object.clone(),
             None => match cluster.get(resource).await? {
                 Some(object) => object,
-                None => return Ok(Err(waiting(format!("resource {resource} does not exist")))),
+                None => {
+                    let awaited = Awaited::object(cluster, resource, None, |_| true).await;
+                    return waiting(format!("resource {resource} does not exist"), awaited);
+                }
             },
         };
         if let Some(inner) = &export.from_object_ref {
             let Some(reference) = referred(&object, resource, inner)? else {
-                return Ok(Err(waiting(format!(
-                    "{} of resource {resource} names no object",
-                    inner.json_path
-                ))));
+                let what = format!("{} of resource {resource} names no object", inner.json_path);
+                return waiting(what, until_there(cluster, resource, &object, &inner.json_path).await);
             };
             match cluster.get(&reference).await? {
                 Some(found) => object = found,
-                None => return Ok(Err(waiting(format!("resource {reference} does not exist")))),
+                None => {
+                    let awaited = Awaited::object(cluster, &reference, None, |_| true).await;
+                    return waiting(format!("resource {reference} does not exist"), awaited);
+                }
             }
         }
         let Some(value) = one(&object, &export.json_path)? else {
-            return Ok(Err(waiting(format!("{} is not there yet", export.json_path))));
+            let awaited = until_there(cluster, &Reference::of(&object), &object, &export.json_path).await;
+            return waiting(format!("{} is not there yet", export.json_path), awaited);
         };
         merge_over(&mut values, &nested(&export.key, value));
     }
     Ok(Ok(if let Value::Object(values) = values { values } else { Map::new() }))
+}
+
+/// An object, until a path leads to something in it. A path that leads to several things is an error for the next round to tell.
+async fn until_there(cluster: &Cluster, reference: &Reference, live: &Value, path: &str) -> Option<Awaited> {
+    let path = path.to_owned();
+    let is_there = move |object: &Value| !matches!(one(object, &path), Ok(None));
+    Awaited::object(cluster, reference, Some(live), is_there).await
 }
 
 /// The object that a field names; its namespace is that of the object with the field.

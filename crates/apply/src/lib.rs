@@ -2,13 +2,17 @@
 //! them, and how they go (`installations.md` 7.9). What both real deployers do to the cluster of a Target.
 //!
 //! Everything is done in rounds that look at what is there ([`round`], [`delete_round`]); what a former round did is known from the
-//! record that it returned, and from the cluster.
+//! record that it returned, and from the cluster. One that is not the last says what the next one cannot do without ([`Awaited`]).
 
+mod awaited;
+mod checks;
 mod cluster;
 mod configuration;
 mod deletion;
 mod error;
+mod exchange;
 mod exports;
+mod gate;
 mod json_path;
 mod object;
 mod prepare;
@@ -17,7 +21,10 @@ mod record;
 mod round;
 mod server_side;
 mod update;
+mod watch;
 
+pub use awaited::{Awaited, Waiting};
+pub use checks::failed_check;
 pub use cluster::{Cluster, PatchKind, ResourceKind, Versions};
 pub use configuration::{
     CustomCheck, CustomGroup, DeletionGroup, Export, Exports, FromObjectRef, LabelSelector, Manifest, Policy,
@@ -32,5 +39,6 @@ pub use object::{Reference, is_being_deleted, set_metadata};
 pub use prepare::{Owner, expand};
 pub use readiness::{has_condition, meets, not_ready};
 pub use record::{Applied, ManagedResource, fitting};
-pub use round::{Deadline, OtherClusters, Progress, Round, Seen, Task, failed_check, round};
+pub use round::{Deadline, OtherClusters, Progress, Round, Seen, Task, round};
 pub use server_side::{ServerSideApply, server_side_apply};
+pub use watch::{Scope, Selector, WatchEvent, WatchEvents};

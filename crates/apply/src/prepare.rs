@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::cluster::{Cluster, ResourceKind};
 use crate::configuration::Manifest;
 use crate::error::ApplyError;
-use crate::object::{Reference, set_metadata};
+use crate::object::{Reference, label, set_metadata};
 
 /// How many objects an item may have.
 const MAX_OBJECTS: usize = 5000;
@@ -39,6 +39,11 @@ impl Owner {
     /// The deployer, as its label begins: manifest or helm.
     pub(crate) fn deployer(&self) -> &'static str {
         self.label.split('.').next().unwrap_or_default()
+    }
+
+    /// The labels by which objects of the item are found, if this one carries them: `key=value`.
+    pub(crate) fn selector(&self, live: &Value) -> Option<String> {
+        (label(live, self.label) == Some(&self.item)).then(|| format!("{}={}", self.label, self.item))
     }
 }
 

@@ -17,16 +17,16 @@ use groundwork_controller::ApiError;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::awaited::{Awaited, Waiting};
+use crate::checks::failed_check;
 use crate::cluster::Cluster;
-use crate::configuration::{
-    CustomCheck, DeletionGroup, Export, Manifest, Policy, ReadinessChecks, UpdateStrategy,
-};
+use crate::configuration::{DeletionGroup, Export, Manifest, Policy, ReadinessChecks, UpdateStrategy};
 use crate::deletion::{Deletion, delete_round};
 use crate::error::ApplyError;
 use crate::exports::read_exports;
 use crate::object::{Reference, is_being_deleted, label, merge_over, without_server_fields};
 use crate::prepare::{Groups, Member, Owner, annotate, expand, kind_of, prepare};
-use crate::readiness::{has_condition, meets, not_ready};
+use crate::readiness::has_condition;
 use crate::record::{Applied, ManagedResource, applied};
 use crate::update::{Write, update};
 
@@ -81,12 +81,12 @@ pub struct Round {
     pub outcome: Result<Progress, ApplyError>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Progress {
     /// All is there and in order; with what is exported.
     Done(Map<String, Value>),
-    /// Call again; with what is waited for, in words for people.
-    Waiting(String),
+    /// Call again.
+    Waiting(Waiting),
 }
 
 /// Objects that a round has seen.
@@ -131,7 +131,10 @@ async fn advance(task: &Task<'_>, record: &mut Vec<ManagedResource>) -> Result<P
         // What may not be deleted is nobody's any more.
         record.retain(|managed| !dropped.contains(managed));
     }
-    if let Some(waiting) = first_not_ready(task, record, &seen).await? {
+    let resources: Vec<&Reference> = record.iter().map(|managed| &managed.resource).collect();
+    let owner = Some(&task.owner);
+    let unready = failed_check(task.cluster, task.others, task.checks, &resources, owner, &seen).await?;
+    if let Some(waiting) = unready {
         return waits(task.deadline, waiting);
     }
     let exports = match read_exports(task.cluster, task.others, task.exports, &seen).await? {
@@ -143,8 +146,8 @@ async fn advance(task: &Task<'_>, record: &mut Vec<ManagedResource>) -> Result<P
 }
 
 /// A wait that is not over when the time of the item is, is its end.
-pub(crate) fn waits(deadline: Deadline, waiting: String) -> Result<Progress, ApplyError> {
-    deadline.check(&waiting)?;
+fn waits(deadline: Deadline, waiting: Waiting) -> Result<Progress, ApplyError> {
+    deadline.check(&waiting.what)?;
     Ok(Progress::Waiting(waiting))
 }
 
@@ -182,7 +185,7 @@ async fn apply_group(
         match answer {
             Ok(Applying::Skipped) => {}
             Ok(Applying::Waits(what)) => {
-                waiting.get_or_insert(what);
+                waiting.get_or_insert(*what);
                 // It is ours already, as far as one can know.
                 managed.extend(
                     task.former.iter().find(|known| known.resource.is_same(&member.reference)).cloned(),
@@ -201,10 +204,10 @@ async fn apply_group(
         }
     }
     managed.sort_by(|left, right| left.resource.cmp(&right.resource));
-    // Definitions that are not established yet define nothing.
-    let unestablished = seen.values().find(|object| is_unestablished(object)).map(Reference::of);
-    let waiting =
-        waiting.or_else(|| unestablished.map(|crd| format!("{crd}: the definition is not established yet")));
+    let waiting = match waiting {
+        Some(waiting) => Some(waiting),
+        None => unestablished(task.cluster, seen).await,
+    };
     let failure = match ApplyError::of_all(errors) {
         Some(error) => Some(Err(error)),
         None => waiting.map(|what| waits(task.deadline, what)),
@@ -216,6 +219,19 @@ fn is_unestablished(object: &Value) -> bool {
     object["kind"] == "CustomResourceDefinition"
         && !has_condition(object, "Established", "True")
         && !has_condition(object, "NamesAccepted", "False")
+}
+
+/// Definitions that are not established yet define nothing.
+async fn unestablished(cluster: &Cluster, seen: &Seen) -> Option<Waiting> {
+    let mut waiting: Option<Waiting> = None;
+    for object in seen.values().filter(|object| is_unestablished(object)) {
+        let reference = Reference::of(object);
+        let waiting = waiting
+            .get_or_insert_with(|| format!("{reference}: the definition is not established yet").into());
+        let is_over = |object: &Value| !is_unestablished(object);
+        waiting.awaited.extend(Awaited::object(cluster, &reference, Some(object), is_over).await);
+    }
+    waiting
 }
 
 fn managed_resource(member: &Member, applied: Option<Applied>) -> ManagedResource {
@@ -233,11 +249,17 @@ fn managed_resource(member: &Member, applied: Option<Applied>) -> ManagedResourc
 enum Applying {
     /// Its policy leaves it alone, and it is none of the item's.
     Skipped,
-    Waits(String),
+    Waits(Box<Waiting>),
     Stored {
         object: Value,
         applied: Option<Applied>,
     },
+}
+
+impl Applying {
+    fn waits(what: String, awaited: Option<Awaited>) -> Self {
+        Self::Waits(Box::new(Waiting { awaited: awaited.into_iter().collect(), ..what.into() }))
+    }
 }
 
 /// What a time-out calls the next write.
@@ -251,7 +273,7 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
         return Ok(Applying::Skipped);
     }
     let Some(kind) = kind_of(task.cluster, member).await? else {
-        return Ok(Applying::Waits(format!("{reference}: the cluster does not know the kind yet")));
+        return Ok(Applying::waits(format!("{reference}: the cluster does not know the kind yet"), None));
     };
     let Some(live) = task.cluster.get_of(&kind, reference).await? else {
         task.deadline.check(&step(task, "create", reference))?;
@@ -260,7 +282,10 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
         let stored = match task.cluster.create(&kind, &object).await {
             // Somebody was quicker: the next round decides by the policy what that means.
             Err(ApiError::AlreadyExists(_)) => {
-                return Ok(Applying::Waits(format!("{reference} was created by somebody else meanwhile")));
+                return Ok(Applying::waits(
+                    format!("{reference} was created by somebody else meanwhile"),
+                    None,
+                ));
             }
             answer => answer?,
         };
@@ -274,9 +299,8 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
         _ => {}
     }
     if is_being_deleted(&live) {
-        return Ok(Applying::Waits(format!(
-            "{reference} is being deleted, and is made anew when it is gone"
-        )));
+        let what = format!("{reference} is being deleted, and is made anew when it is gone");
+        return Ok(Applying::waits(what, Awaited::gone(task.cluster, &live).await));
     }
     let now = Applied::new(&settings.manifest, &live);
     if applied(task.former, reference) == Some(&now) {
@@ -297,49 +321,6 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
     Ok(Applying::Stored { object: stored, applied })
 }
 
-/// What is not in order yet, in words for people.
-async fn first_not_ready(
-    task: &Task<'_>,
-    record: &[ManagedResource],
-    seen: &Seen,
-) -> Result<Option<String>, ApplyError> {
-    let resources: Vec<&Reference> = record.iter().map(|managed| &managed.resource).collect();
-    failed_check(task.cluster, task.others, task.checks, &resources, seen).await
-}
-
-/// What of some objects is not in order yet, in words for people: by the rules of their kinds, unless these are switched off, and by custom
-/// checks. Objects that were not seen do not exist.
-///
-/// # Errors
-///
-/// A cluster does not answer.
-pub async fn failed_check(
-    own: &Cluster,
-    others: &OtherClusters,
-    checks: &ReadinessChecks,
-    resources: &[&Reference],
-    seen: &Seen,
-) -> Result<Option<String>, ApplyError> {
-    if !checks.disable_default {
-        for resource in resources {
-            let reason = match seen.get(resource) {
-                Some(object) => not_ready(object),
-                None => Some("it does not exist".to_owned()),
-            };
-            if let Some(reason) = reason {
-                return Ok(Some(format!("deployer: during readiness check - resource {resource}: {reason}")));
-            }
-        }
-    }
-    for check in checks.custom.iter().filter(|check| !check.disabled) {
-        let cluster = cluster_of(own, others, check.target_name.as_deref())?;
-        if let Some(reason) = custom_check(cluster, check, seen).await? {
-            return Ok(Some(format!("deployer: during readiness check - {}: {reason}", check.name)));
-        }
-    }
-    Ok(None)
-}
-
 /// The cluster of a named Target, or the item's own.
 pub(crate) fn cluster_of<'a>(
     own: &'a Cluster,
@@ -349,45 +330,6 @@ pub(crate) fn cluster_of<'a>(
     let Some(name) = target_name else { return Ok(own) };
     let missing = || ApplyError::Configuration(format!("the target {name} does not exist"));
     others.get(name).map(|cluster| &**cluster).ok_or_else(missing)
-}
-
-async fn custom_check(
-    cluster: &Cluster,
-    check: &CustomCheck,
-    seen: &Seen,
-) -> Result<Option<String>, ApplyError> {
-    let mut objects = Vec::new();
-    for reference in &check.resource_selector {
-        let known = seen.get(reference).filter(|_| check.target_name.is_none());
-        let found = match known {
-            Some(object) => Some(object.clone()),
-            None => cluster.get(reference).await?,
-        };
-        let Some(object) = found else { return Ok(Some(format!("resource {reference} does not exist"))) };
-        objects.push(object);
-    }
-    if let Some(selector) = &check.label_selector {
-        let Some(kind) = cluster.kind(&selector.api_version, &selector.kind).await? else {
-            return Ok(Some(format!(
-                "the cluster has no kind {} in {}",
-                selector.kind, selector.api_version
-            )));
-        };
-        let labels: Vec<String> =
-            selector.match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        objects.extend(cluster.list(&kind, None, &labels.join(",")).await?);
-    }
-    if objects.is_empty() {
-        return Ok(Some("no object has the labels".to_owned()));
-    }
-    for object in &objects {
-        let missed = check.requirements.iter().find(|requirement| !meets(requirement, object));
-        if let Some(requirement) = missed {
-            let (reference, path) = (Reference::of(object), &requirement.json_path);
-            return Ok(Some(format!("resource {reference}: {path} does not meet {}", requirement.operator)));
-        }
-    }
-    Ok(None)
 }
 
 /// Patches that follow when all is ready and exported.

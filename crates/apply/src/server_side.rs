@@ -3,8 +3,9 @@
 use groundwork_controller::ApiError;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, PatchKind, REPEATED_KEYS, ResourceKind};
+use crate::cluster::{Cluster, PatchKind, ResourceKind};
 use crate::error::ApplyError;
+use crate::exchange::REPEATED_KEYS;
 use crate::object::{Reference, merge_over, resource_version, without_server_fields};
 use crate::update::difference;
 

@@ -65,11 +65,14 @@ impl std::fmt::Debug for Controller {
 }
 
 /// What the worker is told by the other tasks.
+#[derive(Debug)]
 pub(crate) enum Message {
     /// An event concerns a key.
     Event { key: Key, object: ObjectId, version: String, arrival: Arrival },
     /// A key is to be handled at a time.
     Schedule { key: Key, at: Timestamp },
+    /// What a key waits for has come.
+    Wake { key: Key },
     /// The stream was rebuilt: versions that were read before cannot be compared any more.
     Reset,
 }
@@ -100,13 +103,13 @@ impl Controller {
             index: index.clone(),
             handler: Arc::clone(&self.handler),
             options: self.options.clone(),
-            sender,
+            sender: sender.clone(),
         };
         let own = feeders.own(&Readiness::new(self.ready.clone()), &end);
         let others = feeders.others(changes, end.clone());
         let mut feeding = JoinSet::new();
         feeding.spawn(async { tokio::join!(own, others) }.in_current_span());
-        let mut worker = Worker::new(self, index);
+        let mut worker = Worker::new(self, index, sender);
         worker.run(&mut receiver, &end).await;
         // The other tasks end with `end`, too, and hand back to the bus what they hold.
         while feeding.join_next().await.is_some() {}

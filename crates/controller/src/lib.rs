@@ -46,7 +46,7 @@ pub use journal::{Journal, Note, Scribe};
 pub use metrics::Metrics;
 pub use object_event::ObjectEvent;
 pub use objects::{Metadata, Objects, Stored};
-pub use reconcile::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled};
+pub use reconcile::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Waker};
 pub use service::{ProcessContext, ServiceArguments, ServiceError, main};
 pub use sources::{SourceChanges, Sources, sources};
 pub use takeover::{LANDSCAPER, OriginalAtWorkError, OriginalController, PORCH, TakeoverArguments};

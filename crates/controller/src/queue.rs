@@ -52,6 +52,8 @@ struct Entry<T> {
     tried: KnownVersions,
     failures: u32,
     timer: Option<Instant>,
+    /// What the key waits for has come while it was handled, perhaps after the handler looked.
+    is_woken: bool,
     /// What the earlier parts of an attempt have read and written, if it goes on in parts.
     known_so_far: KnownVersions,
 }
@@ -75,6 +77,7 @@ impl<T> Default for Entry<T> {
             tried: KnownVersions::default(),
             failures: 0,
             timer: None,
+            is_woken: false,
             known_so_far: KnownVersions::default(),
         }
     }
@@ -244,6 +247,16 @@ impl<T: Clone> Queue<T> {
         }
     }
 
+    /// Handle a key now, or once more if it is being handled: what it waits for has come. One that pauses after a failure keeps its own time.
+    pub(crate) fn wake(&mut self, key: &Key) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        match entry.state {
+            State::Ready | State::Pausing => {}
+            State::Running => entry.is_woken = true,
+            State::Idle => self.make_ready(key),
+        }
+    }
+
     /// The next time at which [`Queue::start`] may have something to give.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
@@ -270,6 +283,7 @@ impl<T: Clone> Queue<T> {
         let key = self.next_ready()?;
         let entry = self.entries.entry(key.clone()).or_default();
         entry.state = State::Running;
+        entry.is_woken = false;
         let failures = entry.failures;
         let latest = entry.latest.take().and_then(|object| entry.waiting.get(&object));
         let latest = latest.map(|(_, delivery)| delivery.clone());
@@ -324,8 +338,12 @@ impl<T: Clone> Queue<T> {
                 answers.acknowledge.extend(answered.into_iter().map(|waiting| waiting.delivery));
                 entry.set_failures(0, &mut self.failing);
                 entry.tried = KnownVersions::default();
+                let is_woken = entry.is_woken;
                 if let Some(after) = requeue_after {
                     self.schedule(key, now + *after);
+                }
+                if is_woken {
+                    self.make_ready(key);
                 }
             }
             AttemptEnd::Requeued => {}

@@ -6,6 +6,9 @@ use async_trait::async_trait;
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use jiff::Timestamp;
 
+use tokio::sync::mpsc;
+
+use crate::controller::Message;
 use crate::error::ApiError;
 use crate::objects::Objects;
 
@@ -64,6 +67,23 @@ pub struct ReconcileRequest<'a> {
     pub index: &'a Index,
     /// Objects that events told of since the key was reconciled last, with their resourceVersions.
     pub changed: &'a [(ObjectId, String)],
+    /// Has the key reconciled again when something has come that no event tells of.
+    pub waker: &'a Waker,
+}
+
+/// Has a key reconciled again.
+#[derive(Debug, Clone)]
+pub struct Waker {
+    pub(crate) key: Key,
+    pub(crate) messages: mpsc::Sender<Message>,
+}
+
+impl Waker {
+    /// Has the key reconciled now, or once more if it is being reconciled. Nothing comes of it once the controller ends.
+    pub async fn wake(&self) {
+        // There is nobody left to wake it.
+        let _ = self.messages.send(Message::Wake { key: self.key.clone() }).await;
+    }
 }
 
 /// The end of a successful attempt, and when the next one follows. By default it follows the next change.

@@ -15,7 +15,7 @@ use tracing::Instrument;
 use crate::controller::{Arrival, Controller, Message};
 use crate::known_versions::KnownVersions;
 use crate::queue::{Attempt, AttemptEnd, Offered, Queue};
-use crate::reconcile::{Key, ReconcileError, ReconcileRequest, Reconciled};
+use crate::reconcile::{Key, ReconcileError, ReconcileRequest, Reconciled, Waker};
 use crate::shared_delivery::SharedDelivery;
 
 /// Unanswered events are announced as alive this often; consumers wait three times as long before they deliver an event again.
@@ -32,6 +32,8 @@ pub(crate) struct Worker {
     logged: HashMap<Key, String>,
     /// The deliveries that are not answered yet, and some that are.
     deliveries: Vec<Weak<SharedDelivery>>,
+    /// Where messages to this worker go in.
+    sender: mpsc::Sender<Message>,
 }
 
 /// An attempt that has ended.
@@ -44,13 +46,14 @@ struct Finished {
 }
 
 impl Worker {
-    pub(crate) fn new(controller: Controller, index: Index) -> Self {
+    pub(crate) fn new(controller: Controller, index: Index, sender: mpsc::Sender<Message>) -> Self {
         Self {
             queue: Queue::new(controller.options.backoff),
             running: JoinSet::new(),
             tasks: HashMap::new(),
             logged: HashMap::new(),
             deliveries: Vec::new(),
+            sender,
             controller,
             index,
         }
@@ -86,6 +89,7 @@ impl Worker {
                 let wait = at.duration_since(Timestamp::now()).max(jiff::SignedDuration::ZERO);
                 self.queue.schedule(&key, now + wait.unsigned_abs());
             }
+            Message::Wake { key } => self.queue.wake(&key),
             Message::Event { key, object, version, arrival } => {
                 let delivery = Arc::clone(&arrival.delivery);
                 self.deliveries.push(Arc::downgrade(&delivery));
@@ -137,9 +141,16 @@ impl Worker {
         let index = self.index.clone();
         let metrics = self.controller.metrics.clone();
         let logged = self.logged.remove(&key);
+        let waker = Waker { key: key.clone(), messages: self.sender.clone() };
         let run = async move {
             let start = Instant::now();
-            let request = ReconcileRequest { key: &key, objects: &objects, index: &index, changed: &changed };
+            let request = ReconcileRequest {
+                key: &key,
+                objects: &objects,
+                index: &index,
+                changed: &changed,
+                waker: &waker,
+            };
             let result = handler.reconcile(request).await;
             let (known, has_written) = objects.take_observations();
             let logged = log_failure(&key, failures, logged, &result);

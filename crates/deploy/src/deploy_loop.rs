@@ -1,12 +1,12 @@
 //! The loop around a deployer (`installations.md` 7.7).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use groundwork_api::metadata::{FINALIZER, annotation};
 use groundwork_api::{AnyJson, DeployItem, DeployerInformation, ErrorCode, ResourceExt, Target, Time, view};
-use groundwork_apply::Deadline;
+use groundwork_apply::{Deadline, Waiting};
 use groundwork_bus::{Change, Index, ObjectId, Snapshot};
 use groundwork_controller::{
     ApiError, Handler, Journal, Key, Metadata, ObjectEvent, Objects, ReconcileError, ReconcileRequest,
@@ -23,17 +23,13 @@ use crate::narration;
 use crate::selector::TargetSelectors;
 use crate::target::Targets;
 use crate::vanished::{ClusterName, cluster_name, is_vanished};
+use crate::waiting::renew;
+use crate::watches::Watches;
 
-/// An item that is not at its end is looked at again after this time at the latest (7.7, 7).
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// And not before this: an item that has just begun is often done soon.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long an item may take if it does not say so (7.6).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long an item is left to the process that works on it, counted from when that has said so last.
 const OWNED: SignedDuration = SignedDuration::from_secs(60);
-/// How old that may become while it works.
-const RENEWED: SignedDuration = SignedDuration::from_secs(15);
 /// Who reports Events.
 pub(crate) const COMPONENT: &str = "groundwork-deployer";
 
@@ -43,6 +39,7 @@ pub struct DeployLoop {
     pub information: DeployerInformation,
     pub selectors: TargetSelectors,
     pub targets: Targets,
+    pub watches: Watches,
     pub journal: Journal,
 }
 
@@ -62,8 +59,35 @@ pub fn identity(identity: String, name: &str, version: &str) -> DeployerInformat
     }
 }
 
+/// What an attempt at an item has to go by.
+pub(crate) struct Context<'a> {
+    pub(crate) request: &'a ReconcileRequest<'a>,
+    pub(crate) target: Option<&'a Target>,
+    pub(crate) begun: Instant,
+}
+
+/// What a round came to.
+struct RoundResult {
+    verdict: Verdict,
+    /// What it waits for, if it is not the end and nothing is wrong.
+    waiting: Option<Waiting>,
+}
+
+impl From<Verdict> for RoundResult {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, waiting: None }
+    }
+}
+
 #[async_trait]
 impl Handler for DeployLoop {
+    /// Whoever ends an item, or its job, ends what is watched for it.
+    fn observe(&self, object: &ObjectId, change: &Change) {
+        if !matches!(change, Change::Applied(snapshot) if self.waits(snapshot)) {
+            drop(self.watches.take(object));
+        }
+    }
+
     fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
         match change {
             Change::Applied(snapshot) if self.waits(snapshot) => vec![object.clone()],
@@ -91,7 +115,7 @@ impl Handler for DeployLoop {
     }
 }
 
-fn now() -> Time {
+pub(crate) fn now() -> Time {
     Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
 }
 
@@ -102,6 +126,9 @@ impl DeployLoop {
         scribe: &mut Scribe<'_>,
     ) -> Result<Reconciled, ReconcileError> {
         let (namespace, objects) = (request.key.namespace.as_deref().unwrap_or_default(), request.objects);
+        let begun = Instant::now();
+        // It ends here, unless there is nothing to do but to go on waiting.
+        let watch = self.watches.take(request.key);
         let Some(item) = objects.get::<DeployItem>(namespace, &request.key.name).await? else {
             return Ok(Reconciled::default());
         };
@@ -119,6 +146,13 @@ impl DeployLoop {
         };
         if target.as_ref().is_some_and(|target| !self.selectors.serve(target)) {
             return Ok(Reconciled::default());
+        }
+        let context = Context { request, target: target.as_ref(), begun };
+        if let Some(watch) = watch
+            && matches!(work, Work::Continue)
+            && let Some(reconciled) = self.go_on_waiting(&item, watch, &context).await?
+        {
+            return Ok(reconciled);
         }
         narration::begin(scribe, &item, request.changed);
         let item = match work {
@@ -142,9 +176,9 @@ impl DeployLoop {
             },
         };
         if item.metadata.deletion_timestamp.is_some() {
-            return self.remove(&item, target.as_ref(), objects, scribe).await;
+            return self.remove(&item, &context, scribe).await;
         }
-        self.install(item, target.as_ref(), objects, scribe).await
+        self.install(item, &context, scribe).await
     }
 
     /// Whether an item that looks like this is work for this deployer.
@@ -182,7 +216,7 @@ impl DeployLoop {
     }
 
     /// When an item has to be done; none if it has no limit.
-    fn deadline(&self, item: &DeployItem) -> Deadline {
+    pub(crate) fn deadline(&self, item: &DeployItem) -> Deadline {
         let timeout = match &item.spec.timeout {
             Some(timeout) if timeout.is_none() => None,
             Some(timeout) => timeout.to_std(),
@@ -196,14 +230,14 @@ impl DeployLoop {
     async fn install(
         &self,
         item: DeployItem,
-        target: Option<&Target>,
-        objects: &Objects,
+        context: &Context<'_>,
         scribe: &mut Scribe<'_>,
     ) -> Result<Reconciled, ReconcileError> {
+        let (target, objects) = (context.target, context.request.objects);
         let has_finalizer = item.finalizers().iter().any(|name| name == FINALIZER);
         let item = if has_finalizer { item } else { add_finalizer(&item, objects).await? };
         if let Some(error) = missing_target(&item, target) {
-            return self.report(&item, Verdict::failed(&item, error), objects, scribe).await;
+            return self.report(&item, Verdict::failed(&item, error).into(), context, scribe).await;
         }
         let deadline = self.deadline(&item);
         // Once a job.
@@ -212,33 +246,34 @@ impl DeployLoop {
                 Ok(name) => with_cluster_name(item, name, objects).await?,
                 Err(error) => {
                     let verdict = failed(&item, error.into(), deadline);
-                    return self.report(&item, verdict, objects, scribe).await;
+                    return self.report(&item, verdict.into(), context, scribe).await;
                 }
             }
         } else {
             item
         };
         let round = Round { item: &item, target, targets: &self.targets, objects, deadline };
-        let verdict = match self.deployer.reconcile(&round).await {
-            Ok(step) => self.verdict(&item, step, objects, scribe).await?,
-            Err(failure) => failed(&item, failure, deadline),
+        let result = match self.deployer.reconcile(&round).await {
+            Ok(step) => self.result(&item, step, objects, scribe).await?,
+            Err(failure) => failed(&item, failure, deadline).into(),
         };
-        self.report(&item, verdict, objects, scribe).await
+        self.report(&item, result, context, scribe).await
     }
 
-    async fn verdict(
+    async fn result(
         &self,
         item: &DeployItem,
         step: Step,
         objects: &Objects,
         scribe: &mut Scribe<'_>,
-    ) -> Result<Verdict, ReconcileError> {
+    ) -> Result<RoundResult, ReconcileError> {
         tell(item, &step.warnings, objects).await;
         let phase = match step.outcome {
-            Outcome::Waiting(what) => {
-                tracing::debug!(item = %item.name_any(), what, "waits");
-                narration::tell_wait(scribe, item, &what);
-                return Ok(unfinished(Phase::Progressing, step.provider_status));
+            Outcome::Waiting(waiting) => {
+                tracing::debug!(item = %item.name_any(), what = waiting.what, "waits");
+                narration::tell_wait(scribe, item, &waiting.what);
+                let verdict = unfinished(Phase::Progressing, step.provider_status);
+                return Ok(RoundResult { verdict, waiting: Some(waiting) });
             }
             Outcome::Done => Phase::Succeeded.into(),
             Outcome::Phase(Some(phase)) => phase,
@@ -250,7 +285,7 @@ impl DeployLoop {
                 None => {
                     let error = foreign_object(&format!("the secret {}", export_name(item)));
                     let verdict = Verdict::failed(item, error);
-                    return Ok(Verdict { provider_status: step.provider_status, ..verdict });
+                    return Ok(Verdict { provider_status: step.provider_status, ..verdict }.into());
                 }
             },
             // Values of an earlier job are nobody's any more (7.5).
@@ -260,20 +295,20 @@ impl DeployLoop {
             }
             None => Exports::Keep,
         };
-        Ok(Verdict { phase, error: None, provider_status: step.provider_status, exports })
+        Ok(Verdict { phase, error: None, provider_status: step.provider_status, exports }.into())
     }
 
     async fn remove(
         &self,
         item: &DeployItem,
-        target: Option<&Target>,
-        objects: &Objects,
+        context: &Context<'_>,
         scribe: &mut Scribe<'_>,
     ) -> Result<Reconciled, ReconcileError> {
+        let objects = context.request.objects;
         let without_uninstall =
             item.annotations().get(annotation::DELETE_WITHOUT_UNINSTALL).is_some_and(|value| value == "true");
-        if !without_uninstall && let Some(verdict) = self.uninstall(item, target, objects, scribe).await {
-            return self.report(item, verdict, objects, scribe).await;
+        if !without_uninstall && let Some(result) = self.uninstall(item, context, scribe).await {
+            return self.report(item, result, context, scribe).await;
         }
         let namespace = item.namespace().unwrap_or_default();
         delete_export(item, objects).await?;
@@ -296,10 +331,10 @@ impl DeployLoop {
     async fn uninstall(
         &self,
         item: &DeployItem,
-        target: Option<&Target>,
-        objects: &Objects,
+        context: &Context<'_>,
         scribe: &mut Scribe<'_>,
-    ) -> Option<Verdict> {
+    ) -> Option<RoundResult> {
+        let (target, objects) = (context.target, context.request.objects);
         let deadline = self.deadline(item);
         // A vanished cluster has no Target any more, so this comes first.
         match is_vanished(item, &self.targets, objects).await {
@@ -309,23 +344,24 @@ impl DeployLoop {
                 return None;
             }
             Ok(false) => {}
-            Err(error) => return Some(failed(item, error.into(), deadline)),
+            Err(error) => return Some(failed(item, error.into(), deadline).into()),
         }
         if let Some(error) = missing_target(item, target) {
-            return Some(Verdict::failed(item, error));
+            return Some(Verdict::failed(item, error).into());
         }
         let round = Round { item, target, targets: &self.targets, objects, deadline };
         match self.deployer.delete(&round).await {
             Ok(Removal::Done) => None,
-            Ok(Removal::Waiting { what, provider_status }) => {
-                tracing::debug!(item = %item.name_any(), what, "waits");
-                narration::tell_wait(scribe, item, &what);
-                Some(unfinished(Phase::Deleting, provider_status))
+            Ok(Removal::Waiting { waiting, provider_status }) => {
+                tracing::debug!(item = %item.name_any(), what = waiting.what, "waits");
+                narration::tell_wait(scribe, item, &waiting.what);
+                let verdict = unfinished(Phase::Deleting, provider_status);
+                Some(RoundResult { verdict, waiting: Some(waiting) })
             }
             Ok(Removal::Phase(phase)) => {
-                Some(Verdict { phase, error: None, provider_status: None, exports: Exports::Keep })
+                Some(Verdict { phase, error: None, provider_status: None, exports: Exports::Keep }.into())
             }
-            Err(failure) => Some(failed(item, failure, deadline)),
+            Err(failure) => Some(failed(item, failure, deadline).into()),
         }
     }
 
@@ -333,10 +369,11 @@ impl DeployLoop {
     async fn report(
         &self,
         item: &DeployItem,
-        verdict: Verdict,
-        objects: &Objects,
+        result: RoundResult,
+        context: &Context<'_>,
         scribe: &mut Scribe<'_>,
     ) -> Result<Reconciled, ReconcileError> {
+        let (objects, RoundResult { verdict, waiting }) = (context.request.objects, result);
         let is_end = Phase::of(Some(&verdict.phase)).is_final();
         let error = verdict.error.clone();
         let mut concluded = conclude(item, verdict, &now());
@@ -354,30 +391,18 @@ impl DeployLoop {
             if let Some(error) = error {
                 warn(&stored, &error.reason, &error.message, objects).await;
             }
+            concluded = stored;
         }
-        Ok(Reconciled { requeue_after: (!is_end).then(|| pause(item)), ..Reconciled::default() })
+        if is_end {
+            return Ok(Reconciled::default());
+        }
+        Ok(Reconciled::requeue_after(self.wait(&concluded, waiting, context).await))
     }
 }
 
-/// Says now and then that the item is still worked on.
-fn renew(item: &mut DeployItem) {
-    let status = item.status.get_or_insert_default();
-    let said = status.last_reconcile_time.as_ref().map(|time| time.0);
-    if said.is_none_or(|said| Timestamp::now().duration_since(said) > RENEWED) {
-        status.last_reconcile_time = Some(now());
-    }
-}
-
-fn started(item: &DeployItem) -> Option<Timestamp> {
+pub(crate) fn started(item: &DeployItem) -> Option<Timestamp> {
     let times = item.status.as_ref()?.transition_times.as_ref()?;
     times.init_time.as_ref().map(|time| time.0)
-}
-
-/// A quarter of the time that has passed: what is done soon is seen soon, and what takes long is asked for seldom.
-fn pause(item: &DeployItem) -> Duration {
-    let elapsed =
-        started(item).and_then(|start| Duration::try_from(Timestamp::now().duration_since(start)).ok());
-    (elapsed.unwrap_or_default() / 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }
 
 fn current_phase(item: &DeployItem) -> String {
@@ -490,86 +515,4 @@ async fn add_finalizer(item: &DeployItem, objects: &Objects) -> Result<DeployIte
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn item(started_ago: i64) -> DeployItem {
-        let start = Timestamp::now() - SignedDuration::from_secs(started_ago);
-        serde_json::from_value(json!({
-            "metadata": {"name": "a"}, "spec": {"type": "t"},
-            "status": {"phase": "Progressing", "jobID": "1", "transitionTimes": {"initTime": start.to_string()}},
-        }))
-        .unwrap()
-    }
-
-    /// Does nothing.
-    struct Idle;
-
-    #[async_trait]
-    impl Deployer for Idle {
-        fn type_name(&self) -> &'static str {
-            "t"
-        }
-
-        async fn reconcile(&self, _: &Round<'_>) -> Result<Step, Failure> {
-            Ok(Step::waiting("nothing".to_owned(), None, Vec::new()))
-        }
-
-        async fn delete(&self, _: &Round<'_>) -> Result<Removal, Failure> {
-            Ok(Removal::Done)
-        }
-    }
-
-    /// Another process is left alone for as long as it says now and then that it works; the same one goes on at once.
-    #[test]
-    fn items_of_other_processes() {
-        let deploy_loop = DeployLoop {
-            deployer: Arc::new(Idle),
-            information: identity("own".to_owned(), "deployer", "1"),
-            selectors: TargetSelectors::default(),
-            targets: Targets::new(None, "test"),
-            journal: Journal::default(),
-        };
-        for (owner, said_ago, is_left_alone) in
-            [("own", 0, false), ("other", 0, true), ("other", 50, true), ("other", 61, false)]
-        {
-            let mut item = item(100);
-            let status = item.status.get_or_insert_default();
-            status.deployer = Some(identity(owner.to_owned(), "deployer", "1"));
-            status.last_reconcile_time = Some(Time(Timestamp::now() - SignedDuration::from_secs(said_ago)));
-            let left = deploy_loop.owned_for(&item);
-            assert_eq!(left.is_some(), is_left_alone, "{owner} {said_ago}: {left:?}");
-            let before = item.clone();
-            renew(&mut item);
-            assert_eq!(item == before, said_ago == 0, "{said_ago}");
-        }
-    }
-
-    /// What is done soon is seen soon; nobody waits longer than the contract says.
-    #[test]
-    fn pauses_grow() {
-        assert_eq!(pause(&item(0)), SHORTEST_PAUSE);
-        let later = pause(&item(8));
-        assert!((Duration::from_secs(2)..Duration::from_secs(3)).contains(&later), "{later:?}");
-        assert_eq!(pause(&item(1000)), LONGEST_PAUSE);
-    }
-
-    #[test]
-    fn what_fails_for_too_long_has_failed() {
-        let failure = || Failure::from(OperationError::transient("Reconcile", "Apply", "it is away"));
-        let early =
-            failed(&item(10), failure(), Deadline(Some(Timestamp::now() + SignedDuration::from_secs(9))));
-        assert_eq!(early.phase, "Progressing");
-        let late = failed(&item(10), failure(), Deadline(Some(Timestamp::now())));
-        assert_eq!(late.phase, "Failed");
-        let error = late.error.unwrap();
-        assert_eq!(
-            (error.reason.as_ref(), &error.codes[..]),
-            ("ProgressingTimeout", &[ErrorCode::Timeout][..])
-        );
-        assert!(error.message.ends_with("it is away"), "{}", error.message);
-        assert_eq!(failed(&item(10), failure(), Deadline(None)).phase, "Progressing");
-    }
-}
+mod tests;

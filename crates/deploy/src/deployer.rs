@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use groundwork_api::{AnyJson, DeployItem, Target};
-use groundwork_apply::Deadline;
+use groundwork_apply::{Deadline, Waiting};
 use groundwork_controller::Objects;
 use groundwork_lifecycle::OperationError;
 use serde_json::{Map, Value};
@@ -52,7 +52,7 @@ pub struct Round<'a> {
 }
 
 /// How far an item has come.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Step {
     pub outcome: Outcome,
     /// For `status.providerStatus`; `None` keeps what is there.
@@ -65,26 +65,30 @@ pub struct Step {
 
 impl Step {
     /// The item is looked at again; with what is waited for.
-    pub fn waiting(what: String, provider_status: Option<AnyJson>, warnings: Vec<Warning>) -> Self {
-        Self { outcome: Outcome::Waiting(what), provider_status, exports: None, warnings }
+    pub fn waiting(
+        waiting: impl Into<Waiting>,
+        provider_status: Option<AnyJson>,
+        warnings: Vec<Warning>,
+    ) -> Self {
+        Self { outcome: Outcome::Waiting(waiting.into()), provider_status, exports: None, warnings }
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Outcome {
     Done,
-    /// It is looked at again; with what is waited for, in words for people.
-    Waiting(String),
+    /// It is looked at again: when what is waited for has come, as far as that can be watched, or after a pause.
+    Waiting(Waiting),
     /// The phase is the deployer's to choose; `None` keeps the current one.
     Phase(Option<String>),
 }
 
 /// How far the removal of an item has come.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Removal {
     Done,
     Waiting {
-        what: String,
+        waiting: Waiting,
         provider_status: Option<AnyJson>,
     },
     /// The phase is the deployer's to choose.

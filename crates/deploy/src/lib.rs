@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! DeployItem event ──> DeployLoop ──responsible?──> pick-up ──> Deployer::reconcile or delete ──> status, export Secret
-//!                          ^                                            │ not at its end
-//!                          └────────────── again after a pause ─────────┘
+//!                          ^                                                              │ not at its end
+//!                          └── when what it waits for has come (Watches), or after a pause ──┘
 //! ```
 //!
 //! A round of work never waits: what is not ready is looked at again, from what is there. So a process may end at any time, an item
-//! that somebody else has ended is not touched any more, and a slow item keeps nobody else's work from being done.
+//! that somebody else has ended is not touched any more, and a slow item keeps nobody else's work from being done. A round says what it lacks;
+//! that is watched between two rounds, so that the next one comes when it is of use.
 
 mod deploy_loop;
 mod deployer;
@@ -19,9 +20,12 @@ mod selector;
 mod source;
 mod target;
 mod vanished;
+mod waiting;
+mod watches;
 
 pub use deploy_loop::{DeployLoop, identity};
 pub use deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
 pub use selector::{TargetSelector, TargetSelectors};
 pub use source::{Source, SourceError};
 pub use target::{TargetError, Targets};
+pub use watches::Watches;

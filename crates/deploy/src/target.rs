@@ -209,6 +209,8 @@ async fn connect(kubeconfig: Kubeconfig, manager: &'static str) -> Result<Arc<Cl
             unusable("the kubeconfig names no cluster, user or context of its own, or data that is no base64")
         })?;
     config.connect_timeout = Some(CONNECT_LIMIT);
+    // The cluster's answers say when it may be asked again, by anybody: `Cluster` knows, and no request waits in secret.
+    config.default_retry = false;
     let client = Client::try_from(config)
         .map_err(|_| unusable("certificates, keys or the server of the kubeconfig cannot be read"))?;
     Ok(Arc::new(Cluster::new(client, manager)))

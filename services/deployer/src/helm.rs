@@ -227,8 +227,9 @@ impl HelmDeployer {
             Err(error) => return Err(prepared.failed(run, &error, reason).await),
         };
         let status = prepared.release_status(&run);
-        if let Carried::Waiting(what) = carried {
-            return Ok(Step::waiting(what, status, prepared.warnings));
+        if let Carried::Waiting(mut waiting) = carried {
+            waiting.until = run.deadline.0;
+            return Ok(Step::waiting(waiting, status, prepared.warnings));
         }
         if is_rollback {
             // Trying once more would only go back and forth.

@@ -25,7 +25,7 @@ use groundwork_controller::{
     ClusterArguments, Controller, Handler, Journal, LANDSCAPER, Metrics, Objects, Options,
     OriginalAtWorkError, ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
 };
-use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets};
+use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets, Watches};
 use groundwork_registry::{MapError, NetworkOptions};
 use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
 use groundwork_sources::MapFile;
@@ -121,6 +121,9 @@ pub struct Settings {
     /// Items of one type that are worked on at the same time.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub deployer_concurrency: usize,
+    /// Watches at a time on what items wait for in the clusters of Targets; items beyond look after pauses that grow. 0 watches nothing.
+    #[arg(long, env = "GROUNDWORK_TARGET_WATCHES", default_value_t = TARGET_WATCHES)]
+    pub target_watches: usize,
 }
 
 /// How charts are fetched.
@@ -175,6 +178,8 @@ pub enum TargetSyncMode {
 }
 
 const CONCURRENCY: usize = 16;
+/// Each is a connection: with those of everything else they have to stay below the 1,024 files that a process may have open by default.
+const TARGET_WATCHES: usize = 256;
 /// How long a rendering may take. Longer than charts themselves may (`groundwork_helm::TIME_LIMIT`), who say better what took so long.
 const CHART_TIME: Duration = Duration::from_secs(35);
 
@@ -188,6 +193,7 @@ impl Default for Settings {
             identity: String::new(),
             charts: ChartArguments::default(),
             deployer_concurrency: CONCURRENCY,
+            target_watches: TARGET_WATCHES,
         }
     }
 }
@@ -263,6 +269,7 @@ pub fn run(
         // Only for Targets that are this cluster itself; without it they are told so.
         let home = Config::infer().await.ok();
         let targets = Targets::new(home.as_ref(), MANAGER);
+        let watches = Watches::new(arguments.settings.target_watches, &telemetry.metrics);
         let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
             TargetSyncMode::Only => BTreeSet::new(),
             TargetSyncMode::Too | TargetSyncMode::Never => arguments.settings.types.iter().copied().collect(),
@@ -278,7 +285,8 @@ pub fn run(
         let mut controllers = Vec::new();
         for item_type in types {
             let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
-            let deploy_loop = deploy_loop(&arguments, item_type, deployer, targets.clone(), journal.clone());
+            let clusters = (targets.clone(), watches.clone());
+            let deploy_loop = deploy_loop(&arguments, item_type, deployer, clusters, journal.clone());
             controllers.push(controller(
                 Arc::new(deploy_loop),
                 options(&arguments, item_type),
@@ -311,7 +319,7 @@ fn deploy_loop(
     arguments: &Arguments,
     item_type: ItemType,
     deployer: Arc<dyn Deployer>,
-    targets: Targets,
+    (targets, watches): (Targets, Watches),
     journal: Journal,
 ) -> DeployLoop {
     let settings = &arguments.settings;
@@ -321,6 +329,7 @@ fn deploy_loop(
         information: groundwork_deploy::identity(identity, SERVICE, env!("CARGO_PKG_VERSION")),
         selectors: settings.target_selectors.clone(),
         targets,
+        watches,
         journal,
     }
 }

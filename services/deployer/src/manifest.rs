@@ -204,7 +204,9 @@ impl Deployer for ManifestDeployer {
         let deleted = delete_round(&deletion, &managed)
             .await
             .map_err(|error| operation_error("DeleteManifests", &error))?;
-        Ok(deleted.waiting.map_or(Removal::Done, |what| Removal::Waiting { what, provider_status: None }))
+        Ok(deleted
+            .waiting
+            .map_or(Removal::Done, |waiting| Removal::Waiting { waiting, provider_status: None }))
     }
 }
 
@@ -215,7 +217,7 @@ pub(crate) fn step(progress: Progress, provider_status: Option<AnyJson>, warning
             let exports = (!exports.is_empty()).then_some(exports);
             Step { outcome: Outcome::Done, provider_status, exports, warnings }
         }
-        Progress::Waiting(what) => Step::waiting(what, provider_status, warnings),
+        Progress::Waiting(waiting) => Step::waiting(waiting, provider_status, warnings),
     }
 }
 

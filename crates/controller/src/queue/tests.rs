@@ -86,6 +86,34 @@ fn one_key_is_handled_once_at_a_time_and_once_for_many_events() {
     assert_eq!(bench.start(), None);
 }
 
+/// What a key waits for may come while it looks: then it looks once more, whatever pause that look ends with. Woken twice is woken once.
+#[test]
+fn a_key_that_is_woken_while_it_is_handled_is_handled_again() {
+    let mut bench = Bench::new();
+    bench.queue.wake(&object("a"));
+    bench.queue.wake(&object("a"));
+    assert_eq!(bench.start().as_deref(), Some("a"));
+    bench.queue.wake(&object("a"));
+    assert_eq!(bench.start(), None);
+    let pause = AttemptEnd::Reconciled { requeue_after: Some(Duration::from_secs(60)) };
+    bench.queue.finish(&object("a"), &pause, known(&[]), bench.now);
+    assert_eq!(bench.start().as_deref(), Some("a"));
+    bench.queue.finish(&object("a"), &pause, known(&[]), bench.now);
+    assert_eq!(bench.start(), None);
+    bench.queue.wake(&object("a"));
+    assert_eq!(bench.start().as_deref(), Some("a"), "not after the pause");
+    bench.settle("a", &[]);
+    assert_eq!((bench.start(), bench.queue.next_time()), (None, None));
+}
+
+/// A failure is waited out: what wakes a key is no reason for less trouble.
+#[test]
+fn a_key_that_has_failed_is_not_woken_before_its_time() {
+    let mut bench = Bench::failing(1);
+    bench.queue.wake(&object("bad-0"));
+    assert_eq!(bench.start(), None);
+}
+
 /// 5,000 items of one key tell of themselves while it runs; that is no reason to take no other events.
 #[test]
 fn events_of_a_key_that_has_some_are_no_work_of_their_own() {

@@ -1,6 +1,6 @@
 //! The hooks of an event of a release (`helm.md` 9.4), in rounds: how far each has come stands in the record.
 
-use groundwork_apply::{ApplyError, Cluster, is_being_deleted};
+use groundwork_apply::{ApplyError, Awaited, Cluster, Waiting, is_being_deleted};
 use groundwork_controller::ApiError;
 use groundwork_deploy::Round;
 use groundwork_helm::{HOOK_RUNS, Record};
@@ -90,7 +90,7 @@ impl Hooks<'_, '_> {
         &mut self,
         record: &mut Record,
         event: &str,
-    ) -> Result<Option<String>, ApplyError> {
+    ) -> Result<Option<Waiting>, ApplyError> {
         let order = of_event(record, event);
         for &index in &order {
             if let Some(waiting) = self.advance(record, index, event, &order).await? {
@@ -119,7 +119,7 @@ impl Hooks<'_, '_> {
         index: usize,
         event: &str,
         order: &[usize],
-    ) -> Result<Option<String>, ApplyError> {
+    ) -> Result<Option<Waiting>, ApplyError> {
         let hook = record.hooks()[index].clone();
         let path = hook["path"].as_str().unwrap_or_default().to_owned();
         let mut run = Run::of(&hook, event);
@@ -144,7 +144,7 @@ impl Hooks<'_, '_> {
         if run != Some(Run::Created) {
             return Ok(None);
         }
-        let state = self.state(&record.hooks()[index]).await?;
+        let (state, awaited) = self.state(&record.hooks()[index]).await?;
         let hook = &mut record.hooks_mut()[index];
         match state {
             State::Done => {
@@ -180,7 +180,8 @@ impl Hooks<'_, '_> {
                     Run::Created.set(hook, event);
                     self.history.update(record.clone(), self.author).await?;
                 }
-                Ok(Some(format!("helm deployer: {event} hook {path}")))
+                let what = format!("helm deployer: {event} hook {path}");
+                Ok(Some(Waiting { awaited: awaited.into_iter().collect(), ..what.into() }))
             }
         }
     }
@@ -229,8 +230,8 @@ impl Hooks<'_, '_> {
     }
 
     /// Deletes the objects of a hook, but no definitions; what is waited for, if they are not gone.
-    async fn delete_objects(&self, hook: &Value) -> Result<Option<String>, ApplyError> {
-        let mut waiting = None;
+    async fn delete_objects(&self, hook: &Value) -> Result<Option<Waiting>, ApplyError> {
+        let mut waiting: Option<Waiting> = None;
         for object in self.objects(hook).await? {
             if object.reference.kind == "CustomResourceDefinition" {
                 continue;
@@ -239,23 +240,32 @@ impl Hooks<'_, '_> {
             if !is_being_deleted(&live) {
                 self.cluster.delete(&object.kind, &live).await?;
             }
-            if self.cluster.get_of(&object.kind, &object.reference).await?.is_some() {
-                waiting =
-                    Some(format!("helm deployer: deletion of the hook's resource {}", object.reference));
+            if let Some(left) = self.cluster.get_of(&object.kind, &object.reference).await? {
+                let waiting = waiting.get_or_insert_with(|| {
+                    format!("helm deployer: deletion of the hook's resource {}", object.reference).into()
+                });
+                waiting.awaited.extend(Awaited::gone(self.cluster, &left).await);
             }
         }
         Ok(waiting)
     }
 
-    async fn state(&self, hook: &Value) -> Result<State, ApplyError> {
+    /// How the objects of a hook are, and what is waited for.
+    async fn state(&self, hook: &Value) -> Result<(State, Option<Awaited>), ApplyError> {
         for object in self.objects(hook).await? {
             let live = self.cluster.get_of(&object.kind, &object.reference).await?;
             match live.as_ref().map_or(State::Done, state_of) {
                 State::Done => {}
-                other => return Ok(other),
+                State::Waiting => {
+                    let is_over = |object: &Value| state_of(object) != State::Waiting;
+                    let (reference, live) = (&object.reference, live.as_ref());
+                    let awaited = Awaited::object(self.cluster, reference, live, is_over).await;
+                    return Ok((State::Waiting, awaited));
+                }
+                failed @ State::Failed(_) => return Ok((failed, None)),
             }
         }
-        Ok(State::Done)
+        Ok((State::Done, None))
     }
 }
 

@@ -162,10 +162,10 @@ impl<'a> Prepared<'a> {
         let checks = &self.configuration.readiness_checks;
         let wanted: Vec<&Reference> = workloads.iter().collect();
         let deadline = self.round.deadline;
-        let unready = failed_check(&self.cluster, &self.others, checks, &wanted, &run.seen).await;
-        if let Some(what) = unready.map_err(|error| told(&error))? {
-            deadline.check(&what).map_err(|error| told(&error))?;
-            return Ok(Step::waiting(what, status, self.warnings));
+        let unready = failed_check(&self.cluster, &self.others, checks, &wanted, None, &run.seen).await;
+        if let Some(waiting) = unready.map_err(|error| told(&error))? {
+            deadline.check(&waiting.what).map_err(|error| told(&error))?;
+            return Ok(Step::waiting(waiting, status, self.warnings));
         }
         let exports = self.configuration.exports_from_resources();
         match read_exports(&self.cluster, &self.others, &exports, &run.seen)
@@ -173,9 +173,9 @@ impl<'a> Prepared<'a> {
             .map_err(|error| told(&error))?
         {
             Ok(values) => Ok(step(Progress::Done(self.all_exports(values)), status.clone(), self.warnings)),
-            Err(what) => {
-                deadline.check(&what).map_err(|error| told(&error))?;
-                Ok(Step::waiting(what, status.clone(), self.warnings))
+            Err(waiting) => {
+                deadline.check(&waiting.what).map_err(|error| told(&error))?;
+                Ok(Step::waiting(waiting, status.clone(), self.warnings))
             }
         }
     }

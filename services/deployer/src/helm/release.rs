@@ -9,12 +9,13 @@
 //! process may end between any two writes, and the next round goes on.
 
 use std::collections::HashSet;
+use std::iter;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
 use groundwork_apply::{
-    Applied, ApplyError, Cluster, Deadline, ManagedResource, Policy, Reference, Seen, ServerSideApply,
-    is_being_deleted, server_side_apply,
+    Applied, ApplyError, Awaited, Cluster, Deadline, ManagedResource, Policy, Reference, Seen,
+    ServerSideApply, Waiting, is_being_deleted, server_side_apply,
 };
 use groundwork_controller::ApiError;
 use groundwork_deploy::Round;
@@ -26,7 +27,7 @@ use super::configuration::OperationOptions;
 use super::history::{Author, History, Stored};
 use super::hooks::Hooks;
 use super::objects::{Object, Owner, Unknown, is_kept, objects, parse};
-use super::waiting::is_ready;
+use super::waiting::first_unready;
 
 /// Objects that are read or applied side by side.
 const SIDE_BY_SIDE: usize = 16;
@@ -98,10 +99,10 @@ pub(super) struct ReleaseRun<'c> {
 }
 
 /// How far an operation has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Carried {
     Done,
-    Waiting(String),
+    Waiting(Waiting),
 }
 
 impl ReleaseRun<'_> {
@@ -113,8 +114,8 @@ impl ReleaseRun<'_> {
         creates_namespace: bool,
     ) -> Result<Carried, ApplyError> {
         let is_install = record.status() == Status::PendingInstall;
-        if is_install && let Carried::Waiting(what) = self.create_crds(crds).await? {
-            return Ok(Carried::Waiting(what));
+        if is_install && let Carried::Waiting(waiting) = self.create_crds(crds).await? {
+            return Ok(Carried::Waiting(waiting));
         }
         let namespace = self.owner.namespace.clone();
         let wanted = objects(self.cluster, record.manifest(), &namespace, Unknown::IsError).await?;
@@ -171,8 +172,9 @@ impl ReleaseRun<'_> {
                         Err(error) => return Err(error.into()),
                     },
                 };
-                if !is_ready(self.cluster, &live).await? {
-                    return Ok(Carried::Waiting(format!("helm deployer: the definition {reference}")));
+                if let Some(waiting) = first_unready(self.cluster, iter::once((&reference, &live))).await? {
+                    let what = format!("helm deployer: the definition {reference}");
+                    return Ok(Carried::Waiting(Waiting { what, ..waiting }));
                 }
             }
         }
@@ -285,11 +287,9 @@ impl ReleaseRun<'_> {
         self.apply(&wanted, &old).await?;
         self.remove(&wanted, &old).await?;
         if self.options.wait {
-            for object in &wanted {
-                let live = self.seen.get(&object.reference).cloned().unwrap_or_default();
-                if !is_ready(self.cluster, &live).await? {
-                    return self.waits(format!("helm deployer: readiness of resource {}", object.reference));
-                }
+            let live = wanted.iter().filter_map(|object| self.seen.get_key_value(&object.reference));
+            if let Some(waiting) = first_unready(self.cluster, live).await? {
+                return self.waits(waiting);
             }
         }
         if let Some(what) = self.run_hooks(&mut record, after).await.map_err(|error| failed(after, error))? {
@@ -303,12 +303,12 @@ impl ReleaseRun<'_> {
         self.round.warn("ChartWarning", message).await;
     }
 
-    fn waits(&self, what: String) -> Result<Carried, ApplyError> {
-        self.deadline.check(&what)?;
-        Ok(Carried::Waiting(what))
+    fn waits(&self, waiting: Waiting) -> Result<Carried, ApplyError> {
+        self.deadline.check(&waiting.what)?;
+        Ok(Carried::Waiting(waiting))
     }
 
-    async fn run_hooks(&mut self, record: &mut Record, event: &str) -> Result<Option<String>, ApplyError> {
+    async fn run_hooks(&mut self, record: &mut Record, event: &str) -> Result<Option<Waiting>, ApplyError> {
         let mut hooks = Hooks {
             cluster: self.cluster,
             history: &mut self.history,
@@ -527,11 +527,11 @@ impl ReleaseRun<'_> {
         Ok(Carried::Done)
     }
 
-    async fn delete_objects(&mut self, record: &Record, waits: bool) -> Result<Option<String>, ApplyError> {
+    async fn delete_objects(&mut self, record: &Record, waits: bool) -> Result<Option<Waiting>, ApplyError> {
         let namespace = self.owner.namespace.clone();
         let mut objects = objects(self.cluster, record.manifest(), &namespace, Unknown::IsSkipped).await?;
         objects.sort_by(|left, right| compare_for_uninstall(&left.kind.kind, &right.kind.kind));
-        let mut waiting = None;
+        let mut waiting: Option<Waiting> = None;
         for object in &objects {
             let Some(live) = self.cluster.get_of(&object.kind, &object.reference).await? else { continue };
             if is_kept(&live) {
@@ -544,10 +544,11 @@ impl ReleaseRun<'_> {
             if !is_being_deleted(&live) {
                 self.cluster.delete(&object.kind, &live).await?;
             }
-            if waits && self.cluster.get_of(&object.kind, &object.reference).await?.is_some() {
-                waiting.get_or_insert_with(|| {
-                    format!("helm deployer: deletion of resource {}", object.reference)
+            if waits && let Some(left) = self.cluster.get_of(&object.kind, &object.reference).await? {
+                let waiting = waiting.get_or_insert_with(|| {
+                    format!("helm deployer: deletion of resource {}", object.reference).into()
                 });
+                waiting.awaited.extend(Awaited::gone(self.cluster, &left).await);
             }
         }
         Ok(waiting)

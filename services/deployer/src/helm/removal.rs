@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use groundwork_api::ResourceExt;
-use groundwork_apply::{ApplyError, Cluster, Deletion, DeletionGroup, Seen, delete_round};
+use groundwork_apply::{ApplyError, Cluster, Deletion, DeletionGroup, Seen, Waiting, delete_round};
 use groundwork_deploy::{Failure, Removal, Round};
 use groundwork_lifecycle::OperationError;
 
@@ -40,8 +40,8 @@ pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
         }
     }
     for (namespace, name) in names {
-        if let Some(what) = uninstall(round, &cluster, &configuration, namespace, name).await? {
-            return Ok(Removal::Waiting { what, provider_status: None });
+        if let Some(waiting) = uninstall(round, &cluster, &configuration, namespace, name).await? {
+            return Ok(Removal::Waiting { waiting, provider_status: None });
         }
     }
     if configuration.keeps_releases() {
@@ -61,7 +61,7 @@ async fn delete_rendered(
     let deletion = Deletion { cluster, others: &others, owner: &owner, groups, deadline: round.deadline };
     let deleted = delete_round(&deletion, &record(round)).await;
     let deleted = deleted.map_err(|error| operation_error("DeleteManifests", &error))?;
-    Ok(deleted.waiting.map_or(Removal::Done, |what| Removal::Waiting { what, provider_status: None }))
+    Ok(deleted.waiting.map_or(Removal::Done, |waiting| Removal::Waiting { waiting, provider_status: None }))
 }
 
 /// Takes a release of an item away; what is waited for, if it is not gone.
@@ -71,7 +71,7 @@ async fn uninstall(
     configuration: &Configuration,
     namespace: String,
     name: String,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<Waiting>, Failure> {
     let failed = |error: &ApplyError| -> Failure {
         let text = format!("unable to delete helm chart release: {error}");
         match error {
@@ -106,7 +106,7 @@ async fn uninstall(
     }
     match run.uninstall(options.wait).await {
         Ok(Carried::Done) => Ok(None),
-        Ok(Carried::Waiting(what)) => Ok(Some(what)),
+        Ok(Carried::Waiting(waiting)) => Ok(Some(waiting)),
         Err(error) => Err(failed(&error)),
     }
 }

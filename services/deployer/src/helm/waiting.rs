@@ -1,21 +1,39 @@
 //! Whether what a release has applied is ready, as `helm --wait` sees it (`helm.md` 9.3).
 
-use groundwork_apply::{ApplyError, Cluster, ResourceKind, has_condition};
+use groundwork_apply::{ApplyError, Awaited, Cluster, Reference, ResourceKind, Waiting, has_condition};
 use serde_json::Value;
 
-/// Whether an object is ready.
-pub(super) async fn is_ready(cluster: &Cluster, object: &Value) -> Result<bool, ApplyError> {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    if kind == "Deployment" {
+/// Objects that are looked for beside the first one that is not ready.
+const LOOKED_AT: usize = 8;
+
+/// Waits for what of some objects is not ready; `None` if all are. The first one is told of.
+pub(super) async fn first_unready<'a>(
+    cluster: &Cluster,
+    objects: impl Iterator<Item = (&'a Reference, &'a Value)>,
+) -> Result<Option<Waiting>, ApplyError> {
+    let mut waiting: Option<Waiting> = None;
+    for (reference, live) in objects {
+        let Some(awaited) = missing(cluster, live).await? else { continue };
+        let waiting =
+            waiting.get_or_insert_with(|| format!("helm deployer: readiness of resource {reference}").into());
+        waiting.awaited.extend(awaited);
+        if waiting.awaited.len() >= LOOKED_AT {
+            break;
+        }
+    }
+    Ok(waiting)
+}
+
+/// What an object lacks that is not ready, as far as it can be watched; `None` if it is ready.
+async fn missing(cluster: &Cluster, object: &Value) -> Result<Option<Vec<Awaited>>, ApplyError> {
+    if object["kind"] == "Deployment" {
         return deployment(cluster, object).await;
     }
-    if matches!(kind, "ReplicaSet" | "ReplicationController") {
-        let wanted = number(object, "/spec/replicas").unwrap_or(1);
-        return Ok(
-            is_observed(object) && number(object, "/status/readyReplicas").unwrap_or_default() >= wanted
-        );
+    if by_itself(object) {
+        return Ok(None);
     }
-    Ok(by_itself(object))
+    let awaited = Awaited::object(cluster, &Reference::of(object), Some(object), by_itself).await;
+    Ok(Some(awaited.into_iter().collect()))
 }
 
 fn number(object: &Value, path: &str) -> Option<i64> {
@@ -48,6 +66,10 @@ fn part(value: Option<&Value>, whole: i64, rounds_up: bool) -> Option<i64> {
 fn by_itself(object: &Value) -> bool {
     match object["kind"].as_str().unwrap_or_default() {
         "Pod" => has_condition(object, "Ready", "True"),
+        "ReplicaSet" | "ReplicationController" => {
+            let wanted = number(object, "/spec/replicas").unwrap_or(1);
+            is_observed(object) && number(object, "/status/readyReplicas").unwrap_or_default() >= wanted
+        }
         "DaemonSet" => {
             let desired = number(object, "/status/desiredNumberScheduled").unwrap_or_default();
             let tolerated =
@@ -91,9 +113,9 @@ fn by_itself(object: &Value) -> bool {
 }
 
 /// By the ReplicaSet of its newest template.
-async fn deployment(cluster: &Cluster, object: &Value) -> Result<bool, ApplyError> {
+async fn deployment(cluster: &Cluster, object: &Value) -> Result<Option<Vec<Awaited>>, ApplyError> {
     if object["spec"]["paused"] == true {
-        return Ok(true);
+        return Ok(None);
     }
     let namespace = object["metadata"]["namespace"].as_str();
     let kind = ResourceKind {
@@ -103,7 +125,26 @@ async fn deployment(cluster: &Cluster, object: &Value) -> Result<bool, ApplyErro
         is_namespaced: true,
     };
     let sets = cluster.list(&kind, namespace, "").await?;
-    Ok(deployment_is_ready(object, &sets))
+    if deployment_is_ready(object, &sets) {
+        return Ok(None);
+    }
+    if !is_observed(object) {
+        let awaited = Awaited::object(cluster, &Reference::of(object), Some(object), is_observed).await;
+        return Ok(Some(awaited.into_iter().collect()));
+    }
+    let deployment = object.clone();
+    let is_ready = move |set: &Value| deployment_is_ready(&deployment, std::slice::from_ref(set));
+    let awaited =
+        selected_labels(object).map(|labels| Awaited::any(cluster, kind, namespace, labels, is_ready));
+    Ok(Some(awaited.into_iter().collect()))
+}
+
+/// The labels that all ReplicaSets of a Deployment have.
+fn selected_labels(object: &Value) -> Option<String> {
+    let labels = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object)?;
+    let labels: Vec<String> =
+        labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    (!labels.is_empty()).then(|| labels.join(","))
 }
 
 fn deployment_is_ready(object: &Value, sets: &[Value]) -> bool {

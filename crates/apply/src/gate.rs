@@ -1,0 +1,152 @@
+//! Whether a cluster may be asked now: one that hangs is asked by one alone, and one that wants to be left alone is.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+
+use crate::cluster::REQUEST_LIMIT;
+use crate::exchange::BUSY;
+
+/// No rest is longer than this, whatever a server says.
+const LONGEST_REST: Duration = Duration::from_secs(600);
+/// A rest of at most this time is waited for in the request that learns of it; a longer one ends it. API servers that are busy say one second.
+const SHORT_REST: Duration = Duration::from_secs(2);
+
+/// Two reasons not to ask a cluster now.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    silence: Mutex<Option<Instant>>,
+    rest: Mutex<Option<Rest>>,
+}
+
+/// A time in which the cluster wants no requests (`helm.md` 9.2, retries).
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    until: Instant,
+    length: Duration,
+}
+
+impl Gate {
+    /// Whether a request may be made to a cluster that may hang. One that takes requests and does not answer would hold up as many items as
+    /// are worked on at a time, and so everybody else: while it is silent, one request at a time finds out whether it still is.
+    pub(crate) fn may_ask(&self) -> bool {
+        let mut since = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
+        match *since {
+            Some(asked) if asked.elapsed() < REQUEST_LIMIT => false,
+            // This one finds out; others wait for what it finds.
+            Some(_) => {
+                *since = Some(Instant::now());
+                true
+            }
+            None => true,
+        }
+    }
+
+    pub(crate) fn note(&self, has_answered: bool) {
+        let mut since = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = (!has_answered).then(Instant::now);
+    }
+
+    /// Nobody asks for so long. A later answer to a request of before does not shorten it.
+    pub(crate) fn begin_rest(&self, length: Duration) {
+        let length = length.min(LONGEST_REST);
+        let Some(until) = Instant::now().checked_add(length) else { return };
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        if rest.is_none_or(|rest| rest.until < until) {
+            *rest = Some(Rest { until, length });
+        }
+    }
+
+    /// What is left of the rest.
+    pub(crate) fn rest(&self) -> Option<Duration> {
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = rest.and_then(|rest| rest.until.checked_duration_since(Instant::now()));
+        if left.is_none() {
+            *rest = None;
+        }
+        left
+    }
+
+    /// Waits for the end of a short rest. The text says why nothing may be asked, and is the same for all of a longer one.
+    pub(crate) async fn pass(&self) -> Result<(), String> {
+        while let Some(left) = self.rest() {
+            if left > SHORT_REST {
+                let length = self.rest.lock().unwrap_or_else(PoisonError::into_inner).map(|rest| rest.length);
+                let seconds = length.unwrap_or(left).as_secs();
+                return Err(format!("{BUSY} and has asked to be left alone for {seconds} s (Retry-After)"));
+            }
+            tokio::time::sleep(left).await;
+        }
+        Ok(())
+    }
+}
+
+/// How long a server wants to be left alone: seconds, or the time at which it may be asked again (RFC 9110, 10.2.3).
+pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = DateTimeParser::new().parse_timestamp(text).ok()?;
+    Duration::try_from(at.duration_since(now)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_silent_cluster_is_asked_by_one_alone() {
+        let gate = Gate::default();
+        assert!(gate.may_ask() && gate.may_ask());
+        gate.note(false);
+        assert!(!gate.may_ask());
+        *gate.silence.lock().unwrap() = Instant::now().checked_sub(REQUEST_LIMIT);
+        assert!(gate.may_ask() && !gate.may_ask());
+        gate.note(true);
+        assert!(gate.may_ask() && gate.may_ask());
+    }
+
+    #[tokio::test]
+    async fn a_cluster_that_wants_to_rest_is_left_alone() {
+        let gate = Gate::default();
+        assert_eq!((gate.pass().await, gate.rest()), (Ok(()), None));
+        gate.begin_rest(Duration::from_secs(30));
+        gate.begin_rest(Duration::from_secs(1));
+        let problem = gate.pass().await.unwrap_err();
+        assert!(problem.contains("for 30 s"), "{problem}");
+        assert!(gate.rest().is_some_and(|left| left > Duration::from_secs(25)));
+        // What nobody can mean is cut.
+        gate.begin_rest(Duration::from_secs(u64::MAX));
+        assert!(gate.rest().is_some_and(|left| left <= LONGEST_REST));
+
+        let brief = Gate::default();
+        let begun = Instant::now();
+        brief.begin_rest(Duration::from_millis(50));
+        assert_eq!(brief.pass().await, Ok(()));
+        assert!(begun.elapsed() >= Duration::from_millis(50));
+    }
+
+    #[test]
+    fn what_a_header_says() {
+        let now: Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
+        for (text, expected) in [
+            ("7", Some(7)),
+            (" 0 ", Some(0)),
+            ("Sat, 31 Jan 2026 12:00:30 GMT", Some(30)),
+            ("Sat, 31 Jan 2026 11:00:00 GMT", None),
+            ("soon", None),
+            ("-1", None),
+        ] {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
+            assert_eq!(retry_after(&headers, now), expected.map(Duration::from_secs), "{text}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
+}

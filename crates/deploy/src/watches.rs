@@ -1,0 +1,246 @@
+//! Watches on what items wait for, so that an item is looked at when that has come, and its cluster is not asked meanwhile.
+//!
+//! ```text
+//! round ──Waiting──> plans (pure) ──Cluster::watch──> a task an item ──all over, or a watch has ended──> Waker: the next round
+//! ```
+//!
+//! A watch is never needed: an item that has none is looked at after a pause. So there may be a limit on them, rights may lack, and whatever
+//! is wrong with one ends in a look.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _};
+use groundwork_apply::{Awaited, Cluster, Scope, Selector, WatchEvent, WatchEvents};
+use groundwork_controller::Key;
+use groundwork_kubernetes::ResourceVersion;
+use groundwork_telemetry::Metrics as Registry;
+use jiff::Timestamp;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// Watches of one item. What it waits for beside these is seen when they are over.
+const MOST_OF_ITEM: usize = 8;
+/// The server ends a watch after this time, and the item is looked at: something may have been missed.
+const LIFETIME: Duration = Duration::from_secs(120);
+/// A watch that has not ended so long after its time is on a connection that is dead.
+const OVERDUE: Duration = Duration::from_secs(10);
+
+/// The watches of all items of a process.
+#[derive(Debug, Clone)]
+pub struct Watches {
+    free: Arc<Semaphore>,
+    open: Gauge,
+    items: Arc<Mutex<HashMap<Key, Watch>>>,
+}
+
+/// When an item is not woken yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pauses {
+    /// Whatever has come. An item that has much left beside what is watched would begin one round after the other.
+    pub(crate) shortest: Duration,
+    /// After which it would be looked at without a watch: one that ends by itself is no reason to look earlier.
+    pub(crate) unwatched: Duration,
+}
+
+/// What is watched for an item, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// The item as it began to wait.
+    pub(crate) version: Option<String>,
+    /// The cluster of its Target at that time.
+    pub(crate) cluster: Cluster,
+    /// The waiting ends at this time in any case.
+    pub(crate) until: Option<Timestamp>,
+    is_over: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Watch {
+    /// Whether nothing has come yet, and there is time left.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.is_over.load(Ordering::SeqCst) && self.until.is_none_or(|until| Timestamp::now() < until)
+    }
+}
+
+impl Watches {
+    /// At most so many at a time; none if it is zero. How many there are is a metric.
+    pub fn new(most: usize, registry: &Registry) -> Self {
+        let open = registry.register(
+            "target_watches",
+            "Watches on what items wait for in the clusters of Targets",
+            &[],
+            Gauge::default(),
+        );
+        Self { free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), open, items: Arc::default() }
+    }
+
+    fn place(&self) -> Option<Place> {
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        self.open.inc();
+        Some(Place { open: self.open.clone(), _permit: permit })
+    }
+
+    /// Takes what an item has, which ends unless it is kept.
+    pub(crate) fn take(&self, key: &Key) -> Option<Watch> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
+    }
+
+    pub(crate) fn keep(&self, key: &Key, watch: Watch) {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), watch);
+    }
+
+    /// Watches what is awaited, as far as that can be had, and has the item woken when all of it is over, or when a watch has ended by itself. `None`
+    /// if nothing can be watched.
+    pub(crate) async fn open(
+        &self,
+        cluster: Cluster,
+        awaited: &[Awaited],
+        wake: impl Future<Output = ()> + Send + 'static,
+        pauses: Pauses,
+    ) -> Option<Watch> {
+        let mut reserved = Vec::new();
+        for plan in plans(awaited) {
+            let Some(place) = self.place() else { break };
+            reserved.push((plan, place));
+        }
+        let opened = reserved.into_iter().map(|(plan, place)| plan.open(place));
+        let opened = futures::future::join_all(opened).await;
+        let opened: Vec<Opened> = opened.into_iter().flatten().collect();
+        if opened.is_empty() {
+            return None;
+        }
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_over);
+        let task = tokio::spawn(async move {
+            until_over(opened, pauses).await;
+            told.store(true, Ordering::SeqCst);
+            wake.await;
+        });
+        Some(Watch { version: None, cluster, until: None, is_over, task: task.abort_handle() })
+    }
+}
+
+/// That of one watch among all of the process.
+#[derive(Debug)]
+struct Place {
+    open: Gauge,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.open.dec();
+    }
+}
+
+/// One watch that is to be made, and what it shows.
+#[derive(Debug)]
+struct Plan {
+    cluster: Cluster,
+    scope: Scope,
+    version: Option<String>,
+    awaited: Vec<Awaited>,
+}
+
+struct Opened {
+    events: WatchEvents,
+    awaited: Vec<Awaited>,
+    place: Place,
+}
+
+impl Plan {
+    async fn open(self, place: Place) -> Option<Opened> {
+        match self.cluster.watch(&self.scope, self.version.as_deref(), LIFETIME).await {
+            Ok(events) => Some(Opened { events, awaited: self.awaited, place }),
+            Err(error) => {
+                tracing::debug!(%error, "what an item waits for is not watched, and looked at after pauses");
+                None
+            }
+        }
+    }
+}
+
+/// A watch for each object, but one for all of a kind and namespace that share labels.
+fn plans(awaited: &[Awaited]) -> Vec<Plan> {
+    let mut groups: Vec<Vec<&Awaited>> = Vec::new();
+    for one in awaited {
+        let group = groups.iter_mut().find(|group| group.first().is_some_and(|first| are_alike(first, one)));
+        match group {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups.iter().take(MOST_OF_ITEM).filter_map(|group| plan(group)).collect()
+}
+
+/// Whether one watch from the older of two versions on shows both. What was not there yet has no version, and would show those that were as new.
+fn are_alike(left: &Awaited, right: &Awaited) -> bool {
+    let is_groupable = |one: &Awaited| one.name.is_some() && one.labels.is_some() && version(one).is_some();
+    is_groupable(left)
+        && is_groupable(right)
+        && left.cluster.is_same(&right.cluster)
+        && (&left.kind, &left.namespace, &left.labels) == (&right.kind, &right.namespace, &right.labels)
+}
+
+fn version(awaited: &Awaited) -> Option<ResourceVersion> {
+    ResourceVersion::parse(awaited.version.as_deref()?)
+}
+
+fn plan(group: &[&Awaited]) -> Option<Plan> {
+    let oldest = group.iter().min_by_key(|one| version(one))?;
+    let selector = match (&oldest.name, &oldest.labels) {
+        (Some(name), _) if group.len() == 1 => Selector::Name(name.clone()),
+        (_, Some(labels)) => Selector::Labels(labels.clone()),
+        (_, None) => return None,
+    };
+    let scope = Scope { kind: oldest.kind.clone(), namespace: oldest.namespace.clone(), selector };
+    let (cluster, version) = (oldest.cluster.clone(), oldest.version.clone());
+    Some(Plan { cluster, scope, version, awaited: group.iter().map(|one| (*one).clone()).collect() })
+}
+
+/// Ends when nothing is awaited any more, or when a watch has ended; neither before its pause is over.
+async fn until_over(opened: Vec<Opened>, pauses: Pauses) {
+    let begun = Instant::now();
+    let (mut awaited, mut places, mut watches) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, one) in opened.into_iter().enumerate() {
+        awaited.push(one.awaited);
+        places.push(one.place);
+        let end = stream::once(std::future::ready(None));
+        watches.push(one.events.map(Some).chain(end).map(move |event| (index, event)).boxed());
+    }
+    let mut events = stream::select_all(watches);
+    let is_overdue = tokio::time::sleep(LIFETIME + OVERDUE);
+    tokio::pin!(is_overdue);
+    while awaited.iter().any(|of_one| !of_one.is_empty()) {
+        let next = tokio::select! {
+            next = events.next() => next,
+            () = &mut is_overdue => None,
+        };
+        let Some((index, Some(event))) = next else {
+            tokio::time::sleep_until(begun + pauses.unwatched).await;
+            return;
+        };
+        let (object, is_deleted) = match &event {
+            WatchEvent::Applied(object) => (object, false),
+            WatchEvent::Deleted(object) => (object, true),
+        };
+        if let Some(of_one) = awaited.get_mut(index) {
+            of_one.retain(|one| !one.is_over(object, is_deleted));
+        }
+    }
+    tokio::time::sleep_until(begun + pauses.shortest).await;
+}
+
+#[cfg(test)]
+mod tests;

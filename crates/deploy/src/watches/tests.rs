@@ -1,0 +1,223 @@
+use std::convert::Infallible;
+
+use groundwork_apply::ResourceKind;
+use groundwork_bus::Kind;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// What the server of a cluster is asked, and by which the lines of each watch go in.
+type Asked = mpsc::UnboundedReceiver<(String, mpsc::UnboundedSender<String>)>;
+
+const PAUSE: Pauses = Pauses { shortest: Duration::ZERO, unwatched: Duration::from_millis(10) };
+
+/// A server that answers watches alone, each with what the test sends, until the test drops its end.
+fn server() -> (Cluster, Asked) {
+    let (tell, asked) = mpsc::unbounded_channel();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+        let (lines, from_test) = mpsc::unbounded_channel::<String>();
+        let is_refused = path.contains("refused");
+        let status = if is_refused { 403 } else { 200 };
+        if !is_refused {
+            let _ = tell.send((path, lines));
+        }
+        let frames = stream::unfold(from_test, async |mut lines| {
+            let line = lines.recv().await?;
+            Some((Ok::<_, Infallible>(http_body::Frame::data(line.into_bytes().into())), lines))
+        });
+        let response = http::Response::builder().status(status);
+        let response = response.body(http_body_util::StreamBody::new(frames.boxed()));
+        std::future::ready(response)
+    });
+    (Cluster::new(Client::new(service, "default"), "test"), asked)
+}
+
+fn kind(name: &str) -> ResourceKind {
+    ResourceKind {
+        api_version: "v1".to_owned(),
+        kind: name.to_owned(),
+        plural: name.to_lowercase(),
+        is_namespaced: true,
+    }
+}
+
+/// Waits for an object to say that it is ready.
+fn awaited(cluster: &Cluster, of: &str, name: &str, version: Option<&str>, labels: Option<&str>) -> Awaited {
+    let is_ready = |object: &Value| object["ready"] == true;
+    let mut awaited = Awaited::any(cluster, kind(of), Some("ns"), String::new(), is_ready);
+    awaited.name = Some(name.to_owned());
+    awaited.version = version.map(str::to_owned);
+    awaited.with_labels(labels.map(str::to_owned))
+}
+
+fn line(change: &str, name: &str, is_ready: bool) -> String {
+    let object = json!({"metadata": {"name": name, "namespace": "ns"}, "ready": is_ready});
+    json!({"type": change, "object": object}).to_string() + "\n"
+}
+
+fn key() -> Key {
+    Key::new(Kind::new("landscaper.gardener.cloud", "deployitems"), Some("ns"), "item")
+}
+
+/// Tells the test that the item is woken.
+fn waker() -> (impl Future<Output = ()> + Send + 'static, tokio::sync::oneshot::Receiver<()>) {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    (
+        async move {
+            let _ = tell.send(());
+        },
+        told,
+    )
+}
+
+/// Objects of one kind that share labels are one watch, from the oldest version on; what was not there, and what is alone, is watched by name.
+#[tokio::test]
+async fn what_is_watched() {
+    let (cluster, _) = server();
+    let (other, _) = server();
+    let owned = Some("owner=item");
+    let all = [
+        awaited(&cluster, "Pods", "a", Some("10"), owned),
+        awaited(&cluster, "Pods", "b", Some("9"), owned),
+        awaited(&cluster, "Pods", "c", None, owned),
+        awaited(&cluster, "Pods", "d", Some("3"), None),
+        awaited(&other, "Pods", "e", Some("5"), owned),
+        awaited(&cluster, "Jobs", "f", Some("2"), owned),
+        awaited(&cluster, "Pods", "g", Some("11"), owned),
+        Awaited::any(&cluster, kind("Pods"), Some("ns"), "app=web".to_owned(), |_| true),
+    ];
+    let by_name = |name: &str| Selector::Name(name.to_owned());
+    let found: Vec<_> = plans(&all)
+        .into_iter()
+        .map(|plan| (plan.scope.kind.plural, plan.scope.selector, plan.version, plan.awaited.len()))
+        .collect();
+    let version = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        found,
+        [
+            ("pods".to_owned(), Selector::Labels("owner=item".to_owned()), version("9"), 3),
+            ("pods".to_owned(), by_name("c"), None, 1),
+            ("pods".to_owned(), by_name("d"), version("3"), 1),
+            ("pods".to_owned(), by_name("e"), version("5"), 1),
+            ("jobs".to_owned(), by_name("f"), version("2"), 1),
+            ("pods".to_owned(), Selector::Labels("app=web".to_owned()), None, 1),
+        ]
+    );
+    let many: Vec<Awaited> =
+        (0..20).map(|number| awaited(&cluster, "Pods", &number.to_string(), None, None)).collect();
+    assert_eq!(plans(&many).len(), MOST_OF_ITEM);
+}
+
+/// An item is woken when all has come, and by nothing before: not by other objects, nor by changes that are not it. What is deleted has ended, too.
+#[tokio::test]
+async fn an_item_is_woken_when_all_is_over() {
+    let (cluster, mut asked) = server();
+    let watches = Watches::new(8, &Registry::default());
+    let all = [awaited(&cluster, "Pods", "a", Some("1"), None), awaited(&cluster, "Jobs", "b", None, None)];
+    let (wake, woken) = waker();
+    let watch = watches.open(cluster.clone(), &all, wake, PAUSE).await.unwrap();
+    let (path, pods) = asked.recv().await.unwrap();
+    assert!(path.starts_with("/api/v1/namespaces/ns/pods?") && path.contains("resourceVersion=1"), "{path}");
+    let (_, jobs) = asked.recv().await.unwrap();
+    for text in [line("MODIFIED", "a", false), line("MODIFIED", "other", true), line("MODIFIED", "a", true)] {
+        pods.send(text).unwrap();
+    }
+    assert!(watch.is_on());
+    jobs.send(line("DELETED", "b", false)).unwrap();
+    woken.await.unwrap();
+    assert!(!watch.is_on());
+    pods.closed().await;
+    jobs.closed().await;
+    assert_eq!((watches.free.available_permits(), watches.open.get()), (8, 0));
+}
+
+/// A watch that the server ends is a reason to look, but not before the pause.
+#[tokio::test]
+async fn an_item_is_woken_when_a_watch_ends() {
+    let (cluster, mut asked) = server();
+    let watches = Watches::new(8, &Registry::default());
+    let (wake, woken) = waker();
+    let begun = Instant::now();
+    let pause = Duration::from_millis(200);
+    let pauses = Pauses { shortest: Duration::ZERO, unwatched: pause };
+    let all = [awaited(&cluster, "Pods", "a", None, None)];
+    let watch = watches.open(cluster.clone(), &all, wake, pauses).await.unwrap();
+    drop(asked.recv().await.unwrap());
+    woken.await.unwrap();
+    assert!(!watch.is_on());
+    assert!(begun.elapsed() >= pause);
+}
+
+/// One round does not follow the other at once if that is too much for the cluster.
+#[tokio::test]
+async fn an_item_is_not_woken_before_the_shortest_pause() {
+    let (cluster, mut asked) = server();
+    let (wake, woken) = waker();
+    let (begun, shortest) = (Instant::now(), Duration::from_millis(200));
+    let pauses = Pauses { shortest, unwatched: Duration::ZERO };
+    let all = [awaited(&cluster, "Pods", "a", None, None)];
+    let watch =
+        Watches::new(8, &Registry::default()).open(cluster.clone(), &all, wake, pauses).await.unwrap();
+    let (_, lines) = asked.recv().await.unwrap();
+    lines.send(line("ADDED", "a", true)).unwrap();
+    woken.await.unwrap();
+    assert!(begun.elapsed() >= shortest && !watch.is_on());
+}
+
+/// What is not kept ends: its connection is closed, and others may watch.
+#[tokio::test]
+async fn watches_end_with_what_they_are_for() {
+    let (cluster, mut asked) = server();
+    let watches = Watches::new(1, &Registry::default());
+    let all = [awaited(&cluster, "Pods", "a", None, None)];
+    let open = async || {
+        let (wake, _) = waker();
+        watches.open(cluster.clone(), &all, wake, PAUSE).await
+    };
+    watches.keep(&key(), open().await.unwrap());
+    let (_, lines) = asked.recv().await.unwrap();
+    assert!(open().await.is_none(), "there are no more than one");
+    assert_eq!(watches.open.get(), 1);
+    drop(watches.take(&key()));
+    lines.closed().await;
+    while watches.free.available_permits() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // One takes the place of another.
+    watches.keep(&key(), open().await.unwrap());
+    let (_, lines) = asked.recv().await.unwrap();
+    drop(watches.take(&key()));
+    lines.closed().await;
+    assert!(watches.take(&key()).is_none());
+}
+
+/// Without a right, and without a limit above zero, nothing is watched; what else can be is.
+#[tokio::test]
+async fn what_cannot_be_watched() {
+    let (cluster, _asked) = server();
+    let refused = awaited(&cluster, "Refused", "a", None, None);
+    let open = async |most: usize, all: &[Awaited]| {
+        Watches::new(most, &Registry::default()).open(cluster.clone(), all, waker().0, PAUSE).await
+    };
+    assert!(open(8, std::slice::from_ref(&refused)).await.is_none());
+    assert!(open(8, &[]).await.is_none());
+    let all = [refused, awaited(&cluster, "Pods", "b", None, None)];
+    assert!(open(8, &all).await.is_some());
+    assert!(open(0, &all).await.is_none());
+}
+
+/// The time of an item ends, whether or not what it waits for has come.
+#[tokio::test]
+async fn a_watch_has_an_end() {
+    let (cluster, _asked) = server();
+    let (wake, _) = waker();
+    let all = [awaited(&cluster, "Pods", "a", None, None)];
+    let mut watch = Watches::new(8, &Registry::default()).open(cluster, &all, wake, PAUSE).await.unwrap();
+    watch.until = Some(Timestamp::now() + Duration::from_secs(60));
+    assert!(watch.is_on());
+    watch.until = Some(Timestamp::now());
+    assert!(!watch.is_on());
+}
