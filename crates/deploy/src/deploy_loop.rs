@@ -515,4 +515,4 @@ async fn add_finalizer(item: &DeployItem, objects: &Objects) -> Result<DeployIte
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -107,18 +107,8 @@ fn pause(item: &DeployItem) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn item(started_ago: i64) -> DeployItem {
-        let start = Timestamp::now() - SignedDuration::from_secs(started_ago);
-        serde_json::from_value(json!({
-            "metadata": {"name": "a"}, "spec": {"type": "t"},
-            "status": {"phase": "Progressing", "jobID": "1", "transitionTimes": {"initTime": start.to_string()}},
-        }))
-        .unwrap()
-    }
+    use crate::deploy_loop::tests::item;
 
     /// What is done soon is seen soon; nobody waits longer than the contract says.
     #[test]

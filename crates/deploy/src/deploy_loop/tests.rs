@@ -2,7 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-fn item(started_ago: i64) -> DeployItem {
+/// One whose job began so many seconds ago.
+pub(crate) fn item(started_ago: i64) -> DeployItem {
     let start = Timestamp::now() - SignedDuration::from_secs(started_ago);
     serde_json::from_value(json!({
         "metadata": {"name": "a"}, "spec": {"type": "t"},
