@@ -54,8 +54,7 @@ pub(super) fn explain(rendering: &Rendering, set: &[String]) -> String {
 }
 
 fn place(what: &str, origin: &Origin) -> String {
-    let line = origin.line().map(|line| format!(", line {line}")).unwrap_or_default();
-    format!("    {}: {} ({}{line})\n", shown(what), shown(&origin.entry), shown(&origin.file))
+    format!("    {}: {}\n", shown(what), shown(&origin.to_string()))
 }
 
 /// The object that an import of the Installation names.

@@ -1,6 +1,7 @@
 //! Where things come from, for people who ask why they are there.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 /// The place in a blueprint that something was written at.
@@ -46,6 +47,16 @@ impl Origin {
             None => find(&|line| line.contains(&format!("{name}:"))),
         };
         named.or_else(|| find(&|line| line.contains(&format!("{member}:"))))
+    }
+}
+
+impl Display for Origin {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}", self.entry, self.file)?;
+        if let Some(line) = self.line() {
+            write!(f, ", line {line}")?;
+        }
+        f.write_str(")")
     }
 }
 

@@ -5,7 +5,7 @@ mod plan;
 mod request;
 
 use groundwork_api::Installation;
-use groundwork_lifecycle::{Inputs, ROOT_SCOPE, UnreadStates, export, render, validate as check};
+use groundwork_lifecycle::{Inputs, UnreadStates, export, render, validate as check};
 use groundwork_manifest::{JsonError, Schemas};
 use groundwork_proto::component::v1::Json;
 use groundwork_proto::renderer::v1::{
@@ -66,7 +66,7 @@ pub(crate) fn exports_inline(
     let values = request::export_values(&values.unwrap_or_default())?;
     let inline = Inline::read(input)?;
     let outcome = inline.with_inputs(blueprints, |inputs| export(inputs, |_| values));
-    answer::exported(&inline.installation, ROOT_SCOPE, &outcome)
+    answer::exported(&inline.installation, &inline.scope, &outcome)
 }
 
 /// What an Installation of the cluster would publish, with the values that the call brings along.

@@ -77,6 +77,20 @@ pub(crate) fn tell_rendering(
     scribe.note(What::Decision, Note { about: about_installation(tree), reason, text, seen, written: None });
 }
 
+/// Where the blueprint says what has been rendered. Names of items may come of imports, as they may be anywhere else in the journal; values
+/// are no part of it.
+pub(crate) fn tell_sources(scribe: &mut Scribe<'_>, tree: &Tree, sources: &[String]) {
+    for source in sources {
+        let note = Note {
+            about: about_installation(tree),
+            reason: "Source".to_owned(),
+            text: source.clone(),
+            ..Note::default()
+        };
+        scribe.note(What::Decision, note);
+    }
+}
+
 /// What the machine waits for: an Installation says so in its status before it waits.
 pub(crate) fn tell_wait(scribe: &mut Scribe<'_>, tree: &Tree) {
     let error =

@@ -24,7 +24,7 @@ use crate::shared;
 use crate::support::{PATIENCE, outcome};
 use crate::target_cluster::{self, TargetCluster, cluster};
 
-const TOUR: &str = "landscaper/guided-tour";
+pub(crate) const TOUR: &str = "landscaper/guided-tour";
 /// Where the files say that charts are.
 const CHARTS: &str = "europe-docker.pkg.dev/sap-gcp-cp-k8s-stable-hub/landscaper-examples/examples";
 const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
@@ -183,7 +183,7 @@ impl<'a> Tour<'a> {
 }
 
 /// The source of one component: its folders beside a descriptor, as `component push` wants them.
-fn described(component: &Value, folder: &Path, source: &Path) -> Result<Value> {
+pub(crate) fn described(component: &Value, folder: &Path, source: &Path) -> Result<Value> {
     let mut resources = component["resources"].clone();
     for resource in resources.as_array_mut().into_iter().flatten() {
         let name = resource["name"].as_str().unwrap_or_default().to_owned();

@@ -2,6 +2,7 @@
 //! parent's blueprint exist in unit tests alone: a job would delete these children.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use groundwork_api::{Context, DataObject, Installation, Target};
@@ -14,12 +15,30 @@ use crate::registries::push;
 use crate::shared;
 use crate::support::outcome;
 
-const ROOT: &str = "landscaper";
+pub(crate) const ROOT: &str = "landscaper";
 
 /// A namespace whose default Context leads to a registry with the components of one folder.
 struct States<'a> {
     case: Case<'a>,
     folder: &'static str,
+}
+
+/// The source of a component of the states: its blobs beside a descriptor, as `component push` wants them.
+pub(crate) fn described(files: &Path, name: &str, source: &Path) -> Result<Value> {
+    let mut descriptor: Value =
+        groundwork_yaml::from_str(&fs::read_to_string(files.join(format!("{name}.yaml")))?)?;
+    for resource in descriptor["component"]["resources"].as_array_mut().into_iter().flatten() {
+        let blob = format!("blobs/{}", resource["access"]["filename"].as_str().unwrap_or_default());
+        resource["input"] = json!({"type": "dir", "path": blob});
+        resource.as_object_mut().context("a resource")?.remove("access");
+    }
+    for blob in fs::read_dir(files.join("blobs"))? {
+        let blob = blob?;
+        let target = source.join("blobs").join(blob.file_name());
+        fs::create_dir_all(&target)?;
+        fs::copy(blob.path().join("blueprint.yaml"), target.join("blueprint.yaml"))?;
+    }
+    Ok(descriptor)
 }
 
 impl States<'_> {
@@ -37,21 +56,9 @@ impl States<'_> {
         let server = Registry::start(&RegistryOptions::default()).await?;
         let files = fixture(&format!("{ROOT}/{registry}")).context("the components")?;
         for name in descriptors {
-            let mut descriptor: Value =
-                groundwork_yaml::from_str(&fs::read_to_string(files.join(format!("{name}.yaml")))?)?;
-            for resource in descriptor["component"]["resources"].as_array_mut().into_iter().flatten() {
-                let blob = format!("blobs/{}", resource["access"]["filename"].as_str().unwrap_or_default());
-                resource["input"] = json!({"type": "dir", "path": blob});
-                resource.as_object_mut().context("a resource")?.remove("access");
-            }
             let source = tempfile::tempdir()?;
+            let descriptor = described(&files, name, source.path())?;
             fs::write(source.path().join("component-descriptor.yaml"), descriptor.to_string())?;
-            for blob in fs::read_dir(files.join("blobs"))? {
-                let blob = blob?;
-                let target = source.path().join("blobs").join(blob.file_name());
-                fs::create_dir_all(&target)?;
-                fs::copy(blob.path().join("blueprint.yaml"), target.join("blueprint.yaml"))?;
-            }
             push(source.path(), &server, "components", " written").await?;
         }
         let case = Case::new(system, namespace).await?;

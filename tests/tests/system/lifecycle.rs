@@ -44,6 +44,18 @@ async fn reconcile_starts_a_job() -> Result<()> {
     Ok(())
 }
 
+/// I-53: a blueprint in which nothing stands but what it is asks for nothing, and its job succeeds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blueprint_of_nothing_succeeds_with_no_items() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "nothing").await?;
+    let nothing = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\n";
+    let ended = case.install("server", nothing).await?;
+    assert_eq!(outcome(&ended), ("Succeeded".to_owned(), String::new()));
+    assert_eq!((case.list::<Execution>("").await?.len(), case.list::<DeployItem>("").await?.len()), (0, 0));
+    Ok(())
+}
+
 /// 3.4: with the annotation a change of the spec starts exactly one job, without it none. I-135 to I-137.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_spec_starts_one_job_if_that_is_wanted() -> Result<()> {

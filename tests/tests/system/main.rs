@@ -44,6 +44,7 @@ mod package_replicas;
 mod package_rows;
 mod packages;
 mod pages;
+mod parity;
 mod planning;
 mod planning_calls;
 mod porch;

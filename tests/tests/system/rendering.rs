@@ -1,23 +1,18 @@
 //! Calls of the renderer that bring blueprints along: what they check, render and publish.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
-use std::process::Command;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use groundwork_api::Installation;
-use groundwork_api::metadata::label;
 use groundwork_grpc::Channel;
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::renderer::v1::{
-    ExportValues, RenderExportsRequest, RenderExportsResponse, RenderInput, RenderRequest, Severity,
-    ValidateRequest, render_exports_request, render_request,
+    ExportValues, RenderExportsRequest, RenderInput, RenderRequest, Severity, ValidateRequest,
+    render_exports_request, render_request,
 };
-use groundwork_tests::{files_below, workspace};
-use groundwork_yaml as yaml;
 use serde_json::{Map, Value, json};
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
@@ -30,11 +25,11 @@ use crate::support::{blueprint, outcome};
 
 type Client = RendererClient<Channel>;
 
-fn render_inline(input: RenderInput) -> RenderRequest {
+pub(crate) fn render_inline(input: RenderInput) -> RenderRequest {
     RenderRequest { input: Some(render_request::Input::Inline(input)) }
 }
 
-fn export_inline(input: RenderInput, values: ExportValues) -> RenderExportsRequest {
+pub(crate) fn export_inline(input: RenderInput, values: ExportValues) -> RenderExportsRequest {
     let input = Some(render_exports_request::Input::Inline(input));
     RenderExportsRequest { input, values: Some(values), ..RenderExportsRequest::default() }
 }
@@ -207,187 +202,6 @@ async fn exports_by_name_and_inline_are_the_same() -> Result<()> {
         let refused =
             client(Some(&stranger))?.render_exports(request).await.err().context("it is refused")?;
         assert_eq!(told(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
-    }
-    Ok(())
-}
-
-/// Objects of an example as calls take them, and the files of its blueprint.
-#[derive(Default)]
-struct Example {
-    objects: Vec<Value>,
-    blueprint: HashMap<String, Vec<u8>>,
-}
-
-impl Example {
-    /// `component`: the folder of the sources of the component that is used in the end, for calls that read no repository.
-    fn read(name: &str, component: Option<&str>) -> Result<Self> {
-        let folder = workspace().join("examples").join(name);
-        let mut example = Self::default();
-        let mut descriptor = None;
-        if let Some(component) = component {
-            let sources = folder.join("components/sources").join(component);
-            descriptor = Some(read_descriptor(&sources.join("component-descriptor.yaml"))?);
-            let root = sources.join("blueprint");
-            for file in files_below(&root)? {
-                let path = file.strip_prefix(&root)?.display().to_string();
-                example.blueprint.insert(path, std::fs::read(&file)?);
-            }
-        }
-        let mut files: Vec<_> = std::fs::read_dir(&folder)?.collect::<Result<_, _>>()?;
-        files.sort_by_key(std::fs::DirEntry::file_name);
-        for file in files.iter().map(std::fs::DirEntry::path) {
-            if file.extension().is_none_or(|extension| extension != "yaml") {
-                continue;
-            }
-            let text = std::fs::read_to_string(&file)?;
-            for document in yaml::parse_all(&text, yaml::Options::default())? {
-                let mut object = document.to_value();
-                if object["kind"] == "Namespace" {
-                    continue;
-                }
-                if let (true, Some(descriptor)) = (object["kind"] == "Installation", &descriptor) {
-                    object["spec"]["componentDescriptor"] = json!({"inline": descriptor});
-                }
-                example.objects.push(object);
-            }
-        }
-        if !example.objects.iter().any(|object| object["kind"] == "Context") {
-            let namespace = example.objects[0]["metadata"]["namespace"].as_str().unwrap_or_default();
-            example.objects.push(default_context(namespace));
-        }
-        Ok(example)
-    }
-
-    fn installation(&self, name: &str) -> Result<Value> {
-        let is_it = |object: &&Value| object["kind"] == "Installation" && object["metadata"]["name"] == name;
-        self.objects.iter().find(is_it).cloned().context("the example has it")
-    }
-
-    /// The input of a call about one Installation.
-    fn input(&self, installation: &Value, given: &Map<String, Value>) -> Result<RenderInput> {
-        let others = self.objects.iter().filter(|object| object["kind"] != "Installation");
-        // What is nested brings its own blueprint.
-        let is_root = installation["spec"]["blueprint"].get("inline").is_none();
-        Ok(RenderInput {
-            objects: others.chain([installation]).map(encode).collect::<Result<_>>()?,
-            blueprint: if is_root { self.blueprint.clone() } else { HashMap::new() },
-            given: wire(given)?,
-            ..RenderInput::default()
-        })
-    }
-}
-
-/// The access to the files of the blueprint is filled in when a store is written; a descriptor has one.
-fn read_descriptor(file: &Path) -> Result<Value> {
-    let mut descriptor = yaml::from_str(&std::fs::read_to_string(file)?)?;
-    for resource in descriptor["component"]["resources"].as_array_mut().into_iter().flatten() {
-        if resource.get("access").is_none() {
-            resource["access"] = json!({"type": "localBlob", "localReference": "blueprint"});
-        }
-    }
-    Ok(descriptor)
-}
-
-/// Renders an Installation and all that is nested in it, and then what it exports; as a program would do it with nothing but calls.
-/// `scope`: what the children of this one find, by name.
-async fn walk(
-    client: &mut Client,
-    example: &Example,
-    installation: &Value,
-    given: &Map<String, Value>,
-    mut scope: Map<String, Value>,
-    items: &mut Vec<Value>,
-) -> Result<RenderExportsResponse> {
-    let input = example.input(installation, given)?;
-    let answer = client.render(render_inline(input.clone())).await?.into_inner();
-    if let Some(failure) = answer.failure {
-        return Ok(RenderExportsResponse { failure: Some(failure), ..RenderExportsResponse::default() });
-    }
-    for item in answer.deploy_items {
-        items.push(decode(Some(item))?);
-    }
-    for child in answer.children {
-        let child = decode(child.installation)?;
-        let imports = child["spec"]["imports"]["data"].as_array().cloned().unwrap_or_default();
-        let value = |import: &Value| {
-            let (name, reference) = (import["name"].as_str()?, import["dataRef"].as_str()?);
-            Some((name.to_owned(), scope.get(reference)?.clone()))
-        };
-        let given = imports.iter().filter_map(value).collect();
-        let exported = Box::pin(walk(client, example, &child, &given, Map::new(), items)).await?;
-        ensure!(exported.failure.is_none(), "{:?}", exported.failure);
-        for object in exported.published {
-            let object = decode(Some(object))?;
-            // Names of objects are hashes where Kubernetes does not take what was written.
-            let key = object["metadata"]["labels"][label::DATA_KEY].as_str().unwrap_or_default().to_owned();
-            scope.insert(key, object["data"].clone());
-        }
-    }
-    let execution =
-        answer.execution.map(|execution| decode(Some(execution))).transpose()?.unwrap_or_default();
-    let templates = execution["spec"]["deployItems"].as_array().cloned().unwrap_or_default();
-    let mock = templates.iter().filter_map(|template| {
-        Some((template["name"].as_str()?.to_owned(), template["config"]["export"].clone()))
-    });
-    let values = ExportValues {
-        deploy_items: wire(&mock.collect())?,
-        data_objects: wire(&scope)?,
-        targets: HashMap::new(),
-    };
-    Ok(client.render_exports(export_inline(input, values)).await?.into_inner())
-}
-
-/// DeployItems without the time of rendering, by name.
-fn comparable(items: &[Value]) -> BTreeMap<String, Value> {
-    let item = |item: &Value| {
-        let mut item = item.clone();
-        if let Some(annotations) = item["metadata"]["annotations"].as_object_mut() {
-            annotations.remove("landscaper.gardener.cloud/reconcile-time");
-        }
-        let name = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        (name, json!([item["metadata"], item["spec"]]))
-    };
-    items.iter().map(item).collect()
-}
-
-/// What `groundwork render -o json` prints of the DeployItems of an example; they are the same over the wire.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_command_and_calls_give_the_same_items() -> Result<()> {
-    let Some(system) = shared::system().await? else { return Ok(()) };
-    let case = Case::new(system, "parity").await?;
-    let stranger = account(&case, "stranger", &[]).await?;
-    let mut client = RendererClient::new(channel(system, "renderer", Some(&stranger))?);
-    let conditional = json!({"foo": "value of foo", "bar": "value of bar"});
-    let shop = json!({"domain": "shop.example.org", "replicas": 2});
-    for (name, component, roots, scope) in [
-        ("shop", None, &["shop", "monitor"][..], shop),
-        ("conditional", Some("released/v1.0.0"), &["both", "neither", "only-bar", "only-foo"], conditional),
-        ("echo-server", Some("own/my-own-echo-server-v0.2.0"), &["server"], json!({})),
-    ] {
-        let output = Command::new(system.binary("groundwork")?)
-            .args(["render", "-o", "json"])
-            .arg(workspace().join("examples").join(name))
-            .output()?;
-        let list: Value = serde_json::from_slice(&output.stdout)?;
-        let printed = list["items"].as_array().cloned().unwrap_or_default();
-        let printed: Vec<Value> = printed.into_iter().filter(|item| item["kind"] == "DeployItem").collect();
-        ensure!(!printed.is_empty(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-
-        let mut example = Example::read(name, component)?;
-        let (mut items, mut failed) = (Vec::new(), Vec::new());
-        for root in roots {
-            let installation = example.installation(root)?;
-            let given = Map::new();
-            let exported =
-                walk(&mut client, &example, &installation, &given, map(scope.clone()), &mut items).await?;
-            failed.extend(exported.failure.map(|failure| format!("{root}: {}", failure.message)));
-            for object in exported.published {
-                example.objects.push(decode(Some(object))?);
-            }
-        }
-        assert_eq!((items.len(), comparable(&items)), (printed.len(), comparable(&printed)), "{name}");
-        // Of the conditional imports one cannot be met.
-        assert_eq!(failed.len(), usize::from(name == "conditional"), "{name}: {failed:?}");
     }
     Ok(())
 }

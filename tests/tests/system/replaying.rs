@@ -116,6 +116,7 @@ async fn the_journal_says_why_jobs_went_as_they_did() -> Result<()> {
         ("Installation", "event", "an event told"),
         ("Installation", "write", "begins the job"),
         ("Installation", "decision", "rendered what lies below"),
+        ("Installation", "decision", "the nested installation \"web\" is written in subinstallations[0] ("),
         ("Installation", "write", "creates it"),
         ("DeployItem", "write", "creates it"),
         ("DeployItem", "write", "deployer picks it up"),

@@ -444,7 +444,12 @@ impl Page for InstallationPage {
                 dt { "Context" } dd { (self.context) }
                 @if let Some(began) = self.job.began { dt { "Job began" } dd { (super::parts::moment(began)) " UTC" } }
                 @if let Some(ended) = self.job.ended { dt { "Job ended" } dd { (super::parts::moment(ended)) " UTC" } }
-                @if self.has_journal { dt { "Journal" } dd { a href=(path("journal", &self.place)) { "Why its jobs went as they did" } } }
+                @if self.has_journal {
+                    dt { "Journal" } dd {
+                        a href=(path("journal", &self.place)) { "Why its jobs went as they did" } ", "
+                        a href={ (path("journal", &self.place)) "?what=decision" } { "where the blueprint says what belongs to it" }
+                    }
+                }
             }
             @if !self.nodes.is_empty() { h2 { "What belongs to it" } (tree(&self.nodes)) }
             @if !self.imports.is_empty() || !self.exports.is_empty() { h2 { "Data flow" } }

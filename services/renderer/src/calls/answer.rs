@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use groundwork_api::{Installation, InstallationStatus, Time};
 use groundwork_blueprint::{BLUEPRINT_FILE, Blueprint, Filesystem, LoadError, States};
 use groundwork_lifecycle::{
-    ExportOutcome, OperationError, Outcome, ScopedObject, export_objects, merge_condition,
+    ExportOutcome, OperationError, Outcome, ScopedObject, export_objects, import_copies, merge_condition,
 };
 use groundwork_proto::component::v1::{Failure as WireFailure, Json};
 use groundwork_proto::renderer::v1::{Child, Finding, RenderExportsResponse, RenderResponse, Severity};
@@ -39,6 +39,7 @@ pub(super) fn rendered(installation: &Installation, outcome: &Outcome) -> Result
         children: children.collect::<Result<_, Status>>()?,
         state: state(&outcome.states)?,
         dropped: outcome.dropped.iter().map(ToString::to_string).collect(),
+        import_copies: scoped(&import_copies(installation, job(installation), &outcome.imports))?,
     })
 }
 
@@ -48,22 +49,27 @@ pub(super) fn exported(
     scope: &str,
     outcome: &ExportOutcome,
 ) -> Result<RenderExportsResponse, Status> {
-    let job = installation.status.as_ref().and_then(|status| status.job_id.as_deref()).unwrap_or_default();
-    let published = export_objects(installation, scope, job, &outcome.exports);
+    let published = export_objects(installation, scope, job(installation), &outcome.exports);
     let exports = outcome.exports.declared.iter().map(|(name, value)| Ok((name.clone(), encode(value)?)));
     Ok(RenderExportsResponse {
         exports: exports.collect::<Result<_, Status>>()?,
-        published: published
-            .iter()
-            .map(|object| match object {
-                ScopedObject::Data(object) => encode(object),
-                ScopedObject::Target(target) => encode(target),
-            })
-            .collect::<Result<_, _>>()?,
+        published: scoped(&published)?,
         warnings: outcome.warnings.iter().map(|warning| warning.message.clone()).collect(),
         state: state(&outcome.states)?,
         failure: outcome.error.as_ref().map(|error| failure(&error.cause)),
     })
+}
+
+fn job(installation: &Installation) -> &str {
+    installation.status.as_ref().and_then(|status| status.job_id.as_deref()).unwrap_or_default()
+}
+
+fn scoped(objects: &[ScopedObject]) -> Result<Vec<Json>, Status> {
+    let json = |object: &ScopedObject| match object {
+        ScopedObject::Data(object) => encode(object),
+        ScopedObject::Target(target) => encode(target),
+    };
+    objects.iter().map(json).collect()
 }
 
 /// What loading a blueprint has to say.

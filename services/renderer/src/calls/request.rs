@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use groundwork_api::metadata::{annotation, label};
 use groundwork_api::{
     ComponentVersionOverwrites, Context, DataObject, Installation, Kind, ResourceExt, Target,
 };
 use groundwork_blueprint::{ExportValues, Filesystem, States};
 use groundwork_lifecycle::{
-    Inputs, ObjectSet, Offline, Outcome, ROOT_SCOPE, SignatureCheck, SignaturePolicy,
+    Inputs, ObjectSet, Offline, Outcome, SignatureCheck, SignaturePolicy, living_scope, parent_name,
+    scope_name,
 };
 use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1::Json;
@@ -31,12 +33,24 @@ pub(super) const MOST_VALUES: usize = 1_000;
 #[derive(Default)]
 pub(super) struct Inline {
     pub(super) installation: Installation,
+    /// The scope that its imports are looked for in.
+    pub(super) scope: String,
     context: Option<Context>,
     overwrites: Option<ComponentVersionOverwrites>,
+    /// Names of ComponentVersionOverwrites in place of which none is used.
+    idle_rules: Vec<String>,
     objects: ObjectSet,
     files: Option<Filesystem>,
     given: BTreeMap<String, Value>,
     states: States,
+}
+
+/// Objects of which one is used: a caller may bring along all that there are in a namespace.
+#[derive(Default)]
+struct Brought {
+    installation: Option<Installation>,
+    contexts: BTreeMap<String, Context>,
+    overwrites: BTreeMap<String, ComponentVersionOverwrites>,
 }
 
 impl Inline {
@@ -48,38 +62,42 @@ impl Inline {
             states: states(&input.state, "inline.state")?,
             ..Self::default()
         };
-        let mut installation = None;
+        let mut brought = Brought::default();
         for (index, json) in input.objects.iter().enumerate() {
-            inline.add(json, &format!("inline.objects[{index}]"), &mut installation)?;
+            inline.add(json, &format!("inline.objects[{index}]"), &mut brought)?;
         }
-        let Some(installation) = installation else {
+        let Some(installation) = brought.installation else {
             return Err(invalid("inline.objects", "there is no Installation among them"));
         };
+        inline.scope = scope(&installation);
+        inline.context = brought.contexts.remove(installation.spec.context());
+        let rules = inline.context.as_ref().and_then(Context::overwrites);
+        inline.overwrites = rules.and_then(|name| brought.overwrites.remove(name));
+        if inline.overwrites.is_none() {
+            inline.idle_rules = brought.overwrites.into_keys().collect();
+        }
         inline.installation = installation;
-        inline.context =
-            inline.context.filter(|context| context.name_any() == inline.installation.spec.context());
         Ok(inline)
     }
 
-    fn add(
-        &mut self,
-        json: &Json,
-        field: &str,
-        installation: &mut Option<Installation>,
-    ) -> Result<(), Status> {
+    fn add(&mut self, json: &Json, field: &str, brought: &mut Brought) -> Result<(), Status> {
         let object = groundwork_manifest::read(&json.text, Schemas::shared())
             .map_err(|error| invalid(field, &error.to_string()))?;
         let text = |member: &str| object[member].as_str().unwrap_or_default().to_owned();
         match (text("apiVersion").as_str(), text("kind").as_str()) {
-            (Installation::API_VERSION, Installation::KIND) if installation.is_none() => {
-                *installation = Some(typed(object, field)?);
+            (Installation::API_VERSION, Installation::KIND) if brought.installation.is_none() => {
+                brought.installation = Some(typed(object, field)?);
             }
             (Installation::API_VERSION, Installation::KIND) => {
                 return Err(invalid(field, "there is more than one Installation"));
             }
-            (Context::API_VERSION, Context::KIND) => self.context = Some(typed(object, field)?),
+            (Context::API_VERSION, Context::KIND) => {
+                let context: Context = typed(object, field)?;
+                brought.contexts.insert(context.name_any(), context);
+            }
             (ComponentVersionOverwrites::API_VERSION, ComponentVersionOverwrites::KIND) => {
-                self.overwrites = Some(typed(object, field)?);
+                let overwrites: ComponentVersionOverwrites = typed(object, field)?;
+                brought.overwrites.insert(overwrites.name_any(), overwrites);
             }
             (DataObject::API_VERSION, DataObject::KIND) => {
                 let object: DataObject = typed(object, field)?;
@@ -109,7 +127,7 @@ impl Inline {
             repositories: &RepositoryMap::empty("the cluster (a call with all inputs reads no repository)"),
             blueprint: self.files.as_ref(),
             capabilities: &crate::inputs::capabilities(),
-            scope: ROOT_SCOPE,
+            scope: &self.scope,
             states: Some(&self.states),
             cache: Some(blueprints),
             offline: Some(Offline { given: &self.given, show_values: false }),
@@ -120,14 +138,29 @@ impl Inline {
         })
     }
 
-    /// Values that were given and that nothing imports: most likely a name that is misspelt.
+    /// What was brought along without effect: most likely a name that is misspelt, or forgotten.
     pub(super) fn unused(&self, outcome: &Outcome) -> Vec<String> {
+        let context = self.installation.spec.context();
+        let rules = self.idle_rules.iter().map(|name| {
+            format!("ComponentVersionOverwrites {name:?} have no effect: the Context {context:?} does not name them")
+        });
         // Without a rendering nobody knows what is imported.
-        if outcome.error.is_some() || !self.installation.spec.import_data_mappings.is_empty() {
-            return Vec::new();
-        }
-        let names = self.given.keys().filter(|name| !outcome.imports.values.contains_key(*name));
-        names.map(|name| format!("given {name:?}: the blueprint imports nothing of this name")).collect()
+        let is_known = outcome.error.is_none() && self.installation.spec.import_data_mappings.is_empty();
+        let is_unused = |name: &&String| is_known && !outcome.imports.values.contains_key(*name);
+        let given = self.given.keys().filter(is_unused);
+        let given = given.map(|name| format!("given {name:?}: the blueprint imports nothing of this name"));
+        rules.chain(given).collect()
+    }
+}
+
+/// The scope that an Installation lives in. One that an answer has given as a child has no owner yet where its parent is in no cluster;
+/// it is told by what identifies a child (`installations.md` 7.2).
+fn scope(installation: &Installation) -> String {
+    let parent = installation.labels().get(label::ENCOMPASSED_BY);
+    let is_child = installation.annotations().contains_key(annotation::SUBINSTALLATION_NAME);
+    match parent.filter(|_| is_child && parent_name(installation).is_none()) {
+        Some(parent) => scope_name(&installation.namespace().unwrap_or_default(), parent),
+        None => living_scope(installation),
     }
 }
 

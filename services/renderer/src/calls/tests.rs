@@ -202,6 +202,56 @@ deployExecutions:
     state: {runs: {{ add1 (dig "runs" 0 .state) }}}
 "#;
 
+/// A caller may bring along all objects of a namespace: used are the Context that the Installation names, and the overwrites that this
+/// names; others without effect are told of.
+#[test]
+fn the_context_of_the_installation_is_used() {
+    let others = |rules: &str| {
+        let object = |kind: &str, name: &str| {
+            json!({
+                "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": kind,
+                "metadata": {"name": name, "namespace": "team"},
+            })
+        };
+        let mut named = object("Context", "named");
+        named["componentVersionOverwrites"] = json!(rules);
+        let mut idle = object("ComponentVersionOverwrites", "idle");
+        idle["overwrites"] = json!([]);
+        [named, object("Context", "a"), idle].map(|object| encode(&object))
+    };
+    let call = |rules: &str| {
+        let mut input = input("context: named", "imports: []");
+        input.objects.splice(1..1, others(rules));
+        rendered(input)
+    };
+    let told = "ComponentVersionOverwrites \"idle\" have no effect: the Context \"named\" does not name them";
+    let answer = call("");
+    assert_eq!((answer.failure, answer.warnings), (None, vec![told.to_owned()]));
+    let answer = call("idle");
+    assert_eq!((answer.failure, answer.warnings), (None, Vec::<String>::new()));
+}
+
+/// A nested installation is rendered with what its parent imports and its siblings publish, as both answers have them.
+#[test]
+fn children_find_what_lies_in_their_scope() {
+    let spec = "imports: {data: [{name: size, dataRef: nowhere}]}";
+    let parent = rendered(RenderInput { given: wire(&[("size", json!(7))]), ..input(spec, PARENT) });
+    assert_eq!(parent.import_copies.len(), 1);
+    let copy = decode(&parent.import_copies[0]);
+    assert_eq!((&copy["kind"], &copy["data"]), (&json!("DataObject"), &json!(7)));
+    let context = input(spec, PARENT).objects.remove(1);
+    let child = parent.children[0].installation.clone().unwrap();
+    let with = |mut objects: Vec<Json>| {
+        objects.extend([context.clone(), child.clone()]);
+        let blueprint = "imports: [{name: size, schema: {type: integer}}]";
+        let blueprint = HashMap::from([("blueprint.yaml".to_owned(), blueprint.as_bytes().to_vec())]);
+        rendered(RenderInput { objects, blueprint, ..RenderInput::default() })
+    };
+    assert_eq!(with(parent.import_copies.clone()).failure, None);
+    let failure = with(Vec::new()).failure.unwrap();
+    assert_eq!(failure.reason, "ImportsSatisfied", "{failure:?}");
+}
+
 /// Nested installations, state and what was left out: what offline rendering knows beside the items.
 #[test]
 fn inline_input_gives_children_and_state() {

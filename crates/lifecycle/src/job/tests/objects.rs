@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::job::Outcome;
+use crate::prepare::sources;
 
 /// A job of an Installation with further metadata, whose blueprint gives two items.
 fn job(metadata: &str) -> Outcome {
@@ -73,6 +74,46 @@ fn the_deploy_items() {
         assert_eq!(item.spec.context.as_deref(), Some("other"));
         assert_eq!(item.spec.config.get(), Some(&json!({"count": n})));
     }
+}
+
+/// Where the blueprint says what is made; of very many that there are more.
+#[test]
+fn sources_of_items() {
+    let all = sources(&job(""));
+    let written = |name: &str, line: usize| {
+        format!(
+            "the deploy item {name:?} is written in deployExecutions[default] (deployExecutions[default].template, line {line})"
+        )
+    };
+    assert_eq!(all, [written("first", 2), written("second", 3)]);
+
+    let many = "
+kind: Installation
+metadata: {name: server, namespace: team}
+spec:
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          apiVersion: landscaper.gardener.cloud/v1alpha1
+          kind: Blueprint
+          deployExecutions:
+          - name: default
+            type: GoTemplate
+            file: many.yaml
+        many.yaml: |
+          deployItems:
+          {{- range until 60 }}
+          - {name: item-{{ . }}, type: t, config: {}}
+          {{- end }}
+";
+    let many = sources(&world(&[many, EMPTY_CONTEXT]).render());
+    assert_eq!(many.len(), 51);
+    assert_eq!(
+        many[0],
+        "the deploy item \"item-0\" is written in deployExecutions[default] (many.yaml, line 1)"
+    );
+    assert_eq!(many[50], "10 more deploy items or nested installations follow");
 }
 
 /// The wish to cache charts reaches every item; other annotations and another value do not.
