@@ -10,6 +10,7 @@
 mod chart_source;
 mod component_chart;
 mod configuration;
+mod discretion;
 mod errors;
 mod history;
 mod hook_logs;

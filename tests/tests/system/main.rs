@@ -15,6 +15,7 @@ mod deployer_cuts;
 mod deploying;
 mod deploying_charts;
 mod deploying_faults;
+mod deploying_secrecy;
 mod deploying_waits;
 mod echo_server;
 mod etcd;
