@@ -91,7 +91,7 @@ impl LiveError {
     /// Whether the API server may answer otherwise in a moment.
     fn may_pass(&self) -> bool {
         match self {
-            Self::Api(error) => matches!(error, ApiError::Transient { .. }),
+            Self::Api(error) => matches!(error, ApiError::Transient { .. } | ApiError::Unasked { .. }),
             Self::Watch { is_final, .. } => !is_final,
             Self::Runtime(_)
             | Self::Connect(_)

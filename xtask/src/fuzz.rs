@@ -58,7 +58,7 @@ const RUNS: [Run; 7] = [
 ];
 
 /// Random lives of Installations against the state machine alone; then the services against real servers, killed after every write.
-const FAULTS: [Run; 3] = [
+const FAULTS: [Run; 4] = [
     Run {
         package: &["groundwork-lifecycle", "--lib"],
         test: "random_lives_end_well",
@@ -68,6 +68,12 @@ const FAULTS: [Run; 3] = [
     Run {
         package: &["groundwork-tests", "--test", "system"],
         test: "every_write_may_be_the_last_of_a_process",
+        variable: "GROUNDWORK_ALL_CUTS",
+        times: Some(1),
+    },
+    Run {
+        package: &["groundwork-tests", "--test", "system"],
+        test: "every_write_may_be_the_last_of_a_deployer",
         variable: "GROUNDWORK_ALL_CUTS",
         times: Some(1),
     },

@@ -10,7 +10,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::exchange::is_unasked;
 use crate::gate::Gate;
 use crate::object::{Reference, resource_version};
 use crate::watch::Unwatchable;
@@ -137,7 +136,7 @@ impl Cluster {
             match answer {
                 Ok(found) => kinds.extend(found.iter().flat_map(|found| found.iter().cloned())),
                 // That a busy server does not answer says nothing of the group.
-                Err(error) if is_unasked(&error) => return Err(error),
+                Err(error @ ApiError::Unasked { .. }) => return Err(error),
                 Err(_) => silent.push(version),
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use groundwork_controller::ApiError;
+use groundwork_controller::{ApiError, Unasked};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use kube::client::Body;
@@ -16,10 +16,8 @@ use crate::gate::retry_after;
 const LATE: Duration = Duration::from_secs(5);
 /// How often one request is made that a busy server does not take. The next rest is the item's.
 const TRIES: usize = 3;
-/// How a problem begins for which a busy server was not asked, or did not take the question.
-pub(crate) const BUSY: &str = "it is busy";
-/// A problem for which a server was not asked that hangs.
-const SILENT: &str = "it has not answered to others; the next one asks in a moment";
+/// What keeps a write of a busy server from being made again: it does not say that it has not been done.
+const BUSY: &str = "it is busy";
 /// What server-side apply says of lists in which a key is there twice.
 pub(crate) const REPEATED_KEYS: &str = "duplicate entries for key";
 
@@ -70,17 +68,18 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`ApiError::Transient`] if nothing may be asked now; otherwise what an answer means that is no success.
+    /// [`ApiError::Unasked`] if nothing may be asked now, or the server takes no request; otherwise what an answer means that is no success.
     pub(crate) async fn exchange(
         &self,
         request: Request<Vec<u8>>,
         verb: &'static str,
         object: &str,
     ) -> Result<Response<Body>, ApiError> {
+        let unasked = |why| ApiError::Unasked { verb, object: object.to_owned(), why };
         for _ in 0..TRIES {
-            self.gate.pass().await.map_err(|problem| transient(verb, object, &problem))?;
+            self.gate.pass().await.map_err(unasked)?;
             if !self.gate.may_ask() {
-                return Err(transient(verb, object, SILENT));
+                return Err(unasked(Unasked::Silent));
             }
             let begun = Instant::now();
             let sent = self.client.send(request.clone().map(Body::from));
@@ -107,13 +106,8 @@ impl Cluster {
                 None => return Ok(response),
             }
         }
-        Err(transient(verb, object, BUSY))
+        Err(unasked(Unasked::Busy))
     }
-}
-
-/// Whether a request has come to nothing because of the server as a whole, so that nothing is known of what was asked for.
-pub(crate) fn is_unasked(error: &ApiError) -> bool {
-    matches!(error, ApiError::Transient { problem, .. } if problem.starts_with(BUSY) || problem == SILENT)
 }
 
 fn transient(verb: &'static str, object: &str, problem: &str) -> ApiError {

@@ -3,13 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use groundwork_controller::Unasked;
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
 use crate::cluster::REQUEST_LIMIT;
-use crate::exchange::BUSY;
 
 /// No rest is longer than this, whatever a server says.
 const LONGEST_REST: Duration = Duration::from_secs(600);
@@ -71,13 +71,12 @@ impl Gate {
         left
     }
 
-    /// Waits for the end of a short rest. The text says why nothing may be asked, and is the same for all of a longer one.
-    pub(crate) async fn pass(&self) -> Result<(), String> {
+    /// Waits for the end of a short rest. Why nothing may be asked is the same for all of a longer one.
+    pub(crate) async fn pass(&self) -> Result<(), Unasked> {
         while let Some(left) = self.rest() {
             if left > SHORT_REST {
                 let length = self.rest.lock().unwrap_or_else(PoisonError::into_inner).map(|rest| rest.length);
-                let seconds = length.unwrap_or(left).as_secs();
-                return Err(format!("{BUSY} and has asked to be left alone for {seconds} s (Retry-After)"));
+                return Err(Unasked::Resting { seconds: length.unwrap_or(left).as_secs() });
             }
             tokio::time::sleep(left).await;
         }
@@ -119,8 +118,7 @@ mod tests {
         assert_eq!((gate.pass().await, gate.rest()), (Ok(()), None));
         gate.begin_rest(Duration::from_secs(30));
         gate.begin_rest(Duration::from_secs(1));
-        let problem = gate.pass().await.unwrap_err();
-        assert!(problem.contains("for 30 s"), "{problem}");
+        assert_eq!(gate.pass().await, Err(Unasked::Resting { seconds: 30 }));
         assert!(gate.rest().is_some_and(|left| left > Duration::from_secs(25)));
         // What nobody can mean is cut.
         gate.begin_rest(Duration::from_secs(u64::MAX));

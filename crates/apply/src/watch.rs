@@ -72,7 +72,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// It cannot be had: a right is missing, the kind cannot be watched, or the cluster does not answer. It is not tried again for a minute.
+    /// It cannot be had: a right is missing, the kind cannot be watched, or the cluster does not answer. It is not tried again for a minute,
+    /// but for a cluster that takes no requests now ([`ApiError::Unasked`]).
     pub async fn watch(
         &self,
         scope: &Scope,
@@ -91,7 +92,8 @@ impl Cluster {
         // Events come as they are, and not when a compressor has enough of them.
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let answer = self.exchange(request, "watch", &what).await;
-        if answer.is_err() {
+        // A server that takes no request at all says nothing of this one.
+        if matches!(&answer, Err(error) if !matches!(error, ApiError::Unasked { .. })) {
             self.unwatchable.note(&path);
         }
         answer.map(events)

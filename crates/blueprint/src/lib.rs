@@ -48,7 +48,7 @@ pub use imports::{ImportError, ImportedTarget, Imports, Supplied, TargetValue};
 pub use load::{BLUEPRINT_FILE, Blueprint, LoadError};
 pub use mappings::{MappingError, export_mappings, import_mappings};
 pub use origin::{ImportSource, Origin, Origins};
-pub use redaction::{REDACTED, other_value};
+pub use redaction::{REDACTED, other_value, withheld, withhold_values};
 pub use render::{RenderError, Rendered, RenderedExports, Request, render, render_exports};
 pub use schema::{ForeignSchema, ReferenceError, SchemaError, SchemaSource};
 pub use subinstallations::{

@@ -24,6 +24,39 @@ pub fn other_value(value: &Value) -> Value {
     others::other(&other, Kind::Booleans, &|_: &str| true)
 }
 
+/// A message about what was done with values, without what depends on them. `written` is what the author of the work has written. `again` does
+/// the work with other values of the same shapes, in the same order, and gives the message then; `None` if it does not fail, or cannot be done:
+/// then words remain that the author or an engine has written.
+pub fn withheld<'a>(
+    message: &str,
+    values: &[&Value],
+    written: Vec<Cow<'a, str>>,
+    mut again: impl FnMut(Vec<Value>) -> Option<String>,
+) -> String {
+    let guard = Guard::new(values, None, written);
+    let is_name = |name: &str| guard.is_written(name);
+    let mut messages = Vec::new();
+    for kind in [Kind::Texts, Kind::Booleans] {
+        let others: Vec<Value> = values.iter().map(|value| others::other(value, kind, &is_name)).collect();
+        if others.iter().ne(values.iter().copied()) {
+            messages.push(again(others));
+        }
+    }
+    let messages: Vec<Option<&str>> = messages.iter().map(Option::as_deref).collect();
+    guard.message(message, &messages)
+}
+
+/// Takes values out of texts where they stand as they are. `written` is what the author of the texts has written.
+pub fn withhold_values(texts: &mut [String], values: &[&Value], written: Vec<Cow<'_, str>>) {
+    if texts.is_empty() {
+        return;
+    }
+    let guard = Guard::new(values, None, written);
+    for text in texts {
+        *text = guard.redaction.apply(text);
+    }
+}
+
 /// Files beyond this many bytes, all together, are not searched for words: what they hold is withheld.
 const LONGEST_SEARCHED: usize = 1 << 20;
 /// Shorter texts would be found by chance in any message, and make it unreadable.

@@ -35,6 +35,24 @@ pub enum ApiError {
     /// It may go away by itself: the server is away, busy, or out of order.
     #[error("cannot {verb} {object}: {problem}")]
     Transient { verb: &'static str, object: String, problem: String },
+    /// The server as a whole has taken no request, so nothing was done, and nothing is known of what was asked for: not even whether
+    /// the server has it.
+    #[error("cannot {verb} {object}: {why}")]
+    Unasked { verb: &'static str, object: String, why: Unasked },
+}
+
+/// Why a server has taken no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unasked {
+    /// It has said for how many seconds nobody is to ask it.
+    #[error("it is busy and has asked to be left alone for {seconds} s (Retry-After)")]
+    Resting { seconds: u64 },
+    /// It was asked several times, and each time said that it takes no requests.
+    #[error("it is busy")]
+    Busy,
+    /// It has not answered to somebody else a moment ago, and one at a time finds out whether it still does not.
+    #[error("it has not answered to others; the next one asks in a moment")]
+    Silent,
 }
 
 impl ApiError {

@@ -41,7 +41,7 @@ mod workers;
 pub use arguments::{BusArguments, ClusterArguments, ConnectError};
 pub use connection::spawn_bus_health_check;
 pub use controller::{Controller, Options};
-pub use error::ApiError;
+pub use error::{ApiError, Unasked};
 pub use journal::{Journal, Note, Scribe};
 pub use metrics::Metrics;
 pub use object_event::ObjectEvent;

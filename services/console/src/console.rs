@@ -109,7 +109,7 @@ impl From<ApiError> for PageError {
     fn from(error: ApiError) -> Self {
         let text = sentence(&error.to_string());
         match error {
-            ApiError::Transient { .. } => Self::Unavailable(text),
+            ApiError::Transient { .. } | ApiError::Unasked { .. } => Self::Unavailable(text),
             _ => Self::Refused(text),
         }
     }

@@ -10,6 +10,7 @@
 mod chart_source;
 mod component_chart;
 mod configuration;
+mod discretion;
 mod errors;
 mod history;
 mod hook_logs;
@@ -199,9 +200,12 @@ impl HelmDeployer {
         prepared.check_other_item(&run).await?;
         let next = next(&run.history, &run.author, PATIENCE);
         let is_install = next == Next::Begin { revision: 1, is_upgrade: false };
-        let is_rollback = next == Next::RolledBack || is_last(&run, Status::PendingRollback);
+        // What others have left pending is nothing that this item goes on with.
+        let goes_on_with = |status| next == Next::Continue && is_last(&run, status);
+        let is_rollback = next == Next::RolledBack || goes_on_with(Status::PendingRollback);
+        let is_of_install = is_install || goes_on_with(Status::PendingInstall);
         let configuration = &prepared.configuration;
-        let options = if is_install || is_last(&run, Status::PendingInstall) {
+        let options = if is_of_install {
             configuration.helm_deployment_config.install()
         } else {
             configuration.helm_deployment_config.upgrade()

@@ -228,7 +228,8 @@ fn reason(error: &ApiError) -> Option<&'static str> {
         ApiError::Conflict(_)
         | ApiError::AlreadyExists(_)
         | ApiError::NotFound(_)
-        | ApiError::Transient { .. } => None,
+        | ApiError::Transient { .. }
+        | ApiError::Unasked { .. } => None,
     }
 }
 

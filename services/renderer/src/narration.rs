@@ -147,7 +147,7 @@ fn reason_of(error: &ApiError) -> &'static str {
         ApiError::Invalid { .. } => "Invalid",
         ApiError::TooLarge(_) => "TooLarge",
         ApiError::Terminating(_) => "Terminating",
-        ApiError::Transient { .. } => "Unavailable",
+        ApiError::Transient { .. } | ApiError::Unasked { .. } => "Unavailable",
     }
 }
 

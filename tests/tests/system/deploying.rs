@@ -68,9 +68,9 @@ async fn an_installation_deploys_manifests() -> Result<()> {
     let exported = case.get::<DataObject>("color").await?;
     ensure!(exported.data.get() == Some(&json!("blue")), "{exported:?}");
 
-    let before = cluster.requests("/shop")?;
+    let before = cluster.requests("/namespaces/shop")?;
     case.reconcile("shop").await?;
-    let after = cluster.requests("/shop")?;
+    let after = cluster.requests("/namespaces/shop")?;
     let new = &after[before.len()..];
     ensure!(new.len() == 3 && new.iter().all(|(verb, _)| verb == "get"), "{new:?}");
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::deploying_charts::{chart, item, records};
+use crate::deploying_waits::without_watch;
 use crate::shared;
 use crate::target_cluster::{
     cluster, create_item, create_item_with, give_job, job_over, outcome, run_job, target,
@@ -112,6 +113,49 @@ async fn a_server_that_answers_wrongly_at_times() -> Result<()> {
     }
     let list = cluster.get("/api/v1/namespaces/busy/configmaps").await?.unwrap_or_default();
     ensure!(list["items"].as_array().into_iter().flatten().filter(is_own).count() == 0, "{list}");
+    Ok(())
+}
+
+/// 403: a user of the Target that lacks a right is told which, without the words of the cluster, and the item goes on as soon as the right is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_without_a_right() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(system, "no-right").await?, cluster().await?);
+    cluster.plane.create_namespace("no-right").await?;
+    // It may do something with Deployments, and nothing with what the items have.
+    let config = without_watch(&cluster, "no-right").await?;
+    case.create::<Target>("dev", &target(&json!({"kubeconfig": config.to_string()}))).await?;
+    create_item(
+        &case,
+        "objects",
+        "dev",
+        &json!({"manifests": [{"manifest": config_map("no-right", "own")}]}),
+    )
+    .await?;
+    case.create::<DeployItem>("release", &item(&case, &chart("0.1.0", &[])?, "no-right", &json!({}))).await?;
+    for (name, part) in
+        [("objects", "may not get no-right/own of type ConfigMap"), ("release", "may not list secrets")]
+    {
+        give_job(&case, name, "1").await?;
+        let is_told = |item: &DeployItem| outcome(item).1.contains("the Target's user may not ");
+        let found = case.until("the right is named", name, is_told).await?;
+        let (phase, error) = outcome(&found);
+        ensure!(
+            !phase.is_empty() && phase != "Failed" && !error.contains("system:serviceaccount"),
+            "{phase} {error}"
+        );
+        ensure!(error.contains(part), "{error}");
+    }
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "all"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "deployer", "namespace": "no-right"}],
+    });
+    cluster.create("/apis/rbac.authorization.k8s.io/v1/namespaces/no-right/rolebindings", &binding).await?;
+    for name in ["objects", "release"] {
+        let found = job_over(&case, name, "1").await?;
+        ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{name}: {:?}", outcome(&found));
+    }
     Ok(())
 }
 

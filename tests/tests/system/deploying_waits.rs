@@ -157,7 +157,7 @@ async fn interrupt(case: &Case<'_>, name: &str, change: &Value) -> Result<()> {
 }
 
 /// An account of the cluster that may do everything with Deployments of a namespace but watch them.
-async fn without_watch(cluster: &TargetCluster, namespace: &str) -> Result<Value> {
+pub(crate) async fn without_watch(cluster: &TargetCluster, namespace: &str) -> Result<Value> {
     let folder = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}");
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "deployer"}});
     let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");

@@ -10,6 +10,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
+use crate::deploying_secrecy::deploy;
 use crate::support::{blueprint, finished, installation, outcome};
 use crate::traces::Collector;
 
@@ -34,7 +35,7 @@ fn holds_canary(path: &Path) -> Result<bool> {
     Ok(content.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()))
 }
 
-/// `blueprints.md` 5.7, 10; acceptance item 12.
+/// `blueprints.md` 5.7, 10; acceptance item 12. `helm.md` 11.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_value_leaves_its_place() -> Result<()> {
     let collector = Collector::default();
@@ -88,6 +89,7 @@ async fn no_value_leaves_its_place() -> Result<()> {
     let bad = blueprint(&[("item", json!({"phase": CANARY}))]);
     api.create(&PostParams::default(), &installation(NAMESPACE, "bad-item", &bad)).await?;
     finished(&system, NAMESPACE, "bad-item").await?;
+    deploy(&system, NAMESPACE, CANARY).await?;
     let items =
         system.kubectl(&["get", "deployitems", "-n", NAMESPACE, "-o", "jsonpath={.items[*].status}"]).await?;
     ensure!(!items.contains(CANARY), "the status of an item shows the value");

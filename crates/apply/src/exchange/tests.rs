@@ -105,6 +105,35 @@ async fn events_of_a_watch() {
     );
 }
 
+fn unasked(verb: &'static str, why: Unasked) -> ApiError {
+    ApiError::Unasked { verb, object: reference().to_string(), why }
+}
+
+/// A watch that a busy server has not taken is not one that cannot be had: it is there as soon as the server takes requests again.
+#[tokio::test]
+async fn a_watch_that_was_not_asked_for_is_tried_again() {
+    let (cluster, requests) = server(vec![(429, Some("0"), Vec::new()); 3]);
+    let scope = scope(Selector::Name("a".to_owned()));
+    let error = cluster.watch(&scope, None, MINUTE).await.err().unwrap();
+    assert!(matches!(error, ApiError::Unasked { why: Unasked::Busy, .. }), "{error:?}");
+    assert!(cluster.watch(&scope, None, MINUTE).await.is_err());
+    assert_eq!(requests.lock().unwrap().len(), 4);
+}
+
+/// One that hangs was not asked by those who came after, whatever its words are.
+#[tokio::test]
+async fn a_silent_server_is_not_asked() {
+    let (cluster, requests) = server(Vec::new());
+    cluster.gate.note(false);
+    assert_eq!(cluster.get_of(&kind(), &reference()).await, Err(unasked("get", Unasked::Silent)));
+    assert!(requests.lock().unwrap().is_empty());
+    // What sounds the same and was answered is no such error: a status has its own words.
+    let said = json!({"kind": "Status", "code": 500, "reason": "it is busy", "message": "it is busy"});
+    let (cluster, _) = server(vec![(500, None, vec![said.to_string()])]);
+    let error = cluster.get_of(&kind(), &reference()).await.unwrap_err();
+    assert!(matches!(error, ApiError::Transient { .. }), "{error:?}");
+}
+
 /// What may not be watched is not asked for again soon; what may is.
 #[tokio::test]
 async fn a_watch_that_is_refused_is_not_tried_again() {
@@ -135,7 +164,7 @@ async fn a_busy_server_is_asked_again_when_it_says() {
     assert!(times[1] - times[0] >= Duration::from_secs(1), "{times:?}");
     for _ in 0..3 {
         let error = cluster.get_of(&kind(), &reference()).await.unwrap_err();
-        assert!(matches!(error, ApiError::Transient { .. }), "{error}");
+        assert_eq!(error, unasked("get", Unasked::Resting { seconds: 60 }));
         assert!(error.to_string().contains("left alone for 60 s (Retry-After)"), "{error}");
     }
     assert!(cluster.rest().is_some());
@@ -149,13 +178,16 @@ async fn a_busy_server_is_asked_again_when_it_says() {
 #[tokio::test]
 async fn a_server_that_stays_busy() {
     let (cluster, requests) = server(vec![(429, Some("0"), Vec::new()); 5]);
-    assert!(cluster.get_of(&kind(), &reference()).await.is_err());
+    assert_eq!(cluster.get_of(&kind(), &reference()).await, Err(unasked("get", Unasked::Busy)));
     assert_eq!(requests.lock().unwrap().len(), 3);
     // Whether a write was done only a look can tell, unless the server says that it took no request.
     let object = json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "b", "namespace": "a"}});
-    for (status, tries) in [(429, 3), (503, 1)] {
+    for (status, tries, is_unasked) in [(429, 3, true), (503, 1, false)] {
         let (cluster, requests) = server(vec![(status, Some("0"), Vec::new()); 5]);
-        assert!(cluster.create(&kind(), &object).await.is_err());
+        let error = cluster.create(&kind(), &object).await.unwrap_err();
+        assert_eq!(error == unasked("create", Unasked::Busy), is_unasked, "{status}: {error:?}");
+        assert!(is_unasked || matches!(error, ApiError::Transient { .. }), "{error:?}");
+        assert!(error.to_string().ends_with(": it is busy"), "{error}");
         assert_eq!(requests.lock().unwrap().len(), tries);
     }
     let (cluster, requests) = server(vec![(503, None, vec!["try later".to_owned()]); 5]);
@@ -183,7 +215,10 @@ async fn a_busy_server_does_not_lack_kinds() {
         answers.extend(vec![(429, Some(retry_after), Vec::new()); 2]);
         let (cluster, _) = server(answers);
         let error = cluster.versions().await.unwrap_err();
-        assert!(error.to_string().contains("it is busy"), "{error}");
+        assert!(
+            matches!(error, ApiError::Unasked { .. }) && error.to_string().contains("it is busy"),
+            "{error}"
+        );
     }
     // An API that others serve may be away.
     let (cluster, _) = server(server_says((503, None, Vec::new())));

@@ -130,10 +130,20 @@ impl Case {
 
     /// What our engine makes of it.
     pub(crate) fn ours(&self) -> Answer {
-        let files = self.chart.iter().map(|(path, text)| File::new(path.as_str(), text.clone().into_bytes()));
+        self.ours_from(self.files())
+    }
+
+    pub(crate) fn files(&self) -> Vec<File> {
+        self.chart.iter().map(|(path, text)| File::new(path.as_str(), text.clone().into_bytes())).collect()
+    }
+
+    /// The same from files in the order in which they come.
+    pub(crate) fn ours_from(&self, files: Vec<File>) -> Answer {
         let loaded = match self.from.as_str() {
-            "archive" => Chart::from_archived(files.collect()),
-            _ => Chart::from_directory(files.collect()),
+            "archive" => Chart::from_archived(files),
+            // As an archive gives them: in any order, and those that are to be ignored, too.
+            "files" => Chart::from_files(files),
+            _ => Chart::from_directory(files),
         };
         let chart = match loaded {
             Ok(chart) => chart,

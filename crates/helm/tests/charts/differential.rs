@@ -6,6 +6,7 @@ use groundwork_testkit::{Server, find, servers_or_skip};
 
 use crate::case::{Answer, Case, originals};
 use crate::generator::Generator;
+use crate::random::Random;
 
 /// Cases of a usual run, in seconds.
 const CASES: usize = 1_500;
@@ -41,6 +42,29 @@ fn generated_charts_agree_with_the_original() {
     }
     report.check();
     assert!(report.succeeded * 2 >= report.cases, "{} of {} succeed", report.succeeded, report.cases);
+}
+
+/// The same bytes from the same chart, whenever it is rendered and in whatever order its files come (item 4 of 16).
+#[test]
+fn renderings_are_the_same_each_time() {
+    let mut generator = Generator::new(SEED);
+    let mut random = Random::new(SEED);
+    let mut succeeded = 0;
+    for at in 0..300 {
+        let mut case = generator.case(at);
+        for from in ["", "archive", "files"] {
+            case.from = from.to_owned();
+            let expected = case.ours();
+            succeeded += usize::from(expected.succeeded());
+            let mut files = case.files();
+            for place in (1..files.len()).rev() {
+                files.swap(place, random.below(place + 1));
+            }
+            let got = case.ours_from(files);
+            assert!(got == expected, "{} from {from:?}:\n{expected:?}\n{got:?}", case.name);
+        }
+    }
+    assert!(succeeded > 300, "{succeeded} succeed");
 }
 
 /// What came out so far.

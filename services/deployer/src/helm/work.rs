@@ -16,11 +16,13 @@ use std::time::Instant;
 use groundwork_blueprint::Capabilities as System;
 use groundwork_gotemplate::{Deadline, Grants};
 use groundwork_helm::{
-    Capabilities, Chart, Lookup, Record, Release, Rendered, Renderer, Request, TIME_LIMIT,
+    Capabilities, Chart, Lookup, Record, Release, RenderError, Rendered, Renderer, Request, TIME_LIMIT,
 };
 use groundwork_sandbox::{Connection, pack, reply, unpack};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::discretion::{Remembering, withhold_in_warnings, without_values};
 
 /// Bytes of archives whose charts a worker keeps; a chart takes several times as much.
 const KEPT_BYTES: usize = 4 << 20;
@@ -171,18 +173,45 @@ fn describe(renderer: &Renderer, input: Input) -> Result<Described, String> {
     })
 }
 
-fn render(renderer: &Renderer, input: &Input, lookup: impl Lookup + 'static) -> Result<Said, String> {
+pub(super) fn render(
+    renderer: &Renderer,
+    input: &Input,
+    lookup: impl Lookup + 'static,
+) -> Result<Said, String> {
+    let begun = Instant::now();
+    let end = begun + TIME_LIMIT;
+    let lookup = Arc::new(Remembering::new(lookup));
+    let error = match say(renderer, input, Arc::clone(&lookup) as Arc<dyn Lookup>, end) {
+        Ok(mut said) => {
+            withhold_in_warnings(&mut said.rendered.warnings, renderer.chart(), &input.values);
+            return Ok(said);
+        }
+        Err(error) => error,
+    };
+    // What takes its time to fail is not done twice more: then fewer words of the message are left.
+    let is_quick = begun.elapsed() < TIME_LIMIT / 8;
+    Err(without_values(&error, renderer.chart(), &input.values, &lookup.found(), |values, lookup| {
+        let input = Input { values, ..input.clone() };
+        is_quick.then(|| say(renderer, &input, lookup, end).err().map(|error| error.to_string())).flatten()
+    }))
+}
+
+fn say(
+    renderer: &Renderer,
+    input: &Input,
+    lookup: Arc<dyn Lookup>,
+    end: Instant,
+) -> Result<Said, RenderError> {
     let system = System::system();
-    let end = Instant::now() + TIME_LIMIT;
     let request = Request {
         grants: Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() },
         deadline: Some(Deadline::new(move || Instant::now() >= end)),
-        lookup: Some(Arc::new(lookup)),
+        lookup: Some(lookup),
         ..plain(input.clone())
     };
-    let prepared = renderer.prepare(&request).map_err(|error| error.to_string())?;
+    let prepared = renderer.prepare(&request)?;
     let chart = prepared.chart.clone();
-    let rendered = renderer.finish(prepared, &request).map_err(|error| error.to_string())?;
+    let rendered = renderer.finish(prepared, &request)?;
     let record = Record::new(&chart, &input.values, &rendered, &input.release);
     Ok(Said { rendered, record })
 }

@@ -1,3 +1,4 @@
+use groundwork_controller::Unasked;
 use groundwork_proto::status;
 use tonic::Code;
 
@@ -17,6 +18,7 @@ fn answers_that_are_told() {
         (ApiError::AlreadyExists(object()), None),
         (ApiError::NotFound(object()), None),
         (ApiError::Transient { verb: "get", object: object(), problem: "busy".to_owned() }, None),
+        (ApiError::Unasked { verb: "get", object: object(), why: Unasked::Busy }, None),
     ] {
         assert_eq!(reason(&error), told, "{error}");
     }
