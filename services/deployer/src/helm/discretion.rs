@@ -116,3 +116,6 @@ impl<'c> Written<'c> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
