@@ -30,6 +30,7 @@ mod guided_tour_flux;
 mod heavy;
 mod herd;
 mod hook_logs;
+mod hostile;
 mod imports;
 mod landscaper_states;
 mod lifecycle;
