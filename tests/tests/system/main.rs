@@ -1,8 +1,10 @@
 //! The system as its users see it: services as processes with the rights of `k8s/base`, a real API server, a real NATS.
 
+mod account_rights;
 mod away;
 mod bootstrap;
 mod browsing;
+mod call_rights;
 mod case;
 mod chart;
 mod command;
