@@ -208,9 +208,7 @@ async fn long_messages_end_the_job_and_stand_whole_in_the_log() -> Result<()> {
     case.create::<Secret>("login", &json!({"stringData": {"password": CANARY}})).await?;
     case.create::<DataObject>("numbers", &json!({"data": vec![7; 9_000]})).await?;
     let texts = json!({"items": {"type": "string"}});
-    let imports = format!(
-        "imports:\n- {{name: password, type: data, schema: {{}}}}\n- {{name: numbers, type: data, schema: SCHEMA}}\n"
-    );
+    let imports = "imports:\n- {name: password, type: data, schema: {}}\n- {name: numbers, type: data, schema: SCHEMA}\n";
     let failing = |schema: &Value, template: &str| {
         let execution = json!([{"name": "default", "type": "GoTemplate", "template": template}]);
         let imports = imports.replace("SCHEMA", &schema.to_string());

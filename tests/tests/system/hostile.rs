@@ -64,7 +64,7 @@ async fn mallory(case: &Case<'_>) -> Result<Client> {
 }
 
 /// Creates an Installation that asks for a job by annotation, in the name of Mallory.
-async fn install(mallory: &Api<Installation>, name: &str, blueprint: &Value, imports: Value) -> Result<()> {
+async fn install(mallory: &Api<Installation>, name: &str, blueprint: &Value, imports: &Value) -> Result<()> {
     let object = json!({
         "apiVersion": API, "kind": "Installation",
         "metadata": {"name": name, "annotations": {"landscaper.gardener.cloud/operation": "reconcile"}},
@@ -98,10 +98,10 @@ async fn objects_of_a_stranger_stop_nobody_and_reach_nothing() -> Result<()> {
     let installations: Api<Installation> = Api::namespaced(mallory.clone(), &case.namespace);
 
     case.create::<DataObject>("v", &json!({"data": "s"})).await?;
-    install(&installations, "poison", &doubled(), json!([])).await?;
+    install(&installations, "poison", &doubled(), &json!([])).await?;
     let by_data = json!([{"name": "v", "dataRef": "v"}]);
     for number in 0..CROWD {
-        install(&installations, &format!("hang-{number:02}"), &exponential(), by_data.clone()).await?;
+        install(&installations, &format!("hang-{number:02}"), &exponential(), &by_data).await?;
     }
     an_item_that_names_a_foreign_export(&case, mallory).await?;
 
