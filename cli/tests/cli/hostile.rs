@@ -380,6 +380,11 @@ fn descriptors() {
     });
     for (name, resources, words) in [
         ("anchors over long lists", anchors, "it is no component descriptor"),
+        (
+            "lists in lists",
+            format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
+            "it is no component descriptor",
+        ),
         ("100,000 resources", resources, "the text takes more than the limit of 67108864 bytes of memory"),
     ] {
         let folder = TempDir::new().unwrap();

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -110,6 +111,22 @@ fn owner(service: &str) -> &str {
 
 fn group(name: &str) -> String {
     if name.is_empty() { "core".to_owned() } else { name.replace('.', "_") }
+}
+
+/// The tables above have every user of the file, and every queue that the file keeps for one of them.
+#[test]
+fn the_tables_are_those_of_the_file() {
+    let after = |mark: &str| -> BTreeSet<String> {
+        let rest = FILE.split(mark).skip(1);
+        let words = rest.filter_map(|rest| rest.split(|end: char| ",\"".contains(end)).next());
+        words.map(str::to_owned).collect()
+    };
+    assert_eq!(after("\n      user: "), USERS.map(str::to_owned).into());
+    let queue = |(service, plural, of): (&str, &str, &str)| format!("{service}-{plural}-{}", group(of));
+    let mut named = after("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.");
+    // What everybody reads with, and the queues of selected kinds, whose names nobody else can know.
+    named.retain(|name| !name.contains('*'));
+    assert_eq!(named, QUEUES.map(queue).into());
 }
 
 /// Each user, each subject.

@@ -222,14 +222,14 @@ fn log_failure(
 ) -> Option<String> {
     let Err(ReconcileError { message, is_conflict }) = result else { return None };
     if *is_conflict {
-        tracing::debug!(%key, message, "will be decided again");
+        tracing::debug!(%key, "will be decided again: {message}");
         return logged;
     }
     if logged.as_ref() == Some(message) {
-        tracing::debug!(%key, failures = failures + 1, message, "will be tried again");
+        tracing::debug!(%key, failures = failures + 1, "will be tried again: {message}");
         return logged;
     }
-    tracing::warn!(%key, failures = failures + 1, message, "will be tried again");
+    tracing::warn!(%key, failures = failures + 1, "will be tried again: {message}");
     Some(message.clone())
 }
 

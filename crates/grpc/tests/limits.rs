@@ -284,6 +284,43 @@ async fn a_request_over_the_limit_is_told_the_limit() {
     }
 }
 
+/// What all peers have together has limits of its own. Whoever meets one has done nothing wrong, and is told to come again.
+#[tokio::test]
+async fn all_peers_together_have_only_so_much() {
+    let told_to_come_again = |refused: Status, words: &str| {
+        assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+        assert_eq!(status::reason(&refused).as_deref(), Some("TOO_MANY_CALLS"));
+        assert_eq!(refused.message(), words);
+    };
+    let world = World::new(Limits { calls: Amount { peer: 100, all: 2 }, ..limits() }, false, None).await;
+    let running: Vec<_> = (0..2)
+        .map(|_| {
+            let mut client = world.client();
+            tokio::spawn(async move { client.expand(request(1)).await })
+        })
+        .collect();
+    world.until_running(2).await;
+    let refused = world.client().expand(request(1)).await.unwrap_err();
+    told_to_come_again(refused, "more than 2 calls run: try again later");
+    world.service.gate.add_permits(1_000);
+    for answer in running {
+        answer.await.unwrap().unwrap();
+    }
+    world.client().expand(request(1)).await.unwrap();
+
+    let bytes = Amount { peer: MAX_MESSAGE, all: 1_000 };
+    let world = World::new(Limits { bytes, ..limits() }, true, None).await;
+    let refused = world.client().expand(request(2_000)).await.unwrap_err();
+    let words = "the requests that are not answered yet have more than 1000 bytes: try again later";
+    told_to_come_again(refused, words);
+
+    let connections = Amount { peer: 100, all: 2 };
+    let world = World::new(Limits { connections, ..limits() }, true, None).await;
+    let _open = (world.raw().await, world.raw().await);
+    let mut more = world.socket().await;
+    assert!(tokio::time::timeout(SOON, more.read_u8()).await.unwrap().is_err(), "it is closed");
+}
+
 /// Before a byte of the request is read, and without a question to the API server, which is none here.
 #[tokio::test]
 async fn callers_are_asked_for_a_token_unless_the_service_says_otherwise() {

@@ -417,7 +417,7 @@ fn log_shortened(error: Option<&OperationError>) {
     let Some(error) = error else { return };
     if is_shortened(&error.message) {
         let OperationError { operation, reason, message, .. } = error;
-        tracing::warn!(%operation, %reason, message, "a message that is too long for a status");
+        tracing::warn!(%operation, %reason, error = message, "a message that is too long for a status");
     }
 }
 

@@ -221,7 +221,7 @@ impl Resolver for Service {
         let name = self.authorise(&metadata, request.installation).await?;
         let (inputs, resolution) = self.resolve_for_job(&name, &job).await?;
         for warning in &resolution.warnings {
-            tracing::info!(installation = %format_args!("{}/{}", name.namespace, name.name), warning.message);
+            tracing::info!(installation = %format_args!("{}/{}", name.namespace, name.name), "{}", warning.message);
         }
         let keyring = inputs.keyring();
         let stores = self.stores.of_new_job(&name.namespace, &name.name, &job, Arc::clone(&keyring));

@@ -56,6 +56,7 @@ async fn short_names_and_columns() -> Result<()> {
         &["inst", "installations"],
         &["NAME", "PHASE", "EXECUTION", "COMPONENT", "VERSION", "REASON", "AGE"],
     )?;
+    installations_tell_more_when_asked(&cluster)?;
     let all = kubectl(cluster.plane(), &["get", "all", "-n", cluster.namespace()])?;
     ensure!(
         all.contains("installation.landscaper.gardener.cloud/"),
@@ -109,6 +110,41 @@ async fn short_names_and_columns() -> Result<()> {
     ensure!(
         published.contains("catalog.net.coredns.first") && !published.contains("catalog.dns-"),
         "{published}"
+    );
+    Ok(())
+}
+
+/// What a job used and why it failed stands in the line of its Installation; with `-o wide` its context, job and message, too.
+fn installations_tell_more_when_asked(cluster: &Cluster) -> Result<()> {
+    let of = ["-n", cluster.namespace()];
+    let blueprint = json!({"inline": {"filesystem": {}}});
+    let object = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation", "metadata": {"name": "told"},
+        "spec": {"context": "mine", "blueprint": blueprint},
+    });
+    let create = [&["create", "-f", "-"][..], &of].concat();
+    kubectl_with_input(cluster.plane(), &create, &object.to_string())?;
+    let time = "2026-01-01T00:00:00Z";
+    let error = json!({
+        "operation": "o", "reason": "ImportsSatisfied", "message": "it-lacks", "lastTransitionTime": time, "lastUpdateTime": time,
+    });
+    let status = json!({"status": {
+        "phase": "Failed", "jobID": "job-1", "lastError": error, "observedGeneration": 1,
+        "componentReference": {"componentName": "example.org/shop", "version": "v1.2.3"},
+    }});
+    let patch = ["patch", "installation", "told", "--subresource=status", "--type=merge", "-p"];
+    kubectl(cluster.plane(), &[&patch[..], &[&status.to_string()], &of].concat())?;
+    let get = ["get", "installation", "told", "--no-headers"];
+    let cells = |wide: &[&str]| -> Result<Vec<String>> {
+        let row = kubectl(cluster.plane(), &[&get[..], wide, &of].concat())?;
+        Ok(row.split_whitespace().map(str::to_owned).collect())
+    };
+    let (row, wide) = (cells(&[])?, cells(&["-o", "wide"])?);
+    let told = ["told", "Failed", "example.org/shop", "v1.2.3", "ImportsSatisfied"];
+    ensure!(row.len() == 6 && row[..5] == told, "{row:?}");
+    ensure!(
+        wide.len() == 9 && wide[..8] == [&told[..], &["mine", "job-1", "it-lacks"]].concat()[..],
+        "{wide:?}"
     );
     Ok(())
 }

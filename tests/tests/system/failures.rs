@@ -1,7 +1,8 @@
 //! Jobs that fail: what people read, and how it is put right.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use groundwork_api::{Context as LandscaperContext, DataObject, Execution, Installation};
+use groundwork_tests::System;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::{Value, json};
 
@@ -178,7 +179,67 @@ async fn what_a_job_leaves_out_is_a_warning_once_a_job() -> Result<()> {
     );
     for jobs in 1..=2 {
         assert_eq!(case.warnings::<Installation>("server").await?, vec![warning.clone(); jobs]);
+        let job = job(&case.get("server").await?);
+        let logged = logged(system, "rendering left something out")?;
+        let of_job: Vec<_> = logged.iter().filter(|fields| fields["job"] == job).collect();
+        ensure!(of_job.len() == 1 && of_job[0]["warnings"] == warning.1, "{of_job:?}");
         case.reconcile("server").await?;
+    }
+    Ok(())
+}
+
+/// The fields of all lines that the renderer has logged with a message.
+fn logged(system: &System, message: &str) -> Result<Vec<Value>> {
+    let text = std::fs::read_to_string(system.service("renderer")?.program.log())?;
+    // The last line may be half a line yet.
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    Ok(lines.filter(|line| line["message"] == message).map(|line| line["fields"].clone()).collect())
+}
+
+/// A text of which nothing may be seen but where it was put.
+const CANARY: &str = "canary-17f3a9-sings";
+
+/// Messages that are longer than a status could hold end their jobs like short ones: the status has their beginning, their length and what
+/// tells them from others, the log has all of them, and neither has a value.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_messages_end_the_job_and_stand_whole_in_the_log() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "long-messages").await?;
+    case.create::<Secret>("login", &json!({"stringData": {"password": CANARY}})).await?;
+    case.create::<DataObject>("numbers", &json!({"data": vec![7; 9_000]})).await?;
+    let texts = json!({"items": {"type": "string"}});
+    let imports = "imports:\n- {name: password, type: data, schema: {}}\n- {name: numbers, type: data, schema: SCHEMA}\n";
+    let failing = |schema: &Value, template: &str| {
+        let execution = json!([{"name": "default", "type": "GoTemplate", "template": template}]);
+        let imports = imports.replace("SCHEMA", &schema.to_string());
+        format!(
+            "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\n{imports}deployExecutions: {execution}\n"
+        )
+    };
+    let told = "{{ fail (printf \"%s is wrong: %s\" .imports.password (repeat 60000 \"long \")) }}";
+    let spec = json!({"imports": {"data": [
+        {"name": "password", "secretRef": {"name": "login", "key": "password"}}, {"name": "numbers", "dataRef": "numbers"},
+    ]}});
+    for (name, blueprint, words) in [
+        ("template", failing(&json!({}), told), "long long"),
+        ("violations", failing(&texts, ""), "Expected: string, given: integer"),
+    ] {
+        let failed = case.install_with(name, &blueprint, &spec).await?;
+        let (operation, reason, message) = error(&failed);
+        assert_eq!(outcome(&failed).0, "Failed", "{name}");
+        ensure!(message.contains(words) && message.contains(" bytes in all, sha256 "), "{name}: {message}");
+        let status = json!(failed.status).to_string();
+        ensure!(status.len() < 60_000, "{name}: a status of {} bytes", status.len());
+        let whole = logged(system, "a message that is too long for a status")?.into_iter().find(|fields| {
+            (fields["operation"].as_str(), fields["reason"].as_str()) == (Some(&operation), Some(&reason))
+                && fields["error"].as_str().is_some_and(|whole| whole.contains(words))
+        });
+        let whole = whole.with_context(|| format!("the log has all of what {name} says"))?;
+        let length = whole["error"].as_str().map(str::len).unwrap_or_default();
+        ensure!(length > 200_000 && message.contains(&format!("({length} bytes in all")), "{name}: {length}");
+        ensure!(!status.contains(CANARY) && !whole.to_string().contains(CANARY), "{name} shows the value");
+        case.delete::<Installation>(name).await?;
+        case.gone::<Installation>(name).await?;
     }
     Ok(())
 }

@@ -61,6 +61,31 @@ async fn endless_renderings_are_ended() -> Result<()> {
     Ok(())
 }
 
+/// A service whose workers all render without end still answers who asks how it is, and ends when it is told to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_at_work_ends_when_it_is_told_to() -> Result<()> {
+    let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let case = Case::new(&system, "endless-told").await?;
+    for index in 0..CROWD {
+        case.begin_with(&format!("endless-{index:02}"), &endless(), &json!({})).await?;
+    }
+    let is_rendered = |found: &Installation| {
+        found.status.as_ref().is_some_and(|status| status.rendering_attempts == Some(1))
+    };
+    case.until("it is rendered", "endless-00", is_rendered).await?;
+    let (code, body) = system.admin("renderer", "/healthz").await?;
+    ensure!(code == 200, "{code} {body}");
+    let renderer = &system.service("renderer")?.program;
+    renderer.signal("TERM")?;
+    // Its work has as long as a service may take to drain, which is less than a rendering may take.
+    wait_for("the renderer ends", Duration::from_secs(25), async || {
+        if renderer.is_running() { Err("it runs".to_owned()) } else { Ok(()) }
+    })
+    .await
+    .with_context(|| system.logs())?;
+    Ok(())
+}
+
 /// How many workers of a pool of a service ended for a reason.
 pub(crate) async fn ended_workers(system: &System, service: &str, pool: &str, reason: &str) -> Result<u64> {
     let (_, metrics) = system.admin(service, "/metrics").await?;
@@ -291,5 +316,31 @@ async fn a_large_installation_delays_no_small_one() -> Result<()> {
         error.is_some_and(|error| error.reason == "InterruptOperation")
     });
     ensure!(untouched.count() > 0, "the interruption came before the end");
+    Ok(())
+}
+
+/// The deletion of an Installation with very many items is seen while it makes them: those that it has not come to are never made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_installation_can_be_deleted_while_it_works() -> Result<()> {
+    const ITEMS: usize = 800;
+    let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let case = Case::new(&system, "large-deleted").await?;
+    let names: Vec<String> = (0..ITEMS).map(|index| format!("i{index:04}")).collect();
+    let items: Vec<_> = names.iter().map(|name| (name.as_str(), json!({}))).collect();
+    case.begin_with("large", &blueprint(&items), &json!({})).await?;
+    wait_for("the large one is at work", PATIENCE, async || {
+        let items = case.list::<DeployItem>("").await.map_err(|error| error.to_string())?;
+        if items.is_empty() { Err("it has no items yet".to_owned()) } else { Ok(()) }
+    })
+    .await?;
+    case.delete::<Installation>("large").await?;
+    case.gone::<Installation>("large").await?;
+    ensure!(case.list::<DeployItem>("").await?.is_empty(), "nothing is left of it");
+    let is_item = |request: &&Value| {
+        request["objectRef"]["resource"] == "deployitems"
+            && request["objectRef"]["namespace"] == "large-deleted"
+    };
+    let made = requests(&system, "create")?.iter().filter(is_item).count();
+    ensure!(made > 0 && made < ITEMS, "{made} of {ITEMS} items were made");
     Ok(())
 }

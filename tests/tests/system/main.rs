@@ -1,8 +1,10 @@
 //! The system as its users see it: services as processes with the rights of `k8s/base`, a real API server, a real NATS.
 
+mod account_rights;
 mod away;
 mod bootstrap;
 mod browsing;
+mod call_rights;
 mod case;
 mod chart;
 mod command;
@@ -34,6 +36,7 @@ mod guided_tour_flux;
 mod heavy;
 mod herd;
 mod hook_logs;
+mod hostile;
 mod imports;
 mod landscaper_states;
 mod lifecycle;

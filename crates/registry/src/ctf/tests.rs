@@ -219,3 +219,23 @@ fn only_regular_files_are_read() {
     let answer = receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("reading ends");
     assert_eq!(answer.unwrap_err().to_string(), format!("{}: it is not a regular file", pipe.display()));
 }
+
+/// JSON that leads deeper into itself than a stack is refused by whatever reads it first: the index, a manifest, its config.
+#[test]
+fn json_that_nests_without_end_is_refused() {
+    const DEEP: usize = 100_000;
+    let deep = format!("{}{}", "[".repeat(DEEP), "]".repeat(DEEP));
+    let archive = Archive::new();
+    let config = archive.blob(artifact::CONFIG, deep.as_bytes());
+    for manifest in [
+        archive.blob(artifact::MANIFEST, deep.as_bytes()),
+        archive.json(artifact::MANIFEST, &json!({"schemaVersion": 2, "config": config, "layers": []})),
+    ] {
+        let error = archive.read(&[&manifest]).unwrap_err();
+        assert!(error.contains("not the expected JSON") && error.len() < 500, "{error}");
+    }
+    let index = format!("{{\"schemaVersion\": 1, \"artifacts\": {deep}}}");
+    fs::write(archive.0.path().join(INDEX_FILE), index).unwrap();
+    let error = store(archive.0.path()).descriptor("example.org/a", "1.0.0").unwrap_err().to_string();
+    assert!(error.contains(INDEX_FILE) && error.len() < 500, "{error}");
+}
