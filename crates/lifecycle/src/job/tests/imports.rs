@@ -1,3 +1,4 @@
+use groundwork_api::metadata::label;
 use serde_json::{Value, json};
 
 use super::*;
@@ -167,6 +168,31 @@ fn target_sources() {
         let target = outcome.deploy_items[0].spec.target.clone().unwrap();
         assert_eq!((target.name.as_str(), target.namespace.as_deref()), (expected, Some("team")), "{import}");
     }
+}
+
+/// `blueprints.md` 3.8: what import executions say under a name that the blueprint declares is an import like any other, which is copied; what
+/// they add is for templates, which see it, and becomes no object.
+#[test]
+fn what_import_executions_add_is_not_copied() {
+    let execution = "importExecutions: [{name: more, type: GoTemplate, template: 'bindings: {added: 1, value: changed}'}]";
+    let text = importing("{data: [{name: value, dataRef: object}]}")
+        .replace(
+            "          deployExecutions:\n",
+            &format!("          {execution}\n          deployExecutions:\n"),
+        )
+        .replace("toJson .imports.value", "toJson .imports");
+    let world = world(&[&text, EMPTY_CONTEXT, OBJECTS]);
+    assert_eq!(world.config()["value"], json!({"added": 1, "value": "changed"}));
+    let copies = crate::import_copies(&world.installation, "job", &world.render().imports);
+    let copied: Vec<_> = copies
+        .iter()
+        .map(|copy| match copy {
+            crate::ScopedObject::Data(object) => (&object.metadata, object.data.get()),
+            crate::ScopedObject::Target(target) => panic!("a target is copied: {target:?}"),
+        })
+        .map(|(metadata, data)| (metadata.labels.as_ref().unwrap()[label::DATA_KEY].as_str(), data))
+        .collect();
+    assert_eq!(copied, [("value", Some(&json!("changed")))]);
 }
 
 /// An Installation with these imports and mappings. Its blueprint shows every data import that it has a value for.

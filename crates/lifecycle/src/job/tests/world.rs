@@ -22,7 +22,7 @@ static NO_CAPABILITIES: Capabilities =
 
 #[derive(Default)]
 pub(super) struct World {
-    installation: Installation,
+    pub(super) installation: Installation,
     context: Option<Context>,
     overwrites: Option<ComponentVersionOverwrites>,
     pub(super) objects: ObjectSet,
