@@ -1,6 +1,6 @@
 //! Rendering as a program does it with nothing but calls: an Installation, what is nested in it, and then what it exports.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use anyhow::{Result, bail};
 use groundwork_api::metadata::label;
@@ -10,7 +10,7 @@ use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::renderer::v1::{ExportValues, RenderInput};
 use serde_json::{Value, json};
 
-use super::input::Input;
+use super::input::{Input, references};
 use super::sources::version_of;
 use crate::grpc::{decode, encode};
 use crate::rendering::{export_inline, render_inline};
@@ -43,10 +43,20 @@ impl Caller {
         let mut made = Vec::new();
         for namespace in input.namespaces() {
             let mut scope = Scope { objects: input.others(namespace), path: Vec::new() };
+            // What comes of a root that failed is not known, so that those who import it are not rendered.
+            let mut unknown = BTreeSet::new();
             for root in input.roots(namespace) {
-                if let Ending::Published(objects) = self.walk(input, &root, &scope, &mut made).await? {
-                    made.extend(objects.iter().cloned());
-                    scope.objects.extend(objects);
+                if !references(&root, "imports").is_disjoint(&unknown) {
+                    unknown.extend(references(&root, "exports"));
+                    made.push(root);
+                    continue;
+                }
+                match self.walk(input, &root, &scope, &mut made).await? {
+                    Ending::Published(objects) => {
+                        made.extend(objects.iter().cloned());
+                        scope.objects.extend(objects);
+                    }
+                    Ending::Failed(_) => unknown.extend(references(&root, "exports")),
                 }
             }
         }
@@ -161,7 +171,7 @@ fn exported(input: &Input, path: &[String], execution: Option<&Value>) -> Result
     let mut values = HashMap::new();
     for item in items.into_iter().flatten() {
         let name = item["name"].as_str().unwrap_or_default();
-        let given = input.exports.get(&format!("{}/{name}", path.join("/"))).or(input.exports.get(name));
+        let given = input.exports.get(format!("{}/{name}", path.join("/"))).or(input.exports.get(name));
         let own = item["config"].get("export");
         if let Some(found) = given.or(own) {
             values.insert(name.to_owned(), encode(found)?);

@@ -95,7 +95,7 @@ fn namespace(object: &Value) -> Option<&str> {
 }
 
 /// The DataObjects that an Installation imports or exports.
-fn references(installation: &Value, direction: &str) -> BTreeSet<String> {
+pub(super) fn references(installation: &Value, direction: &str) -> BTreeSet<String> {
     let data = installation["spec"][direction]["data"].as_array().into_iter().flatten();
     data.filter_map(|entry| entry["dataRef"].as_str().map(str::to_owned)).collect()
 }
