@@ -4,7 +4,7 @@
 //! watcher ──bus (in this process, or --nats)──> resolver, renderer, deployer, variant
 //!                       renderer ──gRPC on the loopback device──> resolver
 //!                       variant ──gRPC on the loopback device──> watcher
-//!                       console (--console), which asks the resolver and the renderer, too ──pages──> browser
+//!                       console (--console), which asks resolver, renderer and variant, too ──pages──> browser
 //! ```
 
 use std::error::Error;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use groundwork_bus::{Bus, NatsOptions};
-use groundwork_console::{Console, RendererArguments, Tokens};
+use groundwork_console::{Console, RendererArguments, Tokens, VariantArguments};
 use groundwork_controller::{ClusterArguments, TakeoverArguments, spawn_bus_health_check};
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
@@ -135,11 +135,6 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         of(groundwork_renderer::SERVICE),
     )
     .await?;
-    let called = Called { resolver: &resolver, renderer: &renderer };
-    let console = match arguments.console {
-        true => Some(start_console(&arguments, called, &bus, of(groundwork_console::SERVICE)).await?),
-        false => None,
-    };
     let watcher = groundwork_watcher::Arguments {
         cluster: arguments.cluster.clone(),
         grpc: arguments.grpc(arguments.watcher_address),
@@ -170,6 +165,11 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
         of(groundwork_variant_service::SERVICE),
     )
     .await?;
+    let called = Called { resolver: &resolver, renderer: &renderer, variant: &variant };
+    let console = match arguments.console {
+        true => Some(start_console(&arguments, called, &bus, of(groundwork_console::SERVICE)).await?),
+        false => None,
+    };
     let deployer = groundwork_deployer::Arguments {
         cluster: arguments.cluster.clone(),
         takeover: arguments.takeover.clone(),
@@ -204,11 +204,12 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
 struct Called<'a> {
     resolver: &'a Resolver,
     renderer: &'a Renderer,
+    variant: &'a Variants,
 }
 
 async fn start_console(
     arguments: &UpArguments,
-    Called { resolver, renderer }: Called<'_>,
+    Called { resolver, renderer, variant }: Called<'_>,
     bus: &Bus,
     telemetry: Telemetry,
 ) -> Result<Console, Failure> {
@@ -216,11 +217,15 @@ async fn start_console(
         cluster: arguments.cluster.clone(),
         resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
         renderer: RendererArguments { renderer: Some(renderer.url()), ..RendererArguments::default() },
+        variant: VariantArguments { variant: Some(variant.url()), ..VariantArguments::default() },
         settings: arguments.pages.clone(),
     };
     let client = arguments.cluster.client(groundwork_console::SERVICE).await?;
-    let tokens =
-        Tokens { resolver: resolver.token_of_this_process(), renderer: renderer.token_of_this_process() };
+    let tokens = Tokens {
+        resolver: resolver.token_of_this_process(),
+        renderer: renderer.token_of_this_process(),
+        variant: variant.token_of_this_process(),
+    };
     Ok(Console::start(settings, bus.clone(), client, tokens, telemetry).await?)
 }
 

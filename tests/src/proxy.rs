@@ -1,7 +1,8 @@
 //! An API server that answers wrongly at times: a proxy in front of the real one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
@@ -23,6 +24,7 @@ const EVERY: usize = 7;
 pub struct Proxy {
     is_faulty: Arc<AtomicBool>,
     disturbed: Arc<AtomicUsize>,
+    slowness: Arc<AtomicU64>,
     cut: Arc<Cut>,
     url: String,
 }
@@ -44,6 +46,8 @@ struct Server {
     is_faulty: Arc<AtomicBool>,
     writes: Arc<AtomicUsize>,
     disturbed: Arc<AtomicUsize>,
+    /// Milliseconds.
+    slowness: Arc<AtomicU64>,
     cut: Arc<Cut>,
 }
 
@@ -60,12 +64,14 @@ impl Proxy {
             after: AtomicUsize::new(NEVER),
             is_reached: AtomicBool::new(false),
         });
-        let proxy = Self { is_faulty: Arc::default(), disturbed: Arc::default(), cut, url };
+        let proxy =
+            Self { is_faulty: Arc::default(), disturbed: Arc::default(), slowness: Arc::default(), cut, url };
         let server = Server {
             client,
             is_faulty: Arc::clone(&proxy.is_faulty),
             writes: Arc::default(),
             disturbed: Arc::clone(&proxy.disturbed),
+            slowness: Arc::clone(&proxy.slowness),
             cut: Arc::clone(&proxy.cut),
         };
         let router = Router::new().fallback(pass_on).with_state(server);
@@ -81,6 +87,11 @@ impl Proxy {
     /// From now on writes are disturbed, or not any more.
     pub fn set_faulty(&self, is_faulty: bool) {
         self.is_faulty.store(is_faulty, Ordering::Relaxed);
+    }
+
+    /// From now on every request waits so long before it is passed on.
+    pub fn set_slow(&self, pause: Duration) {
+        self.slowness.store(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Counts writes anew. The one after so many is done, and its answer never comes.
@@ -108,6 +119,7 @@ impl Proxy {
 
 /// 409, 429 and 500 in turn, and the worst one: done, but answered with 500.
 async fn pass_on(State(server): State<Server>, request: Request) -> Response {
+    tokio::time::sleep(Duration::from_millis(server.slowness.load(Ordering::Relaxed))).await;
     let is_write = request.method() != Method::GET && !is_review(request.uri().path());
     if is_write && server.cut.writes.fetch_add(1, Ordering::SeqCst) == server.cut.after.load(Ordering::SeqCst)
     {

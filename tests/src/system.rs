@@ -183,6 +183,19 @@ impl System {
     /// # Errors
     /// When it cannot be started.
     pub async fn run_as(&mut self, name: &'static str, service: &'static str) -> Result<()> {
+        self.run_with(name, service, &[]).await
+    }
+
+    /// The same with variables of its own.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn run_with(
+        &mut self,
+        name: &'static str,
+        service: &'static str,
+        variables: &[(&str, &str)],
+    ) -> Result<()> {
         if !self.ports.contains_key(name) {
             self.ports.insert(name, (free_port()?, free_port()?));
         }
@@ -197,7 +210,7 @@ impl System {
         }
         let called: &[&str] = match service {
             "renderer" => &["resolver"],
-            "console" => &["resolver", "renderer"],
+            "console" => &["resolver", "renderer", "variant"],
             "variant" => &["watcher"],
             _ => &[],
         };
@@ -246,6 +259,7 @@ impl System {
             command.env("GROUNDWORK_NAMESPACES", self.options.namespaces.join(","));
         }
         command.envs(self.options.variables.iter().map(|(name, value)| (name, value)));
+        command.envs(variables.iter().copied());
         let program = Program::start(name, &command)?;
         self.services.insert(name, Service { program, admin });
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use groundwork_fleet::{Bundle, Fate, Field, Preview, SetPreview, Site};
+use groundwork_fleet::{Bundle, Field, Preview, SetPreview, Site};
 use serde_json::Value;
 
 use super::{Cluster, PlanArguments, PlanFormat};
@@ -70,18 +70,9 @@ pub(crate) fn show(preview: &Preview) -> String {
 }
 
 fn show_set(set: &SetPreview, text: &mut String) {
-    let SetPreview { namespace, name, created, changed, deleted, unchanged, going, .. } = set;
-    let mut counts = vec![
-        format!("{} created", created.len()),
-        format!("{} changed", changed.len()),
-        format!("{} deleted", deleted.len()),
-        format!("{} unchanged", unchanged.len()),
-    ];
-    if !going.is_empty() {
-        counts.push(format!("{} come back once they are gone", going.len()));
-    }
+    let SetPreview { namespace, name, created, changed, deleted, .. } = set;
     // Writing to a text cannot fail.
-    let _ = writeln!(text, "PackageVariantSet {namespace}/{name}: {}", counts.join(", "));
+    let _ = writeln!(text, "PackageVariantSet {namespace}/{name}: {}", set.summary());
     for refused in set.failed.iter().chain(&set.refused) {
         let _ = writeln!(text, "  ! {}: {}", refused.reason, refused.message);
     }
@@ -101,12 +92,7 @@ fn show_set(set: &SetPreview, text: &mut String) {
     for deleted in deleted {
         let _ = writeln!(text, "  - {}", site(&deleted.site));
         for revision in &deleted.revisions {
-            let fate = match revision.fate {
-                Fate::Deleted => "is deleted",
-                Fate::ProposedForDeletion => "is proposed for deletion",
-                Fate::Orphaned => "stays without an owner",
-            };
-            let _ = writeln!(text, "      {} {fate}", revision.name);
+            let _ = writeln!(text, "      {} {}", revision.name, revision.fate);
         }
     }
 }

@@ -26,8 +26,13 @@ const SERVED: Duration = Duration::from_secs(30);
 const TOKEN: i64 = 365 * 24 * 3600;
 
 /// Who calls whom.
-const CALLS: [(&str, &str); 4] =
-    [("renderer", "resolver"), ("variant", "watcher"), ("console", "resolver"), ("console", "renderer")];
+const CALLS: [(&str, &str); 5] = [
+    ("renderer", "resolver"),
+    ("variant", "watcher"),
+    ("console", "resolver"),
+    ("console", "renderer"),
+    ("console", "variant"),
+];
 
 /// Accounts, rights and policies; the test of this module compares them with the folder.
 const MANIFESTS: [(&str, &str); 16] = [

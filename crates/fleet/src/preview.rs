@@ -5,12 +5,13 @@
 mod fields;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use groundwork_api::{
     ObjectMeta, OwnerReference, PackageRevision, PackageVariant, PackageVariantSet, PackageVariantSpec,
     ResourceExt as _,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::children::{Action, Plan, is_child, plan};
 use crate::downstream::{Withdrawal, release};
@@ -23,7 +24,7 @@ use crate::upstreams;
 pub use fields::{Field, differences};
 
 /// What would happen to the variants of sets.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Preview {
     /// SHA-256 of all that follows, in hexadecimal. It is another one as soon as anything else would happen, or be made of another
     /// revision or commit; who has read a preview can so ask for just that.
@@ -43,12 +44,14 @@ impl Preview {
 
     /// Whether nothing would happen, for want of a difference or because it is refused.
     pub fn is_empty(&self) -> bool {
-        self.sets.iter().all(|set| set.actions.is_empty())
+        let is_empty =
+            |set: &SetPreview| set.created.is_empty() && set.changed.is_empty() && set.deleted.is_empty();
+        self.sets.iter().all(is_empty)
     }
 }
 
 /// What would happen to the variants of one set.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetPreview {
     pub namespace: String,
@@ -57,7 +60,7 @@ pub struct SetPreview {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<UpstreamPreview>,
     /// The same of a set that has several, as far as they stand for something.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upstreams: Vec<UpstreamPreview>,
     /// How many repositories or objects each target selects.
     pub target_counts: Vec<usize>,
@@ -68,17 +71,34 @@ pub struct SetPreview {
     /// Wanted, but being deleted: they come back when they are gone.
     pub going: Vec<Site>,
     /// What fails in a set that isolates its targets; nothing is deleted then.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Refused>,
     /// Why nothing would happen. The variants that are there are `unchanged` then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refused>,
-    /// The writes themselves, in their order.
+    /// The writes themselves, in their order. A preview that was written as JSON has none.
     #[serde(skip)]
     pub actions: Vec<Action>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+impl SetPreview {
+    /// How much would happen, such as `2 created, 0 changed, 1 deleted, 5 unchanged`.
+    pub fn summary(&self) -> String {
+        let Self { created, changed, deleted, unchanged, going, .. } = self;
+        let mut counts = vec![
+            format!("{} created", created.len()),
+            format!("{} changed", changed.len()),
+            format!("{} deleted", deleted.len()),
+            format!("{} unchanged", unchanged.len()),
+        ];
+        if !going.is_empty() {
+            counts.push(format!("{} come back once they are gone", going.len()));
+        }
+        counts.join(", ")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UpstreamPreview {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,14 +108,14 @@ pub struct UpstreamPreview {
 }
 
 /// A variant, and the package that it makes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     pub name: String,
     pub repo: String,
     pub package: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Created {
     #[serde(flatten)]
     pub site: Site,
@@ -105,7 +125,7 @@ pub struct Created {
     pub blocked: Option<Refused>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Changed {
     #[serde(flatten)]
     pub site: Site,
@@ -113,7 +133,7 @@ pub struct Changed {
     pub fields: Vec<Field>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Deleted {
     #[serde(flatten)]
     pub site: Site,
@@ -121,13 +141,13 @@ pub struct Deleted {
     pub revisions: Vec<ReleasedRevision>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleasedRevision {
     pub name: String,
     pub fate: Fate,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Fate {
     Deleted,
@@ -136,8 +156,18 @@ pub enum Fate {
     Orphaned,
 }
 
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Deleted => "is deleted",
+            Self::ProposedForDeletion => "is proposed for deletion",
+            Self::Orphaned => "stays without an owner",
+        })
+    }
+}
+
 /// As a condition would say it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     pub reason: String,
     pub message: String,

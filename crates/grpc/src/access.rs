@@ -173,13 +173,28 @@ impl Access {
         attributes: &[ResourceAttributes<'_>],
     ) -> Result<Arc<User>, Status> {
         let user = self.authenticate(call).await?;
+        self.demand(&user, verb, attributes).await?;
+        Ok(user)
+    }
+
+    /// Ends with an error unless a user may do this with all of these.
+    ///
+    /// # Errors
+    ///
+    /// `PERMISSION_DENIED` when a right is missing, `UNAVAILABLE` when the API server gives no answer.
+    pub async fn demand(
+        &self,
+        user: &User,
+        verb: &'static str,
+        attributes: &[ResourceAttributes<'_>],
+    ) -> Result<(), Status> {
         for attributes in attributes {
-            if !self.may(&user, verb, attributes).await? {
+            if !self.may(user, verb, attributes).await? {
                 let text = format!("user {:?} may not {verb} {attributes}", user.name);
                 return Err(status::denied(reasons::ACCESS_DENIED, text));
             }
         }
-        Ok(user)
+        Ok(())
     }
 
     /// Whose call it is.
@@ -367,6 +382,16 @@ impl User {
     /// A user whom somebody else has authenticated, such as a proxy in front of the service: a name, and groups.
     pub fn named(name: String, groups: Vec<String>) -> Self {
         Self::new(UserInfo { username: Some(name), groups: Some(groups), ..UserInfo::default() })
+    }
+
+    /// A user whom somebody else has authenticated by a token.
+    pub fn of(info: UserInfo) -> Self {
+        Self::new(info)
+    }
+
+    /// What the API server, or whoever has authenticated them, says of them.
+    pub fn info(&self) -> &UserInfo {
+        &self.info
     }
 
     /// The same for the same user: whoever remembers something of a user remembers it by this. Users of one name with other groups are

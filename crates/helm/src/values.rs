@@ -32,6 +32,25 @@ fn float(value: Value) -> Value {
     }
 }
 
+/// A value as Go writes it as JSON: floats that are whole have no fraction, as in `1` for `1.0`.
+pub fn without_fractions(value: Value) -> Value {
+    /// From here on a float is no exact `int64`.
+    const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+    match value {
+        Value::Number(number) if number.is_f64() => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 && float.abs() < TOO_LARGE => {
+                Value::from(groundwork_go::strconv::float_to_i64(float))
+            }
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => Value::Array(items.into_iter().map(without_fractions).collect()),
+        Value::Object(members) => {
+            Value::Object(members.into_iter().map(|(key, value)| (key, without_fractions(value))).collect())
+        }
+        other => other,
+    }
+}
+
 /// The values of a YAML file: its first document, which has to be a table.
 ///
 /// # Errors
@@ -220,4 +239,21 @@ fn type_name(value: &Value) -> &'static str {
 /// A value in a warning. Values may be secret, so only its kind is told.
 fn shown(value: &Value) -> &'static str {
     type_name(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What `encoding/json` writes for a `float64`, as far as it is exact.
+    #[test]
+    fn whole_floats_have_no_fraction() {
+        let given =
+            json!({"a": [1.0, -2.0, 0.5, 1e300], "b": {"c": 9_007_199_254_740_992.0}, "d": 7, "e": "1.0"});
+        let expected =
+            json!({"a": [1, -2, 0.5, 1e300], "b": {"c": 9_007_199_254_740_992_i64}, "d": 7, "e": "1.0"});
+        assert_eq!(without_fractions(given), expected);
+    }
 }

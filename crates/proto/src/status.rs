@@ -56,6 +56,8 @@ pub mod reasons {
     pub const TOKEN_INVALID: &str = "TOKEN_INVALID";
     /// `PERMISSION_DENIED`: the user of the token may not get the object, or its Secrets.
     pub const ACCESS_DENIED: &str = "ACCESS_DENIED";
+    /// `PERMISSION_DENIED`: the user for whom a program asks lacks a right, which the message names.
+    pub const ASKER_DENIED: &str = "ASKER_DENIED";
     /// `PERMISSION_DENIED`: the service itself lacks a right in the cluster; the message names it.
     pub const FORBIDDEN: &str = "FORBIDDEN";
     /// `PERMISSION_DENIED`: the Installation that the request names does not lead to the component version.

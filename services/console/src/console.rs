@@ -11,6 +11,8 @@ use groundwork_grpc::Channel;
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
+use groundwork_proto::status::{self, reasons};
+use groundwork_proto::variant::v1::variants_client::VariantsClient;
 use groundwork_telemetry::Health;
 use http::{Method, Response, StatusCode};
 use hyper::body::Incoming;
@@ -50,6 +52,7 @@ pub(crate) struct Site {
     pub(crate) anonymous: Config,
     pub(crate) resolver: Option<ResolverClient<Channel>>,
     pub(crate) renderer: Option<RendererClient<Channel>>,
+    pub(crate) variant: Option<VariantsClient<Channel>>,
     pub(crate) health: Health,
     pub(crate) allows_operations: bool,
     pub(crate) is_https: bool,
@@ -116,11 +119,14 @@ impl From<ApiError> for PageError {
 }
 
 /// What a service that the console has called answers in place of what was asked for. It is about the console: the visitor has nothing to
-/// sign in for, and no right to be given.
+/// sign in for, and no right to be given, unless the console has asked for them.
 pub(crate) fn called(service: &'static str, status: &Status) -> PageError {
     let text = sentence(status.message());
     match status.code() {
         Code::NotFound | Code::InvalidArgument | Code::FailedPrecondition => PageError::Refused(text),
+        Code::PermissionDenied if status::reason(status).as_deref() == Some(reasons::ASKER_DENIED) => {
+            PageError::Denied(text)
+        }
         Code::Unauthenticated | Code::PermissionDenied => {
             PageError::Unavailable(format!("The {service} does not answer the console. {text}"))
         }

@@ -1,11 +1,11 @@
 //! The console: what runs, why, and what waits, in a browser.
 //!
 //! ```text
-//! stream ──feed──> Landscape ──rows──┐
-//! resolver, renderer ──answers───────┤
-//! API server ──get of one object─────┴─> pages ──HTML, JSON──> browser
-//!      ^   └─TokenReview, SubjectAccessReview──> Visitor, Rights      ^
-//!      └──operations, with the visitor's token <──confirmed forms─────┘
+//! stream ──feed──> Landscape ──────────rows──┐
+//! resolver, renderer, variant ──answers──────┤
+//! API server ──get of one object─────────────┴─> pages ──HTML, JSON──> browser
+//!      ^   └─TokenReview, SubjectAccessReview──> Visitor, Rights              ^
+//!      └──operations, with the visitor's token <──────────confirmed forms─────┘
 //! ```
 //!
 //! No page lists objects from the API server. Every page shows only what its visitor may `get`, and what is done is done with their own
@@ -41,6 +41,7 @@ use groundwork_controller::{
 use groundwork_grpc::{Access, ClientError, ResolverArguments, TokenSource, audience, connect, with_limits};
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
+use groundwork_proto::variant::v1::variants_client::VariantsClient;
 use groundwork_telemetry::{Condition, Telemetry};
 use kube::Client;
 
@@ -51,7 +52,7 @@ use server::Server;
 use visitor::SignIn;
 
 pub use server::ServerError;
-pub use settings::{Network, NetworkError, RendererArguments, Settings};
+pub use settings::{Network, NetworkError, RendererArguments, Settings, VariantArguments};
 
 /// Name of the service.
 pub const SERVICE: &str = "console";
@@ -68,6 +69,8 @@ pub struct Arguments {
     pub resolver: ResolverArguments,
     #[command(flatten)]
     pub renderer: RendererArguments,
+    #[command(flatten)]
+    pub variant: VariantArguments,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -87,6 +90,7 @@ impl ServiceArguments for Arguments {
             let tokens = Tokens {
                 resolver: TokenSource::of_file(self.resolver.resolver_token_file.clone()),
                 renderer: TokenSource::of_file(self.renderer.renderer_token_file.clone()),
+                variant: TokenSource::of_file(self.variant.variant_token_file.clone()),
             };
             Console::start(self, bus, client, tokens, telemetry).await?.run().await;
             Ok(())
@@ -99,6 +103,7 @@ impl ServiceArguments for Arguments {
 pub struct Tokens {
     pub resolver: TokenSource,
     pub renderer: TokenSource,
+    pub variant: TokenSource,
 }
 
 /// Why the console cannot begin.
@@ -110,6 +115,8 @@ pub enum StartError {
     Resolver(ClientError),
     #[error("--renderer: {0}")]
     Renderer(ClientError),
+    #[error("--variant: {0}")]
+    Variant(ClientError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
 }
@@ -145,7 +152,7 @@ impl Console {
     ) -> BoxFuture<'static, Result<Self, StartError>> {
         // Boxed, so that it is compiled here and not in every program that has the service in it.
         Box::pin(async move {
-            let Arguments { cluster, resolver, renderer, settings } = arguments;
+            let Arguments { cluster, resolver, renderer, variant, settings } = arguments;
             let ResolverArguments { resolver, resolver_tls_ca, .. } = &resolver;
             let resolver = resolver
                 .as_deref()
@@ -158,6 +165,12 @@ impl Console {
                 .map(|url| connect(url, renderer_tls_ca.as_deref(), tokens.renderer))
                 .transpose()
                 .map_err(StartError::Renderer)?;
+            let VariantArguments { variant, variant_tls_ca, .. } = &variant;
+            let variant = variant
+                .as_deref()
+                .map(|url| connect(url, variant_tls_ca.as_deref(), tokens.variant))
+                .transpose()
+                .map_err(StartError::Variant)?;
             let server = Server::bind(settings.console_address).await?;
             tracing::info!(address = %server.address(), "serving pages");
             if !server.address().ip().is_loopback() && !settings.console_https {
@@ -179,6 +192,7 @@ impl Console {
                 anonymous,
                 resolver: resolver.map(|channel| with_limits!(ResolverClient::new(channel))),
                 renderer: renderer.map(|channel| with_limits!(RendererClient::new(channel))),
+                variant: variant.map(|channel| with_limits!(VariantsClient::new(channel))),
                 health: telemetry.health.clone(),
                 allows_operations: settings.allow_operations,
                 is_https: settings.console_https,

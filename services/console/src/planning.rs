@@ -1,15 +1,23 @@
-//! What a change would do: the renderer is asked the same that programs ask it, about objects that a visitor has typed.
+//! What a change would do: the services are asked the same that programs ask them, about objects that a visitor has typed: the variant service
+//! about PackageVariantSets, the renderer about all others.
 
-use std::collections::BTreeSet;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::rights::{MOST_PLANNED_NAMESPACES, PLAN_SOURCES, PLANS};
+use groundwork_api::{Kind as _, PackageVariantSet};
+use groundwork_fleet::Preview;
+use groundwork_grpc::User;
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_plan::Plan;
 use groundwork_proto::component::v1::Json;
 use groundwork_proto::renderer::v1::PlanRequest;
+use groundwork_proto::variant::v1::{Asker, PreviewRequest, Values};
 use groundwork_yaml::{Content, Node, Options, parse_all};
 use http::StatusCode;
 use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::answer::Answer;
 use crate::console::{PageError, Site, called, from_elsewhere};
@@ -27,7 +35,7 @@ pub(crate) fn form(site: &Site, request: &Request, visitor: &Visitor) -> Answer 
     let page = PlanPage {
         namespace: request.parameter("namespace").to_owned(),
         problem: None,
-        plan: None,
+        planned: Planned::default(),
         text: String::new(),
         key: visitor.form_key(ADDRESS),
     };
@@ -53,12 +61,12 @@ pub(crate) async fn run(
     let mut page = PlanPage {
         namespace: form.field("namespace").to_owned(),
         problem: None,
-        plan: None,
+        planned: Planned::default(),
         text,
         key: visitor.form_key(ADDRESS),
     };
     match plan(site, visitor, &page.text, &page.namespace).await {
-        Ok(plan) => page.plan = Some(plan),
+        Ok(planned) => page.planned = planned,
         Err(PageError::Refused(problem)) => page.problem = Some(problem),
         Err(error) => return Err(error),
     }
@@ -66,31 +74,95 @@ pub(crate) async fn run(
     Ok(site.show(request, visitor, &page, Timestamp::now()).with_status(status).with_secret())
 }
 
-async fn plan(site: &Site, visitor: &Visitor, text: &str, namespace: &str) -> Result<Plan, PageError> {
-    let Some(renderer) = &site.renderer else {
-        let text = "The console was not told where the renderer is (--renderer), which makes plans.";
-        return Err(PageError::Refused(text.to_owned()));
-    };
+/// What services have planned.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Planned {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plan: Option<Plan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) variants: Option<Preview>,
+}
+
+async fn plan(site: &Site, visitor: &Visitor, text: &str, namespace: &str) -> Result<Planned, PageError> {
     let (typed, wanted) = (text.to_owned(), namespace.to_owned());
     // A megabyte takes a while to read, and others wait for their pages.
     let read = tokio::task::spawn_blocking(move || Typed::read(&typed, &wanted)).await;
     let typed = read.map_err(|_| PageError::Refused("What was typed cannot be read.".to_owned()))??;
-    for namespace in &typed.namespaces {
+    let (sets, objects): (Vec<_>, Vec<_>) = typed.objects.into_iter().partition(TypedObject::is_set);
+    let plan = match objects.as_slice() {
+        [] => None,
+        objects => Some(plan_objects(site, visitor, objects, namespace).await?),
+    };
+    let variants = match sets.as_slice() {
+        [] => None,
+        sets => Some(preview_sets(site, visitor, sets).await?),
+    };
+    Ok(Planned { plan, variants })
+}
+
+async fn plan_objects(
+    site: &Site,
+    visitor: &Visitor,
+    objects: &[TypedObject],
+    namespace: &str,
+) -> Result<Plan, PageError> {
+    let Some(renderer) = &site.renderer else {
+        let text = "The console was not told where the renderer is (--renderer), which makes plans.";
+        return Err(PageError::Refused(text.to_owned()));
+    };
+    for namespace in objects.iter().map(|object| &object.namespace).collect::<BTreeSet<_>>() {
         demand(site, visitor, namespace).await?;
     }
-    let objects = typed.objects.iter().map(|object| Json { text: object.text.clone() }).collect();
-    let asked = PlanRequest { objects, namespace: namespace.to_owned() };
+    let asked = PlanRequest { objects: objects.iter().map(json).collect(), namespace: namespace.to_owned() };
     let answer = renderer.clone().plan(asked).await;
-    let answer = answer.map_err(|status| match called("renderer", &status) {
-        PageError::Refused(problem) => PageError::Refused(typed.located(problem)),
-        error => error,
-    })?;
-    let text = answer.into_inner().plan.unwrap_or_default().text;
-    serde_json::from_str(&text).map_err(|error| {
-        tracing::warn!(%error, "the renderer has answered a plan that cannot be read");
-        PageError::Unavailable(
-            "The plan of the renderer cannot be read: it is of another version.".to_owned(),
-        )
+    let answer = answer.map_err(|status| located(called("renderer", &status), "Objects", objects))?;
+    read(&answer.into_inner().plan.unwrap_or_default(), "renderer")
+}
+
+/// What sets would do in each of their namespaces. The variant service looks at the rights of the visitor: it alone knows what sets select.
+async fn preview_sets(site: &Site, visitor: &Visitor, sets: &[TypedObject]) -> Result<Preview, PageError> {
+    let Some(variant) = &site.variant else {
+        let text = "The console was not told where the variant service is (--variant), which plans PackageVariantSets.";
+        return Err(PageError::Refused(text.to_owned()));
+    };
+    let mut namespaces: BTreeMap<&str, Vec<&TypedObject>> = BTreeMap::new();
+    for set in sets {
+        namespaces.entry(&set.namespace).or_default().push(set);
+    }
+    let mut previews = Vec::new();
+    for (namespace, sets) in namespaces {
+        let asked = PreviewRequest {
+            namespace: namespace.to_owned(),
+            sets: sets.iter().copied().map(json).collect(),
+            asker: Some(asker(&visitor.user)),
+        };
+        let answer = variant.clone().preview(asked).await;
+        let answer = answer.map_err(|status| located(called("variant service", &status), "Sets", &sets))?;
+        let preview: Preview = read(&answer.into_inner().plan.unwrap_or_default(), "variant service")?;
+        previews.extend(preview.sets);
+    }
+    Ok(Preview::new(previews))
+}
+
+fn asker(user: &User) -> Asker {
+    let info = user.info();
+    let extra = info.extra.iter().flatten();
+    Asker {
+        username: user.name.clone(),
+        uid: info.uid.clone().unwrap_or_default(),
+        groups: info.groups.clone().unwrap_or_default(),
+        extra: extra.map(|(key, values)| (key.clone(), Values { values: values.clone() })).collect(),
+    }
+}
+
+fn json(object: &TypedObject) -> Json {
+    Json { text: object.text.clone() }
+}
+
+fn read<T: DeserializeOwned>(answer: &Json, service: &str) -> Result<T, PageError> {
+    serde_json::from_str(&answer.text).map_err(|error| {
+        tracing::warn!(%error, service, "a plan cannot be read");
+        PageError::Unavailable(format!("The plan of the {service} cannot be read: it is of another version."))
     })
 }
 
@@ -119,14 +191,15 @@ async fn demand(site: &Site, visitor: &Visitor, namespace: &str) -> Result<(), P
 #[derive(Debug, PartialEq)]
 struct Typed {
     objects: Vec<TypedObject>,
-    namespaces: BTreeSet<String>,
 }
 
 #[derive(Debug, PartialEq)]
 struct TypedObject {
     /// As JSON.
     text: String,
+    api_version: String,
     kind: String,
+    namespace: String,
     name: String,
     line: usize,
 }
@@ -138,14 +211,14 @@ impl Typed {
         let documents = parse_all(text, options).map_err(|error| {
             refused(format!("Line {}: malformed YAML: {}.", error.position().line, error.message()))
         })?;
-        let mut typed = Self { objects: Vec::new(), namespaces: BTreeSet::new() };
+        let mut typed = Self { objects: Vec::new() };
         for document in documents {
             typed.add(document, namespace).map_err(refused)?;
         }
         if typed.objects.is_empty() {
             return Err(refused("There is no object to plan.".to_owned()));
         }
-        let namespaces = typed.namespaces.len();
+        let namespaces = typed.namespaces().len();
         if namespaces > MOST_PLANNED_NAMESPACES {
             return Err(refused(format!(
                 "The objects are in {namespaces} namespaces, a plan is about {MOST_PLANNED_NAMESPACES} at most."
@@ -181,25 +254,42 @@ impl Typed {
                 _ => format!("Line {line}: {namespace:?} is no name that a namespace can have."),
             });
         }
-        self.namespaces.insert(namespace.to_owned());
-        self.objects.push(TypedObject { text: node.into_value().to_string(), kind, name, line });
+        let (api_version, namespace) = (text(node.get("apiVersion")), namespace.to_owned());
+        let text = node.into_value().to_string();
+        self.objects.push(TypedObject { text, api_version, kind, namespace, name, line });
         Ok(())
     }
 
-    /// A problem of the renderer, which counts objects, with the line where the object stands.
-    fn located(&self, problem: String) -> String {
-        let place = problem.strip_prefix("Objects[").and_then(|rest| rest.split_once(']'));
-        let object =
-            place.and_then(|(index, rest)| Some((self.objects.get(index.parse::<usize>().ok()?)?, rest)));
-        match object {
-            Some((object, rest)) => format!("Line {}: {} {}{rest}", object.line, object.kind, object.name),
-            None => problem,
-        }
+    fn namespaces(&self) -> BTreeSet<&str> {
+        self.objects.iter().map(|object| object.namespace.as_str()).collect()
     }
+}
+
+impl TypedObject {
+    fn is_set(&self) -> bool {
+        self.kind == PackageVariantSet::KIND
+            && self.api_version.split('/').next() == Some(PackageVariantSet::GROUP)
+    }
+}
+
+/// A problem of a service, which counts the objects of a list, with the line where the object stands.
+fn located(error: PageError, list: &str, objects: &[impl Borrow<TypedObject>]) -> PageError {
+    let PageError::Refused(problem) = error else { return error };
+    let place = problem.strip_prefix(list).and_then(|rest| rest.strip_prefix('[')?.split_once(']'));
+    let object = place.and_then(|(index, rest)| Some((objects.get(index.parse::<usize>().ok()?)?, rest)));
+    PageError::Refused(match object {
+        Some((object, rest)) => {
+            let TypedObject { line, kind, name, .. } = object.borrow();
+            format!("Line {line}: {kind} {name}{rest}")
+        }
+        None => problem,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::authentication::v1::UserInfo;
+
     use super::*;
 
     const TWO: &str = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: a}\n---\n---\n\
@@ -208,7 +298,7 @@ mod tests {
     #[test]
     fn what_is_typed_is_taken_apart() {
         let typed = Typed::read(TWO, "team").unwrap();
-        assert_eq!(typed.namespaces, ["other".to_owned(), "team".to_owned()].into());
+        assert_eq!(typed.namespaces(), ["other", "team"].into());
         let told: Vec<_> = typed
             .objects
             .iter()
@@ -219,11 +309,39 @@ mod tests {
             typed.objects[0].text,
             r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#
         );
-        let located = typed.located("Objects[1]: its kind must be another one.".to_owned());
-        assert_eq!(located, "Line 9: Secret b: its kind must be another one.");
-        for other in ["Objects[7]: x", "Objects[x]: y", "Something else."] {
-            assert_eq!(typed.located(other.to_owned()), other);
+        let refused = |problem: &str| PageError::Refused(problem.to_owned());
+        let told = located(refused("Objects[1]: its kind must be another one."), "Objects", &typed.objects);
+        assert_eq!(told, refused("Line 9: Secret b: its kind must be another one."));
+        for other in ["Objects[7]: x", "Objects[x]: y", "Something else.", "Sets[1]: z"] {
+            assert_eq!(located(refused(other), "Objects", &typed.objects), refused(other));
         }
+    }
+
+    /// Sets are those of Porch; what only has the name of their kind is asked of the renderer, which refuses it.
+    #[test]
+    fn sets_are_told_apart() {
+        let text = "apiVersion: config.porch.kpt.dev/v1alpha2\nkind: PackageVariantSet\nmetadata: {name: a}\n---\n\
+                    apiVersion: example.org/v1\nkind: PackageVariantSet\nmetadata: {name: b}\n";
+        let typed = Typed::read(text, "team").unwrap();
+        let sets: Vec<_> = typed.objects.iter().map(TypedObject::is_set).collect();
+        assert_eq!(sets, [true, false]);
+    }
+
+    /// Nothing that the API server has said of a visitor is lost: a part of it may be what takes a right away.
+    #[test]
+    fn visitors_are_asked_for_as_they_are() {
+        let info = UserInfo {
+            username: Some("ann".to_owned()),
+            uid: Some("7".to_owned()),
+            groups: Some(vec!["devs".to_owned()]),
+            extra: Some([("scopes".to_owned(), vec!["read".to_owned()])].into()),
+        };
+        let asker = asker(&User::of(info));
+        assert_eq!((asker.username.as_str(), asker.uid.as_str()), ("ann", "7"));
+        assert_eq!(
+            (asker.groups, &asker.extra["scopes"].values),
+            (vec!["devs".to_owned()], &vec!["read".to_owned()])
+        );
     }
 
     #[test]

@@ -54,6 +54,23 @@ pub struct RendererArguments {
     pub renderer_token_file: Option<PathBuf>,
 }
 
+/// Where the variant service is, which tells what sets would do.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Variant service")]
+pub struct VariantArguments {
+    /// The variant service, such as http://variant:8080; without it no PackageVariantSets can be planned
+    #[arg(long, env = "GROUNDWORK_VARIANT", value_name = "URL")]
+    pub variant: Option<String>,
+
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    #[arg(long, env = "GROUNDWORK_VARIANT_TLS_CA", value_name = "FILE")]
+    pub variant_tls_ca: Option<PathBuf>,
+
+    /// File with the token to show there, made for the audience groundwork-variant only; read again when it changes
+    #[arg(long, env = "GROUNDWORK_VARIANT_TOKEN_FILE", value_name = "FILE")]
+    pub variant_token_file: Option<PathBuf>,
+}
+
 impl Default for Settings {
     /// What no arguments and no variables give.
     fn default() -> Self {

@@ -141,6 +141,11 @@ impl HelmDeployer {
     }
 
     async fn render_and_apply(&self, mut prepared: Prepared<'_>) -> Result<Step, Failure> {
+        // Once something is applied, what is waited for says more.
+        if prepared.former.is_empty() {
+            let checked = prepared.round.deadline.check("helm deployer: start create manifests");
+            checked.map_err(|error| operation_error("ApplyManifests", &error))?;
+        }
         let release = prepared.release(0, false);
         let Said { rendered, .. } = self.render(&prepared, release, true, "RenderHelmValues").await?;
         let namespace =
@@ -250,6 +255,13 @@ impl HelmDeployer {
         release: Release,
         reason: &'static str,
     ) -> Result<Result<Carried, ApplyError>, Failure> {
+        // What this job has tried before says in its error why it did not come about.
+        if !run.history.last().is_some_and(|last| last.is_of(&run.author.job)) {
+            let verb = if release.is_upgrade { "upgrading" } else { "installing" };
+            if let Err(error) = run.deadline.check(&format!("helm deployer: before {verb} release")) {
+                return Ok(Err(error));
+            }
+        }
         let Said { rendered, record } =
             self.render(prepared, release, run.options.skip_schema, reason).await?;
         prepared.warn(rendered.warnings.iter().cloned());

@@ -57,7 +57,7 @@ pub(crate) fn preview(preview: &Preview) -> Result<PreviewResponse, Status> {
 
 /// The sets that a request brings along.
 pub(crate) fn given_sets(
-    PreviewRequest { namespace, sets }: &PreviewRequest,
+    PreviewRequest { namespace, sets, .. }: &PreviewRequest,
 ) -> Result<Vec<PackageVariantSet>, Status> {
     if sets.len() > MOST_OBJECTS {
         return Err(invalid("sets", &format!("a call may bring {MOST_OBJECTS}")));

@@ -1,16 +1,19 @@
 //! `Expand` and `Preview`: what sets should have, and what they would do, without doing it.
 
-use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
+use std::sync::Arc;
+
+use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository, rights};
 use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
-use groundwork_grpc::{Access, ResourceAttributes};
+use groundwork_grpc::{Access, ResourceAttributes, User};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, Violation, reasons};
 use groundwork_proto::variant::v1::expand_request::Input;
 use groundwork_proto::variant::v1::variants_server::Variants;
 use groundwork_proto::variant::v1::{ExpandRequest, ExpandResponse, PreviewRequest, PreviewResponse};
+use k8s_openapi::api::authentication::v1::UserInfo;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 use crate::inputs::{ReadError, discover, needs_repositories, read_inputs, selected_kinds};
 use crate::preview::PreviewInputs;
@@ -46,13 +49,18 @@ impl Variants for Service {
         }
         let all =
             |group, resource| ResourceAttributes { group, resource, namespace: Some(&namespace), name: None };
+        let asker = self.asker(&metadata, &request, &all(rights::PLANS.0, rights::PLANS.1)).await?;
         let attributes = [
             all(PackageVariantSet::GROUP, PackageVariantSet::PLURAL),
             all(PackageVariant::GROUP, PackageVariant::PLURAL),
             all(Repository::GROUP, Repository::PLURAL),
             all(PackageRevision::GROUP, PackageRevision::PLURAL),
         ];
-        self.access.authorise(&metadata, &attributes).await?;
+        let of_asker = |status: Status| match (&request.asker, status.code()) {
+            (Some(_), Code::PermissionDenied) => status::denied(reasons::ASKER_DENIED, status.message()),
+            _ => status,
+        };
+        self.access.demand(&asker, "get", &attributes).await.map_err(of_asker)?;
         let given = match request.sets.as_slice() {
             [] => Vec::new(),
             _ => self.expanders.given_sets(&request).await?,
@@ -62,7 +70,7 @@ impl Variants for Service {
             given => given.to_vec(),
         };
         for set in &planned {
-            self.authorise_selected(&metadata, &namespace, set).await?;
+            self.demand_selected(&asker, &namespace, set).await.map_err(of_asker)?;
         }
         let inputs = PreviewInputs::read(&namespace, given, &self.objects, &self.workers).await;
         let task = Task::Preview(Box::new(inputs.map_err(of_read)?));
@@ -71,10 +79,31 @@ impl Variants for Service {
 }
 
 impl Service {
-    /// Refuses who may not get what a set selects: the answer shows it.
-    async fn authorise_selected(
+    /// Whose rights count: the caller's, or those of whom a program asks for that may create `plans`.
+    async fn asker(
         &self,
         metadata: &MetadataMap,
+        request: &PreviewRequest,
+        plans: &ResourceAttributes<'_>,
+    ) -> Result<Arc<User>, Status> {
+        let caller = self.access.authenticate(metadata).await?;
+        let Some(asker) = &request.asker else { return Ok(caller) };
+        if asker.username.is_empty() {
+            return Err(invalid("asker.username", "it must be given"));
+        }
+        self.access.demand(&caller, "create", &[*plans]).await?;
+        Ok(Arc::new(User::of(UserInfo {
+            username: Some(asker.username.clone()),
+            uid: Some(asker.uid.clone()).filter(|uid| !uid.is_empty()),
+            groups: Some(asker.groups.clone()),
+            extra: Some(asker.extra.iter().map(|(key, found)| (key.clone(), found.values.clone())).collect()),
+        })))
+    }
+
+    /// Refuses who may not get what a set selects: the answer shows it.
+    async fn demand_selected(
+        &self,
+        user: &User,
         namespace: &str,
         set: &PackageVariantSet,
     ) -> Result<(), Status> {
@@ -91,7 +120,7 @@ impl Service {
                 namespace: Some(namespace),
                 name: None,
             };
-            self.access.authorise(metadata, &[attributes]).await?;
+            self.access.demand(user, "get", &[attributes]).await?;
         }
         Ok(())
     }
@@ -106,7 +135,7 @@ impl Service {
         let of =
             |group, resource, name| ResourceAttributes { group, resource, namespace: Some(namespace), name };
         let set = of(PackageVariantSet::GROUP, PackageVariantSet::PLURAL, Some(name.as_str()));
-        self.access.authorise(metadata, &[set]).await?;
+        let caller = self.access.authorise(metadata, &[set]).await?;
         let found = self.objects.get::<PackageVariantSet>(namespace, name).await.map_err(of_api)?;
         let set = found.ok_or_else(|| {
             let message = format!("package variant set {namespace}/{name} does not exist");
@@ -118,8 +147,8 @@ impl Service {
             attributes.push(of(Repository::GROUP, Repository::PLURAL, None));
         }
         attributes.push(of(PackageRevision::GROUP, PackageRevision::PLURAL, None));
-        self.access.authorise(metadata, &attributes).await?;
-        self.authorise_selected(metadata, namespace, &set).await?;
+        self.access.demand(&caller, "get", &attributes).await?;
+        self.demand_selected(&caller, namespace, &set).await?;
         let inputs = read_inputs(&set, &self.objects, &self.workers).await.map_err(of_read)?;
         let children = children(&set, &self.objects).await.map_err(of_api)?;
         self.expanders.call(&Task::Named(Box::new((set, inputs, children))), &()).await

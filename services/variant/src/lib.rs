@@ -161,6 +161,7 @@ pub enum StartError {
 /// A variant service that listens, and does not work yet.
 pub struct Variants {
     server: Server,
+    access: Access,
     controller: Controller,
     source_changes: SourceChanges,
     shared: Arc<Shared>,
@@ -220,8 +221,11 @@ impl Variants {
             }
             let shared = Shared::new(watches, Expanders::new(sets), packages, &telemetry.health);
             let shared = Arc::new(shared.following_tags(follow_tags));
-            let calls =
-                packages::calls::Service { access, objects: objects.clone(), shared: Arc::clone(&shared) };
+            let calls = packages::calls::Service {
+                access: access.clone(),
+                objects: objects.clone(),
+                shared: Arc::clone(&shared),
+            };
             let server = server.with(with_limits!(PackagesServer::new(calls)));
             let controller = Controller {
                 bus,
@@ -249,13 +253,23 @@ impl Variants {
                 .takeover
                 .ensure_stopped(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
                 .await?;
-            Ok(Self { server, controller, source_changes, shared, telemetry })
+            Ok(Self { server, access, controller, source_changes, shared, telemetry })
         })
     }
 
     /// Where its gRPC server listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// The URL for clients on this machine.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// A token for callers in this process; see [`Access::token_of_this_process`].
+    pub fn token_of_this_process(&self) -> TokenSource {
+        self.access.token_of_this_process()
     }
 
     /// Works until shutdown is requested.

@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(refused.code(), Code::InvalidArgument);
         assert_eq!(status::violations(&refused)[0].field, "inline.objects");
 
-        let request = |object| PreviewRequest { namespace: "f".to_owned(), sets: vec![object] };
+        let request = |object| PreviewRequest { namespace: "f".to_owned(), sets: vec![object], asker: None };
         let (given, _) = answered::<Result<Vec<PackageVariantSet>, CallEnd>>(
             &Task::Given,
             &request(json(&json!(set()))).encode_to_vec(),

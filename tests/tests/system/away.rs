@@ -13,7 +13,7 @@ use crate::case::Case;
 use crate::support::{PATIENCE, blueprint, installation, outcome};
 
 /// Installations whose handling fails.
-const CROWD: usize = 2000;
+const CROWD: usize = 500;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_wait_for_what_is_away_and_do_what_can_be_done() -> Result<()> {

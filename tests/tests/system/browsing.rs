@@ -157,8 +157,13 @@ async fn everybody_can_use_every_page(
     window.until_page_shows("/sets/fleet/all-edges", DRAFT).await?;
     let mut faults = Vec::new();
     let comparison = comparison(system).await?;
+    // Every width and every scheme; for pictures every width in every scheme.
+    let ways = match pictures() {
+        Some(_) => vec![(1_280, false), (1_280, true), (400, false), (400, true)],
+        None => vec![(1_280, false), (400, true)],
+    };
     for (path, name) in PAGES.into_iter().chain([(comparison.as_str(), "comparison")]) {
-        for (width, is_dark) in [(1_280, false), (1_280, true), (400, false), (400, true)] {
+        for &(width, is_dark) in &ways {
             window.shown_as(width, is_dark).await?;
             window.go(path).await?;
             let shown = format!("{path} at {width} pixels, {}", if is_dark { "dark" } else { "light" });

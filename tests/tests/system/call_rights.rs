@@ -23,7 +23,7 @@ use groundwork_proto::resolver::v1::{
     explain_request,
 };
 use groundwork_proto::variant::v1::variants_client::VariantsClient;
-use groundwork_proto::variant::v1::{ExpandInput, ExpandRequest, PreviewRequest, expand_request};
+use groundwork_proto::variant::v1::{Asker, ExpandInput, ExpandRequest, PreviewRequest, expand_request};
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
 use groundwork_proto::watcher::v1::{self as watcher, EnsureWatchRequest, GetStreamStatusRequest, Kind};
 use groundwork_tests::{System, files_below, wait_for, workspace};
@@ -87,7 +87,7 @@ const fn call(contract: &'static str, method: &'static str, way: Way, rights: &'
     Call { contract, method, way, rights }
 }
 
-const CALLS: [Call; 26] = [
+const CALLS: [Call; 27] = [
     call(WATCHER, "EnsureWatch", Way::Named, &[("watch", "configmaps")]),
     call(WATCHER, "Replay", Way::Named, &[("watch", "configmaps")]),
     call(WATCHER, "GetStreamStatus", Way::Nothing, &[]),
@@ -126,6 +126,7 @@ const CALLS: [Call; 26] = [
     call(VARIANTS, "Expand", Way::Named, &[SETS, CHILDREN, REPOSITORIES, REVISIONS, SELECTED]),
     call(VARIANTS, "Expand", Way::Inline, &[]),
     call(VARIANTS, "Preview", Way::Planning, &[SETS, CHILDREN, REPOSITORIES, REVISIONS, SELECTED]),
+    call(VARIANTS, "Preview", Way::ForOthers, &[("create", "plans.groundwork.dev")]),
     call(PACKAGES, "Pull", Way::Named, &[FILES]),
     call(PACKAGES, "Push", Way::Named, &[("update", "packagerevisionresources.porch.kpt.dev")]),
     call(PACKAGES, "Create", Way::Named, &[FILES, ("create", "packagerevisions.porch.kpt.dev")]),
@@ -267,8 +268,13 @@ impl Call {
                 };
                 client.expand(ExpandRequest { input: Some(input) }).await.map(drop)
             }
-            ("Preview", _) => {
-                let request = PreviewRequest { namespace: about.namespace, sets: Vec::new() };
+            ("Preview", way) => {
+                // Somebody who may see everything.
+                let groups = vec!["system:masters".to_owned()];
+                let asker = Asker { username: "root".to_owned(), groups, ..Asker::default() };
+                let asker = matches!(way, Way::ForOthers).then_some(asker);
+                let request =
+                    PreviewRequest { namespace: about.namespace, asker, ..PreviewRequest::default() };
                 client.preview(request).await.map(drop)
             }
             _ => Err(self.unknown()),
@@ -381,7 +387,8 @@ async fn each_call_asks_for_its_rights() -> Result<()> {
             let others = call.rights.iter().copied().filter(|right| right != missing);
             let token = accounts.with(others).await?;
             // Who may not ask for others is asked for the rights of those who ask for themselves.
-            let (verb, resource) = if call.way == Way::ForOthers { INSTALLATIONS } else { *missing };
+            let is_asked = call.way == Way::ForOthers && call.contract == RENDERER;
+            let (verb, resource) = if is_asked { INSTALLATIONS } else { *missing };
             let words = format!("may not {verb} {resource}");
             let is_named = |end: &Result<(), Status>| {
                 end.as_ref().is_err_and(|status| told(status) == denied && status.message().contains(&words))

@@ -451,6 +451,7 @@ async fn fleet(system: &System) -> Result<()> {
     let draft = "edge.dns.packagevariant-1";
     case.until::<PackageRevision>("there is a draft", draft, |_| true).await?;
 
+    planning::tells_what_sets_would_do(&case).await?;
     let port = system.grpc_port("console");
     let revisions = "packagerevisions.porch.kpt.dev";
     let kinds = "packagevariantsets.config.porch.kpt.dev,packagevariants.config.porch.kpt.dev,packagerevisions.porch.kpt.dev";

@@ -236,6 +236,59 @@ async fn two_replicas_share_the_items() -> Result<()> {
     Ok(())
 }
 
+/// Deployers of one type that serve other Targets: each takes the items of its own, none is left, and what nobody serves waits (`installations.md` 7.7, 1).
+#[tokio::test(flavor = "multi_thread")]
+async fn deployers_of_one_type_share_the_targets() -> Result<()> {
+    let Some(mut system) = System::servers(SystemOptions::default()).await? else { return Ok(()) };
+    system.run("watcher").await?;
+    let of_zone =
+        |zone: &str| json!([{"labels": [{"key": "zone", "operator": "=", "values": [zone]}]}]).to_string();
+    for (name, zone) in [("deployer-east", "east"), ("deployer-west", "west")] {
+        let variables = [
+            ("GROUNDWORK_TARGET_SELECTORS", of_zone(zone)),
+            ("GROUNDWORK_DEPLOYER_INSTANCE", zone.to_owned()),
+        ];
+        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+        system.run_with(name, SERVICE, &variables).await?;
+        system.until_ready(name).await?;
+    }
+    let (case, cluster) = (Case::new(&system, "zones").await?, cluster().await?);
+    cluster.plane.create_namespace("zones").await?;
+    let config = json!({"kubeconfig": cluster.kubeconfig()?.to_string()});
+    for zone in ["east", "west", "north"] {
+        let mut object = target(&config);
+        object["metadata"] = json!({"labels": {"zone": zone}});
+        case.create::<Target>(zone, &object).await?;
+        for number in 0..4 {
+            let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("{zone}-{number}"), "namespace": "zones"}});
+            let config = configuration(&json!({"manifests": [{"manifest": manifest}]}));
+            let mut object = spec("landscaper.gardener.cloud/kubernetes-manifest", "zones", &config);
+            object["spec"]["target"]["name"] = json!(zone);
+            case.create::<DeployItem>(&format!("{zone}-{number}"), &object).await?;
+        }
+    }
+    for zone in ["north", "east", "west"] {
+        for number in 0..4 {
+            give_job(&case, &format!("{zone}-{number}"), "1").await?;
+        }
+    }
+    for zone in ["east", "west"] {
+        for number in 0..4 {
+            let item = job_over(&case, &format!("{zone}-{number}"), "1").await?;
+            ensure!(outcome(&item).0 == "Succeeded", "{zone}-{number}: {:?}", outcome(&item));
+            let by = item.status.and_then(|status| status.deployer).map(|deployer| deployer.identity);
+            ensure!(by.as_deref() == Some(&format!("deployer-{zone}")), "{zone}-{number}: {by:?}");
+        }
+    }
+    // Both have seen these before.
+    for number in 0..4 {
+        let status = case.get::<DeployItem>(&format!("north-{number}")).await?.status.unwrap_or_default();
+        ensure!(status.deployer.is_none() && status.job_id_finished.is_none(), "{status:?}");
+    }
+    Ok(())
+}
+
 /// A chart whose object has the name of its release.
 fn release_chart() -> Result<String> {
     archive(&[

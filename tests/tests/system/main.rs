@@ -15,6 +15,7 @@ mod data_flow;
 mod deleting;
 mod deployer_cuts;
 mod deploying;
+mod deploying_chart_rules;
 mod deploying_charts;
 mod deploying_faults;
 mod deploying_releases;

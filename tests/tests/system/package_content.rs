@@ -227,7 +227,11 @@ async fn plans_are_told_to_programs() -> Result<()> {
     resources.push("packagerevisions.porch.kpt.dev".to_owned());
     let all: Vec<&str> = resources.iter().map(String::as_str).collect();
     let token = account(&case, "planner", &all).await?;
-    let request = PreviewRequest { namespace: case.namespace.clone(), sets: vec![encode(&set)?] };
+    let request = PreviewRequest {
+        namespace: case.namespace.clone(),
+        sets: vec![encode(&set)?],
+        ..PreviewRequest::default()
+    };
     let calls =
         |token: &str| Ok::<_, anyhow::Error>(VariantsClient::new(channel(system, "variant", Some(token))?));
     let status = calls(&poor)?.preview(request.clone()).await.unwrap_err();

@@ -420,7 +420,7 @@ async fn calls_are_made(case: &Case<'_>) -> Result<()> {
     let mut variants = VariantsClient::new(channel(system, "variant", Some(&token))?);
     let missing = variants.expand(ExpandRequest { input: Some(expand_request::Input::Set(name())) }).await;
     ensure!(missing.is_err_and(|status| status.code() == Code::NotFound), "there is no such set");
-    let plan = PreviewRequest { namespace: NAMESPACE.to_owned(), sets: Vec::new() };
+    let plan = PreviewRequest { namespace: NAMESPACE.to_owned(), ..PreviewRequest::default() };
     variants.preview(plan).await?;
     Ok(())
 }

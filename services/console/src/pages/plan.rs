@@ -1,4 +1,6 @@
-//! What a change would do: objects that somebody types, and the plan that the renderer has made of them.
+//! What a change would do: objects that somebody types, and what the services have planned for them.
+
+mod sets;
 
 use groundwork_plan::{
     Change, Field, ObjectChange, Plan, PlannedExport, PlannedInstallation, PlannedItem, Redirection,
@@ -11,7 +13,7 @@ use serde_json::Value;
 use super::Page;
 use super::parts::installation_path;
 use crate::landscape::Place;
-use crate::planning::ADDRESS;
+use crate::planning::{ADDRESS, Planned};
 
 /// Objects and roots that are shown, each; `groundwork plan` prints all.
 const MOST_SHOWN: usize = 300;
@@ -26,8 +28,8 @@ pub(crate) struct PlanPage {
     /// Why there is no plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) plan: Option<Plan>,
+    #[serde(flatten)]
+    pub(crate) planned: Planned,
     /// What was typed.
     #[serde(skip)]
     pub(crate) text: String,
@@ -45,7 +47,7 @@ impl Page for PlanPage {
         html! {
             p {
                 "What would happen if these objects were applied: Installations, Contexts, ComponentVersionOverwrites, DataObjects, Targets, \
-                 Secrets, ConfigMaps. Nothing is applied, and values that may come from Secrets are hidden."
+                 Secrets, ConfigMaps, PackageVariantSets. Nothing is applied, and values that may come from Secrets are hidden."
             }
             form method="post" action=(ADDRESS) class="stacked typed" {
                 input type="hidden" name="key" value=(self.key);
@@ -62,10 +64,10 @@ impl Page for PlanPage {
     fn content(&self, _: Timestamp) -> Markup {
         html! {
             @if let Some(problem) = &self.problem { p class="problem" role="alert" { (problem) } }
-            @if let Some(plan) = &self.plan {
-                h2 { "What would happen" }
-                (result(plan))
-            }
+            @let Planned { plan, variants } = &self.planned;
+            @if plan.is_some() || variants.is_some() { h2 { "What would happen" } }
+            @if let Some(plan) = plan { (result(plan)) }
+            @if let Some(variants) = variants { (sets::result(variants)) }
         }
     }
 }

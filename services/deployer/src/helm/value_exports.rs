@@ -44,7 +44,8 @@ pub(super) fn read(
         let found = one(&root, &export.json_path).map_err(|error| failed(error.to_string()))?;
         let path = &export.json_path;
         let found = found.ok_or_else(|| failed(format!("the export {}: {path} is not found", export.key)))?;
-        if let Value::Object(value) = nested(&export.key, found) {
+        // The values of releases are floats, which nobody sees in what Go writes.
+        if let Value::Object(value) = nested(&export.key, values::without_fractions(found)) {
             values::overlay(&mut exports, value);
         }
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use groundwork_tests::System;
 use k8s_openapi::api::core::v1::Secret;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::browser::{Answer, Browser};
 use super::{account_with, field};
@@ -41,7 +41,7 @@ pub(super) async fn tells_what_a_change_would_do(
         ensure!(answer.status == 200 && answer.body.contains(text), "{text}: {answer:?}");
     }
     let twin = planned(admin, "/plan.json", "my-namespace", NO_RULES).await?;
-    let twin: serde_json::Value = serde_json::from_str(&twin.body).with_context(|| format!("{twin:?}"))?;
+    let twin: Value = serde_json::from_str(&twin.body).with_context(|| format!("{twin:?}"))?;
     let root = &twin["content"]["plan"]["installations"][0];
     assert_eq!((&root["path"], &root["start"]), (&json!(["server"]), &json!("nextJob")), "{twin}");
 
@@ -87,5 +87,71 @@ async fn rights_decide(case: &Case<'_>, port: u16) -> Result<()> {
     ensure!(!answer.body.contains("hunter2"), "{answer:?}");
     let refused = planned(&mut planner, PATH, "my-namespace", NO_RULES).await?;
     assert_eq!(refused.status, 403, "rights are those to one namespace: {refused:?}");
+    Ok(())
+}
+
+/// What sets are planned from.
+const FLEETS: &str = "packagevariantsets.config.porch.kpt.dev,packagevariants.config.porch.kpt.dev,repositories.config.porch.kpt.dev";
+const REVISIONS: &str = "packagerevisions.porch.kpt.dev";
+
+fn set(name: &str, targets: &Value) -> String {
+    json!({
+        "apiVersion": "config.porch.kpt.dev/v1alpha2", "kind": "PackageVariantSet", "metadata": {"name": name},
+        "spec": {"upstream": {"repo": "catalog", "package": "net/coredns", "revision": "v1"}, "targets": targets},
+    })
+    .to_string()
+}
+
+/// The set of the namespace makes the package `dns`; another one is typed in its place, together with a Secret. Rights are those of the visitor,
+/// also those to what a set selects, which only the variant service knows.
+pub(super) async fn tells_what_sets_would_do(case: &Case<'_>) -> Result<()> {
+    let (name, port) = (case.namespace.as_str(), case.system.grpc_port("console"));
+    let rights = [("get", FLEETS), ("get", REVISIONS)];
+    let mut viewer = Browser::signed_in(port, &account_with(case, "fleet-viewer", &rights).await?).await?;
+    let other = set("all-edges", &json!([{"repositories": [{"name": "edge", "packageNames": ["web"]}]}]));
+    let answer = planned(&mut viewer, PATH, name, &other).await?;
+    for text in [
+        "1 created, 0 changed, 1 deleted, 0 unchanged",
+        "makes edge/web",
+        "makes edge/dns",
+        "edge.dns.packagevariant-1 is deleted",
+    ] {
+        ensure!(answer.status == 200 && answer.body.contains(text), "{text}: {answer:?}");
+    }
+    let twin = planned(&mut viewer, "/plan.json", name, &other).await?;
+    let twin: Value = serde_json::from_str(&twin.body).with_context(|| format!("{twin:?}"))?;
+    let variants = &twin["content"]["variants"];
+    ensure!(variants["hash"].as_str().is_some_and(|hash| hash.len() == 64), "{twin}");
+    assert_eq!(variants["sets"][0]["created"][0]["package"], json!("web"), "{twin}");
+
+    let none = set("broken", &json!([{"repositories": [{"name": ""}]}]));
+    let answer = planned(&mut viewer, PATH, name, &none).await?;
+    ensure!(answer.status == 200 && answer.body.contains("ValidationError"), "{answer:?}");
+    let two = format!("{other}\n---\n{}", other.replace("\"targets\"", "\"targetz\""));
+    let answer = planned(&mut viewer, PATH, name, &two).await?;
+    ensure!(
+        answer.status == 400 && answer.body.contains("Line 3: PackageVariantSet all-edges:"),
+        "{answer:?}"
+    );
+
+    let selecting = set(
+        "selecting",
+        &json!([{
+            "objectSelector": {"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": {"a": "b"}},
+            "template": {"downstream": {"repo": "edge", "packageExpr": "target.name"}},
+        }]),
+    );
+    let refused = planned(&mut viewer, PATH, name, &selecting).await?;
+    let told = format!("may not get configmaps in namespace &quot;{name}&quot;");
+    ensure!(refused.status == 403 && refused.body.contains(&told), "{refused:?}");
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\n";
+    let refused = planned(&mut viewer, PATH, name, &format!("{other}\n---\n{secret}")).await?;
+    ensure!(refused.status == 403, "{refused:?}");
+    let all = [("get", FLEETS), ("get", REVISIONS), ("get,update", SOURCES), ("get", CORE)];
+    let mut planner = Browser::signed_in(port, &account_with(case, "fleet-planner", &all).await?).await?;
+    let answer = planned(&mut planner, PATH, name, &format!("{selecting}\n---\n{secret}")).await?;
+    for text in ["PackageVariantSet <strong>", "Secret"] {
+        ensure!(answer.status == 200 && answer.body.contains(text), "{text}: {answer:?}");
+    }
     Ok(())
 }
