@@ -1,4 +1,4 @@
-//! What the system survives: whatever dies or answers wrongly while 100 Installations are applied, the end is the
+//! What the system survives: whatever dies or answers wrongly while 50 Installations are applied, the end is the
 //! same as without.
 
 use std::time::Duration;

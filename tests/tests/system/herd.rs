@@ -1,4 +1,4 @@
-//! 100 Installations, and what is left of them when all is done.
+//! 50 Installations, and what is left of them when all is done.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::{PATIENCE, blueprint, installation, requests};
 
 /// So many Installations, two items each.
-pub(crate) const COUNT: usize = 100;
+pub(crate) const COUNT: usize = 50;
 
 /// Applies Installations; the fault happens when a third of them is there.
 pub(crate) async fn apply_with(
