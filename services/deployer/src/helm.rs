@@ -47,7 +47,7 @@ use chart_source::ChartSources;
 use configuration::{Configuration, OperationOptions};
 use errors::{release_error, rendering_error, unreachable_cluster};
 use history::History;
-use prepared::{OwnRelease, Prepared, item_owner, releases, warnings};
+use prepared::{OwnRelease, Prepared, is_first, item_owner, releases, warnings};
 use release::{Carried, Next, ReleaseRun, as_helm, next};
 use rendering::{Rendering, RenderingError, capabilities};
 use work::{Input, Said};
@@ -141,8 +141,7 @@ impl HelmDeployer {
     }
 
     async fn render_and_apply(&self, mut prepared: Prepared<'_>) -> Result<Step, Failure> {
-        // Once something is applied, what is waited for says more.
-        if prepared.former.is_empty() {
+        if is_first(prepared.round) {
             let checked = prepared.round.deadline.check("helm deployer: start create manifests");
             checked.map_err(|error| operation_error("ApplyManifests", &error))?;
         }
@@ -255,8 +254,7 @@ impl HelmDeployer {
         release: Release,
         reason: &'static str,
     ) -> Result<Result<Carried, ApplyError>, Failure> {
-        // What this job has tried before says in its error why it did not come about.
-        if !run.history.last().is_some_and(|last| last.is_of(&run.author.job)) {
+        if is_first(prepared.round) {
             let verb = if release.is_upgrade { "upgrading" } else { "installing" };
             if let Err(error) = run.deadline.check(&format!("helm deployer: before {verb} release")) {
                 return Ok(Err(error));

@@ -16,6 +16,7 @@ use crate::target_cluster::{TargetCluster, cluster, give_job, outcome, run_job, 
 /// More than an item of [`HURRIED`] has.
 const SLOWNESS: Duration = Duration::from_millis(1500);
 const HURRIED: &str = "1s";
+const ENOUGH: &str = "5m";
 
 fn config_of(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/shop-config")
@@ -163,9 +164,14 @@ async fn nothing_begins_when_the_time_is_over() -> Result<()> {
     ensure!(cluster.get(&config_of("late")).await?.is_none(), "an object was made");
 
     proxy.set_slow(Duration::ZERO);
+    let given = async |time: &str| {
+        case.change::<DeployItem>("release", &json!({"spec": {"timeout": time}})).await.map(drop)
+    };
+    given(ENOUGH).await?;
     succeeded(&run_job(&case, "release", "2").await?)?;
     let installed = records(&cluster, "late").await?;
     proxy.set_slow(SLOWNESS);
+    given(HURRIED).await?;
     case.change::<DeployItem>("release", &item(&case, &chart, "late", &json!({"values": {"color": "red"}})))
         .await?;
     expect("release", "3", "before upgrading release").await?;
@@ -174,6 +180,7 @@ async fn nothing_begins_when_the_time_is_over() -> Result<()> {
     ensure!(records(&cluster, "late").await? == installed, "the release was touched");
 
     proxy.set_slow(Duration::ZERO);
+    given(ENOUGH).await?;
     give_job(&case, "release", "5").await?;
     case.gone::<DeployItem>("release").await?;
     ensure!(records(&cluster, "late").await?.is_empty(), "a record is left");

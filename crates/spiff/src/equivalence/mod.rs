@@ -85,4 +85,11 @@ fn found_cases_give_the_same() {
     let undefined = case("a: (( ~~ ? a :d ))\nd:\n  a: 0\n  <<: (( merge ))\n");
     assert_eq!(outcome(&engine, &undefined).as_deref(), Ok("d:\n  a: 0\n"));
     assert_eq!(plain::cascade(&undefined.template, &[]).as_deref().ok(), Some("d:\n  a: 0\n"));
+    // A marked expression fails where a stub has a value: it is temporary all the same (E77).
+    let marked = documents::Case {
+        stubs: vec!["d:\n  a: 0\na:\n  a: 0\n".to_owned()],
+        ..case("a:\n  a: 0\nd: (( &temporary ( a + a ) ))\n")
+    };
+    assert_eq!(outcome(&engine, &marked).as_deref(), Ok("a:\n  a: 0\n"));
+    assert_eq!(plain::cascade(&marked.template, &marked.stubs).as_deref().ok(), Some("a:\n  a: 0\n"));
 }

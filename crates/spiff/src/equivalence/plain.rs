@@ -257,7 +257,15 @@ fn flow_value(node: &Node, env: &Env<'_>, over: bool, tags: &mut Tags) -> Node {
                     }
                 }
                 Ok(None) => return new,
-                Err(EvalError) => {}
+                // Its markers are the node's all the same (3.1, 2).
+                Err(EvalError) => {
+                    if let Expr::Marked(marked) = &**expression {
+                        let (temporary, local, tag) = markers(marked);
+                        new.temporary |= temporary;
+                        new.local |= local;
+                        new.tag = new.tag.or(tag);
+                    }
+                }
             }
             if !over {
                 return new;

@@ -11,6 +11,7 @@ use groundwork_apply::{
 use groundwork_deploy::{Failure, Round, Step, Warning};
 use groundwork_helm::{Capabilities, Release, values};
 use groundwork_lifecycle::OperationError;
+use groundwork_lifecycle::machine::Phase;
 use serde_json::{Map, Value, json};
 
 use super::configuration::{API_VERSION, Configuration, OperationOptions};
@@ -283,6 +284,12 @@ pub(super) fn releases(item: &DeployItem) -> Vec<Value> {
 
 pub(super) fn applied(item: &DeployItem) -> Vec<ManagedResource> {
     serde_json::from_value(known_status(item, "applied")).unwrap_or_default()
+}
+
+/// Whether a job has just begun. In later rounds the error of the one before, or what is waited for, says more than the step that would be next.
+pub(super) fn is_first(round: &Round<'_>) -> bool {
+    let phase = round.item.status.as_ref().and_then(|status| status.phase.as_deref());
+    [Phase::Init, Phase::InitDelete].iter().any(|first| phase == Some(first.as_str()))
 }
 
 pub(super) fn item_owner(round: &Round<'_>) -> ItemOwner {

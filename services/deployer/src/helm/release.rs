@@ -503,7 +503,6 @@ impl ReleaseRun<'_> {
         };
         if record.status() != Status::Uninstalled {
             if record.status() != Status::Uninstalling {
-                self.deadline.check("helm deployer: before deleting release")?;
                 record.set_time("deleted", &Timestamp::now().to_string());
                 record.set_status(Status::Uninstalling, "Deletion in progress (or silently failed)");
                 self.history.update(record.clone(), &self.author).await?;

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use groundwork_api::ResourceExt;
 use groundwork_apply::{ApplyError, Cluster, Deletion, DeletionGroup, Seen, Waiting, delete_round};
 use groundwork_deploy::{Failure, Removal, Round};
+use groundwork_helm::Status;
 use groundwork_lifecycle::OperationError;
 
 use super::configuration::Configuration;
-use super::history::History;
+use super::history::{History, Stored};
 use super::objects::Owner;
-use super::prepared::{author, item_owner, releases};
+use super::prepared::{author, is_first, item_owner, releases};
 use super::release::{Carried, ReleaseRun, as_helm};
 use crate::manifest::{operation_error, other_clusters, own_cluster, record};
 
@@ -103,6 +104,10 @@ async fn uninstall(
     });
     if is_of_another {
         return Ok(None);
+    }
+    let is_new = |last: &Stored| !matches!(last.record.status(), Status::Uninstalling | Status::Uninstalled);
+    if is_first(round) && run.history.last().is_some_and(is_new) {
+        run.deadline.check("helm deployer: before deleting release").map_err(|error| failed(&error))?;
     }
     match run.uninstall(options.wait).await {
         Ok(Carried::Done) => Ok(None),
