@@ -288,8 +288,11 @@ pub(super) fn applied(item: &DeployItem) -> Vec<ManagedResource> {
 
 /// Whether a job has just begun. In later rounds the error of the one before, or what is waited for, says more than the step that would be next.
 pub(super) fn is_first(round: &Round<'_>) -> bool {
-    let phase = round.item.status.as_ref().and_then(|status| status.phase.as_deref());
-    [Phase::Init, Phase::InitDelete].iter().any(|first| phase == Some(first.as_str()))
+    let Some(status) = &round.item.status else { return true };
+    let phase = status.phase.as_deref();
+    let has_begun = [Phase::Init, Phase::InitDelete].iter().any(|first| phase == Some(first.as_str()));
+    // A round that fails and is tried again leaves the phase as it is.
+    has_begun && status.last_error.is_none()
 }
 
 pub(super) fn item_owner(round: &Round<'_>) -> ItemOwner {
