@@ -164,7 +164,7 @@ fn tokens_are_for_one_service(workloads: &[Workload]) -> Result<()> {
     let callers = [
         ("groundwork-renderer", ["resolver"].as_slice()),
         ("groundwork-variant", &["watcher"]),
-        ("groundwork-console", &["resolver", "renderer"]),
+        ("groundwork-console", &["resolver", "renderer", "variant"]),
     ];
     for (caller, services) in callers {
         // Not every overlay has the console.
