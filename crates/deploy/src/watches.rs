@@ -30,12 +30,12 @@ const LIFETIME: Duration = Duration::from_secs(120);
 /// A watch that has not ended so long after its time is on a connection that is dead.
 const OVERDUE: Duration = Duration::from_secs(10);
 
-/// The watches of all items of a process.
-#[derive(Debug, Clone)]
+/// The watches of the items of one deployer.
+#[derive(Debug)]
 pub struct Watches {
     free: Arc<Semaphore>,
     open: Gauge,
-    items: Arc<Mutex<HashMap<Key, Watch>>>,
+    items: Mutex<HashMap<Key, Watch>>,
 }
 
 /// When an item is not woken yet.
@@ -82,7 +82,18 @@ impl Watches {
             &[],
             Gauge::default(),
         );
-        Self { free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), open, items: Arc::default() }
+        Self {
+            free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            open,
+            items: Mutex::default(),
+        }
+    }
+
+    /// Those of another deployer of the process, within the same limit. Each sees every item, and ends what it has itself for those that are not
+    /// its own.
+    #[must_use]
+    pub fn of_another(&self) -> Self {
+        Self { free: Arc::clone(&self.free), open: self.open.clone(), items: Mutex::default() }
     }
 
     fn place(&self) -> Option<Place> {
@@ -243,4 +254,4 @@ async fn until_over(opened: Vec<Opened>, pauses: Pauses) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -285,7 +285,7 @@ pub fn run(
         let mut controllers = Vec::new();
         for item_type in types {
             let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
-            let clusters = (targets.clone(), watches.clone());
+            let clusters = (targets.clone(), watches.of_another());
             let deploy_loop = deploy_loop(&arguments, item_type, deployer, clusters, journal.clone());
             controllers.push(controller(
                 Arc::new(deploy_loop),

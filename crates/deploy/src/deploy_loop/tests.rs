@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::watches::tests::{key, open, server};
 
 /// One whose job began so many seconds ago.
 pub(crate) fn item(started_ago: i64) -> DeployItem {
@@ -12,13 +13,13 @@ pub(crate) fn item(started_ago: i64) -> DeployItem {
     .unwrap()
 }
 
-/// Does nothing.
-struct Idle;
+/// Does nothing, for items of one type.
+struct Idle(&'static str);
 
 #[async_trait]
 impl Deployer for Idle {
     fn type_name(&self) -> &'static str {
-        "t"
+        self.0
     }
 
     async fn reconcile(&self, _: &Round<'_>) -> Result<Step, Failure> {
@@ -30,17 +31,40 @@ impl Deployer for Idle {
     }
 }
 
-/// Another process is left alone for as long as it says now and then that it works; the same one goes on at once.
-#[test]
-fn items_of_other_processes() {
-    let deploy_loop = DeployLoop {
-        deployer: Arc::new(Idle),
+fn deploy_loop(item_type: &'static str, watches: Watches) -> DeployLoop {
+    DeployLoop {
+        deployer: Arc::new(Idle(item_type)),
         information: identity("own".to_owned(), "deployer", "1"),
         selectors: TargetSelectors::default(),
         targets: Targets::new(None, "test"),
-        watches: Watches::new(0, &groundwork_telemetry::Metrics::default()),
+        watches,
         journal: Journal::default(),
-    };
+    }
+}
+
+/// Every deployer of a process sees every item. What its own deployer watches for one goes on when others see it.
+#[tokio::test]
+async fn items_of_other_deployers() {
+    let (cluster, _asked) = server();
+    let watches = Watches::new(8, &groundwork_telemetry::Metrics::default());
+    let (own, other) = (deploy_loop("t", watches.of_another()), deploy_loop("other", watches.of_another()));
+    let content = serde_json::to_value(item(1)).unwrap();
+    let shown = Snapshot::new(item(1).metadata, &["spec.type", "status.jobID"], &content);
+    own.watches.keep(&key(), open(&own.watches, &cluster).await);
+    for deploy_loop in [&other, &own] {
+        deploy_loop.observe(&key(), &Change::Applied(shown.clone()));
+    }
+    assert!(own.watches.take(&key()).is_some(), "it still waits");
+    own.watches.keep(&key(), open(&own.watches, &cluster).await);
+    let shown = Snapshot::new(item(1).metadata, &["spec.type"], &content);
+    own.observe(&key(), &Change::Applied(shown));
+    assert!(own.watches.take(&key()).is_none(), "its job has ended");
+}
+
+/// Another process is left alone for as long as it says now and then that it works; the same one goes on at once.
+#[test]
+fn items_of_other_processes() {
+    let deploy_loop = deploy_loop("t", Watches::new(0, &groundwork_telemetry::Metrics::default()));
     for (owner, said_ago, is_left_alone) in
         [("own", 0, false), ("other", 0, true), ("other", 50, true), ("other", 61, false)]
     {

@@ -9,12 +9,12 @@ use tokio::sync::mpsc;
 use super::*;
 
 /// What the server of a cluster is asked, and by which the lines of each watch go in.
-type Asked = mpsc::UnboundedReceiver<(String, mpsc::UnboundedSender<String>)>;
+pub(crate) type Asked = mpsc::UnboundedReceiver<(String, mpsc::UnboundedSender<String>)>;
 
 const PAUSE: Pauses = Pauses { shortest: Duration::ZERO, unwatched: Duration::from_millis(10) };
 
 /// A server that answers watches alone, each with what the test sends, until the test drops its end.
-fn server() -> (Cluster, Asked) {
+pub(crate) fn server() -> (Cluster, Asked) {
     let (tell, asked) = mpsc::unbounded_channel();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
@@ -58,7 +58,7 @@ fn line(change: &str, name: &str, is_ready: bool) -> String {
     json!({"type": change, "object": object}).to_string() + "\n"
 }
 
-fn key() -> Key {
+pub(crate) fn key() -> Key {
     Key::new(Kind::new("landscaper.gardener.cloud", "deployitems"), Some("ns"), "item")
 }
 
@@ -71,6 +71,12 @@ fn waker() -> (impl Future<Output = ()> + Send + 'static, tokio::sync::oneshot::
         },
         told,
     )
+}
+
+/// Watches that a Pod becomes ready.
+pub(crate) async fn open(watches: &Watches, cluster: &Cluster) -> Watch {
+    let all = [awaited(cluster, "Pods", "a", None, None)];
+    watches.open(cluster.clone(), &all, waker().0, PAUSE).await.unwrap()
 }
 
 /// Objects of one kind that share labels are one watch, from the oldest version on; what was not there, and what is alone, is watched by name.
@@ -180,6 +186,7 @@ async fn watches_end_with_what_they_are_for() {
     watches.keep(&key(), open().await.unwrap());
     let (_, lines) = asked.recv().await.unwrap();
     assert!(open().await.is_none(), "there are no more than one");
+    assert!(watches.of_another().place().is_none(), "whoever they are for");
     assert_eq!(watches.open.get(), 1);
     drop(watches.take(&key()));
     lines.closed().await;
