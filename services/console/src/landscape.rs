@@ -8,6 +8,7 @@
 //! Rows hold what a list shows and nothing else, so that tens of thousands of them are read in milliseconds. Whoever needs more
 //! of one object reads it from the API server.
 
+mod reactions;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -21,6 +22,7 @@ use groundwork_lifecycle::{Scope, SiblingIndex};
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
+pub(crate) use reactions::{Reactions, Taker};
 pub(crate) use rows::{InstallationRow, Job, PackageState, PartRow, SeenEvent, SetRow, State, VariantRow};
 
 /// Events that are kept for the page of events.
@@ -93,6 +95,7 @@ pub(crate) struct Content {
     pub(crate) sets: BTreeMap<Place, SetRow>,
     pub(crate) variants: BTreeMap<Place, VariantRow>,
     pub(crate) events: VecDeque<SeenEvent>,
+    pub(crate) reactions: Reactions,
     /// Events that were taken in, those that are not kept any more included.
     taken: u64,
     /// Names of nested Installations by their parents.
@@ -283,11 +286,14 @@ impl Content {
         if object.kind.group() != Installation::GROUP && object.kind.group() != PackageVariant::GROUP {
             return;
         }
+        let waited_since = self.waits_since(object.kind.plural(), &place);
         self.remove(object.kind.plural(), &place);
         let Change::Applied(snapshot) = &event.change else { return };
         match object.kind.plural() {
             Installation::PLURAL => {
-                let row = InstallationRow::of(snapshot, |text| self.shared(text));
+                let mut row = InstallationRow::of(snapshot, |text| self.shared(text));
+                let of = || (Arc::clone(&place.namespace), Taker::Renderer);
+                row.waits_since = self.reactions.take(waited_since, row.requested.is_some(), event.time, of);
                 if let Some(parent) = &row.parent {
                     let siblings = self.children.entry(place.beside(parent)).or_default();
                     siblings.insert(Arc::clone(&place.name));
@@ -303,7 +309,10 @@ impl Content {
                 self.executions.insert(place, PartRow::of_execution(snapshot));
             }
             DeployItem::PLURAL => {
-                let row = PartRow::of_item(snapshot, |text| self.shared(text));
+                let mut row = PartRow::of_item(snapshot, |text| self.shared(text));
+                let waits = view::DeployItem(snapshot).waits_since().is_some();
+                let of = || (Arc::clone(&place.namespace), Taker::Deployer(Arc::clone(&row.type_)));
+                row.waits_since = self.reactions.take(waited_since, waits, event.time, of);
                 if let Some(owner) = &row.owner {
                     let items = self.items_of.entry(place.beside(owner)).or_default();
                     items.insert(Arc::clone(&place.name));
@@ -321,6 +330,15 @@ impl Content {
                 self.variants.insert(place, row);
             }
             _ => {}
+        }
+    }
+
+    /// Since when an object was seen to wait for a service.
+    fn waits_since(&self, plural: &str, place: &Place) -> Option<Timestamp> {
+        match plural {
+            Installation::PLURAL => self.installations.get(place)?.waits_since,
+            DeployItem::PLURAL => self.items.get(place)?.waits_since,
+            _ => None,
         }
     }
 

@@ -272,7 +272,17 @@ async fn operations(system: &System, broken: &Case<'_>) -> Result<()> {
             && request["objectRef"]["resource"] == "installations"
     });
     ensure!(patched, "the audit log knows whose deed it was");
-    Ok(())
+    wait_for("the first page tells how soon that was taken up", PATIENCE, async || {
+        let glance = operator.json("/index.json").await.map_err(|error| error.to_string())?;
+        let rows = glance["reactions"].as_array().cloned().unwrap_or_default();
+        let is_told = |service: &str| {
+            rows.iter().any(|row| {
+                row["service"] == service && row["taken"] != 0 && row["longestSeconds"].as_f64() < Some(60.0)
+            })
+        };
+        if is_told("renderer") && is_told("deployer") { Ok(()) } else { Err(glance.to_string()) }
+    })
+    .await
 }
 
 /// A page is told of what it shows, and of nothing else.

@@ -86,6 +86,8 @@ pub(crate) struct InstallationRow {
     pub(crate) context: Arc<str>,
     /// A request that has not been taken up yet.
     pub(crate) requested: Option<Arc<str>>,
+    /// When an event showed that request first.
+    pub(crate) waits_since: Option<Timestamp>,
     pub(crate) interface: Interface,
 }
 
@@ -100,6 +102,7 @@ impl InstallationRow {
             version: shared(seen.component_version()),
             context: shared(seen.context()),
             requested: seen.operation().map(&mut shared),
+            waits_since: None,
             interface: Interface::of_view(seen),
         }
     }
@@ -115,13 +118,15 @@ pub(crate) struct PartRow {
     pub(crate) template: Box<str>,
     /// Of an item its deployer type.
     pub(crate) type_: Arc<str>,
+    /// Of an item, when an event showed first that its job waits for a deployer.
+    pub(crate) waits_since: Option<Timestamp>,
 }
 
 impl PartRow {
     pub(super) fn of_execution(snapshot: &Snapshot) -> Self {
         let seen = view::Execution(snapshot);
         let job = Job::new(snapshot, seen.job(), seen.phase(), seen.trigger_time(), seen.finished_time());
-        Self { job, owner: None, template: "".into(), type_: "".into() }
+        Self { job, owner: None, template: "".into(), type_: "".into(), waits_since: None }
     }
 
     pub(super) fn of_item(snapshot: &Snapshot, mut shared: impl FnMut(&str) -> Arc<str>) -> Self {
@@ -131,6 +136,7 @@ impl PartRow {
             owner: seen.execution().map(|owner| owner.as_str().into()),
             template: snapshot.label(label::DEPLOY_ITEM_NAME).into(),
             type_: shared(seen.deployer_type()),
+            waits_since: None,
         }
     }
 }

@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::Page;
 use super::installations::filtered;
+use super::pace::{Pace, Responses, is_recent};
 use super::parts::{JobView, installation_link, package_badge};
 use crate::landscape::{Content, PackageState, Place, State};
 use crate::rights::Visible;
 
 /// Rows of each table; what is worst stands first, and the lists behind the links have all.
 const ROWS: usize = 20;
-/// How long a job counts for the pace of the services after its end.
-const PACE_MINUTES: i64 = 10;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct GlancePage {
@@ -35,46 +34,7 @@ pub(crate) struct GlancePage {
     sets: BTreeMap<PackageState, usize>,
     /// Absent if no job has ended lately.
     pace: Option<Pace>,
-}
-
-/// How the services keep up: the jobs that have ended in the last minutes.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Pace {
-    /// Roots: what is nested in them is part of their jobs.
-    jobs: usize,
-    failed: usize,
-    /// In seconds: half of the jobs took no longer.
-    median: i64,
-    /// In seconds.
-    longest: i64,
-    slowest: Place,
-}
-
-impl Pace {
-    /// Of jobs with their places, how long they took, and whether they failed.
-    fn of(mut jobs: Vec<(SignedDuration, &Place, bool)>) -> Option<Self> {
-        jobs.sort();
-        let (median, ..) = *jobs.get(jobs.len().checked_sub(1)? / 2)?;
-        let (longest, slowest, _) = *jobs.last()?;
-        Some(Self {
-            jobs: jobs.len(),
-            failed: jobs.iter().filter(|(.., has_failed)| *has_failed).count(),
-            median: median.as_secs(),
-            longest: longest.as_secs(),
-            slowest: slowest.clone(),
-        })
-    }
-
-    fn markup(&self) -> Markup {
-        let Self { jobs, failed, median, longest, slowest } = self;
-        let jobs = if *jobs == 1 { "1 job has".to_owned() } else { format!("{jobs} jobs have") };
-        html! {
-            p class="note" {
-                "In the last " (PACE_MINUTES) " minutes " (jobs) " ended, " (failed) " of them badly; half took no more than "
-                (median) " s, the longest " (longest) " s: " (installation_link(slowest)) "."
-            }
-        }
-    }
+    reactions: Responses,
 }
 
 #[derive(Debug, Default, Clone, Copy, Serialize)]
@@ -142,9 +102,8 @@ impl GlancePage {
         let seen = content.installations.iter().filter(|(place, _)| installations.contains(&place.namespace));
         for (place, row) in seen {
             all.add(row.job.state);
-            let is_recent = |ended| now.duration_since(ended) <= SignedDuration::from_mins(PACE_MINUTES);
             if row.parent.is_none()
-                && row.job.ended.is_some_and(is_recent)
+                && row.job.ended.is_some_and(|ended| is_recent(ended, now))
                 && let Some(elapsed) = row.job.elapsed(now)
             {
                 ended.push((elapsed, place, row.job.state == State::Failed));
@@ -203,6 +162,7 @@ impl GlancePage {
             variants: BTreeMap::new(),
             sets: BTreeMap::new(),
             pace: Pace::of(ended),
+            reactions: Responses::of(content, installations, now),
         };
         for (_, row) in content.variants.iter().filter(|(place, _)| packages.contains(&place.namespace)) {
             *page.variants.entry(row.state).or_default() += 1;
@@ -241,6 +201,7 @@ impl Page for GlancePage {
                 }
             }
             @if let Some(pace) = &self.pace { (pace.markup()) }
+            (self.reactions.markup())
             @if !self.failing.is_empty() {
                 h2 { "What has failed" }
                 ul class="rows" {
@@ -306,24 +267,5 @@ impl Page for GlancePage {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pace_of_the_services() {
-        let [fast, slow] = ["fast", "slow"].map(|name| Place::new("team", name));
-        let seconds = SignedDuration::from_secs;
-        assert_eq!(Pace::of(Vec::new()), None);
-        let one = Pace::of(vec![(seconds(3), &fast, false)]).unwrap();
-        assert_eq!((one.jobs, one.failed, one.median, one.longest), (1, 0, 3, 3));
-        let many = vec![(seconds(9), &slow, true), (seconds(1), &fast, false), (seconds(2), &fast, false)];
-        let many = Pace::of(many).unwrap();
-        assert_eq!((many.jobs, many.failed, many.median, many.longest), (3, 1, 2, 9));
-        let shown = many.markup().into_string();
-        assert!(shown.contains("3 jobs have ended, 1 of them badly") && shown.contains("/slow"), "{shown}");
     }
 }

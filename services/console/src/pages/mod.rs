@@ -12,6 +12,7 @@ pub(crate) mod journal;
 pub(crate) mod list;
 pub(crate) mod message;
 pub(crate) mod operation;
+mod pace;
 pub(crate) mod parts;
 pub(crate) mod plan;
 pub(crate) mod revision;
