@@ -19,7 +19,7 @@ use crate::case::{Case, job};
 use crate::console::{account_with, with_operations};
 use crate::cuts::landscape;
 use crate::grpc::{account, account_of_admin};
-use crate::support::blueprint;
+use crate::support::{blueprint, outcome};
 use crate::{echo_server, packages};
 use window::Browser;
 
@@ -85,6 +85,7 @@ async fn the_console_in_a_browser() -> Result<()> {
         by_keyboard(&system, &browser, &admin).await?;
         somebody_plans(&system, &browser, &admin).await?;
         an_open_page_follows(&system, &browser).await?;
+        somebody_interrupts(&system, &browser).await?;
         somebody_approves(&system, &browser).await
     };
     result.await.with_context(|| system.logs())
@@ -217,6 +218,19 @@ async fn nothing_is_offered_without_rights(system: &System, browser: &Browser) -
     }
     window.close().await?;
 
+    let fleet = Case::existing(system, "fleet").await?;
+    let reader = account(&fleet, "fleet-reader", &[KINDS]).await?;
+    let window = browser.signed_in("reader of the fleet", port, &reader).await?;
+    let draft = format!("/revisions/fleet/{DRAFT}");
+    window.until_page_shows(&draft, "Draft").await?;
+    assert_eq!(window.count(".operations a").await?, 0);
+    for operation in ["propose", "approve"] {
+        window.go(&format!("{draft}/{operation}")).await?;
+        let shown = window.text("main").await?;
+        ensure!(shown.contains("may not"), "{operation}: {shown}");
+    }
+    window.close().await?;
+
     let stranger = browser.signed_in("stranger", port, &account(&case, "stranger", &[]).await?).await?;
     for path in ["/", "/installations", "/sets", "/components", "/events"] {
         stranger.go(path).await?;
@@ -320,6 +334,22 @@ async fn an_open_page_follows(system: &System, browser: &Browser) -> Result<()> 
     }
     window.until_shows("#live", "failed").await?;
     assert_eq!(window.run("return window.kept;").await?, true, "the page was not opened again");
+    window.close().await
+}
+
+/// Whoever may ends a job that has no end of its own.
+async fn somebody_interrupts(system: &System, browser: &Browser) -> Result<()> {
+    let case = Case::existing(system, "landscape").await?;
+    let token = account_with(&case, "interrupter", &[("get,patch", TREE)]).await?;
+    let window = browser.signed_in("interrupter", system.grpc_port("console"), &token).await?;
+    let endless = blueprint(&[("endless", json!({"phase": "Progressing"}))]);
+    case.begin_with("endless", &endless, &json!({})).await?;
+    window.until_page_shows("/installations/landscape/endless", "Progressing").await?;
+    window.click(".operations a[href$='/interrupt']").await?;
+    window.until_shows("h1", "confirm: interrupt").await?;
+    window.click("main form button").await?;
+    window.until_shows("#live .badge", "Failed").await?;
+    assert_eq!(outcome(&case.finished("endless").await?).0, "Failed");
     window.close().await
 }
 

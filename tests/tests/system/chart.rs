@@ -105,18 +105,26 @@ async fn the_chart_is_rendered_as_helm_renders_it() -> Result<()> {
     Ok(())
 }
 
+/// An overlay of one's own, in the workspace since it names its parts by relative paths. The folder is not there where programs are built
+/// elsewhere.
+fn overlay(resources: &str) -> Result<tempfile::TempDir> {
+    let target = workspace().join("target");
+    std::fs::create_dir_all(&target)?;
+    let folder = tempfile::Builder::new().prefix("overlay").tempdir_in(target)?;
+    let text =
+        format!("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{resources}");
+    std::fs::write(folder.path().join("kustomization.yaml"), text)?;
+    Ok(folder)
+}
+
 /// With the values that stand for an overlay the chart installs what the overlay installs, object by object.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_installs_what_kustomize_does() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
-    let own = tempfile::Builder::new().prefix("overlay").tempdir_in(workspace().join("target"))?;
-    let text = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- ../../k8s/overlays/dev\n\
-                - ../../k8s/components/observability\ncomponents:\n- ../../k8s/components/package-store\n";
-    std::fs::write(own.path().join("kustomization.yaml"), text)?;
-    let beside_porch = tempfile::Builder::new().prefix("overlay").tempdir_in(workspace().join("target"))?;
-    let text = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- ../../k8s/overlays/dev\n\
-                components:\n- ../../k8s/components/porch\n";
-    std::fs::write(beside_porch.path().join("kustomization.yaml"), text)?;
+    let own = overlay(
+        "- ../../k8s/overlays/dev\n- ../../k8s/components/observability\ncomponents:\n- ../../k8s/components/package-store\n",
+    )?;
+    let beside_porch = overlay("- ../../k8s/overlays/dev\ncomponents:\n- ../../k8s/components/porch\n")?;
     for (folder, values) in [
         (
             workspace().join("k8s/overlays/dev"),
