@@ -24,6 +24,7 @@ mod objects;
 pub mod overview;
 mod prepare;
 mod siblings;
+pub mod sources;
 pub mod target_sync;
 mod validate;
 

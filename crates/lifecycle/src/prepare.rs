@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use groundwork_api::{DataObject, Execution, ImportStatus, Installation};
-use groundwork_blueprint::{Origin, States};
+use groundwork_blueprint::States;
 use k8s_openapi::api::core::v1::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,10 +13,11 @@ use crate::conditions::ConditionUpdate;
 use crate::data::{self, ScopedObject};
 use crate::error::OperationError;
 use crate::imports::ImportedObjects;
-use crate::job::{Child, Inputs, Outcome, Warning, export, render};
+use crate::job::{Child, Inputs, Warning, export, render};
 use crate::machine::{Change, Write};
 use crate::names::{object_name, scope_name};
 use crate::objects;
+use crate::sources;
 
 /// The result of rendering for one job, as far as the job goes on with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,12 +45,9 @@ pub struct Prepared {
     /// States of executions that changed, and copies of the imports in the own scope; the former also if rendering failed
     /// (`blueprints.md` 4.6).
     pub(crate) products: Vec<Product>,
-    /// Where the blueprint says what is made, for people: one sentence each, [`MOST_SOURCES`] at most.
+    /// Where the blueprint says what is made, for people ([`sources`]).
     pub sources: Vec<String>,
 }
-
-/// Whoever has more items than this looks into the blueprint.
-const MOST_SOURCES: usize = 50;
 
 /// A nested installation, by the name of its template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -179,7 +177,7 @@ pub fn prepare(inputs: &Inputs<'_>) -> Result<Prepared, UnreadStates> {
         let copies = data::import_copies(installation, &job_id, &outcome.imports);
         products.extend(copies.into_iter().map(Product::Copy));
     }
-    let sources = sources(&outcome);
+    let sources = sources::sentences(&outcome);
     let nested = |child: Child| Nested { template: child.template, installation: child.installation };
     Ok(Prepared {
         generation: installation.metadata.generation.unwrap_or_default(),
@@ -197,25 +195,6 @@ pub fn prepare(inputs: &Inputs<'_>) -> Result<Prepared, UnreadStates> {
         products,
         sources,
     })
-}
-
-/// Where nested installations and deploy items are written, in this order.
-pub(crate) fn sources(outcome: &Outcome) -> Vec<String> {
-    let children =
-        outcome.children.iter().map(|child| ("nested installation", &*child.template, &child.origin));
-    let templates = outcome.execution.as_ref().and_then(|execution| execution.spec.templates().ok());
-    let templates =
-        templates.iter().flat_map(|templates| templates.iter()).zip(&outcome.origins.deploy_items);
-    let items = templates.map(|(template, origin)| ("deploy item", &*template.name, origin));
-    let mut all = children.chain(items);
-    let sentence =
-        |(what, name, origin): (&str, &str, &Origin)| format!("the {what} {name:?} is written in {origin}");
-    let mut sources: Vec<String> = all.by_ref().take(MOST_SOURCES).map(sentence).collect();
-    match all.count() {
-        0 => {}
-        more => sources.push(format!("{more} more deploy items or nested installations follow")),
-    }
-    sources
 }
 
 /// Renders, checks and maps what the Installation exports at the end of its job (`installations.md` 6.1).

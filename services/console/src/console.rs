@@ -32,6 +32,7 @@ use crate::pages::sign_in::SignInPage;
 use crate::request::{Form, LARGEST_FORM, Request, encoded, local_path};
 use crate::rights::{KindOfRight, Purpose, Rights, Visible, of_kind};
 use crate::server::Handler;
+use crate::sources::Sources;
 use crate::visitor::{SignIn, Visitor};
 use crate::{SERVICE, assets, journal, objects, operations, planning};
 
@@ -48,6 +49,7 @@ pub(crate) struct Site {
     pub(crate) rights: Rights,
     pub(crate) sign_in: SignIn,
     pub(crate) objects: Objects,
+    pub(crate) sources: Sources,
     /// The API server, without anybody's credentials.
     pub(crate) anonymous: Config,
     pub(crate) resolver: Option<ResolverClient<Channel>>,

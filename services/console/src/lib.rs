@@ -25,6 +25,7 @@ mod request;
 mod rights;
 mod server;
 mod settings;
+mod sources;
 mod visible;
 mod visitor;
 
@@ -49,6 +50,7 @@ use console::Site;
 use landscape::{Filler, Landscape};
 use rights::Rights;
 use server::Server;
+use sources::Sources;
 use visitor::SignIn;
 
 pub use server::ServerError;
@@ -187,6 +189,7 @@ impl Console {
             let site = Arc::new(Site {
                 landscape,
                 rights: Rights::new(access.clone()),
+                sources: Sources::new(),
                 sign_in: SignIn::new(access, &settings),
                 objects: Objects::new(client, MANAGER, metrics),
                 anonymous,

@@ -60,7 +60,8 @@ pub(crate) async fn installation(
         }
     }
     page.offer(operations::of_installation(site, visitor, &page, place).await?);
-    if site.renderer.is_some() && seen.is_all() {
+    if let Some(renderer) = site.renderer.as_ref().filter(|_| seen.is_all()) {
+        page.add_sources(&*site.sources.of(page.job(), renderer).await);
         page.offer_journal();
     }
     Ok(site.show(request, visitor, &page, now))

@@ -1,6 +1,7 @@
 //! An Installation with everything below it.
 
 use groundwork_api::{DeployItem, Execution, Installation, Kind as _};
+use groundwork_lifecycle::sources::Made;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as MetaCondition;
 use maud::{Markup, html};
@@ -10,6 +11,7 @@ use super::Page;
 use super::flow::{self, Graph};
 use super::parts::{ErrorView, JobView, installation_link, installation_path, path};
 use crate::landscape::{Content, Place, State};
+use crate::sources::{JobOf, Written};
 
 /// Objects of a tree that are shown; the pages of nested Installations show the rest.
 const MOST_NODES: usize = 1_000;
@@ -118,6 +120,9 @@ struct Node {
     /// Of an Installation its component version, of an item its deployer type.
     #[serde(skip_serializing_if = "str::is_empty")]
     content: String,
+    /// Where the blueprint of this page's Installation says that there is such an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
     #[serde(flatten)]
     job: JobView,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,6 +161,7 @@ impl Trees<'_> {
                 place: place.clone(),
                 template,
                 content,
+                source: None,
                 job,
                 error: None,
                 nodes: items,
@@ -174,6 +180,7 @@ impl Trees<'_> {
                     place: child,
                     template: row.template.to_string(),
                     content,
+                    source: None,
                     job,
                     error: None,
                     nodes: nodes_below,
@@ -194,6 +201,7 @@ impl Trees<'_> {
                 place,
                 template: row.template.to_string(),
                 content: row.type_.to_string(),
+                source: None,
                 job: JobView::of(&row.job, self.now),
                 error: None,
                 nodes: Vec::new(),
@@ -338,6 +346,26 @@ impl InstallationPage {
         }
     }
 
+    /// Adds where the blueprint says what belongs to the Installation. What nested ones are made of stands on their pages.
+    pub(crate) fn add_sources(&mut self, written: &Written) {
+        let source =
+            |made: Made, node: &Node| written.place(&made.subject(&node.template)).map(str::to_owned);
+        for node in &mut self.nodes {
+            if node.kind == Installation::KIND {
+                node.source = source(Made::NestedInstallation, node);
+            } else {
+                for item in &mut node.nodes {
+                    item.source = source(Made::DeployItem, item);
+                }
+            }
+        }
+    }
+
+    /// The job that the page tells of.
+    pub(crate) fn job(&self) -> JobOf {
+        (self.place.clone(), self.job.began, self.job.ended)
+    }
+
     pub(crate) fn add_note(&mut self, note: String) {
         self.notes.push(note);
     }
@@ -373,7 +401,10 @@ fn tree(nodes: &[Node]) -> Markup {
                         span title=(node.place) { (name) }
                     }
                     " " (node.job.badge())
-                    " " span class="note" { (node.job.elapsed()) " " (node.content) }
+                    " " span class="note" {
+                        (node.job.elapsed()) " " (node.content)
+                        @if let Some(source) = &node.source { " from " (source) }
+                    }
                     @if let Some(error) = &node.error { (error.markup()) }
                     @if !node.nodes.is_empty() { (tree(&node.nodes)) }
                 }
@@ -445,10 +476,7 @@ impl Page for InstallationPage {
                 @if let Some(began) = self.job.began { dt { "Job began" } dd { (super::parts::moment(began)) " UTC" } }
                 @if let Some(ended) = self.job.ended { dt { "Job ended" } dd { (super::parts::moment(ended)) " UTC" } }
                 @if self.has_journal {
-                    dt { "Journal" } dd {
-                        a href=(path("journal", &self.place)) { "Why its jobs went as they did" } ", "
-                        a href={ (path("journal", &self.place)) "?what=decision" } { "where the blueprint says what belongs to it" }
-                    }
+                    dt { "Journal" } dd { a href=(path("journal", &self.place)) { "Why its jobs went as they did" } }
                 }
             }
             @if !self.nodes.is_empty() { h2 { "What belongs to it" } (tree(&self.nodes)) }

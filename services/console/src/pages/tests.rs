@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use futures::FutureExt as _;
 use groundwork_api::{DeployItem, Installation};
+use groundwork_lifecycle::sources::Made;
+use groundwork_proto::renderer::v1::JournalEntry;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
@@ -91,7 +93,15 @@ fn nothing_that_strangers_write_is_obeyed() {
     .unwrap();
     let mut one = InstallationPage::new(&content, &place("shop"), ALL, now).unwrap();
     one.add(&object);
+    let source = JournalEntry {
+        what: "decision".to_owned(),
+        reason: "Source".to_owned(),
+        text: format!("{} is written in {MARKUP}", Made::DeployItem.subject(MARKUP)),
+        ..JournalEntry::default()
+    };
+    one.add_sources(&[source].into_iter().collect());
     let shown = html(&one);
+    assert!(shown.contains(" from &lt;script&gt;"), "where the item is written: {shown}");
     assert!(shown.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && shown.contains("⟨U+202E⟩⟨U+001B⟩[2J"));
     assert!(shown.contains("<svg"), "the graph is on the page, too");
     assert_harmless(&shown);

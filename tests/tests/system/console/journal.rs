@@ -59,10 +59,21 @@ pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> 
     ensure!(gone.contains("has nothing of a job"), "{gone}");
     assert_eq!(reader.get(&format!("{PATH}?at=yesterday")).await?.status, 400);
 
+    // The Installation's own page says where its items are written.
+    says(&reader, "/installations/broken/shop", "from deployExecutions[").await?;
+    let twin = reader.json("/installations/broken/shop.json").await?;
+    let items = twin["nodes"][0]["nodes"].as_array().context("items below the Execution")?;
+    ensure!(items.len() == 2, "{twin}");
+    for item in items {
+        let source = item["source"].as_str().with_context(|| twin.to_string())?;
+        ensure!(source.contains("line "), "{source}");
+    }
+
     // What an Installation owns is told of, so the right to see the Installation alone does not do.
     let clerk = Browser::signed_in(port, &account(broken, "clerk", &[INSTALLATIONS]).await?).await?;
     let page = clerk.page("/installations/broken/shop").await?;
     ensure!(!page.contains(PATH), "nothing is offered that one may not see: {page}");
+    ensure!(!page.contains("deployExecutions["), "nothing is told that one may not see: {page}");
     let refused = clerk.get(PATH).await?;
     ensure!(refused.status == 403 && refused.body.contains("Executions and"), "{refused:?}");
     let nobody = Browser::signed_in(port, &account(broken, "nobody", &[]).await?).await?;

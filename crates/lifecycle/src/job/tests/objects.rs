@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::job::Outcome;
-use crate::prepare::sources;
+use crate::sources::sentences;
 
 /// A job of an Installation with further metadata, whose blueprint gives two items.
 fn job(metadata: &str) -> Outcome {
@@ -79,7 +79,7 @@ fn the_deploy_items() {
 /// Where the blueprint says what is made; of very many that there are more.
 #[test]
 fn sources_of_items() {
-    let all = sources(&job(""));
+    let all = sentences(&job(""));
     let written = |name: &str, line: usize| {
         format!(
             "the deploy item {name:?} is written in deployExecutions[default] (deployExecutions[default].template, line {line})"
@@ -107,7 +107,7 @@ spec:
           - {name: item-{{ . }}, type: t, config: {}}
           {{- end }}
 ";
-    let many = sources(&world(&[many, EMPTY_CONTEXT]).render());
+    let many = sentences(&world(&[many, EMPTY_CONTEXT]).render());
     assert_eq!(many.len(), 51);
     assert_eq!(
         many[0],
