@@ -1,7 +1,7 @@
 //! Warnings and errors of Installations as messages with places.
 
 use groundwork_api::DEFAULT_CONTEXT;
-use groundwork_lifecycle::{JobError, Outcome, Subject, Warning, assumed_context, validate};
+use groundwork_lifecycle::{JobError, Outcome, Reason, Subject, Warning, assumed_context, validate};
 use groundwork_yaml::Step;
 
 use super::tree::Node;
@@ -94,12 +94,12 @@ fn title(node: &Node<'_>) -> String {
 }
 
 /// The part of an Installation that an error is about.
-fn field_of(reason: &str) -> &'static [&'static str] {
+fn field_of(reason: &Reason) -> &'static [&'static str] {
     match reason {
-        "CalculateContext" => &["spec", "context"],
-        "InitInstallationOperation" => &["spec", "componentDescriptor"],
-        "ResolveBlueprint" => &["spec", "blueprint"],
-        "ImportsSatisfied" => &["spec", "imports"],
+        Reason::CalculateContext => &["spec", "context"],
+        Reason::InitInstallationOperation => &["spec", "componentDescriptor"],
+        Reason::ResolveBlueprint => &["spec", "blueprint"],
+        Reason::ImportsSatisfied => &["spec", "imports"],
         _ => &["metadata", "name"],
     }
 }

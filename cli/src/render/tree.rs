@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use groundwork_api::{Installation, InstallationTemplate, ResourceExt};
 use groundwork_blueprint::{Capabilities, SiblingGraph};
 use groundwork_lifecycle::{
-    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, SignatureCheck, SignaturePolicy, assumed_context,
-    deploy_items, export, export_objects, import_copies, render, scope_name,
+    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, Reason, SignatureCheck, SignaturePolicy,
+    assumed_context, deploy_items, export, export_objects, import_copies, render, scope_name,
 };
 use groundwork_registry::RepositoryMap;
 use serde_json::{Map, Value};
@@ -279,6 +279,6 @@ impl<'a> Runner<'a> {
 fn too_deep() -> Outcome {
     let message =
         format!("nested installations are more than {DEEPEST} levels deep; a blueprint may contain itself");
-    let error = OperationError::new("handlePhaseInit", "EnsureSubinstallations", message);
+    let error = OperationError::new("handlePhaseInit", Reason::EnsureSubinstallations, message);
     Outcome { error: Some(error.into()), ..Outcome::default() }
 }

@@ -12,9 +12,9 @@ use groundwork_controller::{
     ApiError, Handler, Journal, Key, Metadata, ObjectEvent, Objects, ReconcileError, ReconcileRequest,
     Reconciled, Scribe,
 };
-use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
 use groundwork_lifecycle::machine::Phase;
+use groundwork_lifecycle::{OperationError, Reason};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
@@ -389,7 +389,7 @@ impl DeployLoop {
             };
             narration::tell_result(scribe, item, &stored);
             if let Some(error) = error {
-                warn(&stored, &error.reason, &error.message, objects).await;
+                warn(&stored, error.reason.as_str(), &error.message, objects).await;
             }
             concluded = stored;
         }
@@ -446,7 +446,7 @@ fn failed(item: &DeployItem, failure: Failure, deadline: Deadline) -> Verdict {
     if !is_final && deadline.0.is_some_and(|at| Timestamp::now() >= at) {
         error = OperationError {
             operation: error.operation,
-            reason: "ProgressingTimeout".into(),
+            reason: Reason::ProgressingTimeout,
             message: format!(
                 "timeout at: \"deployer: start reconcile\"; the last error was: {}",
                 error.message

@@ -3,7 +3,7 @@
 use groundwork_api::metadata::{annotation, label};
 use groundwork_api::{DeployItem, ResourceExt as _, Target, TargetSync};
 use groundwork_controller::Objects;
-use groundwork_lifecycle::OperationError;
+use groundwork_lifecycle::{OperationError, Reason};
 
 use crate::source::Source;
 use crate::target::{TargetError, Targets};
@@ -41,7 +41,7 @@ pub(crate) async fn cluster_name(
             "the server of the target {name} has not the form https://api.NAME.DOMAIN, which names a Shoot"
         ))),
         Err(TargetError::Api(error)) => {
-            Err(OperationError::transient("Reconcile", "ReadClusterName", error.to_string()))
+            Err(OperationError::transient("Reconcile", Reason::ReadClusterName, error.to_string()))
         }
         // The deployer meets the same, and tells it as an error.
         Err(error) => Ok(ClusterName::Unknown(error.to_string())),
@@ -63,7 +63,7 @@ pub(crate) async fn is_vanished(
         let message = format!(
             "onDelete.skipUninstallIfClusterRemoved: nobody knows whether the cluster {cluster} is still there: {problem}"
         );
-        OperationError::transient("Delete", "CheckCluster", message)
+        OperationError::transient("Delete", Reason::CheckCluster, message)
     };
     let namespace = item.namespace().unwrap_or_default();
     let syncs =

@@ -12,6 +12,7 @@ use groundwork_api::{
 use crate::conditions::{ConditionUpdate, merge_condition};
 use crate::error::OperationError;
 use crate::machine::{HasJob as _, Phase};
+use crate::reason::Reason;
 
 /// The type of items that no cluster is needed for: what they export stands in their configuration (`installations.md` 7.8).
 pub const MOCK_TYPE: &str = "landscaper.gardener.cloud/mock";
@@ -147,7 +148,7 @@ pub fn conclude(item: &DeployItem, verdict: Verdict, now: &Time) -> DeployItem {
 /// Notes an error as the last one, and among the first and the last few (1.3).
 pub(crate) fn record(status: &mut DeployItemStatus, error: &OperationError, now: &Time) {
     let last_error = error.to_last_error(status.last_error.as_ref(), now);
-    if error.reason == INVALID_CONFIGURATION {
+    if error.reason == Reason::ProviderConfigurationInvalid {
         let update = ConditionUpdate::new(VALIDATION, false, "FailedUnmarshal", error.message.clone());
         merge_condition(&mut status.conditions, &update, now);
     }
@@ -162,33 +163,34 @@ pub(crate) fn record(status: &mut DeployItemStatus, error: &OperationError, now:
     status.last_error = Some(last_error);
 }
 
-const INVALID_CONFIGURATION: &str = "ProviderConfigurationInvalid";
-
 /// The configuration of an item is there and cannot be read.
 pub fn invalid_configuration(message: impl Into<String>) -> OperationError {
-    configuration_problem(INVALID_CONFIGURATION, message)
+    configuration_problem(Reason::ProviderConfigurationInvalid, message)
 }
 
 /// An item without a configuration.
 pub fn missing_configuration() -> OperationError {
-    configuration_problem("ProviderConfigurationMissing", "spec.config is missing")
+    configuration_problem(Reason::ProviderConfigurationMissing, "spec.config is missing")
 }
 
 /// The Target that an item names does not exist.
 pub fn no_target(name: &str) -> OperationError {
     let message = format!("the target {name} does not exist");
-    configuration_problem("NoTargetFound", message)
+    configuration_problem(Reason::NoTargetFound, message)
 }
 
 /// What the item has to write exists already, and is not its own.
 pub fn foreign_object(what: &str) -> OperationError {
-    configuration_problem("ForeignObject", format!("{what} exists already and belongs to something else"))
+    configuration_problem(
+        Reason::ForeignObject,
+        format!("{what} exists already and belongs to something else"),
+    )
 }
 
-fn configuration_problem(reason: &'static str, message: impl Into<String>) -> OperationError {
+fn configuration_problem(reason: Reason, message: impl Into<String>) -> OperationError {
     OperationError {
         operation: "Reconcile".into(),
-        reason: reason.into(),
+        reason,
         message: message.into(),
         codes: vec![ErrorCode::ConfigurationProblem],
     }

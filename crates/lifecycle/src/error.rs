@@ -6,6 +6,7 @@ use groundwork_api::{ErrorCode, LastError, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::message::bounded;
+use crate::reason::Reason;
 
 /// Fixed where the error arises here, owned where it was read from an answer of the resolver.
 type Word = Cow<'static, str>;
@@ -15,56 +16,39 @@ type Word = Cow<'static, str>;
 #[error("{message}")]
 pub struct OperationError {
     pub operation: Word,
-    pub reason: Word,
+    pub reason: Reason,
     pub message: String,
     pub codes: Vec<ErrorCode>,
 }
 
 impl OperationError {
     /// A fault of what was written: trying again does not help.
-    pub fn new(operation: impl Into<Word>, reason: impl Into<Word>, message: impl Into<String>) -> Self {
+    pub fn new(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
         let codes = vec![ErrorCode::ConfigurationProblem];
-        Self { operation: operation.into(), reason: reason.into(), message: message.into(), codes }
+        Self { operation: operation.into(), reason, message: message.into(), codes }
     }
 
     /// An error of something below, which carries its own cause.
-    pub(crate) fn child(
-        operation: impl Into<Word>,
-        reason: impl Into<Word>,
-        message: impl Into<String>,
-    ) -> Self {
-        Self {
-            operation: operation.into(),
-            reason: reason.into(),
-            message: message.into(),
-            codes: Vec::new(),
-        }
+    pub(crate) fn child(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
+        Self { operation: operation.into(), reason, message: message.into(), codes: Vec::new() }
     }
 
     /// Something that may go away by itself, such as a server that does not answer.
-    pub fn transient(
-        operation: impl Into<Word>,
-        reason: impl Into<Word>,
-        message: impl Into<String>,
-    ) -> Self {
+    pub fn transient(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
         Self::child(operation, reason, message)
     }
 
     /// Not an error: what the job waits for, told where people look (2.2, 2.3).
-    pub(crate) fn waiting(
-        operation: impl Into<Word>,
-        reason: impl Into<Word>,
-        message: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn waiting(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
         let codes = vec![ErrorCode::Unfinished, ErrorCode::ForInfoOnly, ErrorCode::NoRetry];
-        Self { operation: operation.into(), reason: reason.into(), message: message.into(), codes }
+        Self { operation: operation.into(), reason, message: message.into(), codes }
     }
 
     /// An error inside another one: the inner pair heads the message.
     pub(crate) fn caused_by(
         operation: impl Into<Word>,
-        reason: impl Into<Word>,
-        inner: (&str, &str),
+        reason: Reason,
+        inner: (&str, Reason),
         cause: impl std::fmt::Display,
     ) -> Self {
         Self::new(operation, reason, format!("Op: {} - Reason: {} - Message: {cause}", inner.0, inner.1))
@@ -76,11 +60,13 @@ impl OperationError {
         let codes: Vec<String> = self.codes.iter().map(|code| code.as_str().to_owned()).collect();
         let same_operation = previous.filter(|previous| previous.operation == self.operation);
         let unchanged = same_operation.filter(|previous| {
-            previous.reason == self.reason && previous.message == message && previous.codes[..] == codes[..]
+            previous.reason == self.reason.as_str()
+                && previous.message == message
+                && previous.codes[..] == codes[..]
         });
         LastError {
             operation: self.operation.clone().into_owned(),
-            reason: self.reason.clone().into_owned(),
+            reason: self.reason.as_str().to_owned(),
             message: message.into_owned(),
             last_transition_time: same_operation
                 .map_or_else(|| Some(now.clone()), |previous| previous.last_transition_time.clone()),
@@ -101,11 +87,14 @@ mod tests {
         let time = |second: i64| -> Time {
             serde_json::from_value(format!("2026-01-01T00:00:0{second}Z").into()).unwrap()
         };
-        let first = OperationError::new("a", "b", "c").to_last_error(None, &time(1));
-        assert_eq!(OperationError::new("a", "b", "c").to_last_error(Some(&first), &time(2)), first);
-        let changed = OperationError::new("a", "b", "d").to_last_error(Some(&first), &time(3));
+        let first = OperationError::new("a", Reason::Deleting, "c").to_last_error(None, &time(1));
+        assert_eq!(
+            OperationError::new("a", Reason::Deleting, "c").to_last_error(Some(&first), &time(2)),
+            first
+        );
+        let changed = OperationError::new("a", Reason::Deleting, "d").to_last_error(Some(&first), &time(3));
         assert_eq!((changed.last_transition_time, changed.last_update_time), (Some(time(1)), Some(time(3))));
-        let other = OperationError::new("x", "b", "d").to_last_error(Some(&first), &time(4));
+        let other = OperationError::new("x", Reason::Deleting, "d").to_last_error(Some(&first), &time(4));
         assert_eq!((other.last_transition_time, other.last_update_time), (Some(time(4)), Some(time(4))));
         assert_eq!(first.codes[..], ["ERR_CONFIGURATION_PROBLEM".to_owned()]);
     }

@@ -30,6 +30,7 @@ use crate::error::OperationError;
 use crate::imports::{self, ImportedObjects};
 use crate::names::ROOT_SCOPE;
 use crate::objects;
+use crate::reason::Reason;
 use crate::validate::validate_as;
 pub use blueprint::{BlueprintCache, BlueprintDigest};
 pub use component::findings;
@@ -186,7 +187,6 @@ const PREREQUISITES: &str = "InitPrerequisites";
 const INIT: &str = "handlePhaseInit";
 const CREATE: &str = "CreateImportsAndSubobjects";
 const EXPORT: &str = "handlePhaseCompleting";
-const CONSTRUCT_EXPORTS: &str = "ConstructExports";
 
 /// Runs a job up to the objects that it creates.
 ///
@@ -264,7 +264,12 @@ fn run_exports(
     let request = material.request(inputs, &supplied);
     let rendered = groundwork_blueprint::render_exports(&request, values, &mut outcome.states);
     let rendered = rendered.map_err(|error| JobError {
-        cause: OperationError::caused_by(EXPORT, CONSTRUCT_EXPORTS, (EXPORT, CONSTRUCT_EXPORTS), &error),
+        cause: OperationError::caused_by(
+            EXPORT,
+            Reason::ConstructExports,
+            (EXPORT, Reason::ConstructExports),
+            &error,
+        ),
         excerpts: blueprint::template_excerpts(&error),
     })?;
     outcome.origins = rendered.origins;
@@ -279,7 +284,7 @@ fn run_exports(
     };
     outcome.exports = construct_exports(&request, rendered.exports).map_err(|errors| {
         let cause = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        OperationError::caused_by(EXPORT, CONSTRUCT_EXPORTS, (EXPORT, CONSTRUCT_EXPORTS), cause)
+        OperationError::caused_by(EXPORT, Reason::ConstructExports, (EXPORT, Reason::ConstructExports), cause)
     })?;
     // A template may have made a name of a value, so only those are told that the blueprint declares.
     let dropped = outcome.exports.undeclared.len();
@@ -358,8 +363,8 @@ impl Material {
             let cause = format!("unable to create installation for {template}: {error}");
             JobError::from(OperationError::caused_by(
                 INIT,
-                CREATE,
-                (CREATE, "CreateOrUpdateInstallation"),
+                Reason::CreateImportsAndSubobjects,
+                (CREATE, Reason::CreateOrUpdateInstallation),
                 cause,
             ))
         };
@@ -383,7 +388,9 @@ impl Material {
 fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, JobError> {
     let violations = validate_as(inputs.installation, inputs.scope == ROOT_SCOPE);
     if !violations.is_empty() {
-        return Err(OperationError::new(PREREQUISITES, "ValidateInstallation", aggregate(&violations)).into());
+        return Err(
+            OperationError::new(PREREQUISITES, Reason::ValidateInstallation, aggregate(&violations)).into()
+        );
     }
     component::select(inputs, outcome)
 }
@@ -409,15 +416,21 @@ fn load_imports(
     let mut supplied = loaded.map_err(|problems| {
         let message = problems.join("; ");
         outcome.conditions.push(imports_invalid(message.clone()));
-        OperationError::new("init", "ImportsSatisfied", message)
+        OperationError::new("init", Reason::ImportsSatisfied, message)
     })?;
     let null = Value::Null;
     let mappings = &inputs.installation.spec.import_data_mappings;
     let mappings =
         mappings.iter().map(|(name, mapping)| (name.as_str(), mapping.as_written().unwrap_or(&null)));
     let name = inputs.installation.metadata.name.as_deref().unwrap_or_default();
-    supplied.mapped = import_mappings(name, mappings, &supplied)
-        .map_err(|error| OperationError::caused_by(INIT, CREATE, (CREATE, "ConstructImports"), error))?;
+    supplied.mapped = import_mappings(name, mappings, &supplied).map_err(|error| {
+        OperationError::caused_by(
+            INIT,
+            Reason::CreateImportsAndSubobjects,
+            (CREATE, Reason::ConstructImports),
+            error,
+        )
+    })?;
     Ok(supplied)
 }
 
@@ -482,22 +495,28 @@ fn render_error(error: &RenderError) -> JobError {
     let step = match error {
         RenderError::Imports(errors) => match errors.first() {
             Some(first) => return imports_error(first.reason(), error),
-            None => "ConstructImports",
+            None => Reason::ConstructImports,
         },
-        RenderError::Refused(_) | RenderError::ImportExecution(_) => "RenderImportExecutions",
-        RenderError::DeployExecution(_) | RenderError::DeployItems(_) => "ReconcileExecution",
+        RenderError::Refused(_) | RenderError::ImportExecution(_) => Reason::RenderImportExecutions,
+        RenderError::DeployExecution(_) | RenderError::DeployItems(_) => Reason::ReconcileExecution,
         RenderError::SubinstallationExecution(_) | RenderError::Subinstallations { .. } => {
-            "EnsureSubinstallations"
+            Reason::EnsureSubinstallations
         }
-        RenderError::ExportExecution(_) => "RenderExportExecutions",
+        RenderError::ExportExecution(_) => Reason::RenderExportExecutions,
     };
-    let cause = OperationError::caused_by(INIT, CREATE, (CREATE, step), error);
+    let cause = OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, step), error);
     JobError { cause, excerpts: blueprint::template_excerpts(error) }
 }
 
 fn imports_error(reason: &str, error: &RenderError) -> JobError {
     let cause = format!("Op: ConstructImports - Reason: {reason} - Message: {error}");
-    OperationError::caused_by(INIT, CREATE, (CREATE, "ConstructImports"), cause).into()
+    OperationError::caused_by(
+        INIT,
+        Reason::CreateImportsAndSubobjects,
+        (CREATE, Reason::ConstructImports),
+        cause,
+    )
+    .into()
 }
 
 /// The condition about overwrites is known before anything can fail, and kept when something does.

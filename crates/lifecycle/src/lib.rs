@@ -23,6 +23,7 @@ mod names;
 mod objects;
 pub mod overview;
 mod prepare;
+mod reason;
 mod siblings;
 pub mod sources;
 pub mod target_sync;
@@ -51,5 +52,6 @@ pub use prepare::{
     Completion, OwnNames, OwnScope, Prepared, UnreadStates, complete, imports_hash, item_exports, prepare,
     state_of,
 };
+pub use reason::Reason;
 pub use siblings::{DataKind, DataName, Interface, Relations, Scope, SiblingIndex};
 pub use validate::validate;

@@ -36,18 +36,15 @@ pub fn parts(sentence: &str) -> Option<(&str, &str)> {
 
 /// One sentence for each nested installation and deploy item, in this order, [`MOST`] at most; a last one counts the rest.
 pub(crate) fn sentences(outcome: &Outcome) -> Vec<String> {
-    let children = outcome
-        .children
-        .iter()
-        .map(|child| (Made::NestedInstallation, &*child.template, &child.origin));
+    let children =
+        outcome.children.iter().map(|child| (Made::NestedInstallation, &*child.template, &child.origin));
     let templates = outcome.execution.as_ref().and_then(|execution| execution.spec.templates().ok());
     let templates =
         templates.iter().flat_map(|templates| templates.iter()).zip(&outcome.origins.deploy_items);
     let items = templates.map(|(template, origin)| (Made::DeployItem, &*template.name, origin));
     let mut all = children.chain(items);
-    let sentence = |(made, template, origin): (Made, &str, &Origin)| {
-        format!("{}{VERB}{origin}", made.subject(template))
-    };
+    let sentence =
+        |(made, template, origin): (Made, &str, &Origin)| format!("{}{VERB}{origin}", made.subject(template));
     let mut sentences: Vec<String> = all.by_ref().take(MOST).map(sentence).collect();
     match all.count() {
         0 => {}

@@ -33,8 +33,8 @@ use groundwork_api::ResourceExt;
 use groundwork_apply::{ApplyError, Deadline, Progress, Task, round};
 use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
 use groundwork_helm::{Release, Status, values};
-use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::missing_configuration;
+use groundwork_lifecycle::{OperationError, Reason};
 use groundwork_registry::NetworkOptions;
 use groundwork_sandbox::Pool;
 use groundwork_sources::MapFile;
@@ -99,7 +99,9 @@ impl HelmDeployer {
             RenderingError::Chart(text) | RenderingError::Work(text) => {
                 chart_source::broken(format!("unable to load chart from archive: {text}"))
             }
-            RenderingError::Fault(text) => OperationError::transient("TemplateChart", "GetHelmChart", text),
+            RenderingError::Fault(text) => {
+                OperationError::transient("TemplateChart", Reason::GetHelmChart, text)
+            }
         })?;
         let versions = cluster.versions().await.map_err(|error| unreachable_cluster(&error))?;
         let given = configuration.values.as_object().cloned().unwrap_or_default();
@@ -122,7 +124,7 @@ impl HelmDeployer {
         if !value_exports::of(&prepared.configuration).is_empty() {
             let input = prepared.input(prepared.release(0, false));
             let tree = self.rendering.describe(&prepared.chart, input).await;
-            let tree = tree.map_err(|error| rendering_error("PrepareHelmValues", &error, false))?;
+            let tree = tree.map_err(|error| rendering_error(Reason::PrepareHelmValues, &error, false))?;
             prepared.exports = value_exports::read(&prepared.configuration, &tree, &prepared.capabilities)?;
         }
         Ok(prepared)
@@ -133,7 +135,7 @@ impl HelmDeployer {
         prepared: &Prepared<'_>,
         release: Release,
         skip_schema: bool,
-        reason: &'static str,
+        reason: Reason,
     ) -> Result<Said, OperationError> {
         let input = Input { skip_schema, ..prepared.input(release) };
         let outcome = self.rendering.render(&prepared.chart, input, Arc::clone(&prepared.cluster)).await;
@@ -146,7 +148,7 @@ impl HelmDeployer {
             checked.map_err(|error| operation_error("ApplyManifests", &error))?;
         }
         let release = prepared.release(0, false);
-        let Said { rendered, .. } = self.render(&prepared, release, true, "RenderHelmValues").await?;
+        let Said { rendered, .. } = self.render(&prepared, release, true, Reason::RenderHelmValues).await?;
         let namespace =
             prepared.configuration.create_namespace.then_some(prepared.configuration.namespace.as_str());
         let (manifests, warnings) = render_only::manifests(&rendered, namespace)?;
@@ -200,7 +202,8 @@ impl HelmDeployer {
 
     async fn keep_release(&self, mut prepared: Prepared<'_>) -> Result<Step, Failure> {
         let helm = as_helm(&prepared.cluster);
-        let mut run = prepared.run(&helm).await.map_err(|error| release_error("installRelease", &error))?;
+        let mut run =
+            prepared.run(&helm).await.map_err(|error| release_error(Reason::InstallRelease, &error))?;
         prepared.check_other_item(&run).await?;
         let next = next(&run.history, &run.author, PATIENCE);
         let is_install = next == Next::Begin { revision: 1, is_upgrade: false };
@@ -216,7 +219,7 @@ impl HelmDeployer {
         };
         run.options = options;
         run.deadline = earlier(run.deadline, &run, options);
-        let reason = if is_install { "installRelease" } else { "upgradeRelease" };
+        let reason = if is_install { Reason::InstallRelease } else { Reason::UpgradeRelease };
         let carried = match next {
             Next::Busy => Err(ApplyError::Retry(
                 "another operation (install/upgrade/rollback) is in progress".to_owned(),
@@ -226,7 +229,7 @@ impl HelmDeployer {
             Next::Continue => run.carry_on().await,
             Next::Begin { revision, is_upgrade } => {
                 let release = prepared.release(revision, is_upgrade);
-                self.begin(&mut prepared, &mut run, release, reason).await?
+                self.begin(&mut prepared, &mut run, release, reason.clone()).await?
             }
             Next::Compare { revision } => self.compare(&mut prepared, &mut run, revision).await?,
         };
@@ -241,7 +244,8 @@ impl HelmDeployer {
         }
         if is_rollback {
             // Trying once more would only go back and forth.
-            let error = OperationError::new("RealHelmDeployer.Deploy", "upgradeRelease", rolled_back(&run));
+            let error =
+                OperationError::new("RealHelmDeployer.Deploy", Reason::UpgradeRelease, rolled_back(&run));
             return Err(Failure { error, provider_status: status });
         }
         prepared.conclude(run, status).await
@@ -252,7 +256,7 @@ impl HelmDeployer {
         prepared: &mut Prepared<'_>,
         run: &mut ReleaseRun<'_>,
         release: Release,
-        reason: &'static str,
+        reason: Reason,
     ) -> Result<Result<Carried, ApplyError>, Failure> {
         if is_first(prepared.round) {
             let verb = if release.is_upgrade { "upgrading" } else { "installing" };
@@ -289,7 +293,7 @@ impl HelmDeployer {
         }
         let release = prepared.release(revision, revision > 1);
         let Said { rendered, record } =
-            self.render(prepared, release, run.options.skip_schema, "upgradeRelease").await?;
+            self.render(prepared, release, run.options.skip_schema, Reason::UpgradeRelease).await?;
         let has_hooks =
             ["pre-upgrade", "post-upgrade"].iter().any(|event| !hooks::of_event(&record, event).is_empty());
         let is_same = run.history.last().is_some_and(|last| last.record.says_the_same(&record));
@@ -299,7 +303,7 @@ impl HelmDeployer {
             return Ok(run.repair().await.map(|()| Carried::Done));
         }
         let release = prepared.release(revision + 1, true);
-        self.begin(prepared, run, release, "upgradeRelease").await
+        self.begin(prepared, run, release, Reason::UpgradeRelease).await
     }
 }
 

@@ -11,8 +11,8 @@ use groundwork_apply::{
     problems, round, target_names,
 };
 use groundwork_deploy::{Deployer, Failure, Outcome, Removal, Round, Step, TargetError, Warning};
-use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
+use groundwork_lifecycle::{OperationError, Reason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -225,11 +225,11 @@ pub(crate) fn step(progress: Progress, provider_status: Option<AnyJson>, warning
 pub(crate) fn operation_error(operation: &'static str, error: &ApplyError) -> OperationError {
     let message = error.to_string();
     match error {
-        ApplyError::Configuration(_) => OperationError::new(operation, "ConfigurationInvalid", message),
-        ApplyError::Retry(_) => OperationError::transient(operation, "TargetCluster", message),
+        ApplyError::Configuration(_) => OperationError::new(operation, Reason::ConfigurationInvalid, message),
+        ApplyError::Retry(_) => OperationError::transient(operation, Reason::TargetCluster, message),
         ApplyError::Timeout(_) => OperationError {
             operation: operation.into(),
-            reason: "ProgressingTimeout".into(),
+            reason: Reason::ProgressingTimeout,
             message,
             codes: vec![ErrorCode::Timeout],
         },
@@ -239,8 +239,8 @@ pub(crate) fn operation_error(operation: &'static str, error: &ApplyError) -> Op
 fn target_error(error: &TargetError) -> OperationError {
     let message = error.to_string();
     match error {
-        TargetError::Api(_) => OperationError::transient("Connect", "TargetCluster", message),
-        _ => OperationError::new("Connect", "TargetInvalid", message),
+        TargetError::Api(_) => OperationError::transient("Connect", Reason::TargetCluster, message),
+        _ => OperationError::new("Connect", Reason::TargetInvalid, message),
     }
 }
 
@@ -249,7 +249,7 @@ pub(crate) async fn own_cluster(round: &Round<'_>) -> Result<Arc<Cluster>, Opera
     let Some(target) = round.target else {
         return Err(OperationError::new(
             "Connect",
-            "TargetMissing",
+            Reason::TargetMissing,
             "spec.target must name a target: a cluster to deploy to",
         ));
     };
@@ -314,7 +314,7 @@ mod tests {
             (json!({"deletionGroups": [{}]}), "deletionGroups[0]: exactly one"),
         ] {
             let error = configuration(members.clone()).unwrap_err();
-            assert_eq!(error.reason, "ProviderConfigurationInvalid");
+            assert_eq!(error.reason.as_str(), "ProviderConfigurationInvalid");
             assert!(
                 error.message.contains(part) && !error.message.contains("canary"),
                 "{members}: {}",

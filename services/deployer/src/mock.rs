@@ -203,7 +203,7 @@ mod tests {
     fn bad_configurations_are_named_without_their_values() {
         let message = |config: &Value| {
             let error = install(&item(config, "Init")).unwrap_err();
-            (error.reason, error.message)
+            (error.reason.to_string(), error.message)
         };
         assert_eq!(message(&Value::Null).0, "ProviderConfigurationMissing");
         let secret = json!("hunter2");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, Installation};
 use groundwork_component::{Access, RepositoryError};
 use groundwork_grpc::{Channel, retry, with_limits};
-use groundwork_lifecycle::OperationError;
+use groundwork_lifecycle::{OperationError, Reason};
 use groundwork_proto::component::v1::{Failure as WireFailure, Json, ObjectName, Reference};
 use groundwork_proto::resolver::v1::fetch_resource_request::Content;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
@@ -89,7 +89,7 @@ fn operation_error(wire: WireFailure) -> OperationError {
     let codes = wire.codes.iter().filter_map(|code| code.parse::<ErrorCode>().ok()).collect();
     OperationError {
         operation: wire.operation.into(),
-        reason: wire.reason.into(),
+        reason: Reason::from(wire.reason),
         message: wire.message,
         codes,
     }

@@ -12,7 +12,7 @@ use groundwork_controller::{
     Scribe,
 };
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
-use groundwork_lifecycle::{OperationError, Warning, imports_hash, is_shortened, living_scope};
+use groundwork_lifecycle::{OperationError, Reason, Warning, imports_hash, is_shortened, living_scope};
 use groundwork_proto::status::reasons;
 use jiff::{SignedDuration, Timestamp};
 use tonic::Status;
@@ -218,13 +218,13 @@ impl Handler for Installations {
 }
 
 /// What the status tells about an answer that will not get better soon.
-fn reason(error: &ApiError) -> Option<&'static str> {
+fn reason(error: &ApiError) -> Option<Reason> {
     match error {
-        ApiError::Forbidden { .. } => Some("Forbidden"),
-        ApiError::Refused(_) => Some("Refused"),
-        ApiError::Invalid { .. } => Some("Invalid"),
-        ApiError::TooLarge(_) => Some("TooLarge"),
-        ApiError::Terminating(_) => Some("Terminating"),
+        ApiError::Forbidden { .. } => Some(Reason::Forbidden),
+        ApiError::Refused(_) => Some(Reason::Refused),
+        ApiError::Invalid { .. } => Some(Reason::Invalid),
+        ApiError::TooLarge(_) => Some(Reason::TooLarge),
+        ApiError::Terminating(_) => Some(Reason::Terminating),
         ApiError::Conflict(_)
         | ApiError::AlreadyExists(_)
         | ApiError::NotFound(_)
@@ -325,7 +325,7 @@ impl Installations {
             }
         }
         let message = format!("the job does not come to rest in {MAX_STEPS} steps");
-        Err(AttemptError::Transient(OperationError::transient("Reconcile", "TooManySteps", message)))
+        Err(AttemptError::Transient(OperationError::transient("Reconcile", Reason::TooManySteps, message)))
     }
 
     /// Passes an answer of the API server on; its final no to something that the job needs ends the job.
@@ -465,7 +465,7 @@ pub(crate) fn resolve_failed(status: &Status, tree: &Tree) -> AttemptError {
         return AttemptError::Api(ApiError::Conflict(object));
     }
     let message = format!("the resolver cannot be asked: {}", status.message());
-    AttemptError::Transient(OperationError::transient("InitPrerequisites", "Resolve", message))
+    AttemptError::Transient(OperationError::transient("InitPrerequisites", Reason::Resolve, message))
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use groundwork_component::OVERWRITE_CONDITION;
 use groundwork_controller::Objects;
 use groundwork_lifecycle::machine::Tree;
 use groundwork_lifecycle::{
-    Completion, ImportedNames, ObjectSet, OperationError, OwnScope, Prepared, UnreadStates, fingerprints,
-    living_scope,
+    Completion, ImportedNames, ObjectSet, OperationError, OwnScope, Prepared, Reason, UnreadStates,
+    fingerprints, living_scope,
 };
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_sandbox::{ExchangeError, Host, WorkError};
@@ -141,7 +141,7 @@ impl Renderings {
         }
         let Some(components) = &self.components else {
             let message = "the Installation names a component, and no resolver is configured (--resolver)";
-            let error = OperationError::transient("InitPrerequisites", "Resolve", message);
+            let error = OperationError::transient("InitPrerequisites", Reason::Resolve, message);
             return Err(AttemptError::Transient(error));
         };
         let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
@@ -174,7 +174,7 @@ impl Renderings {
             };
             if let Some(why) = gathered.unavailable() {
                 let message = format!("the resolver cannot be asked: {why}");
-                let error = OperationError::transient("InitPrerequisites", "Resolve", message);
+                let error = OperationError::transient("InitPrerequisites", Reason::Resolve, message);
                 return Err(AttemptError::Transient(error));
             }
             match done {
@@ -191,14 +191,14 @@ impl Renderings {
 /// The end of a job whose rendering came to none, or why it is tried again.
 fn render_problem(problem: &ExchangeError) -> Result<OperationError, AttemptError> {
     let (reason, code) = match problem {
-        ExchangeError::Work(WorkError::WallTime { .. }) => ("RenderTimeout", ErrorCode::Timeout),
+        ExchangeError::Work(WorkError::WallTime { .. }) => (Reason::RenderTimeout, ErrorCode::Timeout),
         ExchangeError::Work(WorkError::NotStarted(_)) => {
             let message = format!("rendering: {problem}");
-            let error = OperationError::transient("Reconcile", "RenderFailed", message);
+            let error = OperationError::transient("Reconcile", Reason::RenderFailed, message);
             return Err(AttemptError::Transient(error));
         }
-        _ if problem.is_limit() => ("RenderLimit", ErrorCode::ConfigurationProblem),
-        _ => ("RenderFailed", ErrorCode::InternalProblem),
+        _ if problem.is_limit() => (Reason::RenderLimit, ErrorCode::ConfigurationProblem),
+        _ => (Reason::RenderFailed, ErrorCode::InternalProblem),
     };
     Ok(failure(reason, code, &problem.to_string()))
 }
@@ -206,13 +206,13 @@ fn render_problem(problem: &ExchangeError) -> Result<OperationError, AttemptErro
 /// No rendering makes that. Somebody has got hold of a worker, and gets no further.
 fn elsewhere() -> OperationError {
     let problem = "it would write objects of another namespace; this is a fault, report it";
-    failure("RenderFailed", ErrorCode::InternalProblem, problem)
+    failure(Reason::RenderFailed, ErrorCode::InternalProblem, problem)
 }
 
-fn failure(reason: &'static str, code: ErrorCode, problem: &str) -> OperationError {
+fn failure(reason: Reason, code: ErrorCode, problem: &str) -> OperationError {
     OperationError {
         operation: "handlePhaseInit".into(),
-        reason: reason.into(),
+        reason,
         message: format!("rendering this installation: {problem}"),
         codes: vec![code],
     }

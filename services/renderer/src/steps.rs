@@ -15,7 +15,8 @@ use groundwork_lifecycle::machine::{
     Change, HasJob as _, Known, MetadataPatch, Need, Predecessors, Read, Sibling, StaleCopy, Tree, Write,
 };
 use groundwork_lifecycle::{
-    DataName, Interface, SOURCE_TYPE_EXPORT, Scope, living_scope, object_name, parent_name, scope_name,
+    DataName, Interface, Reason, SOURCE_TYPE_EXPORT, Scope, living_scope, object_name, parent_name,
+    scope_name,
 };
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
@@ -399,7 +400,8 @@ async fn write_one(
             let stored: Option<DeployItem> = apply(change, namespace, writer).await?;
             // An item that the core ends; its deployer tells of its own errors.
             let error = stored.as_ref().and_then(|item| item.status.as_ref()?.last_error.as_ref());
-            let is_ours = error.is_some_and(|error| CORE_REASONS.contains(&error.reason.as_str()));
+            let is_ours =
+                error.is_some_and(|error| CORE_REASONS.iter().any(|reason| reason.as_str() == error.reason));
             warn(stored.as_ref(), error.filter(|_| is_ours), None, writer.objects).await;
             Written::Item(name, stored.map(Box::new))
         }
@@ -423,7 +425,7 @@ fn update_tree(tree: &mut Tree, stored: Written) {
 }
 
 /// Reasons with which the core ends items of others.
-const CORE_REASONS: [&str; 2] = ["PickupTimeout", "InterruptOperation"];
+const CORE_REASONS: [Reason; 2] = [Reason::PickupTimeout, Reason::InterruptOperation];
 
 /// The object as stored; `None` when it is gone.
 async fn apply<K: Stored>(

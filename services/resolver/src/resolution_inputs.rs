@@ -7,16 +7,13 @@ use groundwork_blueprint::Capabilities;
 use groundwork_component::Repositories;
 use groundwork_controller::{ApiError, Objects, Stored};
 use groundwork_lifecycle::{
-    Inputs, ObjectSet, OperationError, ROOT_SCOPE, Resolution, SignatureCheck, SignaturePolicy, resolve,
-    signature_secrets,
+    Inputs, ObjectSet, OperationError, ROOT_SCOPE, Reason, Resolution, SignatureCheck, SignaturePolicy,
+    resolve, signature_secrets,
 };
 use groundwork_registry::{Keyring, RepositoryMap};
 use groundwork_sources::PullSecrets;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde::{Deserialize, Serialize, Serializer};
-
-/// The step of a job that reads pull secrets.
-const SETUP_REGISTRIES: &str = "SetupRegistries";
 
 /// An Installation with its Context and the overwrites that the Context names. It goes to worker processes, without what is secret of it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,7 +78,8 @@ impl ResolutionInputs {
             }
         }
         let PullSecrets { keyring, notes, error } = secrets;
-        let error = error.map(|message| OperationError::new("InitPrerequisites", SETUP_REGISTRIES, message));
+        let error =
+            error.map(|message| OperationError::new("InitPrerequisites", Reason::SetupRegistries, message));
         Ok(Self { installation, context, overwrites, objects: set, keyring: Arc::new(keyring), notes, error })
     }
 
@@ -116,7 +114,7 @@ impl ResolutionInputs {
         let mut resolution = self.evaluate();
         resolution.warnings.extend(self.notes.iter().cloned().map(Into::into));
         // Pull secrets come before the OCM configuration, and after everything else (`components.md` 4.1).
-        let is_later = resolution.error.as_ref().is_none_or(|error| error.reason == SETUP_REGISTRIES);
+        let is_later = resolution.error.as_ref().is_none_or(|error| error.reason == Reason::SetupRegistries);
         if let Some(error) = self.error.clone().filter(|_| is_later && resolution.reference.is_some()) {
             resolution.error = Some(error);
         }

@@ -9,7 +9,7 @@
 
 use groundwork_component::{Descriptor, LoadedDescriptor, RepositoryContext};
 use groundwork_grpc::CallEnd;
-use groundwork_lifecycle::{OperationError, Resolution};
+use groundwork_lifecycle::{OperationError, Reason, Resolution};
 use groundwork_proto::resolver::v1::{ExplainRequest, ExplainResponse, explain_request};
 use groundwork_sandbox::{Connection, ExchangeError, Pool, reply};
 use prost::Message;
@@ -100,7 +100,7 @@ impl Evaluators {
 
 fn beyond_limit(error: &ExchangeError) -> OperationError {
     let message = format!("resolving the component of this installation: {error}");
-    OperationError::new("InitPrerequisites", "ResolveLimit", message)
+    OperationError::new("InitPrerequisites", Reason::ResolveLimit, message)
 }
 
 /// Works until the service closes the connection.

@@ -82,13 +82,13 @@ fn items_of_other_processes() {
 
 #[test]
 fn what_fails_for_too_long_has_failed() {
-    let failure = || Failure::from(OperationError::transient("Reconcile", "Apply", "it is away"));
+    let failure = || Failure::from(OperationError::transient("Reconcile", Reason::TargetCluster, "it is away"));
     let early = failed(&item(10), failure(), Deadline(Some(Timestamp::now() + SignedDuration::from_secs(9))));
     assert_eq!(early.phase, "Progressing");
     let late = failed(&item(10), failure(), Deadline(Some(Timestamp::now())));
     assert_eq!(late.phase, "Failed");
     let error = late.error.unwrap();
-    assert_eq!((error.reason.as_ref(), &error.codes[..]), ("ProgressingTimeout", &[ErrorCode::Timeout][..]));
+    assert_eq!((error.reason.as_str(), &error.codes[..]), ("ProgressingTimeout", &[ErrorCode::Timeout][..]));
     assert!(error.message.ends_with("it is away"), "{}", error.message);
     assert_eq!(failed(&item(10), failure(), Deadline(None)).phase, "Progressing");
 }

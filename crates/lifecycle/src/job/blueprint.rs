@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::artifact_set::{blueprint_layer, is_artifact_set};
 use super::{JobError, PREREQUISITES};
 use crate::error::OperationError;
+use crate::reason::Reason;
 
 const RESOURCE_TYPES: [&str; 2] = ["landscaper.gardener.cloud/blueprint", "blueprint"];
 
@@ -91,7 +92,7 @@ fn blueprint_error(installation: &Installation, cause: &str) -> OperationError {
     let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
     let name = installation.metadata.name.as_deref().unwrap_or_default();
     let message = format!("unable to resolve blueprint for {namespace}/{name}: {cause}");
-    OperationError::new(PREREQUISITES, "ResolveBlueprint", message)
+    OperationError::new(PREREQUISITES, Reason::ResolveBlueprint, message)
 }
 
 /// Which resource of which component version a blueprint that is not inline comes from.

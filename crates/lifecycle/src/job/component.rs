@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Inputs, JobError, Outcome, OverwriteReport, PREREQUISITES, Subject, Warning, record_overwrites};
 use crate::error::OperationError;
+use crate::reason::Reason;
 
 /// Which component version an Installation uses, and how references from there are followed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,7 +27,12 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
     let name = installation.spec.context();
     let context = inputs.context.ok_or_else(|| {
         let cause = format!("context \"{}/{name}\" not found", namespace(installation));
-        OperationError::caused_by(PREREQUISITES, "CalculateContext", ("Context", "GetContext"), cause)
+        OperationError::caused_by(
+            PREREQUISITES,
+            Reason::CalculateContext,
+            ("Context", Reason::GetContext),
+            cause,
+        )
     })?;
     let overwrites = overwrites(inputs, context, outcome)?;
     let inline = inline(installation)?;
@@ -45,7 +51,7 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
             "RepositoryContextMissing: neither the installation nor context {name:?} defines a repository context \
              and the context has no ocmConfig"
         );
-        return Err(OperationError::new(PREREQUISITES, "CalculateContext", cause).into());
+        return Err(OperationError::new(PREREQUISITES, Reason::CalculateContext, cause).into());
     }
     let rules = resolver_rules(inputs, context, outcome)?;
     Ok(Some(Selection { substitution, overwrites, inline, rules }))
@@ -97,7 +103,7 @@ impl Selection {
 
 fn unreachable(cause: &ResolveError) -> OperationError {
     let message = format!("unable to create installation operation: {cause}");
-    let error = OperationError::new(PREREQUISITES, "InitInstallationOperation", message);
+    let error = OperationError::new(PREREQUISITES, Reason::InitInstallationOperation, message);
     match cause.repository() {
         // E20: what is wrong is who asks, and not what for.
         Some(RepositoryError::Denied { .. }) => {
@@ -121,8 +127,8 @@ fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> 
             context.metadata.name.as_deref().unwrap_or_default(),
             namespace(inputs.installation),
         );
-        let inner = ("ComponentVersionOverwrites", "GetComponentVersionOverwrites");
-        OperationError::caused_by(PREREQUISITES, "CalculateContext", inner, cause)
+        let inner = ("ComponentVersionOverwrites", Reason::GetComponentVersionOverwrites);
+        OperationError::caused_by(PREREQUISITES, Reason::CalculateContext, inner, cause)
     })?;
     let overwrites = Overwrites::from(object);
     outcome.warnings.extend(findings(name, &overwrites));
@@ -157,7 +163,7 @@ fn inline(installation: &Installation) -> Result<InlineSet, JobError> {
         installation.spec.component_descriptor.as_ref().and_then(|component| component.inline.get());
     let Some(definition) = definition else { return Ok(InlineSet::default()) };
     InlineSet::new(definition).map_err(|error| {
-        OperationError::new(PREREQUISITES, "InitInstallationOperation", error.to_string()).into()
+        OperationError::new(PREREQUISITES, Reason::InitInstallationOperation, error.to_string()).into()
     })
 }
 
@@ -211,7 +217,8 @@ fn resolver_rules(
 ) -> Result<ResolverRules, JobError> {
     let Some(name) = context.ocm_config_map() else { return Ok(ResolverRules::default()) };
     let namespace = namespace(inputs.installation);
-    let registries_error = |message: String| OperationError::new(PREREQUISITES, "SetupRegistries", message);
+    let registries_error =
+        |message: String| OperationError::new(PREREQUISITES, Reason::SetupRegistries, message);
     let entries = inputs.objects.config_map(name).ok_or_else(|| {
         registries_error(format!("ocm configuration config map \"{namespace}/{name}\" not found"))
     })?;

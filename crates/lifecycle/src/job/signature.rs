@@ -7,9 +7,7 @@ use super::component::Selection;
 use super::{Inputs, PREREQUISITES};
 use crate::error::OperationError;
 use crate::imports::ImportedObjects;
-
-const EXTRACT: &str = "ExtractVerifyInfo";
-const VERIFY: &str = "VerifySignature";
+use crate::reason::Reason;
 
 /// Whose components have to be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,7 +72,7 @@ pub(super) fn verify(
     if !check.policy.concerns(installation) {
         return Ok(());
     }
-    let missing = |problem: String| OperationError::new(PREREQUISITES, EXTRACT, problem);
+    let missing = |problem: String| OperationError::new(PREREQUISITES, Reason::ExtractVerifyInfo, problem);
     let verification = installation.spec.verification.as_ref().ok_or_else(|| {
         missing(
             "installation.Spec.Verification cant be nil: every component has to be signed here".to_owned(),
@@ -92,7 +90,11 @@ pub(super) fn verify(
     let trust = trust(anchor, namespace, inputs.objects, check.now).map_err(missing)?;
     let root = selection.root(repositories)?;
     selection.verify(repositories, &root, name, &trust).map_err(|error| {
-        OperationError::new(PREREQUISITES, VERIFY, format!("failed verifying signature: {error}"))
+        OperationError::new(
+            PREREQUISITES,
+            Reason::VerifySignature,
+            format!("failed verifying signature: {error}"),
+        )
     })
 }
 

@@ -23,6 +23,8 @@ mod step;
 mod tests;
 mod tree;
 
+use crate::reason::Reason;
+
 pub use children::{Child, Children};
 pub use installation::{MOST_ATTEMPTS, report};
 pub use items::Items;
@@ -46,14 +48,14 @@ pub fn next(tree: &mut Tree, moment: &Moment) -> Next {
 pub fn refused(tree: &mut Tree, need: Need, cause: &str, moment: &Moment) -> Option<Write> {
     let of_execution = |reason| execution::refused(tree.execution.get()?, reason, cause, moment);
     match need {
-        Need::Exports | Need::ExportHolder => of_execution("collectAndUpdateExports"),
-        Need::Item | Need::ExecutionStatus => of_execution("CreateOrUpdateDeployItem"),
-        Need::DataCopy => installation::refused(tree, "CreateDataObjects", cause, moment),
-        Need::TargetCopy => installation::refused(tree, "CreateTargets", cause, moment),
-        Need::Execution => installation::refused(tree, "CreateOrUpdateExecution", cause, moment),
-        Need::Child => installation::refused(tree, "InstallationCreatingFailed", cause, moment),
-        Need::DataExport => installation::refused(tree, "CreateDataObjects", cause, moment),
-        Need::TargetExport => installation::refused(tree, "CreateTargets", cause, moment),
-        Need::State => installation::refused(tree, "StoreState", cause, moment),
+        Need::Exports | Need::ExportHolder => of_execution(Reason::CollectAndUpdateExports),
+        Need::Item | Need::ExecutionStatus => of_execution(Reason::CreateOrUpdateDeployItem),
+        Need::DataCopy => installation::refused(tree, Reason::CreateDataObjects, cause, moment),
+        Need::TargetCopy => installation::refused(tree, Reason::CreateTargets, cause, moment),
+        Need::Execution => installation::refused(tree, Reason::CreateOrUpdateExecution, cause, moment),
+        Need::Child => installation::refused(tree, Reason::InstallationCreatingFailed, cause, moment),
+        Need::DataExport => installation::refused(tree, Reason::CreateDataObjects, cause, moment),
+        Need::TargetExport => installation::refused(tree, Reason::CreateTargets, cause, moment),
+        Need::State => installation::refused(tree, Reason::StoreState, cause, moment),
     }
 }

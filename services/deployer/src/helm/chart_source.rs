@@ -17,7 +17,7 @@ use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Error
 use groundwork_controller::{ApiError, Stored};
 use groundwork_deploy::Round;
 use groundwork_helm::{IndexError, find_in_index};
-use groundwork_lifecycle::{ObjectSet, OperationError};
+use groundwork_lifecycle::{ObjectSet, OperationError, Reason};
 use groundwork_registry::{Authorization, ChartClient, ChartError, Keyring, NetworkOptions};
 use groundwork_sources::{ContextRepositories, MapFile, PullSecrets};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -238,7 +238,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, OperationError> {
     let fetched = tokio::task::spawn_blocking(fetch).await;
     fetched.map_err(|_| {
-        OperationError::transient("TemplateChart", "GetHelmChart", "fetching the chart did not end")
+        OperationError::transient("TemplateChart", Reason::GetHelmChart, "fetching the chart did not end")
     })?
 }
 
@@ -262,7 +262,7 @@ fn of_index(
     })?;
     let entry = find_in_index(&index, name, version).map_err(|error| match error {
         IndexError::NoName => for_information(error.to_string()),
-        error => OperationError::transient("TemplateChart", "GetHelmChart", error.to_string()),
+        error => OperationError::transient("TemplateChart", Reason::GetHelmChart, error.to_string()),
     })?;
     let is_absolute = entry.url.contains("://");
     let url = if is_absolute {
@@ -314,7 +314,7 @@ async fn object<K: Stored>(round: &Round<'_>, name: Option<&str>) -> Result<Opti
 }
 
 fn not_asked(error: &ApiError) -> OperationError {
-    OperationError::transient("TemplateChart", "GetHelmChart", error.to_string())
+    OperationError::transient("TemplateChart", Reason::GetHelmChart, error.to_string())
 }
 
 /// What the pull secrets of the Context hold.
@@ -400,14 +400,14 @@ fn unpacked(raw: &str) -> Result<Vec<u8>, OperationError> {
 
 /// A chart that can never be had.
 pub(super) fn broken(message: String) -> OperationError {
-    OperationError::new("TemplateChart", "GetHelmChart", message)
+    OperationError::new("TemplateChart", Reason::GetHelmChart, message)
 }
 
 /// What may come, and is no error of anybody.
 fn for_information(message: String) -> OperationError {
     OperationError {
         codes: vec![ErrorCode::ForInfoOnly],
-        ..OperationError::transient("TemplateChart", "GetHelmChart", message)
+        ..OperationError::transient("TemplateChart", Reason::GetHelmChart, message)
     }
 }
 
@@ -416,7 +416,7 @@ pub(super) fn unreachable(text: String, error: &ChartError) -> OperationError {
     match error {
         ChartError::NoTag(_) | ChartError::NoReference(_) => broken(text),
         ChartError::Status { status: 404, .. } => for_information(text),
-        _ => OperationError::transient("TemplateChart", "GetHelmChart", text),
+        _ => OperationError::transient("TemplateChart", Reason::GetHelmChart, text),
     }
 }
 

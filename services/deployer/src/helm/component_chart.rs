@@ -11,7 +11,9 @@ use data_encoding::BASE64;
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_blueprint::Capabilities;
 use groundwork_component::{ComponentVersion, ContentError, RepositoryError, Resource};
-use groundwork_lifecycle::{ImportedObjects as _, Inputs, ObjectSet, OperationError, ROOT_SCOPE, resolve};
+use groundwork_lifecycle::{
+    ImportedObjects as _, Inputs, ObjectSet, OperationError, ROOT_SCOPE, Reason, resolve,
+};
 use groundwork_registry::{ChartError, chart_of_content, is_packed_artifact};
 use groundwork_sources::ContextRepositories;
 use serde::Deserialize;
@@ -164,7 +166,7 @@ impl ComponentChart {
             // What is wrong in the namespace is told as it is; a component that cannot be had may come.
             Err(error) if is_known => Err(broken(told(error.message))),
             Err(error) => {
-                Err(OperationError::transient("TemplateChart", "GetHelmChart", told(error.message)))
+                Err(OperationError::transient("TemplateChart", Reason::GetHelmChart, told(error.message)))
             }
         }
     }
@@ -175,7 +177,7 @@ impl ComponentChart {
             let message = told(error.to_string());
             match error {
                 ContentError::Repository { .. } => {
-                    OperationError::transient("TemplateChart", "GetHelmChart", message)
+                    OperationError::transient("TemplateChart", Reason::GetHelmChart, message)
                 }
                 ContentError::Unsupported { .. } | ContentError::Incomplete { .. } => broken(message),
             }

@@ -4,7 +4,7 @@ use groundwork_api::ErrorCode;
 use groundwork_apply::ApplyError;
 use groundwork_controller::ApiError;
 use groundwork_deploy::Failure;
-use groundwork_lifecycle::OperationError;
+use groundwork_lifecycle::{OperationError, Reason};
 
 use super::rendering::RenderingError;
 
@@ -12,12 +12,12 @@ pub(super) fn unreachable_cluster(error: &ApiError) -> OperationError {
     let text = ApplyError::from(error.clone()).to_string();
     OperationError::transient(
         "RealHelmDeployer.Deploy",
-        "TargetCluster",
+        Reason::TargetCluster,
         format!("Kubernetes cluster unreachable: {text}"),
     )
 }
 
-pub(super) fn release_error(reason: &'static str, error: &ApplyError) -> Failure {
+pub(super) fn release_error(reason: Reason, error: &ApplyError) -> Failure {
     let text = error.to_string();
     match error {
         ApplyError::Configuration(_) => OperationError::new("RealHelmDeployer.Deploy", reason, text).into(),
@@ -27,7 +27,7 @@ pub(super) fn release_error(reason: &'static str, error: &ApplyError) -> Failure
 
 /// What depends on the cluster may be another time otherwise.
 pub(super) fn rendering_error(
-    reason: &'static str,
+    reason: Reason,
     error: &RenderingError,
     is_cluster_dependent: bool,
 ) -> OperationError {
@@ -39,7 +39,7 @@ pub(super) fn rendering_error(
         RenderingError::Fault(text) => OperationError::transient("TemplateChart", reason, text.clone()),
         RenderingError::Work(text) => OperationError {
             operation: "TemplateChart".into(),
-            reason: reason.into(),
+            reason,
             message: text.clone(),
             codes: vec![ErrorCode::ConfigurationProblem],
         },

@@ -10,8 +10,8 @@ use groundwork_apply::{
 };
 use groundwork_deploy::{Failure, Round, Step, Warning};
 use groundwork_helm::{Capabilities, Release, values};
-use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::machine::Phase;
+use groundwork_lifecycle::{OperationError, Reason};
 use serde_json::{Map, Value, json};
 
 use super::configuration::{API_VERSION, Configuration, OperationOptions};
@@ -112,11 +112,13 @@ impl<'a> Prepared<'a> {
         };
         let found = self.round.objects.get::<DeployItem>(namespace, item).await;
         let found = found.map_err(|error| {
-            OperationError::transient("RealHelmDeployer.Deploy", "installRelease", error.to_string())
+            OperationError::transient("RealHelmDeployer.Deploy", Reason::InstallRelease, error.to_string())
         })?;
         if found.is_some_and(|found| found.uid().as_deref() == Some(uid)) {
             let message = format!("release {} is managed by DeployItem {name}", self.configuration.name);
-            return Err(OperationError::new("RealHelmDeployer.Deploy", "installRelease", message).into());
+            return Err(
+                OperationError::new("RealHelmDeployer.Deploy", Reason::InstallRelease, message).into()
+            );
         }
         Ok(())
     }
@@ -126,7 +128,7 @@ impl<'a> Prepared<'a> {
         &self,
         mut run: ReleaseRun<'_>,
         error: &ApplyError,
-        reason: &'static str,
+        reason: Reason,
     ) -> Failure {
         let mut text = error.to_string();
         if !matches!(error, ApplyError::Retry(_)) {
@@ -135,7 +137,7 @@ impl<'a> Prepared<'a> {
                 Err(second) => tracing::warn!(error = %second, "a failed release could not be noted"),
             }
         }
-        let verb = if reason == "installRelease" { "install" } else { "upgrade" };
+        let verb = if reason == Reason::InstallRelease { "install" } else { "upgrade" };
         let error = match error {
             ApplyError::Timeout(_) => {
                 OperationError { message: text, ..operation_error("RealHelmDeployer.Deploy", error) }

@@ -8,7 +8,7 @@ use groundwork_api::ResourceExt;
 use groundwork_apply::{ApplyError, Cluster, Deletion, DeletionGroup, Seen, Waiting, delete_round};
 use groundwork_deploy::{Failure, Removal, Round};
 use groundwork_helm::Status;
-use groundwork_lifecycle::OperationError;
+use groundwork_lifecycle::{OperationError, Reason};
 
 use super::configuration::Configuration;
 use super::history::{History, Stored};
@@ -26,7 +26,7 @@ pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
             Ok(Removal::Done)
         } else {
             let text = "spec.config cannot be read any more: mend it, or delete without uninstall";
-            Err(OperationError::new("DeleteHelmRelease", "Uninstall", text).into())
+            Err(OperationError::new("DeleteHelmRelease", Reason::Uninstall, text).into())
         };
     };
     let cluster = own_cluster(round).await?;
@@ -77,7 +77,7 @@ async fn uninstall(
         let text = format!("unable to delete helm chart release: {error}");
         match error {
             ApplyError::Timeout(_) => operation_error("DeleteHelmRelease", error).into(),
-            _ => OperationError::transient("DeleteHelmRelease", "Uninstall", text).into(),
+            _ => OperationError::transient("DeleteHelmRelease", Reason::Uninstall, text).into(),
         }
     };
     let helm = as_helm(cluster);

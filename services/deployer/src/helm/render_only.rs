@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use groundwork_apply::{Manifest, Policy};
 use groundwork_helm::{Document, Rendered, documents};
-use groundwork_lifecycle::OperationError;
+use groundwork_lifecycle::{OperationError, Reason};
 use serde_json::{Value, json};
 
 /// What such an annotation on the item says: dependencies and capabilities as Landscaper had them. It has no effect here.
@@ -37,7 +37,7 @@ pub(super) fn manifests(
         for document in documents(&content) {
             let object = groundwork_yaml::from_str(document).map_err(|error| {
                 let message = format!("YAML parse error on {file}: {error}");
-                OperationError::new("TemplateChart", "RenderHelmValues", message)
+                OperationError::new("TemplateChart", Reason::RenderHelmValues, message)
             })?;
             if object.is_null() {
                 continue;

@@ -2,7 +2,7 @@
 
 use groundwork_apply::{Export, nested, one};
 use groundwork_helm::{Capabilities, values};
-use groundwork_lifecycle::OperationError;
+use groundwork_lifecycle::{OperationError, Reason};
 use serde_json::{Map, Value, json};
 
 use super::configuration::Configuration;
@@ -40,7 +40,8 @@ pub(super) fn read(
     });
     let mut exports = Map::new();
     for export in of(configuration) {
-        let failed = |message: String| OperationError::new("Reconcile", "ConstructExportFromValues", message);
+        let failed =
+            |message: String| OperationError::new("Reconcile", Reason::ConstructExportFromValues, message);
         let found = one(&root, &export.json_path).map_err(|error| failed(error.to_string()))?;
         let path = &export.json_path;
         let found = found.ok_or_else(|| failed(format!("the export {}: {path} is not found", export.key)))?;

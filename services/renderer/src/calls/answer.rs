@@ -109,7 +109,7 @@ fn finding(severity: Severity, path: String, message: String, position: Option<P
 fn failure(error: &OperationError) -> WireFailure {
     WireFailure {
         operation: error.operation.clone().into_owned(),
-        reason: error.reason.clone().into_owned(),
+        reason: error.reason.to_string(),
         message: error.message.clone(),
         codes: error.codes.iter().map(|code| code.as_str().to_owned()).collect(),
     }

@@ -146,7 +146,7 @@ pub(super) fn component_version(version: &ComponentVersion) -> proto::ComponentV
 pub(super) fn failure(error: &OperationError) -> proto::Failure {
     proto::Failure {
         operation: error.operation.clone().into_owned(),
-        reason: error.reason.clone().into_owned(),
+        reason: error.reason.to_string(),
         message: error.message.clone(),
         codes: error.codes.iter().map(|code| code.as_str().to_owned()).collect(),
     }

@@ -5,13 +5,14 @@ use groundwork_api::{DeployItem, DeployItemCache, Execution};
 
 use super::installing::{delete_items, name_of, trigger_items};
 use super::interrupting::expire_items;
-use super::{DELETING, enter, failed, patch, status};
+use super::{enter, failed, patch, status};
 use crate::machine::items::classify_deletion;
 use crate::machine::metadata::{has_finalizer, is_set, without_finalizer};
 use crate::machine::phase::Phase;
 use crate::machine::protocol::HasJob as _;
 use crate::machine::step::{Change, MetadataPatch, Moment, Next, Write, write_some};
 use crate::machine::tree::Tree;
+use crate::reason::Reason;
 
 pub(super) fn init(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
     let without_uninstall = is_set(&execution.metadata, annotation::DELETE_WITHOUT_UNINSTALL);
@@ -65,5 +66,5 @@ pub(super) fn next(tree: &Tree, execution: &Execution, moment: &Moment) -> Next 
         return Next::Rest;
     }
     let message = if classes.failed.is_empty() { "has pending items" } else { "has failed items" };
-    failed(execution, moment, Phase::DeleteFailed, DELETING, message)
+    failed(execution, moment, Phase::DeleteFailed, Reason::HandlePhaseDeleting, message)
 }

@@ -4,7 +4,7 @@ use groundwork_api::metadata::{FINALIZER, annotation};
 use groundwork_api::{DeployItem, DeployItemCache, DeployItemTemplate, Execution, LastError, List, NamePair};
 
 use super::interrupting::expire_items;
-use super::{OPERATION, PROGRESSING, completing, enter, failed, finish, status};
+use super::{OPERATION, completing, enter, failed, finish, status};
 use crate::error::OperationError;
 use crate::machine::items::{Classes, classify, classify_deletion};
 use crate::machine::metadata::has_finalizer;
@@ -13,10 +13,11 @@ use crate::machine::protocol::{self, HasJob as _};
 use crate::machine::step::{Change, MOST_WRITES, Moment, Next, Write, write_some};
 use crate::machine::tree::{Known, Templates, Tree};
 use crate::objects;
+use crate::reason::Reason;
 
 pub(super) fn init(tree: &mut Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
     if is_given_up(tree) {
-        return failed(execution, moment, Phase::Failed, "CreateOrUpdateDeployItem", GIVEN_UP);
+        return failed(execution, moment, Phase::Failed, Reason::CreateOrUpdateDeployItem, GIVEN_UP);
     }
     let orphans = tree.items.orphans(|name| templates.contains(name));
     if let Some(step) = delete_items(orphans.iter().copied()) {
@@ -62,7 +63,8 @@ const GIVEN_UP: &str = "the installation is being deleted, so that nothing more 
 /// What the status says while items run (2.3).
 fn waiting_error(execution: &Execution, moment: &Moment) -> LastError {
     let previous = execution.status.as_ref().and_then(|status| status.last_error.as_ref());
-    OperationError::waiting(OPERATION, PROGRESSING, "some running items").to_last_error(previous, &moment.now)
+    OperationError::waiting(OPERATION, Reason::HandlePhaseProgressing, "some running items")
+        .to_last_error(previous, &moment.now)
 }
 
 fn items_of<'a>(tree: &'a Tree, templates: &'a Templates) -> impl Iterator<Item = &'a DeployItem> {
@@ -113,7 +115,7 @@ fn ensure_items(
                         execution,
                         moment,
                         Phase::Failed,
-                        "CreateOrUpdateDeployItem",
+                        Reason::CreateOrUpdateDeployItem,
                         &message,
                     ));
                 }
@@ -179,13 +181,19 @@ pub(super) fn progressing(
     }
     if !classes.failed.is_empty() {
         let message = "has failed or missing deploy items";
-        return failed(execution, moment, Phase::Failed, PROGRESSING, message);
+        return failed(execution, moment, Phase::Failed, Reason::HandlePhaseProgressing, message);
     }
     if is_given_up && !classes.runnable.is_empty() {
-        return failed(execution, moment, Phase::Failed, PROGRESSING, GIVEN_UP);
+        return failed(execution, moment, Phase::Failed, Reason::HandlePhaseProgressing, GIVEN_UP);
     }
     if classes.pending > 0 {
-        return failed(execution, moment, Phase::Failed, PROGRESSING, "items could not be started");
+        return failed(
+            execution,
+            moment,
+            Phase::Failed,
+            Reason::HandlePhaseProgressing,
+            "items could not be started",
+        );
     }
     let mut execution = execution.clone();
     if let Some(cache) = execution.status.as_mut().and_then(|status| status.deploy_item_cache.as_mut()) {
@@ -234,7 +242,7 @@ fn delete_all(tree: &Tree, items: &[&DeployItem], execution: &Execution, moment:
     }
     if classes.running.is_empty() && !classes.failed.is_empty() {
         let message = "has failed or missing deploy items";
-        return failed(execution, moment, Phase::Failed, PROGRESSING, message);
+        return failed(execution, moment, Phase::Failed, Reason::HandlePhaseProgressing, message);
     }
     Next::Rest
 }

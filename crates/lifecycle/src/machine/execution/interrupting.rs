@@ -11,6 +11,7 @@ use crate::machine::phase::Phase;
 use crate::machine::protocol::HasJob as _;
 use crate::machine::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write_some};
 use crate::machine::tree::Tree;
+use crate::reason::Reason;
 
 /// 7.6: items that no deployer has picked up in time.
 pub(super) fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
@@ -32,7 +33,7 @@ pub(super) fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Nex
         }
         let error = OperationError {
             operation: "WaitingForPickup".into(),
-            reason: "PickupTimeout".into(),
+            reason: Reason::PickupTimeout,
             message,
             codes: vec![ErrorCode::Timeout],
         };
@@ -69,7 +70,7 @@ pub(super) fn interrupt(tree: &mut Tree, execution: &Execution, moment: &Moment)
     let end = |item: &DeployItem| {
         let mut item = item.clone();
         let is_deleting = item.metadata.deletion_timestamp.is_some();
-        let error = OperationError::child(OPERATION, "InterruptOperation", "the job was interrupted");
+        let error = OperationError::child(OPERATION, Reason::InterruptOperation, "the job was interrupted");
         let status = item.status.get_or_insert_default();
         status.job_id = Some(id.to_owned());
         end_item(status, is_deleting, &error, &moment.now);

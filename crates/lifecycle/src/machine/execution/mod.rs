@@ -23,10 +23,9 @@ use super::step::{Change, MetadataPatch, Moment, Next, Read, Write, write};
 use super::tree::{Known, Tree};
 use crate::error::OperationError;
 use crate::objects;
+use crate::reason::Reason;
 
 const OPERATION: &str = "handleReconcilePhase";
-const PROGRESSING: &str = "handlePhaseProgressing";
-const DELETING: &str = "handlePhaseDeleting";
 
 pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let is_idle = |installation: &Installation| !installation.job().is_running();
@@ -52,7 +51,7 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let templates = match tree.templates(&execution) {
         Ok(templates) => templates,
         Err(error) => {
-            let error = OperationError::new(OPERATION, "GetDeployItems", error.to_string());
+            let error = OperationError::new(OPERATION, Reason::GetDeployItems, error.to_string());
             return finish(&execution, moment, Phase::Failed, Some(&error));
         }
     };
@@ -173,7 +172,7 @@ fn finish(execution: &Execution, moment: &Moment, phase: Phase, error: Option<&O
     })
 }
 
-fn failed(execution: &Execution, moment: &Moment, phase: Phase, reason: &'static str, message: &str) -> Next {
+fn failed(execution: &Execution, moment: &Moment, phase: Phase, reason: Reason, message: &str) -> Next {
     finish(execution, moment, phase, Some(&OperationError::child(OPERATION, reason, message)))
 }
 
@@ -195,12 +194,7 @@ fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
 }
 
 /// The end of a job one of whose writes the API server will never accept.
-pub(super) fn refused(
-    execution: &Execution,
-    reason: &'static str,
-    cause: &str,
-    moment: &Moment,
-) -> Option<Write> {
+pub(super) fn refused(execution: &Execution, reason: Reason, cause: &str, moment: &Moment) -> Option<Write> {
     if !execution.job().is_running() {
         return None;
     }

@@ -16,6 +16,7 @@ use crate::machine::protocol::{HasJob as _, triggered};
 use crate::machine::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write_some};
 use crate::machine::tree::Tree;
 use crate::prepare::Prepared;
+use crate::reason::Reason;
 
 /// At the start of a job the old cache says where to begin; it is cleared in the same write (10.3). One that never had a job has no
 /// children.
@@ -58,8 +59,9 @@ pub(super) fn ensure(
     if let Some(step) = read(tree, installation) {
         return Some(step);
     }
-    let failed = |reason: &'static str, cause: String| {
-        let error = OperationError::caused_by(INIT, CREATE, (CREATE, reason), cause);
+    let failed = |reason: Reason, cause: String| {
+        let error =
+            OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, reason), cause);
         Some(fail(installation, moment, &error, &prepared.conditions))
     };
     if let Some(dangling) = tree.children.present().find(|child| child.template().is_none()) {
@@ -68,7 +70,7 @@ pub(super) fn ensure(
             dangling.name_any(),
             annotation::SUBINSTALLATION_NAME
         );
-        return failed("DanglingSubinstallation", cause);
+        return failed(Reason::DanglingSubinstallation, cause);
     }
     let wanted: HashMap<&str, &Installation> =
         prepared.children.iter().map(|child| (child.template.as_str(), &child.installation)).collect();
@@ -90,7 +92,7 @@ pub(super) fn ensure(
                         "an installation {} should be created which is currently under deletion, and that failed",
                         found.name_any()
                     );
-                    return failed("EnsureSubinstallations", cause);
+                    return failed(Reason::EnsureSubinstallations, cause);
                 }
                 is_held_up = true;
                 writes.extend(mark(found).or_else(|| give_job(found, installation, moment)));
@@ -107,7 +109,7 @@ pub(super) fn ensure(
                         "unable to create installation for {}: {name} exists already and belongs to something else",
                         child.template
                     );
-                    return failed("CreateOrUpdateInstallation", cause);
+                    return failed(Reason::CreateOrUpdateInstallation, cause);
                 }
                 writes.push(Write::Child(Change::Create(child.installation.clone())));
             }

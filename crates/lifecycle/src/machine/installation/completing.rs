@@ -12,6 +12,7 @@ use crate::machine::status::Draft;
 use crate::machine::step::{MOST_WRITES, Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
 use crate::prepare::Completion;
+use crate::reason::Reason;
 
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     if let Some(step) = delete_stale_copies(tree, installation) {
@@ -35,7 +36,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         != Some(installation.status.as_ref().map_or(0, |status| status.observed_generation))
     {
         let message = "the spec has changed since the job began; start it again";
-        let error = OperationError::new(COMPLETING, "CheckObservedGeneration", message);
+        let error = OperationError::new(COMPLETING, Reason::CheckObservedGeneration, message);
         return fail(installation, moment, &error, &[]);
     }
     match completion {
@@ -83,7 +84,7 @@ fn changed(installation: &Installation, hash: &str) -> Option<OperationError> {
     let before = installation.status.as_ref().and_then(|status| status.imports_hash.as_deref());
     (before != Some(hash)).then(|| {
         let message = "the imports have changed since the job began; start it again";
-        OperationError::new(COMPLETING, "CheckImportsHash", message)
+        OperationError::new(COMPLETING, Reason::CheckImportsHash, message)
     })
 }
 

@@ -9,6 +9,7 @@ use crate::machine::protocol::{HasJob as _, Standing};
 use crate::machine::status::Draft;
 use crate::machine::step::{Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
+use crate::reason::Reason;
 
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     if let Some(step) = children::read(tree, installation) {
@@ -40,13 +41,16 @@ fn wait_for_orphans(orphans: &[&Installation], installation: &Installation, mome
     let id = installation.job().id;
     if orphans.iter().all(|orphan| orphan.standing(id) == Standing::Failed) {
         let message = format!("the deletion of orphaned subinstallations failed: {}", names());
-        let error =
-            OperationError::child("handlePhaseObjectsCreated", "AllOrphanedSubinstallationsFailed", message);
+        let error = OperationError::child(
+            "handlePhaseObjectsCreated",
+            Reason::AllOrphanedSubinstallationsFailed,
+            message,
+        );
         return fail(installation, moment, &error, &[]);
     }
     let message = format!("orphaned subinstallations are still being deleted: {}", names());
     let error =
-        OperationError::waiting("handlePhaseObjectsCreated", "OrphanedSubinstsStillDeleting", message);
+        OperationError::waiting("handlePhaseObjectsCreated", Reason::OrphanedSubinstsStillDeleting, message);
     tell(installation, &error, moment).unwrap_or(Next::Rest)
 }
 
@@ -69,5 +73,5 @@ pub(super) fn unfinished(children: &[String], execution: bool) -> Option<Operati
         (false, false) => format!("subinstallations are not finished: {names}"),
         (true, false) => return None,
     };
-    Some(OperationError::waiting(super::PROGRESSING, "JobIDFinished", message))
+    Some(OperationError::waiting(super::PROGRESSING, Reason::JobIdFinished, message))
 }

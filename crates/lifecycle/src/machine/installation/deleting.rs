@@ -11,6 +11,7 @@ use crate::machine::protocol::{HasJob as _, Standing};
 use crate::machine::status::Draft;
 use crate::machine::step::{Change, MetadataPatch, Moment, Next, Read, Write, write_some};
 use crate::machine::tree::Tree;
+use crate::reason::Reason;
 
 /// Asks for the deletion of all that is below.
 pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
@@ -85,7 +86,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         (false, _) => "subinstallations could not be deleted",
         (true, true) => "the execution and subinstallations could not be deleted",
     };
-    let error = OperationError::child(DELETING, "UndeletedSubobjects", message);
+    let error = OperationError::child(DELETING, Reason::UndeletedSubobjects, message);
     fail(installation, moment, &error, &[])
 }
 

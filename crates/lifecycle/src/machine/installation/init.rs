@@ -13,12 +13,16 @@ use crate::machine::status::Draft;
 use crate::machine::step::{Change, MOST_WRITES, Moment, Next, Read, Write, write, write_some};
 use crate::machine::tree::{Known, StaleCopy, Tree};
 use crate::prepare::{Prepared, Product};
+use crate::reason::Reason;
 
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     if installation.is_deleting() {
         // Nothing has been started yet, so the job ends here and the deletion begins.
-        let error =
-            OperationError::child(INIT, "Deleting", "the installation was deleted before it was rendered");
+        let error = OperationError::child(
+            INIT,
+            Reason::Deleting,
+            "the installation was deleted before it was rendered",
+        );
         return fail(installation, moment, &error, &[]);
     }
     if let Some(step) = delete_exports(tree, installation) {
@@ -81,7 +85,7 @@ fn count_attempt(tree: &mut Tree, installation: &Installation, moment: &Moment) 
             "the renderer ended {attempts} times while it rendered this installation, most likely because rendering takes more \
              memory than it has; make the blueprint or its imports smaller, and start the job again"
         );
-        let error = OperationError::new(INIT, "RenderingEndsProcess", message);
+        let error = OperationError::new(INIT, Reason::RenderingEndsProcess, message);
         return Some(fail(installation, moment, &error, &[]));
     }
     tree.begun = Some(id.to_owned());
@@ -93,7 +97,7 @@ fn count_attempt(tree: &mut Tree, installation: &Installation, moment: &Moment) 
         "the renderer ended while it rendered this installation; attempt {} of {MOST_ATTEMPTS}",
         attempts + 1
     );
-    let error = OperationError::transient(INIT, "RenderingEndsProcess", message);
+    let error = OperationError::transient(INIT, Reason::RenderingEndsProcess, message);
     let previous = status_.and_then(|status| status.last_error.as_ref());
     Some(status(draft.error(&error, previous)))
 }
@@ -223,7 +227,12 @@ fn ensure_execution(
         // Deleted by hand (8.6): this job finishes the deletion, then it is created anew.
         if found.job().finished == installation.job().id {
             let cause = "the execution is being deleted, and that failed";
-            let error = OperationError::caused_by(INIT, CREATE, (CREATE, "ReconcileExecution"), cause);
+            let error = OperationError::caused_by(
+                INIT,
+                Reason::CreateImportsAndSubobjects,
+                (CREATE, Reason::ReconcileExecution),
+                cause,
+            );
             return Some(fail(installation, moment, &error, &prepared.conditions));
         }
         let found = found.clone();

@@ -31,6 +31,7 @@ use crate::automatic::{Automatic, AutomaticInput, automatic};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 use crate::prepare::Product;
+use crate::reason::Reason;
 use crate::validate::is_root;
 
 pub use init::MOST_ATTEMPTS;
@@ -294,7 +295,12 @@ fn owned_by(found: &Execution, installation: &Installation) -> Result<(), Operat
     let name = found.metadata.name.as_deref().unwrap_or_default();
     let cause =
         format!("the execution {name} exists already and belongs to something else; delete or rename it");
-    Err(OperationError::caused_by(INIT, CREATE, (CREATE, "ReconcileExecution"), cause))
+    Err(OperationError::caused_by(
+        INIT,
+        Reason::CreateImportsAndSubobjects,
+        (CREATE, Reason::ReconcileExecution),
+        cause,
+    ))
 }
 
 /// Hands the job of the Installation down to its Execution, which begins with it; `None` when that has been done.
@@ -359,7 +365,7 @@ pub fn report(tree: &Tree, error: &OperationError, moment: &Moment) -> Option<Wr
 }
 
 /// The end of a job one of whose writes the API server will never accept.
-pub(super) fn refused(tree: &mut Tree, reason: &'static str, cause: &str, moment: &Moment) -> Option<Write> {
+pub(super) fn refused(tree: &mut Tree, reason: Reason, cause: &str, moment: &Moment) -> Option<Write> {
     let installation = Arc::clone(match &tree.installation {
         Known::Present(installation) => installation,
         Known::Unread | Known::Absent => return None,
@@ -369,17 +375,18 @@ pub(super) fn refused(tree: &mut Tree, reason: &'static str, cause: &str, moment
     }
     // Exports are written while the phase is that of waiting for what is below: nobody waits in between.
     let step = if matches!(installation.phase(), Phase::Progressing | Phase::Completing) {
-        let update = ConditionUpdate::new("CreateExports", false, reason, cause);
-        let error = OperationError::new(COMPLETING, "CreateOrUpdateExports", cause);
+        let update = ConditionUpdate::new("CreateExports", false, reason.as_str(), cause);
+        let error = OperationError::new(COMPLETING, Reason::CreateOrUpdateExports, cause);
         fail(&installation, moment, &error, &[update])
     } else {
         let (condition, step) = match reason {
-            "CreateOrUpdateExecution" => ("ReconcileExecution", "ReconcileExecution"),
-            "InstallationCreatingFailed" => ("EnsureSubInstallations", "EnsureSubinstallations"),
-            _ => ("CreateImports", "ConstructImports"),
+            Reason::CreateOrUpdateExecution => ("ReconcileExecution", Reason::ReconcileExecution),
+            Reason::InstallationCreatingFailed => ("EnsureSubInstallations", Reason::EnsureSubinstallations),
+            _ => ("CreateImports", Reason::ConstructImports),
         };
-        let update = ConditionUpdate::new(condition, false, reason, cause);
-        let error = OperationError::caused_by(INIT, CREATE, (CREATE, step), cause);
+        let update = ConditionUpdate::new(condition, false, reason.as_str(), cause);
+        let error =
+            OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, step), cause);
         fail(&installation, moment, &error, &[update])
     };
     match with_dependents(tree, step) {

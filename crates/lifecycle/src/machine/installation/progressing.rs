@@ -7,6 +7,7 @@ use crate::error::OperationError;
 use crate::machine::protocol::{HasJob as _, Standing};
 use crate::machine::step::{Moment, Next, Read};
 use crate::machine::tree::Tree;
+use crate::reason::Reason;
 
 /// A failed child does not stop the others: all are waited for.
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
@@ -51,7 +52,8 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         if execution_failed {
             parts.push("Execution is failed".to_owned());
         }
-        let error = OperationError::child("buildErrorIfFailedChild", "children failed", parts.join("; "));
+        let error =
+            OperationError::child("buildErrorIfFailedChild", Reason::ChildrenFailed, parts.join("; "));
         return fail(installation, moment, &error, &[]);
     }
     // Nobody waits between the end of what is below and the end of the job: no write says so.

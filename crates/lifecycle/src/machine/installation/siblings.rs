@@ -13,12 +13,11 @@ use crate::machine::protocol::HasJob as _;
 use crate::machine::status::Draft;
 use crate::machine::step::{MetadataPatch, Moment, Next, Predecessors, Read, Sibling, Write, write_some};
 use crate::machine::tree::Tree;
+use crate::reason::Reason;
 use crate::siblings::{DataKind, Interface};
 use crate::validate::is_root;
 
 const OPERATION: &str = "init";
-const ALL_FINISHED: &str = "AllPredecessorsFinished";
-const ALL_SUCCEEDED: &str = "AllPredecessorsSucceeded";
 const GUARD: &str = "CheckSuccessorSibling";
 
 /// What checks 1 and 2 of 5.3 say of the predecessors.
@@ -32,7 +31,7 @@ enum Verdict {
 fn judge(predecessors: &Predecessors, installation: &Installation) -> Verdict {
     if let Some(cycle) = &predecessors.cycle {
         let message = format!("the installations have a cycle: {}", cycle.join(" -{depends_on}-> "));
-        let mut error = OperationError::new(OPERATION, "CyclicDependencies", message);
+        let mut error = OperationError::new(OPERATION, Reason::CyclicDependencies, message);
         error.codes.push(ErrorCode::CyclicDependencies);
         return Verdict::Bad(error);
     }
@@ -45,7 +44,7 @@ fn judge(predecessors: &Predecessors, installation: &Installation) -> Verdict {
         let message = format!(
             "the {kind} {name:?}, which is imported, is exported by several installations: {exporters}; only one may"
         );
-        return Verdict::Bad(OperationError::new(OPERATION, "AmbiguousPredecessors", message));
+        return Verdict::Bad(OperationError::new(OPERATION, Reason::AmbiguousPredecessors, message));
     }
     let is_root = is_root(installation);
     let id = installation.job().id;
@@ -70,7 +69,7 @@ fn judge(predecessors: &Predecessors, installation: &Installation) -> Verdict {
         return Verdict::Good;
     }
     let message = format!("predecessors have not succeeded: {}", names(failed).join(", "));
-    Verdict::Bad(OperationError::new(OPERATION, ALL_SUCCEEDED, message))
+    Verdict::Bad(OperationError::new(OPERATION, Reason::AllPredecessorsSucceeded, message))
 }
 
 fn imports_from_siblings(installation: &Installation) -> bool {
@@ -82,7 +81,7 @@ fn not_finished(names: &[String]) -> OperationError {
         "Op: CheckPredecessors - Reason: NotCompletedDependents - Message: predecessors are not finished: {}",
         names.join(", ")
     );
-    OperationError::waiting(OPERATION, ALL_FINISHED, message)
+    OperationError::waiting(OPERATION, Reason::AllPredecessorsFinished, message)
 }
 
 /// What holds `Init` up because of siblings; `None` if nothing does.
@@ -153,7 +152,7 @@ pub(super) fn check_again(
                 "predecessors have begun another job since this one began: {}; it is started again when they are finished",
                 names.join(", ")
             );
-            Some(Err(OperationError::new(COMPLETING, ALL_FINISHED, message)))
+            Some(Err(OperationError::new(COMPLETING, Reason::AllPredecessorsFinished, message)))
         }
     }
 }
@@ -220,10 +219,10 @@ pub(super) fn check_successors(
     };
     if others.is_empty() {
         let message = format!("deletion of a sibling failed: {}", names(&failed));
-        let error = OperationError::child(GUARD, "SiblingDeleteError", message);
+        let error = OperationError::child(GUARD, Reason::SiblingDeleteError, message);
         return Some(fail(installation, moment, &error, &[]));
     }
     let message = format!("a sibling still imports some of the exports: {}", names(&others));
-    let error = OperationError::waiting(GUARD, "SiblingImport", message);
+    let error = OperationError::waiting(GUARD, Reason::SiblingImport, message);
     Some(tell(installation, &error, moment).unwrap_or(Next::Wait))
 }

@@ -1,0 +1,169 @@
+//! Reasons of errors, as `status.lastError.reason` has them (`installations.md` 1.0, 6, 7).
+
+use std::fmt::{self, Display, Formatter};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Names each reason once, beside the text that stands in objects.
+macro_rules! reasons {
+    ($($name:ident $text:literal,)*) => {
+        /// Why an operation failed, or what it waits for.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Reason {
+            $($name,)*
+            /// One that only another service gives, such as the resolver for what it could not read.
+            Foreign(Box<str>),
+        }
+
+        impl Reason {
+            /// As it is written into a status.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$name => $text,)*
+                    Self::Foreign(text) => text,
+                }
+            }
+        }
+
+        impl From<String> for Reason {
+            fn from(text: String) -> Self {
+                match &*text {
+                    $($text => Self::$name,)*
+                    _ => Self::Foreign(text.into()),
+                }
+            }
+        }
+    };
+}
+
+// Texts are those of the original where it has the reason.
+reasons! {
+    // What a job needs before it renders.
+    CalculateContext "CalculateContext",
+    GetContext "GetContext",
+    GetComponentVersionOverwrites "GetComponentVersionOverwrites",
+    InitInstallationOperation "InitInstallationOperation",
+    SetupRegistries "SetupRegistries",
+    ResolveBlueprint "ResolveBlueprint",
+    ExtractVerifyInfo "ExtractVerifyInfo",
+    VerifySignature "VerifySignature",
+    ValidateInstallation "ValidateInstallation",
+    Resolve "Resolve",
+    ResolveLimit "ResolveLimit",
+
+    // Rendering.
+    RenderFailed "RenderFailed",
+    RenderTimeout "RenderTimeout",
+    RenderLimit "RenderLimit",
+    RenderingEndsProcess "RenderingEndsProcess",
+    RenderImportExecutions "RenderImportExecutions",
+    RenderExportExecutions "RenderExportExecutions",
+    ImportsSatisfied "ImportsSatisfied",
+    ConstructImports "ConstructImports",
+    ConstructExports "ConstructExports",
+
+    // Installations.
+    CreateImportsAndSubobjects "CreateImportsAndSubobjects",
+    CreateOrUpdateInstallation "CreateOrUpdateInstallation",
+    EnsureSubinstallations "EnsureSubinstallations",
+    DanglingSubinstallation "DanglingSubinstallation",
+    InstallationCreatingFailed "InstallationCreatingFailed",
+    CreateOrUpdateExecution "CreateOrUpdateExecution",
+    ReconcileExecution "ReconcileExecution",
+    CreateDataObjects "CreateDataObjects",
+    CreateTargets "CreateTargets",
+    StoreState "StoreState",
+    AllOrphanedSubinstallationsFailed "AllOrphanedSubinstallationsFailed",
+    OrphanedSubinstsStillDeleting "OrphanedSubinstsStillDeleting",
+    JobIdFinished "JobIDFinished",
+    ChildrenFailed "children failed",
+    CheckObservedGeneration "CheckObservedGeneration",
+    CheckImportsHash "CheckImportsHash",
+    CreateOrUpdateExports "CreateOrUpdateExports",
+    Deleting "Deleting",
+    UndeletedSubobjects "UndeletedSubobjects",
+
+    // Siblings.
+    CyclicDependencies "CyclicDependencies",
+    AmbiguousPredecessors "AmbiguousPredecessors",
+    AllPredecessorsFinished "AllPredecessorsFinished",
+    AllPredecessorsSucceeded "AllPredecessorsSucceeded",
+    SiblingImport "SiblingImport",
+    SiblingDeleteError "SiblingDeleteError",
+
+    // Executions.
+    GetDeployItems "GetDeployItems",
+    CreateOrUpdateDeployItem "CreateOrUpdateDeployItem",
+    CollectAndUpdateExports "collectAndUpdateExports",
+    HandlePhaseProgressing "handlePhaseProgressing",
+    HandlePhaseDeleting "handlePhaseDeleting",
+    InterruptOperation "InterruptOperation",
+    PickupTimeout "PickupTimeout",
+
+    // Answers of the API server that will not get better soon.
+    Forbidden "Forbidden",
+    Refused "Refused",
+    Invalid "Invalid",
+    TooLarge "TooLarge",
+    Terminating "Terminating",
+    TooManySteps "TooManySteps",
+
+    // Deployers.
+    ProviderConfigurationInvalid "ProviderConfigurationInvalid",
+    ProviderConfigurationMissing "ProviderConfigurationMissing",
+    ConfigurationInvalid "ConfigurationInvalid",
+    NoTargetFound "NoTargetFound",
+    TargetMissing "TargetMissing",
+    TargetInvalid "TargetInvalid",
+    TargetCluster "TargetCluster",
+    CheckCluster "CheckCluster",
+    ReadClusterName "ReadClusterName",
+    ForeignObject "ForeignObject",
+    ProgressingTimeout "ProgressingTimeout",
+    GetHelmChart "GetHelmChart",
+    PrepareHelmValues "PrepareHelmValues",
+    RenderHelmValues "RenderHelmValues",
+    InstallRelease "installRelease",
+    UpgradeRelease "upgradeRelease",
+    ConstructExportFromValues "ConstructExportFromValues",
+    Uninstall "Uninstall",
+}
+
+impl Display for Reason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Reason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_back() {
+        for (text, reason) in [
+            ("JobIDFinished", Reason::JobIdFinished),
+            ("children failed", Reason::ChildrenFailed),
+            ("handlePhaseDeleting", Reason::HandlePhaseDeleting),
+            ("ComponentVersionNotFound", Reason::Foreign("ComponentVersionNotFound".into())),
+        ] {
+            assert_eq!(Reason::from(text.to_owned()), reason);
+            assert_eq!(reason.as_str(), text);
+            let json = serde_json::to_string(&reason).unwrap();
+            assert_eq!(json, format!("{text:?}"));
+            assert_eq!(serde_json::from_str::<Reason>(&json).unwrap(), reason);
+        }
+    }
+}
