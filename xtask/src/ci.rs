@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{chart, commands, compose, crds, examples, licences, test};
+use crate::{advisories, chart, commands, compose, crds, examples, licences, test};
 
 /// Runs all checks; the first failure ends the run.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
@@ -15,6 +15,7 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     step("generated files", || crds::run(workspace, true).and_then(|()| chart::run(workspace, true)))?;
     step("examples", || examples::run(workspace, true))?;
     step("licences", || licences::run(workspace))?;
+    step("advisories", || advisories::run(workspace))?;
     step("lint", || {
         let (what, rules) = (["clippy", "--all-targets", "--locked", "--quiet"], ["--", "-D", "warnings"]);
         commands::run(workspace, "cargo", &[&what, &commands::EVERYTHING[..], &rules].concat())?;

@@ -1,7 +1,7 @@
 //! `cargo xtask licences`: the part of `deny.toml` that can be checked without fetching anything.
 //!
-//! Licences, banned crates and sources of every dependency. `cargo deny check` reads the same file and knows
-//! advisories too.
+//! Licences, banned crates and sources of every dependency. `cargo deny check` reads the same file; for advisories there is
+//! `cargo xtask advisories`.
 
 use std::collections::BTreeSet;
 use std::fs;

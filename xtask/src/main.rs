@@ -1,5 +1,6 @@
 //! Developer commands: `cargo xtask <command>`.
 
+mod advisories;
 mod bench;
 mod browser;
 mod chart;
@@ -44,6 +45,8 @@ enum Command {
     },
     /// Check licences, bans and sources of all dependencies against deny.toml.
     Licences,
+    /// Look for known vulnerabilities of dependencies, where the database of advisories can be had.
+    Advisories,
     /// Run all tests, with the servers they need.
     Test,
     /// Make up inputs for blueprints, the same ones each time, and see that all are answered; render examples a thousand times.
@@ -155,6 +158,7 @@ fn main() -> anyhow::Result<()> {
         Command::ConsolePictures => browser::pictures(workspace()),
         Command::Examples { check } => examples::run(workspace(), check),
         Command::Licences => licences::run(workspace()),
+        Command::Advisories => advisories::run(workspace()),
         Command::Test => test::run(workspace()),
         Command::Fuzz { cases } => fuzz::run(workspace(), cases),
         Command::Faults { sequences } => fuzz::faults(workspace(), sequences),

@@ -82,7 +82,8 @@ fn items_of_other_processes() {
 
 #[test]
 fn what_fails_for_too_long_has_failed() {
-    let failure = || Failure::from(OperationError::transient("Reconcile", Reason::TargetCluster, "it is away"));
+    let failure =
+        || Failure::from(OperationError::transient("Reconcile", Reason::TargetCluster, "it is away"));
     let early = failed(&item(10), failure(), Deadline(Some(Timestamp::now() + SignedDuration::from_secs(9))));
     assert_eq!(early.phase, "Progressing");
     let late = failed(&item(10), failure(), Deadline(Some(Timestamp::now())));

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Page;
 use super::installations::filtered;
-use super::pace::{Pace, Responses, is_recent};
+use super::pace::{Pace, ReactionTimes, is_recent};
 use super::parts::{JobView, installation_link, package_badge};
 use crate::landscape::{Content, PackageState, Place, State};
 use crate::rights::Visible;
@@ -34,7 +34,7 @@ pub(crate) struct GlancePage {
     sets: BTreeMap<PackageState, usize>,
     /// Absent if no job has ended lately.
     pace: Option<Pace>,
-    reactions: Responses,
+    reactions: ReactionTimes,
 }
 
 #[derive(Debug, Default, Clone, Copy, Serialize)]
@@ -162,7 +162,7 @@ impl GlancePage {
             variants: BTreeMap::new(),
             sets: BTreeMap::new(),
             pace: Pace::of(ended),
-            reactions: Responses::of(content, installations, now),
+            reactions: ReactionTimes::of(content, installations, now),
         };
         for (_, row) in content.variants.iter().filter(|(place, _)| packages.contains(&place.namespace)) {
             *page.variants.entry(row.state).or_default() += 1;

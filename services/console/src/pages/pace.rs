@@ -61,11 +61,11 @@ impl Pace {
 /// How soon the services take up what is asked of them: a row for each that has taken up something lately, or is waited for.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(super) struct Responses(Vec<Response>);
+pub(super) struct ReactionTimes(Vec<ReactionTime>);
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Response {
+struct ReactionTime {
     #[serde(flatten)]
     taker: TakerView,
     /// What was taken up lately.
@@ -113,7 +113,7 @@ impl TakerView {
     }
 }
 
-impl Responses {
+impl ReactionTimes {
     /// In the namespaces whose Installations may be seen.
     pub(super) fn of(content: &Content, installations: &Visible, now: Timestamp) -> Self {
         let mut taken: BTreeMap<Taker, Vec<SignedDuration>> = BTreeMap::new();
@@ -135,7 +135,7 @@ impl Responses {
             let mut elapsed = taken.get(taker).cloned().unwrap_or_default();
             elapsed.sort();
             let since = waiting.get(taker).map(Vec::as_slice).unwrap_or_default();
-            Response {
+            ReactionTime {
                 taker: TakerView::of(taker),
                 taken: elapsed.len(),
                 median: elapsed.get(elapsed.len().saturating_sub(1) / 2).copied(),
@@ -229,8 +229,8 @@ mod tests {
             second(shown::<Installation>("db", &request), 990),
             second(item(None), 300),
         ]);
-        let rows = |visible: &Visible| Responses::of(&landscape.read(), visible, now);
-        let row = |taker, taken: usize, longest, waiting: usize, oldest| Response {
+        let rows = |visible: &Visible| ReactionTimes::of(&landscape.read(), visible, now);
+        let row = |taker, taken: usize, longest, waiting: usize, oldest| ReactionTime {
             taker: TakerView::of(&taker),
             taken,
             median: longest,
@@ -246,7 +246,7 @@ mod tests {
             [requests(), row(vm(), 0, None, 1, of_seconds(700))],
             "nobody serves that type"
         );
-        assert_eq!(rows(&Visible::In(["elsewhere".into()].into())), Responses::default());
+        assert_eq!(rows(&Visible::In(["elsewhere".into()].into())), ReactionTimes::default());
         filler.take(&second(item(Some("2026-01-01T00:00:01Z")), 350));
         assert_eq!(rows(&Visible::Everywhere).0, [requests()], "that was long ago");
         let shown = rows(&Visible::Everywhere);

@@ -1,0 +1,168 @@
+//! `cargo xtask advisories`: whether a dependency has a known vulnerability.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustsec::{Database, Lockfile, Vulnerability};
+use serde::Deserialize;
+use tempfile::TempDir;
+
+/// Where RustSec keeps its advisories.
+const DATABASE: &str = "https://github.com/rustsec/advisory-db";
+/// Names a checkout of the database, for machines that cannot fetch it.
+const CHECKOUT: &str = "GROUNDWORK_ADVISORY_DB";
+/// What fetching may take. Networks that let nothing out often give no answer at all.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The part of `deny.toml` that is looked at.
+#[derive(Deserialize)]
+struct Policy {
+    advisories: Advisories,
+}
+
+#[derive(Deserialize)]
+struct Advisories {
+    ignore: Vec<Ignored>,
+}
+
+#[derive(Deserialize)]
+struct Ignored {
+    id: String,
+}
+
+/// Compares `Cargo.lock` with the database. Where it cannot be had, that is said, and nothing fails: a build does not depend on a network.
+pub(crate) fn run(workspace: &Path) -> Result<()> {
+    let lockfile = Lockfile::load(workspace.join("Cargo.lock")).context("cannot read Cargo.lock")?;
+    let file = workspace.join("deny.toml");
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let policy: Policy = toml::from_str(&text).with_context(|| format!("malformed {}", file.display()))?;
+    let fetched;
+    let folder = if let Some(folder) = std::env::var_os(CHECKOUT) {
+        PathBuf::from(folder)
+    } else {
+        match fetch(DATABASE) {
+            Ok(folder) => {
+                fetched = folder;
+                fetched.path().to_owned()
+            }
+            Err(error) => {
+                println!(
+                    "advisories are not checked: the database cannot be had ({error:#}); {CHECKOUT} names a checkout of {DATABASE}"
+                );
+                return Ok(());
+            }
+        }
+    };
+    let found = vulnerabilities(&folder, &lockfile, &policy.advisories.ignore)?;
+    if !found.is_empty() {
+        bail!(
+            "dependencies with known vulnerabilities (what does not concern us is named in deny.toml):\n  {}",
+            found.join("\n  ")
+        );
+    }
+    println!("{} dependencies have no known vulnerability", lockfile.packages.len());
+    Ok(())
+}
+
+fn fetch(database: &str) -> Result<TempDir> {
+    let folder = tempfile::tempdir()?;
+    let mut git = Command::new("git")
+        .args(["clone", "--quiet", "--depth", "1", database])
+        .arg(folder.path())
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot run git")?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = git.try_wait()? {
+            if !status.success() {
+                bail!("`git clone {database}` failed");
+            }
+            return Ok(folder);
+        }
+        if Instant::now() > end {
+            git.kill()?;
+            git.wait()?;
+            bail!("`git clone {database}` did not end within {} seconds", PATIENCE.as_secs());
+        }
+        sleep(Duration::from_millis(100));
+    }
+}
+
+/// One line for each vulnerability that is not ignored.
+fn vulnerabilities(folder: &Path, lockfile: &Lockfile, ignored: &[Ignored]) -> Result<Vec<String>> {
+    let database = Database::open(folder)
+        .with_context(|| format!("{} holds no advisories that can be read", folder.display()))?;
+    let concerns =
+        |found: &Vulnerability| !ignored.iter().any(|ignored| ignored.id == found.advisory.id.as_str());
+    let line = |found: &Vulnerability| {
+        let patched: Vec<String> = found.versions.patched().iter().map(ToString::to_string).collect();
+        let remedy =
+            if patched.is_empty() { "no version without it".to_owned() } else { patched.join(" or ") };
+        let Vulnerability { advisory, package, .. } = found;
+        format!("{} {}: {}: {} ({remedy})", package.name, package.version, advisory.id, advisory.title)
+    };
+    Ok(database.vulnerabilities(lockfile).iter().filter(|found| concerns(found)).map(line).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADVISORY: &str = "```toml
+[advisory]
+id = \"RUSTSEC-2026-0001\"
+package = \"loud\"
+date = \"2026-01-02\"
+
+[versions]
+patched = [\">= 1.2.0\"]
+```
+
+# It shouts
+
+All the time.
+";
+
+    fn lockfile(version: &str) -> Lockfile {
+        let text = format!(
+            "version = 4\n[[package]]\nname = \"loud\"\nversion = {version:?}\n\
+             source = \"registry+https://github.com/rust-lang/crates.io-index\"\n"
+        );
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn vulnerable_versions_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_crate = folder.path().join("crates/loud");
+        fs::create_dir_all(&of_crate).unwrap();
+        fs::write(of_crate.join("RUSTSEC-2026-0001.md"), ADVISORY).unwrap();
+        let found = |version, ignored: &[&str]| {
+            let ignored: Vec<_> = ignored.iter().map(|id| Ignored { id: (*id).to_owned() }).collect();
+            vulnerabilities(folder.path(), &lockfile(version), &ignored).unwrap()
+        };
+        assert_eq!(found("1.1.9", &[]), ["loud 1.1.9: RUSTSEC-2026-0001: It shouts (>=1.2.0)"]);
+        assert_eq!(found("1.1.9", &["RUSTSEC-2026-0001"]), Vec::<String>::new());
+        assert_eq!(found("1.2.0", &["RUSTSEC-2025-0001"]), Vec::<String>::new());
+        let empty = tempfile::tempdir().unwrap();
+        assert!(
+            vulnerabilities(empty.path(), &lockfile("1.1.9"), &[]).is_err(),
+            "an empty folder says nothing"
+        );
+    }
+
+    /// A network that refuses, and a database that is no repository, end in words.
+    #[test]
+    fn a_database_that_cannot_be_had() {
+        let nothing = tempfile::tempdir().unwrap();
+        let error = fetch(&nothing.path().join("none").display().to_string()).unwrap_err();
+        assert!(error.to_string().contains("git clone"), "{error:#}");
+    }
+}
