@@ -3,6 +3,7 @@
 mod cluster;
 mod fixtures;
 mod front;
+pub mod hostile;
 mod manifests;
 pub mod porch;
 mod proxy;

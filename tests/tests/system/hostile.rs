@@ -10,6 +10,7 @@ use groundwork_proto::component::v1::Json;
 use groundwork_proto::renderer::v1::render_request::Input;
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::renderer::v1::{RenderInput, RenderRequest, RenderResponse};
+use groundwork_tests::hostile::{doubled, exponential};
 use groundwork_tests::{ALL, System, SystemOptions, wait_for};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -27,25 +28,6 @@ const API: &str = "landscaper.gardener.cloud/v1alpha1";
 const CROWD: usize = 40;
 /// Callers at the same time, fewer than one address may have.
 const CALLERS: usize = 16;
-
-/// A template that doubles a list sixty times and writes it out.
-const DOUBLED: &str =
-    "{{ $d := list 1 }}{{ range until 60 }}{{ $d = list $d $d }}{{ end }}{{ toYaml $d | len }}";
-
-fn doubled() -> Value {
-    let execution = json!({"name": "x", "type": "GoTemplate", "template": DOUBLED});
-    json!({"apiVersion": API, "kind": "Blueprint", "deployExecutions": [execution]})
-}
-
-/// An import whose schema refers to each rule twice from the one before: 5 kB that take 2^60 steps.
-fn exponential() -> Value {
-    let next = |level: usize| json!({"$ref": format!("#/$defs/a{}", level + 1)});
-    let rule = |level| (format!("a{level}"), json!({"allOf": [next(level), next(level)]}));
-    let mut rules: serde_json::Map<String, Value> = (0..60).map(rule).collect();
-    rules.insert("a60".to_owned(), json!({"type": "string"}));
-    let import = json!({"name": "v", "type": "data", "schema": {"$defs": rules, "$ref": "#/$defs/a0"}});
-    json!({"apiVersion": API, "kind": "Blueprint", "imports": [import], "deployExecutions": []})
-}
 
 /// Mallory: all verbs on all resources of our groups in the namespace.
 async fn mallory(case: &Case<'_>) -> Result<Client> {

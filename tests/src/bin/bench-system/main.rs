@@ -5,6 +5,7 @@ mod components;
 mod console;
 mod deployers;
 mod floor;
+mod hostile;
 mod load;
 mod packages;
 mod process;
@@ -27,8 +28,8 @@ use scenario::Bench;
 const MANY: usize = 1000;
 
 /// What is measured, in this order: those that come later find what the former left.
-const SCENARIOS: [&str; 9] =
-    ["variants", "load", "idle", "reaction", "restart", "items", "beside", "growth", "standing"];
+const SCENARIOS: [&str; 10] =
+    ["variants", "load", "idle", "reaction", "restart", "items", "beside", "hostile", "growth", "standing"];
 /// What is measured on a system of its own: one with a package store, with components of its own, or with a second cluster.
 const APART: [&str; 6] = ["packages", "store", "components", "manifests", "charts", "console"];
 /// What is said without them.
@@ -127,6 +128,7 @@ async fn measure(
             figures
         }
         "beside" => bench.beside(MANY, 5000).await?,
+        "hostile" => bench.hostile(MANY, 10).await?,
         "growth" => bench.growth(MANY, 5).await?,
         _ => bench.standing(20_000).await?,
     })

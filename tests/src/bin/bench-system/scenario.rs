@@ -72,7 +72,7 @@ impl Bench {
         ALL.into_iter().map(|name| Ok((name, usage(self.system.service(name)?.program.pid()?)?))).collect()
     }
 
-    async fn create_many(&self, prefix: &str, count: usize) -> Result<HashSet<String>> {
+    pub(crate) async fn create_many(&self, prefix: &str, count: usize) -> Result<HashSet<String>> {
         let names: HashSet<String> = (0..count).map(|index| format!("{prefix}-{index:04}")).collect();
         let parameters = PostParams::default();
         stream::iter(&names)
@@ -134,7 +134,7 @@ impl Bench {
     }
 
     /// Watches until these Installations have succeeded.
-    async fn until_succeeded(&self, names: &HashSet<String>) -> Result<()> {
+    pub(crate) async fn until_succeeded(&self, names: &HashSet<String>) -> Result<()> {
         watch::until(&self.installations, names.len(), PATIENCE, |installation| {
             let phase = installation.status.as_ref().and_then(|status| status.phase.as_deref());
             phase == Some("Succeeded") && names.contains(&installation.name_any())

@@ -1,0 +1,148 @@
+//! What Installations and calls of strangers, made to work without end, cost those beside them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use futures::future::try_join_all;
+use groundwork_api::{DataObject, Installation};
+use groundwork_grpc::{Channel, TokenSource, connect};
+use groundwork_proto::component::v1::Json;
+use groundwork_proto::renderer::v1::render_request::Input;
+use groundwork_proto::renderer::v1::renderer_client::RendererClient;
+use groundwork_proto::renderer::v1::{RenderInput, RenderRequest};
+use groundwork_tests::hostile::{doubled, exponential};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Map, Value, json};
+use tokio::time::sleep;
+
+use crate::scenario::{Bench, rounded};
+
+const NAMESPACE: &str = "strangers";
+const API: &str = "landscaper.gardener.cloud/v1alpha1";
+/// Calls that are under way all the time.
+const CALLERS: usize = 4;
+/// Between two looks at the strangers' jobs; those that have ended are asked for again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What strangers came to meanwhile.
+#[derive(Default)]
+struct Counts {
+    jobs: AtomicUsize,
+    calls: AtomicUsize,
+}
+
+impl Bench {
+    /// The same number of Installations alone and beside strangers, whose jobs begin anew when they end, and who call without a pause.
+    pub(crate) async fn hostile(&mut self, count: usize, strangers: usize) -> Result<Map<String, Value>> {
+        let alone = self.seconds_of("unharmed", count).await?;
+        self.system.plane.create_namespace(NAMESPACE).await?;
+        self.until_context(NAMESPACE).await?;
+        let client = self.system.client().await?;
+        let installations = Api::namespaced(client.clone(), NAMESPACE);
+        let data = json!({"metadata": {"name": "v"}, "data": "s"});
+        let objects: Api<DataObject> = Api::namespaced(client.clone(), NAMESPACE);
+        objects.create(&PostParams::default(), &serde_json::from_value(data)?).await?;
+        for number in 0..strangers {
+            let object =
+                serde_json::from_value(installation(&format!("stranger-{number}"), number % 2 == 0))?;
+            installations.create(&PostParams::default(), &object).await?;
+        }
+        let account = serde_json::from_value(json!({"metadata": {"name": "stranger"}}))?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
+        accounts.create(&PostParams::default(), &account).await?;
+        let token = self.system.plane.service_account_token(NAMESPACE, "stranger").await?;
+        let address = format!("http://127.0.0.1:{}", self.system.grpc_port("renderer"));
+
+        let counts = Counts::default();
+        let callers = (0..CALLERS).map(async |number| {
+            let channel = connect(&address, None, TokenSource::fixed(&token))?;
+            call_for_ever(RendererClient::new(channel), number % 2 == 0, &counts.calls).await
+        });
+        let beside = tokio::select! {
+            seconds = self.seconds_of("beside-strangers", count) => seconds?,
+            end = ask_for_ever(&installations, &counts.jobs) => end?,
+            end = try_join_all(callers) => end.map(|_| 0.0)?,
+        };
+        Ok(Map::from_iter([
+            ("hostile.alone_seconds".to_owned(), rounded(alone)),
+            ("hostile.seconds".to_owned(), rounded(beside)),
+            ("hostile.ratio".to_owned(), rounded(beside / alone)),
+            ("hostile.jobs_of_strangers".to_owned(), json!(counts.jobs.into_inner())),
+            ("hostile.calls_of_strangers".to_owned(), json!(counts.calls.into_inner())),
+        ]))
+    }
+
+    /// From the first creation to the end of the last job, all of which succeed.
+    async fn seconds_of(&self, prefix: &str, count: usize) -> Result<f64> {
+        let start = Instant::now();
+        let names = self.create_many(prefix, count).await?;
+        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+}
+
+fn blueprint(takes_time: bool) -> Value {
+    if takes_time { exponential() } else { doubled() }
+}
+
+fn imports(takes_time: bool) -> Value {
+    if takes_time { json!([{"name": "v", "dataRef": "v"}]) } else { json!([]) }
+}
+
+fn installation(name: &str, takes_time: bool) -> Value {
+    let files = json!({"blueprint.yaml": blueprint(takes_time).to_string()});
+    json!({
+        "apiVersion": API, "kind": "Installation",
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {"landscaper.gardener.cloud/operation": "reconcile"}},
+        "spec": {"imports": {"data": imports(takes_time)}, "blueprint": {"inline": {"filesystem": files}}},
+    })
+}
+
+/// Asks for another job of each Installation whose last one has ended; counts those that ended.
+async fn ask_for_ever(installations: &Api<Installation>, jobs: &AtomicUsize) -> Result<f64> {
+    let request = json!({"metadata": {"annotations": {"landscaper.gardener.cloud/operation": "reconcile"}}});
+    loop {
+        sleep(PAUSE).await;
+        for found in installations.list(&ListParams::default()).await? {
+            let status = found.status.as_ref();
+            let has_ended = status
+                .is_some_and(|status| status.job_id.is_some() && status.job_id == status.job_id_finished);
+            if has_ended && !found.annotations().contains_key("landscaper.gardener.cloud/operation") {
+                jobs.fetch_add(1, Ordering::Relaxed);
+                let request = Patch::Merge(&request);
+                installations.patch(&found.name_any(), &PatchParams::default(), &request).await?;
+            }
+        }
+    }
+}
+
+/// Calls again as soon as the answer is there, whatever it is; counts answers.
+async fn call_for_ever(
+    mut renderer: RendererClient<Channel>,
+    takes_time: bool,
+    calls: &AtomicUsize,
+) -> Result<()> {
+    let of = |kind: &str, name: &str| json!({"apiVersion": API, "kind": kind, "metadata": {"name": name, "namespace": "demo"}});
+    let mut installation = of("Installation", "h");
+    installation["spec"] =
+        json!({"blueprint": {"inline": {"filesystem": {}}}, "imports": {"data": imports(takes_time)}});
+    let mut data = of("DataObject", "v");
+    data["data"] = json!("s");
+    let objects = [installation, of("Context", "default"), data];
+    let objects = objects.map(|object| Json { text: object.to_string() }).to_vec();
+    let text = blueprint(takes_time).to_string().into_bytes();
+    let files = HashMap::from([("blueprint.yaml".to_owned(), text)]);
+    let input = RenderInput { objects, blueprint: files, ..RenderInput::default() };
+    let request = RenderRequest { input: Some(Input::Inline(input)) };
+    loop {
+        // A refusal of what asks too much is an answer, too.
+        if renderer.render(request.clone()).await.is_err() {
+            sleep(Duration::from_millis(50)).await;
+        }
+        calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
