@@ -165,6 +165,7 @@ fn spiff_templates() {
             ),
             ("passwords", "a: (( map[[1..1000]|x|->bcrypt(\"x\", 14)] ))\n".to_owned(), work),
             ("digests", format!("s: \"{long}\"\na: (( map[[1..100000]|x|->md5(s x)] ))\n"), work),
+            ("hashes", format!("s: \"{long}\"\na: (( map[[1..100000]|x|->hash(s x, \"sha512\")] ))\n"), work),
             (
                 "replacements",
                 format!("s: \"{long}\"\na: (( map[[1..100000]|x|->replace(s,\"ab\",x)] ))\n"),
@@ -371,9 +372,8 @@ fn descriptors() {
         format!("{{name: r{number}, version: v1.0.0, type: t, relation: local, access: {{type: none}}}}")
     };
     let resources = format!("[{}]", (0..100_000).map(resource).collect::<Vec<_>>().join(","));
-    let context = json!({"type": "ociRegistry", "baseUrl": "example.org/r"});
     let reference =
-        json!({"repositoryContext": context, "componentName": "example.org/c", "version": "v1.0.0"});
+        json!({"repositoryContext": context(), "componentName": "example.org/c", "version": "v1.0.0"});
     let mut installation = installation(&json!({}));
     installation["spec"] = json!({
         "componentDescriptor": {"ref": reference}, "blueprint": {"ref": {"resourceName": "blueprint"}},
@@ -395,10 +395,94 @@ fn descriptors() {
         let lists = "repositoryContexts: []\n  sources: []\n  componentReferences: []";
         let descriptor = format!("{head}\n  {lists}\n  resources: {resources}\n");
         std::fs::write(store.join("component-descriptor.yaml"), descriptor).unwrap();
-        let map = json!({"repositories": [{"context": context, "directory": "store"}]});
+        let map = json!({"repositories": [{"context": context(), "directory": "store"}]});
         let path = folder.path().join("repositories.yaml");
         std::fs::write(&path, map.to_string()).unwrap();
         let arguments = ["render", "--repositories", path.to_str().unwrap()];
         refused(&arguments, &[(name, installation.to_string(), words)]);
     }
+}
+
+/// A repository context that `repositories.yaml` leads to a store of the test.
+fn context() -> Value {
+    json!({"type": "ociRegistry", "baseUrl": "example.org/r"})
+}
+
+/// An Installation of this component in that store, with a template as its blueprint.
+fn of_component(name: &str, text: &str) -> String {
+    let executions = json!([{"name": "x", "type": "GoTemplate", "template": text}]);
+    let files = json!({"blueprint.yaml": blueprint(&json!({"deployExecutions": executions})).to_string()});
+    let mut installation = installation(&files);
+    installation["spec"]["componentDescriptor"] =
+        json!({"ref": {"repositoryContext": context(), "componentName": name, "version": "v1.0.0"}});
+    installation.to_string()
+}
+
+/// A descriptor as JSON, with what is in these lists.
+fn descriptor(name: &str, references: &Value, resources: &Value) -> String {
+    let component = json!({
+        "name": name, "version": "v1.0.0", "provider": "x", "repositoryContexts": [], "sources": [],
+        "componentReferences": references, "resources": resources,
+    });
+    json!({"meta": {"schemaVersion": "v2"}, "component": component}).to_string()
+}
+
+/// Each of 300 components refers to all others: there are more ways through them than anything can count.
+#[test]
+fn components_that_refer_to_each_other() {
+    let folder = TempDir::new().unwrap();
+    let name = |number: usize| format!("example.org/c{number}");
+    for number in 0..300 {
+        let reference =
+            |other| json!({"name": format!("r{other}"), "componentName": name(other), "version": "v1.0.0"});
+        let references: Vec<Value> = (0..300).filter(|other| *other != number).map(reference).collect();
+        let source = folder.path().join(format!("sources/c{number}"));
+        std::fs::create_dir_all(&source).unwrap();
+        let text = descriptor(&name(number), &json!(references), &json!([]));
+        std::fs::write(source.join("component-descriptor.yaml"), text).unwrap();
+    }
+    let (sources, archive) = (folder.path().join("sources"), folder.path().join("all.tgz"));
+    let mut pack = Command::new(env!("CARGO_BIN_EXE_groundwork"));
+    let packed = pack.args(["component", "pack"]).arg(&sources).arg("--to").arg(&archive).output().unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    let map = json!({"repositories": [{"context": context(), "archive": "all.tgz"}]});
+    let path = folder.path().join("repositories.yaml");
+    std::fs::write(&path, map.to_string()).unwrap();
+    let installation = of_component(&name(0), "deployItems: []");
+    let arguments = ["render", "--repositories", path.to_str().unwrap()];
+    refused(&arguments, &[("all of all", installation, "exceeds a depth of 100")]);
+}
+
+/// Contents of 255 MiB, as text and as a blueprint: no more is read than could be of use, and nothing twice.
+#[test]
+fn long_contents() {
+    let folder = TempDir::new().unwrap();
+    let store = folder.path().join("store");
+    std::fs::create_dir_all(store.join("blobs")).unwrap();
+    std::fs::File::create(store.join("blobs/long")).unwrap().set_len(255 << 20).unwrap();
+    let resource = |name: &str, media_type: &str| {
+        let access = json!({"type": "localFilesystemBlob", "fileName": "long", "mediaType": media_type});
+        json!({"name": name, "type": name, "version": "v1.0.0", "relation": "local", "access": access})
+    };
+    let resources = json!([
+        resource("text", "text/plain"),
+        resource("blueprint", "application/vnd.gardener.landscaper.blueprint.layer.v1.tar"),
+    ]);
+    let text = descriptor("example.org/c", &json!([]), &resources);
+    std::fs::write(store.join("component-descriptor.yaml"), text).unwrap();
+    let map = json!({"repositories": [{"context": context(), "directory": "store"}]});
+    let path = folder.path().join("repositories.yaml");
+    std::fs::write(&path, map.to_string()).unwrap();
+    let as_text = of_component("example.org/c", "a: {{ getResourceContent \"cd://resources/text\" | len }}");
+    let mut as_blueprint: Value =
+        serde_json::from_str(&of_component("example.org/c", "deployItems: []")).unwrap();
+    as_blueprint["spec"]["blueprint"] = json!({"ref": {"resourceName": "blueprint"}});
+    let arguments = ["render", "--repositories", path.to_str().unwrap()];
+    refused(
+        &arguments,
+        &[
+            ("as text", as_text, "67108864"),
+            ("as blueprint", as_blueprint.to_string(), "the archive holds more than 67108864 bytes"),
+        ],
+    );
 }

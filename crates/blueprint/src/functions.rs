@@ -101,7 +101,8 @@ impl HostFunctions {
         let content = resource_reference::content(&self.components, &reference()?)?;
         Ok(match content.media_type.as_str() {
             "application/octet-stream" => BASE64.encode(&content.bytes),
-            _ => String::from_utf8_lossy(&content.bytes).into_owned(),
+            _ => String::from_utf8(content.bytes)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
         })
     }
 

@@ -204,10 +204,19 @@ impl ComponentVersion {
     ///
     /// See [`ContentError`].
     pub fn content(&self, resource: &Resource) -> Result<Content, ContentError> {
+        self.content_within(resource, LARGEST)
+    }
+
+    /// The same, of at most `limit` bytes, for those who can do nothing with more.
+    ///
+    /// # Errors
+    ///
+    /// See [`ContentError`].
+    pub fn content_within(&self, resource: &Resource, limit: u64) -> Result<Content, ContentError> {
         let (access, blob) = self.open(resource)?;
         let media_type = blob.media_type.clone();
         let bytes =
-            blob.read_all(&access.to_string(), LARGEST).map_err(|source| self.unread(resource, source))?;
+            blob.read_all(&access.to_string(), limit).map_err(|source| self.unread(resource, source))?;
         Ok(Content { media_type, bytes })
     }
 

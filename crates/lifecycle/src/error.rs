@@ -48,7 +48,7 @@ impl OperationError {
     pub(crate) fn caused_by(
         operation: impl Into<Word>,
         reason: Reason,
-        inner: (&str, Reason),
+        inner: (&str, &Reason),
         cause: impl std::fmt::Display,
     ) -> Self {
         Self::new(operation, reason, format!("Op: {} - Reason: {} - Message: {cause}", inner.0, inner.1))

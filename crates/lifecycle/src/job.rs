@@ -267,7 +267,7 @@ fn run_exports(
         cause: OperationError::caused_by(
             EXPORT,
             Reason::ConstructExports,
-            (EXPORT, Reason::ConstructExports),
+            (EXPORT, &Reason::ConstructExports),
             &error,
         ),
         excerpts: blueprint::template_excerpts(&error),
@@ -284,7 +284,12 @@ fn run_exports(
     };
     outcome.exports = construct_exports(&request, rendered.exports).map_err(|errors| {
         let cause = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        OperationError::caused_by(EXPORT, Reason::ConstructExports, (EXPORT, Reason::ConstructExports), cause)
+        OperationError::caused_by(
+            EXPORT,
+            Reason::ConstructExports,
+            (EXPORT, &Reason::ConstructExports),
+            cause,
+        )
     })?;
     // A template may have made a name of a value, so only those are told that the blueprint declares.
     let dropped = outcome.exports.undeclared.len();
@@ -364,7 +369,7 @@ impl Material {
             JobError::from(OperationError::caused_by(
                 INIT,
                 Reason::CreateImportsAndSubobjects,
-                (CREATE, Reason::CreateOrUpdateInstallation),
+                (CREATE, &Reason::CreateOrUpdateInstallation),
                 cause,
             ))
         };
@@ -427,7 +432,7 @@ fn load_imports(
         OperationError::caused_by(
             INIT,
             Reason::CreateImportsAndSubobjects,
-            (CREATE, Reason::ConstructImports),
+            (CREATE, &Reason::ConstructImports),
             error,
         )
     })?;
@@ -504,7 +509,7 @@ fn render_error(error: &RenderError) -> JobError {
         }
         RenderError::ExportExecution(_) => Reason::RenderExportExecutions,
     };
-    let cause = OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, step), error);
+    let cause = OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, &step), error);
     JobError { cause, excerpts: blueprint::template_excerpts(error) }
 }
 
@@ -513,7 +518,7 @@ fn imports_error(reason: &str, error: &RenderError) -> JobError {
     OperationError::caused_by(
         INIT,
         Reason::CreateImportsAndSubobjects,
-        (CREATE, Reason::ConstructImports),
+        (CREATE, &Reason::ConstructImports),
         cause,
     )
     .into()

@@ -27,6 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         limits: WorkerArguments::default(),
         ceiling: WorkerArguments::default().ceiling(),
         wall_time: Duration::from_secs(60),
+        yields: false,
     };
     let begin = Instant::now();
     for _ in 0..STARTS {

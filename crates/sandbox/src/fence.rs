@@ -138,10 +138,12 @@ pub(crate) mod usage {
     use std::io;
     use std::time::Duration;
 
-    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setpriority_process};
 
     /// In the lines of `/proc`, on every architecture that Rust knows.
     const TICKS_PER_SECOND: u64 = 100;
+    /// With this a process that always works gets a tenth of what another one beside it gets.
+    const NICE: i32 = 10;
 
     /// Lets a worker have so much more processor time. The kernel ends it with `SIGXCPU` then; it counts whole seconds.
     pub(crate) fn allow_cpu_time(pid: u32, more: Duration) -> io::Result<()> {
@@ -149,13 +151,22 @@ pub(crate) mod usage {
             .ok_or(io::ErrorKind::InvalidData)?;
         let limit = (used + more).as_millis().div_ceil(1000);
         let limit = u64::try_from(limit).unwrap_or(u64::MAX);
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let pid = known(pid)?;
         // A worker began with the limits of its service; only the lower one may change.
         let maximum = getrlimit(Resource::Cpu).maximum;
         let current = Some(maximum.map_or(limit, |maximum| limit.min(maximum)));
         prlimit(Some(pid), Resource::Cpu, Rlimit { current, maximum })?;
         Ok(())
+    }
+
+    /// Lets all processes of the usual priority go before a worker.
+    pub(crate) fn yield_to_others(pid: u32) -> io::Result<()> {
+        Ok(setpriority_process(Some(known(pid)?), NICE)?)
+    }
+
+    fn known(pid: u32) -> io::Result<Pid> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        pid.ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
     /// Bytes of a worker that are in memory and that it shares with nobody.

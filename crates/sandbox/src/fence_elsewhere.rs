@@ -14,6 +14,10 @@ pub(crate) mod usage {
         Ok(())
     }
 
+    pub(crate) fn yield_to_others(_pid: u32) -> io::Result<()> {
+        Ok(())
+    }
+
     pub(crate) fn resident(_pid: u32) -> io::Result<u64> {
         Ok(0)
     }

@@ -38,6 +38,8 @@ pub struct Options {
     pub ceiling: Ceiling,
     /// How long a piece of work may take, with what it waits for.
     pub wall_time: Duration,
+    /// Whether its workers have the processor only as far as others leave it: for work that anybody may ask for at any time.
+    pub yields: bool,
 }
 
 /// What a piece of work may ask its service for.
@@ -91,6 +93,7 @@ impl Pool {
             memory: options.limits.memory(),
             cpu_time: options.limits.cpu_time(),
             wall_time: options.wall_time,
+            yields: options.yields,
         };
         let most = options.most.max(1);
         let shared = Arc::new(Shared {

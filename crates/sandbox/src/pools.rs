@@ -23,8 +23,8 @@ pub struct Count {
 }
 
 impl Count {
-    /// One ahead, and as many as there are processors: for calls, which come or do not come.
-    pub fn of_calls() -> Self {
+    /// One ahead, and as many as there are processors: for what comes or does not come.
+    pub fn on_demand() -> Self {
         Self { ahead: 1, most: processors() }
     }
 
@@ -67,10 +67,24 @@ impl<'a> Pools<'a> {
     pub async fn start(
         &self,
         pool: &'static str,
-        Count { ahead, most }: Count,
+        count: Count,
         wall_time: Duration,
     ) -> Result<Pool, StartError> {
-        let options = Options {
+        Pool::start(self.options(pool, count, wall_time), self.metrics).await
+    }
+
+    /// Starts a pool for calls. Jobs, and whatever else works on the machine, go before them.
+    ///
+    /// # Errors
+    ///
+    /// Not one worker begins.
+    pub async fn start_for_calls(&self, pool: &'static str) -> Result<Pool, StartError> {
+        let options = self.options(pool, Count::on_demand(), WALL_TIME);
+        Pool::start(Options { yields: true, ..options }, self.metrics).await
+    }
+
+    fn options(&self, pool: &'static str, Count { ahead, most }: Count, wall_time: Duration) -> Options {
+        Options {
             pool,
             name: self.worker,
             program: self.limits.worker_program.map(PathBuf::from),
@@ -79,7 +93,7 @@ impl<'a> Pools<'a> {
             limits: self.limits,
             ceiling: self.ceiling.clone(),
             wall_time,
-        };
-        Pool::start(options, self.metrics).await
+            yields: false,
+        }
     }
 }

@@ -34,6 +34,7 @@ pub(crate) struct Limits {
     pub(crate) memory: u64,
     pub(crate) cpu_time: Duration,
     pub(crate) wall_time: Duration,
+    pub(crate) yields: bool,
 }
 
 /// A process that is killed when this is dropped.
@@ -105,6 +106,11 @@ impl Process {
         match usage::allow_cpu_time(self.pid, limits.cpu_time) {
             Ok(()) => self.has_cpu_limit = true,
             Err(error) => lacking.push(format!("the processor time of a process cannot be limited: {error}")),
+        }
+        if limits.yields
+            && let Err(error) = usage::yield_to_others(self.pid)
+        {
+            lacking.push(format!("the priority of a process cannot be set: {error}"));
         }
         self.lacking = lacking.join("; ");
     }

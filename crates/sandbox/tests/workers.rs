@@ -21,6 +21,7 @@ fn options() -> Options {
         limits: WorkerArguments { worker_memory: 128, worker_cpu_seconds: 1, ..WorkerArguments::default() },
         ceiling: WorkerArguments::default().ceiling(),
         wall_time: Duration::from_secs(60),
+        yields: false,
     }
 }
 
@@ -237,4 +238,17 @@ async fn workers_end_with_their_pool() {
     assert!(process.exists());
     drop(pool);
     until(|| !process.exists()).await;
+}
+
+/// Work that anybody may ask for takes the processor from nobody.
+#[tokio::test]
+async fn workers_for_calls_yield() {
+    for (yields, nice) in [(true, "10"), (false, "0")] {
+        let (pool, _) = pool(Options { yields, ..options() }).await;
+        let pid = run(&pool, "pid").await.unwrap();
+        let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        // The 19th field of all (see proc_pid_stat(5)); the name, the second one, ends with the last parenthesis.
+        let (_, behind) = line.rsplit_once(')').unwrap();
+        assert_eq!(behind.split_ascii_whitespace().nth(16), Some(nice), "{line}");
+    }
 }

@@ -41,7 +41,7 @@ use groundwork_grpc::{
     connect, with_limits,
 };
 use groundwork_proto::renderer::v1::renderer_server::RendererServer;
-use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
+use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
 use groundwork_telemetry::Telemetry;
 use jiff::SignedDuration;
 use kube::Client;
@@ -189,7 +189,7 @@ impl Renderer {
             let settings = &arguments.settings;
             let kept = Kept::new(&telemetry.metrics);
             let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
-            let calls = pools.start("renderer-calls", Count::of_calls(), WALL_TIME).await?;
+            let calls = pools.start_for_calls("renderer-calls").await?;
             let count = Count::of_processors().with_most(settings.renderer_concurrency);
             let jobs = pools.start("renderer-jobs", count, settings.longest_rendering()).await?;
             let jobs = Renderers::new(jobs, kept.clone());

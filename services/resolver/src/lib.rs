@@ -237,10 +237,10 @@ impl Resolver {
             let access = Access::new(client, audience(SERVICE));
             let journal = Journal::start(&bus, SERVICE, &telemetry);
             let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
-            let jobs = Evaluators::Pool(pools.start("resolver-jobs", Count::of_calls(), WALL_TIME).await?);
-            let calls = Evaluators::Pool(pools.start("resolver-calls", Count::of_calls(), WALL_TIME).await?);
+            let jobs = Evaluators::Pool(pools.start("resolver-jobs", Count::on_demand(), WALL_TIME).await?);
+            let calls = Evaluators::Pool(pools.start_for_calls("resolver-calls").await?);
             // Others than for either: jobs and calls share what is read.
-            let descriptors = pools.start("resolver-descriptors", Count::of_calls(), WALL_TIME).await?;
+            let descriptors = pools.start("resolver-descriptors", Count::on_demand(), WALL_TIME).await?;
             let disk = arguments.settings.component_cache.as_deref();
             let disk = disk
                 .map(|folder| DiskCache::open(folder, arguments.settings.component_cache_size))

@@ -196,8 +196,8 @@ impl Variants {
             let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
             let access = Access::new(client, audience(SERVICE));
             let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
-            let calls = pools.start("variant-calls", Count::of_calls(), WALL_TIME).await?;
-            let sets = pools.start("variant-sets", Count::of_calls(), WALL_TIME).await?;
+            let calls = pools.start_for_calls("variant-calls").await?;
+            let sets = pools.start("variant-sets", Count::on_demand(), WALL_TIME).await?;
             let service = grpc::Service {
                 access: access.clone(),
                 objects: objects.clone(),

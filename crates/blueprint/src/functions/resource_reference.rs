@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use crate::components::{Components, Member};
 
 const SCHEME: &str = "cd://";
+/// Bytes of a content. No template holds a text of more.
+const LONGEST: u64 = 64 << 20;
 
 /// Name and extra identity of an element of a descriptor.
 type Identity = BTreeMap<String, String>;
@@ -40,7 +42,7 @@ pub(super) fn content(components: &Components, reference: &str) -> Result<Conten
     let (owner, _, element) = find(components, reference)?;
     let text = |member: &str| element.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
     let resource = Resource { name: text("name"), type_name: text("type"), element: element.clone() };
-    owner.version.content(&resource).map_err(|error| error.to_string())
+    owner.version.content_within(&resource, LONGEST).map_err(|error| error.to_string())
 }
 
 fn find<'a>(

@@ -30,7 +30,7 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
         OperationError::caused_by(
             PREREQUISITES,
             Reason::CalculateContext,
-            ("Context", Reason::GetContext),
+            ("Context", &Reason::GetContext),
             cause,
         )
     })?;
@@ -127,7 +127,7 @@ fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> 
             context.metadata.name.as_deref().unwrap_or_default(),
             namespace(inputs.installation),
         );
-        let inner = ("ComponentVersionOverwrites", Reason::GetComponentVersionOverwrites);
+        let inner = ("ComponentVersionOverwrites", &Reason::GetComponentVersionOverwrites);
         OperationError::caused_by(PREREQUISITES, Reason::CalculateContext, inner, cause)
     })?;
     let overwrites = Overwrites::from(object);

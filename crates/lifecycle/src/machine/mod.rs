@@ -50,12 +50,12 @@ pub fn refused(tree: &mut Tree, need: Need, cause: &str, moment: &Moment) -> Opt
     match need {
         Need::Exports | Need::ExportHolder => of_execution(Reason::CollectAndUpdateExports),
         Need::Item | Need::ExecutionStatus => of_execution(Reason::CreateOrUpdateDeployItem),
-        Need::DataCopy => installation::refused(tree, Reason::CreateDataObjects, cause, moment),
-        Need::TargetCopy => installation::refused(tree, Reason::CreateTargets, cause, moment),
-        Need::Execution => installation::refused(tree, Reason::CreateOrUpdateExecution, cause, moment),
-        Need::Child => installation::refused(tree, Reason::InstallationCreatingFailed, cause, moment),
-        Need::DataExport => installation::refused(tree, Reason::CreateDataObjects, cause, moment),
-        Need::TargetExport => installation::refused(tree, Reason::CreateTargets, cause, moment),
-        Need::State => installation::refused(tree, Reason::StoreState, cause, moment),
+        Need::DataCopy => installation::refused(tree, &Reason::CreateDataObjects, cause, moment),
+        Need::TargetCopy => installation::refused(tree, &Reason::CreateTargets, cause, moment),
+        Need::Execution => installation::refused(tree, &Reason::CreateOrUpdateExecution, cause, moment),
+        Need::Child => installation::refused(tree, &Reason::InstallationCreatingFailed, cause, moment),
+        Need::DataExport => installation::refused(tree, &Reason::CreateDataObjects, cause, moment),
+        Need::TargetExport => installation::refused(tree, &Reason::CreateTargets, cause, moment),
+        Need::State => installation::refused(tree, &Reason::StoreState, cause, moment),
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn ensure(
     }
     let failed = |reason: Reason, cause: String| {
         let error =
-            OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, reason), cause);
+            OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, &reason), cause);
         Some(fail(installation, moment, &error, &prepared.conditions))
     };
     if let Some(dangling) = tree.children.present().find(|child| child.template().is_none()) {

@@ -230,7 +230,7 @@ fn ensure_execution(
             let error = OperationError::caused_by(
                 INIT,
                 Reason::CreateImportsAndSubobjects,
-                (CREATE, Reason::ReconcileExecution),
+                (CREATE, &Reason::ReconcileExecution),
                 cause,
             );
             return Some(fail(installation, moment, &error, &prepared.conditions));

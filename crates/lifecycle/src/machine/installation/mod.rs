@@ -298,7 +298,7 @@ fn owned_by(found: &Execution, installation: &Installation) -> Result<(), Operat
     Err(OperationError::caused_by(
         INIT,
         Reason::CreateImportsAndSubobjects,
-        (CREATE, Reason::ReconcileExecution),
+        (CREATE, &Reason::ReconcileExecution),
         cause,
     ))
 }
@@ -365,7 +365,7 @@ pub fn report(tree: &Tree, error: &OperationError, moment: &Moment) -> Option<Wr
 }
 
 /// The end of a job one of whose writes the API server will never accept.
-pub(super) fn refused(tree: &mut Tree, reason: Reason, cause: &str, moment: &Moment) -> Option<Write> {
+pub(super) fn refused(tree: &mut Tree, reason: &Reason, cause: &str, moment: &Moment) -> Option<Write> {
     let installation = Arc::clone(match &tree.installation {
         Known::Present(installation) => installation,
         Known::Unread | Known::Absent => return None,
@@ -386,7 +386,7 @@ pub(super) fn refused(tree: &mut Tree, reason: Reason, cause: &str, moment: &Mom
         };
         let update = ConditionUpdate::new(condition, false, reason.as_str(), cause);
         let error =
-            OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, step), cause);
+            OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, &step), cause);
         fail(&installation, moment, &error, &[update])
     };
     match with_dependents(tree, step) {
