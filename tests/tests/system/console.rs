@@ -429,7 +429,11 @@ async fn a_proxy_signs_people_in() -> Result<()> {
     })
     .await?;
     let forged = Browser::new(pages).with("x-forwarded-user", "ann@example.org");
-    assert_eq!(forged.get("/installations").await?.status, 303);
+    let answer = wait_for("it serves pages", PATIENCE, async || {
+        forged.get("/installations").await.map_err(|error| format!("{error:#}"))
+    })
+    .await?;
+    assert_eq!(answer.status, 303);
     Ok(())
 }
 

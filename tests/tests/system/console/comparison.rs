@@ -5,8 +5,8 @@ use groundwork_api::PackageVariantSet;
 use groundwork_tests::wait_for;
 use serde_json::json;
 
-use super::account_with;
 use super::browser::Browser;
+use super::{account_with, says};
 use crate::case::Case;
 use crate::support::PATIENCE;
 
@@ -43,8 +43,8 @@ pub(super) async fn of_two_variants(case: &Case<'_>, reader: &Browser, port: u16
     let package = json!({"path": "spec.downstream.package", "left": "left", "right": "right"});
     ensure!(differences.contains(&package), "{twin}");
     ensure!(!differences.iter().any(|field| field["path"] == "spec.upstream.package"), "{twin}");
-    let same = reader.page(&format!("/sets/fleet/pair/compare?left={left}&right={left}")).await?;
-    ensure!(same.contains("have the same"), "{same}");
+    // It is read twice, and its status may be written in between.
+    says(reader, &format!("/sets/fleet/pair/compare?left={left}&right={left}"), "have the same").await?;
     ensure!(
         reader.page("/sets/fleet/pair/compare").await?.contains("by their names"),
         "nothing is chosen yet"
