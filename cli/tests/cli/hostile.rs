@@ -481,7 +481,7 @@ fn long_contents() {
     refused(
         &arguments,
         &[
-            ("as text", as_text, "67108864"),
+            ("as text", as_text, "is larger than 67108864 bytes"),
             ("as blueprint", as_blueprint.to_string(), "the archive holds more than 67108864 bytes"),
         ],
     );

@@ -1,9 +1,12 @@
 //! The journal of an Installation, which the renderer reads: the same call that `groundwork replay` makes.
 
 use groundwork_api::{DeployItem, Execution, Installation};
+use groundwork_grpc::Channel;
 use groundwork_proto::component::v1::ObjectName;
-use groundwork_proto::renderer::v1::ReplayRequest;
+use groundwork_proto::renderer::v1::renderer_client::RendererClient;
+use groundwork_proto::renderer::v1::{JournalEntry, ReplayRequest};
 use jiff::Timestamp;
+use tonic::Status;
 
 use crate::answer::Answer;
 use crate::console::{PageError, Site, called};
@@ -49,14 +52,23 @@ pub(crate) async fn page(
         all: wish.all,
         limit: wish.limit,
     };
-    let refused = |status| called("renderer", &status);
-    let mut answers = renderer.clone().replay(asked).await.map_err(refused)?.into_inner();
-    let (mut entries, mut is_truncated) = (Vec::new(), false);
-    while let Some(answer) = answers.message().await.map_err(refused)? {
-        is_truncated |= answer.truncated;
-        entries.extend(answer.entries);
-    }
+    let (entries, is_truncated) =
+        replay(renderer.clone(), asked).await.map_err(|status| called("renderer", &status))?;
     let is_known = site.landscape.read().installations.contains_key(place);
     let page = JournalPage::new(place.clone(), wish, entries, is_truncated, is_known);
     Ok(site.show(request, visitor, &page, now))
+}
+
+/// All entries of an answer, and whether there are more than its limit lets through.
+pub(crate) async fn replay(
+    mut renderer: RendererClient<Channel>,
+    asked: ReplayRequest,
+) -> Result<(Vec<JournalEntry>, bool), Status> {
+    let mut answers = renderer.replay(asked).await?.into_inner();
+    let (mut entries, mut is_truncated) = (Vec::new(), false);
+    while let Some(answer) = answers.message().await? {
+        is_truncated |= answer.truncated;
+        entries.extend(answer.entries);
+    }
+    Ok((entries, is_truncated))
 }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use moka::future::Cache;
 use tokio::time::timeout;
 
+use crate::journal::replay;
 use crate::landscape::Place;
 
 /// How long an answer holds: a job that runs may still tell of more.
@@ -63,17 +64,9 @@ impl Sources {
     }
 }
 
-async fn read(installation: ObjectName, mut renderer: RendererClient<Channel>) -> Option<Written> {
+async fn read(installation: ObjectName, renderer: RendererClient<Channel>) -> Option<Written> {
     let asked = ReplayRequest { installation: Some(installation), at: None, all: false, limit: 0 };
-    let answers = async {
-        let mut answers = renderer.replay(asked).await?.into_inner();
-        let mut entries = Vec::new();
-        while let Some(answer) = answers.message().await? {
-            entries.extend(answer.entries);
-        }
-        Ok::<_, tonic::Status>(entries)
-    };
-    let entries = timeout(PATIENCE, answers).await.ok()?.ok()?;
+    let (entries, _) = timeout(PATIENCE, replay(renderer, asked)).await.ok()?.ok()?;
     Some(entries.into_iter().collect())
 }
 
