@@ -13,9 +13,11 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Args;
+use futures::{FutureExt, TryFutureExt};
 use groundwork_bus::{Bus, NatsOptions};
 use groundwork_console::{Console, RendererArguments, Tokens, VariantArguments};
-use groundwork_controller::{ClusterArguments, TakeoverArguments, spawn_bus_health_check};
+use groundwork_controller::{ClusterArguments, TakeoverArguments, spawn_bus_health_check, started};
+use groundwork_deployer::Deployers;
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
 use groundwork_resolver::Resolver;
@@ -23,6 +25,7 @@ use groundwork_sandbox::{Work, WorkerArguments};
 use groundwork_telemetry::{Telemetry, TelemetryArguments};
 use groundwork_variant_service::{Variants, WatcherArguments};
 use groundwork_watcher::Watcher;
+use kube::Client;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -97,136 +100,162 @@ pub(crate) fn run(arguments: UpArguments) -> ExitCode {
 }
 
 async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure> {
-    let client = async |service| arguments.cluster.client(service).await;
-    let bus = match &arguments.nats {
-        Some(url) => Bus::connect(NatsOptions::new(url)).await?,
-        None => Bus::in_process(),
-    };
-    spawn_bus_health_check(&bus, &telemetry);
-    let resolver = groundwork_resolver::Arguments {
-        cluster: arguments.cluster.clone(),
-        takeover: arguments.takeover.clone(),
-        grpc: arguments.grpc(arguments.resolver_address),
-        workers: arguments.workers,
-        settings: arguments.resolver.clone(),
-    };
-    let of = |service| telemetry.of_service(service);
-    let resolver = Resolver::start(
-        resolver,
-        bus.clone(),
-        client(groundwork_resolver::SERVICE).await?,
-        of(groundwork_resolver::SERVICE),
-    )
-    .await?;
-    let renderer = groundwork_renderer::Arguments {
-        cluster: arguments.cluster.clone(),
-        takeover: arguments.takeover.clone(),
-        grpc: arguments.grpc(arguments.renderer_address),
-        resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
-        workers: arguments.workers,
-        settings: arguments.renderer.clone(),
-    };
-    let token = resolver.token_of_this_process();
-    let renderer = Renderer::start(
-        renderer,
-        bus.clone(),
-        client(groundwork_renderer::SERVICE).await?,
-        token,
-        of(groundwork_renderer::SERVICE),
-    )
-    .await?;
-    let watcher = groundwork_watcher::Arguments {
-        cluster: arguments.cluster.clone(),
-        grpc: arguments.grpc(arguments.watcher_address),
-        lease: arguments.lease.clone(),
-    };
-    let watcher = Watcher::start(
-        watcher,
-        bus.clone(),
-        client(groundwork_watcher::SERVICE).await?,
-        of(groundwork_watcher::SERVICE),
-    )
-    .await?;
-    let variant = groundwork_variant_service::Arguments {
-        cluster: arguments.cluster.clone(),
-        takeover: arguments.takeover.clone(),
-        grpc: arguments.grpc(arguments.variant_address),
-        watcher: WatcherArguments { watcher: Some(watcher.url()), ..WatcherArguments::default() },
-        workers: arguments.workers,
-        settings: arguments.variant.clone(),
-        store: arguments.store.clone(),
-    };
-    let token = watcher.token_of_this_process();
-    let variant = Variants::start(
-        variant,
-        bus.clone(),
-        client(groundwork_variant_service::SERVICE).await?,
-        token,
-        of(groundwork_variant_service::SERVICE),
-    )
-    .await?;
-    let called = Called { resolver: &resolver, renderer: &renderer, variant: &variant };
-    let console = match arguments.console {
-        true => Some(start_console(&arguments, called, &bus, of(groundwork_console::SERVICE)).await?),
-        false => None,
-    };
-    let deployer = groundwork_deployer::Arguments {
-        cluster: arguments.cluster.clone(),
-        takeover: arguments.takeover.clone(),
-        repositories: arguments.resolver.repositories.clone(),
-        workers: arguments.workers,
-        settings: arguments.deployer.clone(),
-    };
-    let client = client(groundwork_deployer::SERVICE).await?;
-    let deployer = groundwork_deployer::run(deployer, bus.clone(), client, of(groundwork_deployer::SERVICE));
-    let shown = async {
-        match console {
-            Some(console) => {
-                console.run().await;
-                ending(&telemetry, async { Ok(()) }).await
-            }
-            None => Ok(()),
-        }
-    };
-    let (resolved, rendered, watched, varied, deployed, shown) = tokio::join!(
-        ending(&telemetry, async { resolver.run().await.map_err(Failure::from) }),
-        ending(&telemetry, async { renderer.run().await.map_err(Failure::from) }),
-        ending(&telemetry, async { watcher.run().await.map_err(Failure::from) }),
-        ending(&telemetry, async { variant.run().await.map_err(Failure::from) }),
-        ending(&telemetry, async { deployer.await.map_err(Failure::from) }),
-        shown,
-    );
+    let (bus, services) = started(&telemetry.health, Services::start(&arguments, &telemetry)).await?;
+    let result = services.run(&telemetry).await;
     bus.drain().await;
-    resolved.and(rendered).and(watched).and(varied).and(deployed).and(shown)
+    result
 }
 
-/// Services that the console calls.
-struct Called<'a> {
-    resolver: &'a Resolver,
-    renderer: &'a Renderer,
-    variant: &'a Variants,
+/// All services, started and not at work yet.
+struct Services {
+    resolver: Resolver,
+    renderer: Renderer,
+    watcher: Watcher,
+    variant: Variants,
+    deployers: Deployers,
+    console: Option<Console>,
 }
 
-async fn start_console(
-    arguments: &UpArguments,
-    Called { resolver, renderer, variant }: Called<'_>,
-    bus: &Bus,
-    telemetry: Telemetry,
-) -> Result<Console, Failure> {
-    let settings = groundwork_console::Arguments {
-        cluster: arguments.cluster.clone(),
-        resolver: ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() },
-        renderer: RendererArguments { renderer: Some(renderer.url()), ..RendererArguments::default() },
-        variant: VariantArguments { variant: Some(variant.url()), ..VariantArguments::default() },
-        settings: arguments.pages.clone(),
-    };
-    let client = arguments.cluster.client(groundwork_console::SERVICE).await?;
-    let tokens = Tokens {
-        resolver: resolver.token_of_this_process(),
-        renderer: renderer.token_of_this_process(),
-        variant: variant.token_of_this_process(),
-    };
-    Ok(Console::start(settings, bus.clone(), client, tokens, telemetry).await?)
+impl Services {
+    async fn start(arguments: &UpArguments, telemetry: &Telemetry) -> Result<(Bus, Self), Failure> {
+        let bus = match &arguments.nats {
+            Some(url) => Bus::connect(NatsOptions::new(url)).await?,
+            None => Bus::in_process(),
+        };
+        spawn_bus_health_check(&bus, telemetry);
+        let process = Process { arguments, bus: &bus, telemetry };
+        let resolver = process.resolver().await?;
+        let renderer = process.renderer(&resolver).await?;
+        let watcher = process.watcher().await?;
+        let variant = process.variant(&watcher).await?;
+        let console = match arguments.console {
+            true => Some(process.console(&resolver, &renderer, &variant).await?),
+            false => None,
+        };
+        let deployers = process.deployers().await?;
+        Ok((bus, Self { resolver, renderer, watcher, variant, deployers, console }))
+    }
+
+    async fn run(self, telemetry: &Telemetry) -> Result<(), Failure> {
+        let shown = async {
+            match self.console {
+                Some(console) => ending(telemetry, console.run().map(Ok)).await,
+                None => Ok(()),
+            }
+        };
+        let (resolved, rendered, watched, varied, deployed, shown) = tokio::join!(
+            ending(telemetry, self.resolver.run().err_into()),
+            ending(telemetry, self.renderer.run().err_into()),
+            ending(telemetry, self.watcher.run().err_into()),
+            ending(telemetry, self.variant.run().err_into()),
+            ending(telemetry, self.deployers.run().map(Ok)),
+            shown,
+        );
+        resolved.and(rendered).and(watched).and(varied).and(deployed).and(shown)
+    }
+}
+
+/// What the services of this process are started with.
+struct Process<'a> {
+    arguments: &'a UpArguments,
+    bus: &'a Bus,
+    telemetry: &'a Telemetry,
+}
+
+impl Process<'_> {
+    async fn resolver(&self) -> Result<Resolver, Failure> {
+        let arguments = groundwork_resolver::Arguments {
+            cluster: self.arguments.cluster.clone(),
+            takeover: self.arguments.takeover.clone(),
+            grpc: self.arguments.grpc(self.arguments.resolver_address),
+            workers: self.arguments.workers,
+            settings: self.arguments.resolver.clone(),
+        };
+        let (bus, client, telemetry) = self.context_of(groundwork_resolver::SERVICE).await?;
+        Ok(Resolver::start(arguments, bus, client, telemetry).await?)
+    }
+
+    async fn renderer(&self, resolver: &Resolver) -> Result<Renderer, Failure> {
+        let arguments = groundwork_renderer::Arguments {
+            cluster: self.arguments.cluster.clone(),
+            takeover: self.arguments.takeover.clone(),
+            grpc: self.arguments.grpc(self.arguments.renderer_address),
+            resolver: at_resolver(resolver),
+            workers: self.arguments.workers,
+            settings: self.arguments.renderer.clone(),
+        };
+        let (bus, client, telemetry) = self.context_of(groundwork_renderer::SERVICE).await?;
+        let token = resolver.token_of_this_process();
+        Ok(Renderer::start(arguments, bus, client, token, telemetry).await?)
+    }
+
+    async fn watcher(&self) -> Result<Watcher, Failure> {
+        let arguments = groundwork_watcher::Arguments {
+            cluster: self.arguments.cluster.clone(),
+            grpc: self.arguments.grpc(self.arguments.watcher_address),
+            lease: self.arguments.lease.clone(),
+        };
+        let (bus, client, telemetry) = self.context_of(groundwork_watcher::SERVICE).await?;
+        Ok(Watcher::start(arguments, bus, client, telemetry).await?)
+    }
+
+    async fn variant(&self, watcher: &Watcher) -> Result<Variants, Failure> {
+        let arguments = groundwork_variant_service::Arguments {
+            cluster: self.arguments.cluster.clone(),
+            takeover: self.arguments.takeover.clone(),
+            grpc: self.arguments.grpc(self.arguments.variant_address),
+            watcher: WatcherArguments { watcher: Some(watcher.url()), ..WatcherArguments::default() },
+            workers: self.arguments.workers,
+            settings: self.arguments.variant.clone(),
+            store: self.arguments.store.clone(),
+        };
+        let (bus, client, telemetry) = self.context_of(groundwork_variant_service::SERVICE).await?;
+        let token = watcher.token_of_this_process();
+        Ok(Variants::start(arguments, bus, client, token, telemetry).await?)
+    }
+
+    async fn console(
+        &self,
+        resolver: &Resolver,
+        renderer: &Renderer,
+        variant: &Variants,
+    ) -> Result<Console, Failure> {
+        let arguments = groundwork_console::Arguments {
+            cluster: self.arguments.cluster.clone(),
+            resolver: at_resolver(resolver),
+            renderer: RendererArguments { renderer: Some(renderer.url()), ..RendererArguments::default() },
+            variant: VariantArguments { variant: Some(variant.url()), ..VariantArguments::default() },
+            settings: self.arguments.pages.clone(),
+        };
+        let tokens = Tokens {
+            resolver: resolver.token_of_this_process(),
+            renderer: renderer.token_of_this_process(),
+            variant: variant.token_of_this_process(),
+        };
+        let (bus, client, telemetry) = self.context_of(groundwork_console::SERVICE).await?;
+        Ok(Console::start(arguments, bus, client, tokens, telemetry).await?)
+    }
+
+    async fn deployers(&self) -> Result<Deployers, Failure> {
+        let arguments = groundwork_deployer::Arguments {
+            cluster: self.arguments.cluster.clone(),
+            takeover: self.arguments.takeover.clone(),
+            repositories: self.arguments.resolver.repositories.clone(),
+            workers: self.arguments.workers,
+            settings: self.arguments.deployer.clone(),
+        };
+        let (bus, client, telemetry) = self.context_of(groundwork_deployer::SERVICE).await?;
+        Ok(Deployers::start(arguments, bus, client, telemetry).await?)
+    }
+
+    async fn context_of(&self, service: &'static str) -> Result<(Bus, Client, Telemetry), Failure> {
+        let client = self.arguments.cluster.client(service).await?;
+        Ok((self.bus.clone(), client, self.telemetry.of_service(service)))
+    }
+}
+
+fn at_resolver(resolver: &Resolver) -> ResolverArguments {
+    ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() }
 }
 
 /// Services end together: one that fails must not leave the others behind without a word.

@@ -47,7 +47,7 @@ pub use metrics::Metrics;
 pub use object_event::ObjectEvent;
 pub use objects::{Metadata, Objects, Stored};
 pub use reconcile::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Waker};
-pub use service::{ProcessContext, ServiceArguments, ServiceError, main};
+pub use service::{ProcessContext, RunningService, ServiceArguments, ServiceError, main, started};
 pub use sources::{SourceChanges, Sources, sources};
 pub use takeover::{LANDSCAPER, OriginalAtWorkError, OriginalController, PORCH, TakeoverArguments};
 pub use workers::{WorkError, Workers};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use futures::future::BoxFuture;
 use groundwork_bus::Bus;
-use groundwork_telemetry::{Telemetry, TelemetryArguments};
+use groundwork_telemetry::{Health, Telemetry, TelemetryArguments};
 use kube::Client;
 
 use crate::arguments::{BusArguments, ClusterArguments};
@@ -26,12 +26,15 @@ pub trait ServiceArguments: Args {
     /// Which part of the cluster it works on.
     fn cluster(&self) -> &ClusterArguments;
 
-    /// Starts the service and runs it until shutdown is requested.
+    /// Starts the service. By then it has named all its conditions of health and holds its ports; what comes back runs it.
     ///
-    /// The future is boxed in the library of the service: futures are compiled where they are polled first, and that must not be in
+    /// The futures are boxed in the library of the service: they are compiled where they are polled first, and that must not be in
     /// every program which has the service in it.
-    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>>;
+    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>>;
 }
+
+/// Runs a service that was started, until shutdown is requested.
+pub type RunningService = BoxFuture<'static, Result<(), ServiceError>>;
 
 /// What a process has for the services in it, made from arguments that all of them have.
 #[derive(Clone)]
@@ -66,10 +69,56 @@ pub fn main<A: ServiceArguments>() -> ExitCode {
         Err(error) => error.exit(),
     };
     groundwork_telemetry::run(A::SERVICE, &command.telemetry.clone(), async |telemetry| {
-        let client = command.service.cluster().client(A::SERVICE).await?;
-        let bus = command.bus.connect_service(&telemetry).await?;
-        command.service.run(ProcessContext { bus: bus.clone(), client, telemetry }).await?;
+        let (bus, running) = started(&telemetry.health, async {
+            let client = command.service.cluster().client(A::SERVICE).await?;
+            let bus = command.bus.connect_service(&telemetry).await?;
+            let context = ProcessContext { bus: bus.clone(), client, telemetry: telemetry.clone() };
+            Ok::<_, ServiceError>((bus, command.service.start(context).await?))
+        })
+        .await?;
+        running.await?;
         bus.drain().await;
         Ok::<(), ServiceError>(())
     })
+}
+
+/// Waits for `starting`, and keeps the process from being ready until it is done, whatever conditions hold in the meantime: the bus may
+/// be connected long before the service has named its own ones.
+///
+/// # Errors
+///
+/// Those of `starting`.
+pub async fn started<T, E>(health: &Health, starting: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    let condition = health.condition("started");
+    let started = starting.await?;
+    condition.ready();
+    Ok(started)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::pin;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn not_ready_before_the_service_has_started() {
+        let health = Health::default();
+        let (told, waits) = futures::channel::oneshot::channel::<()>();
+        let mut service = pin!(started(&health, async {
+            health.condition("bus").ready();
+            let _ = waits.await;
+            Ok::<_, Infallible>(health.condition("index"))
+        }));
+        assert!(service.as_mut().now_or_never().is_none());
+        assert_eq!(health.problems(), ["started: starting"]);
+        told.send(()).unwrap_or_default();
+        let Some(Ok(index)) = service.now_or_never() else { panic!("has not started") };
+        assert_eq!(health.problems(), ["index: starting"]);
+        index.ready();
+        assert!(health.is_ready());
+    }
 }

@@ -36,6 +36,7 @@ fn serve(behaviour: &str) -> ExitCode {
 
 async fn body(behaviour: &str, telemetry: Telemetry) -> Result<(), Failure> {
     let bus = telemetry.health.condition("bus");
+    tracing::info!("conditions are named");
     match behaviour {
         "fails" => return Err(Box::new(Outer(std::io::Error::other("connection refused")))),
         "orderly" => {

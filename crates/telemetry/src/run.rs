@@ -12,7 +12,8 @@ use crate::{Condition, Shutdown, Telemetry, TelemetryArguments};
 /// Runs a service from start to end; the whole of its `main` but for the arguments.
 ///
 /// Starts telemetry, serves health and metrics, and calls `body`, which returns when the service has ended: after
-/// `telemetry.shutdown` was requested, or by itself. SIGTERM and SIGINT request it; then `body` and the tasks of
+/// `telemetry.shutdown` was requested, or by itself. The process is not ready before `body` was polled once, so a condition that it
+/// names before it waits for anything is there from the beginning. SIGTERM and SIGINT request it; then `body` and the tasks of
 /// [`Shutdown::spawn`] have `--drain-seconds`, and a further signal ends the process at once. The traces are flushed last.
 ///
 /// The status is 0 if `body` and all tasks ended well, and 1 otherwise; the reason is logged, or written to standard error if
@@ -67,10 +68,11 @@ where
     let _admin = telemetry.serve_admin(arguments.admin_address).await?;
     telemetry.shutdown.on_signals()?;
     let running = telemetry.health.condition("running");
-    running.ready();
     let limit = arguments.drain_limit();
     let mut overdue = pin!(overdue(&telemetry.shutdown, limit, &running));
+    // The body comes first: it has named its conditions by the time that this one holds.
     let result = tokio::select! {
+        biased;
         result = body(telemetry.clone()) => result.map_err(Into::into),
         () = &mut overdue => return Err(format!("the service did not end within {limit:?}").into()),
     };
@@ -84,8 +86,9 @@ where
     Ok(())
 }
 
-/// Ends `limit` after the end was requested.
+/// Tells of the service as running until its end is requested, and ends `limit` after that.
 async fn overdue(shutdown: &Shutdown, limit: Duration, running: &Condition) {
+    running.ready();
     shutdown.requested().await;
     running.not_ready("stopping");
     tokio::time::sleep(limit).await;

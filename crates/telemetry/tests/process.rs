@@ -114,6 +114,18 @@ fn orderly_stop() {
     service.line("stopped");
 }
 
+/// Whoever asks in between is not sent to a service that is still starting.
+#[test]
+fn not_ready_before_the_service_has_named_its_conditions() {
+    let mut service = Service::start("orderly");
+    service.ready("bus");
+    service.ready("running");
+    let at = |found: &dyn Fn(&Value) -> bool| service.seen.iter().position(found).unwrap();
+    let named = at(&|line| line["message"] == "conditions are named");
+    let running = at(&|line| line["message"] == "ready" && line["fields"]["condition"] == "running");
+    assert!(named < running, "{:#?}", service.seen);
+}
+
 #[test]
 fn draining_is_bounded() {
     let mut service = Service::start("overdue");

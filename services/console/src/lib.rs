@@ -34,10 +34,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use groundwork_bus::{Bus, IndexFeed};
 use groundwork_controller::{
-    ClusterArguments, ConnectError, Metrics, Objects, ProcessContext, ServiceArguments, ServiceError,
+    ClusterArguments, ConnectError, Metrics, Objects, ProcessContext, RunningService, ServiceArguments,
+    ServiceError,
 };
 use groundwork_grpc::{Access, ClientError, ResolverArguments, TokenSource, audience, connect, with_limits};
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
@@ -86,7 +88,7 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
         let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
             let tokens = Tokens {
@@ -94,8 +96,8 @@ impl ServiceArguments for Arguments {
                 renderer: TokenSource::of_file(self.renderer.renderer_token_file.clone()),
                 variant: TokenSource::of_file(self.variant.variant_token_file.clone()),
             };
-            Console::start(self, bus, client, tokens, telemetry).await?.run().await;
-            Ok(())
+            let service = Console::start(self, bus, client, tokens, telemetry).await?;
+            Ok(service.run().map(Ok).boxed())
         })
     }
 }

@@ -18,12 +18,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, Kind as _};
 use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{
     ClusterArguments, Controller, Handler, Journal, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWorkError, ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
+    OriginalAtWorkError, ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_deploy::{DeployLoop, Deployer, TargetSelectors, Targets, Watches};
 use groundwork_registry::{MapError, NetworkOptions};
@@ -81,11 +82,11 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
         let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            run(self, bus, client, telemetry).await?;
-            Ok(())
+            let service = Deployers::start(self, bus, client, telemetry).await?;
+            Ok(service.run().map(Ok).boxed())
         })
     }
 }
@@ -249,59 +250,91 @@ fn instance(text: &str) -> Result<String, String> {
     }
 }
 
-/// Works until shutdown is requested, once it is certain that no original is at work.
-///
-/// # Errors
-///
-/// An original is at work, or an argument cannot be used.
-pub fn run(
-    arguments: Arguments,
-    bus: Bus,
-    client: Client,
+/// The deployers of this process, started and not at work yet.
+pub struct Deployers {
+    controllers: Vec<Controller>,
+    journal: Journal,
     telemetry: Telemetry,
-) -> BoxFuture<'static, Result<(), StartError>> {
-    // Boxed, so that it is compiled here and not in every program that has the service in it.
-    Box::pin(async move {
-        let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
-        arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
-        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-        let journal = Journal::start(&bus, SERVICE, &telemetry);
-        // Only for Targets that are this cluster itself; without it they are told so.
-        let home = Config::infer().await.ok();
-        let targets = Targets::new(home.as_ref(), MANAGER);
-        let watches = Watches::new(arguments.settings.target_watches, &telemetry.metrics);
-        let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
-            TargetSyncMode::Only => BTreeSet::new(),
-            TargetSyncMode::Too | TargetSyncMode::Never => arguments.settings.types.iter().copied().collect(),
-        };
-        let controller = |handler: Arc<dyn Handler>, options: Options, condition: &'static str| Controller {
-            bus: bus.clone(),
-            objects: Objects::new(client.clone(), MANAGER, metrics.clone()),
-            handler,
-            options,
-            metrics: metrics.clone(),
-            ready: telemetry.health.condition(condition),
-        };
-        let mut controllers = Vec::new();
-        for item_type in types {
-            let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
-            let clusters = (targets.clone(), watches.of_another());
-            let deploy_loop = deploy_loop(&arguments, item_type, deployer, clusters, journal.clone());
-            controllers.push(controller(
-                Arc::new(deploy_loop),
-                options(&arguments, item_type),
-                condition(item_type),
-            ));
-        }
-        if arguments.settings.target_syncs != TargetSyncMode::Never {
-            let options = target_sync::options(arguments.cluster.namespaces.clone());
-            controllers.push(controller(Arc::new(TargetSyncs { targets }), options, "index of TargetSyncs"));
-        }
-        futures::future::join_all(controllers.into_iter().map(|controller| controller.run(end.clone())))
-            .await;
-        journal.flush().await;
-        Ok(())
-    })
+}
+
+impl std::fmt::Debug for Deployers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deployers").field("count", &self.controllers.len()).finish_non_exhaustive()
+    }
+}
+
+impl Deployers {
+    /// Starts them once it is certain that no original is at work.
+    ///
+    /// # Errors
+    ///
+    /// An original is at work, or an argument cannot be used.
+    pub fn start(
+        arguments: Arguments,
+        bus: Bus,
+        client: Client,
+        telemetry: Telemetry,
+    ) -> BoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that it is compiled here and not in every program that has the service in it.
+        Box::pin(async move {
+            let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
+            arguments
+                .takeover
+                .ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end)
+                .await?;
+            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+            let journal = Journal::start(&bus, SERVICE, &telemetry);
+            // Only for Targets that are this cluster itself; without it they are told so.
+            let home = Config::infer().await.ok();
+            let targets = Targets::new(home.as_ref(), MANAGER);
+            let watches = Watches::new(arguments.settings.target_watches, &telemetry.metrics);
+            let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
+                TargetSyncMode::Only => BTreeSet::new(),
+                TargetSyncMode::Too | TargetSyncMode::Never => {
+                    arguments.settings.types.iter().copied().collect()
+                }
+            };
+            let controller =
+                |handler: Arc<dyn Handler>, options: Options, condition: &'static str| Controller {
+                    bus: bus.clone(),
+                    objects: Objects::new(client.clone(), MANAGER, metrics.clone()),
+                    handler,
+                    options,
+                    metrics: metrics.clone(),
+                    ready: telemetry.health.condition(condition),
+                };
+            let mut controllers = Vec::new();
+            for item_type in types {
+                let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
+                let clusters = (targets.clone(), watches.of_another());
+                let deploy_loop = deploy_loop(&arguments, item_type, deployer, clusters, journal.clone());
+                controllers.push(controller(
+                    Arc::new(deploy_loop),
+                    options(&arguments, item_type),
+                    condition(item_type),
+                ));
+            }
+            if arguments.settings.target_syncs != TargetSyncMode::Never {
+                let options = target_sync::options(arguments.cluster.namespaces.clone());
+                controllers.push(controller(
+                    Arc::new(TargetSyncs { targets }),
+                    options,
+                    "index of TargetSyncs",
+                ));
+            }
+            Ok(Self { controllers, journal, telemetry })
+        })
+    }
+
+    /// Works until shutdown is requested.
+    pub fn run(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let end = self.telemetry.shutdown.token();
+            let running = self.controllers.into_iter().map(|controller| controller.run(end.clone()));
+            futures::future::join_all(running).await;
+            self.journal.flush().await;
+        })
+    }
 }
 
 fn options(arguments: &Arguments, item_type: ItemType) -> Options {

@@ -30,11 +30,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
 use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
     ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
-    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
+    ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, ResolverArguments, Server, ServerError, TokenSource, audience,
@@ -88,12 +89,12 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
         let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
             let token = TokenSource::of_file(self.resolver.resolver_token_file.clone());
-            Renderer::start(self, bus, client, token, telemetry).await?.run().await?;
-            Ok(())
+            let service = Renderer::start(self, bus, client, token, telemetry).await?;
+            Ok(service.run().err_into().boxed())
         })
     }
 }

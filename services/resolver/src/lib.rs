@@ -25,11 +25,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
     ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
-    ProcessContext, ServiceArguments, ServiceError, TakeoverArguments,
+    ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_lifecycle::SignaturePolicy;
@@ -82,11 +83,11 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
         let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            Resolver::start(self, bus, client, telemetry).await?.run().await?;
-            Ok(())
+            let service = Resolver::start(self, bus, client, telemetry).await?;
+            Ok(service.run().err_into().boxed())
         })
     }
 }

@@ -28,11 +28,12 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository};
 use groundwork_bus::{Backoff, Bus, ObjectId};
 use groundwork_controller::{
     ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH, ProcessContext,
-    ServiceArguments, ServiceError, SourceChanges, TakeoverArguments, Workers, sources,
+    RunningService, ServiceArguments, ServiceError, SourceChanges, TakeoverArguments, Workers, sources,
 };
 use groundwork_grpc::{
     Access, ClientError, GrpcArguments, Server, ServerError, TokenSource, audience, connect, with_limits,
@@ -88,12 +89,12 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
         let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
             let token = TokenSource::of_file(self.watcher.watcher_token_file.clone());
-            Variants::start(self, bus, client, token, telemetry).await?.run().await?;
-            Ok(())
+            let service = Variants::start(self, bus, client, token, telemetry).await?;
+            Ok(service.run().err_into().boxed())
         })
     }
 }

@@ -33,8 +33,11 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use groundwork_bus::Bus;
-use groundwork_controller::{ClusterArguments, ProcessContext, ServiceArguments, ServiceError};
+use groundwork_controller::{
+    ClusterArguments, ProcessContext, RunningService, ServiceArguments, ServiceError,
+};
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_proto::watcher::v1::watcher_server::WatcherServer;
 use groundwork_telemetry::Telemetry;
@@ -75,11 +78,11 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn run(self, context: ProcessContext) -> BoxFuture<'static, Result<(), ServiceError>> {
+    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
         let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            Watcher::start(self, bus, client, telemetry).await?.run().await?;
-            Ok(())
+            let service = Watcher::start(self, bus, client, telemetry).await?;
+            Ok(service.run().err_into().boxed())
         })
     }
 }
