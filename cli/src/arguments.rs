@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use groundwork_budget::TemplateLimits;
 use serde_json::Value;
 
 use crate::blueprint::BlueprintArguments;
@@ -150,4 +151,7 @@ pub(crate) struct RenderArguments {
     /// Show values of imports in messages: they may be secret.
     #[arg(long)]
     pub(crate) show_values: bool,
+
+    #[command(flatten)]
+    pub(crate) limits: TemplateLimits,
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use groundwork_blueprint::Capabilities;
+use groundwork_budget::TemplateLimits;
 use groundwork_fleet::Preview;
 use groundwork_lifecycle::{SignatureCheck, SignaturePolicy};
 use groundwork_plan::{Environment, Landscape, Plan, plan};
@@ -50,6 +51,9 @@ pub(crate) struct PlanArguments {
     /// Show values that may come from Secrets.
     #[arg(long)]
     show_values: bool,
+
+    #[command(flatten)]
+    limits: TemplateLimits,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -127,7 +131,7 @@ impl PlanArguments {
     fn plan(&self, present: &Landscape, applied: &Landscape, repositories: &RepositoryMap) -> Plan {
         let environment = Environment {
             repositories,
-            capabilities: &Capabilities::system(),
+            capabilities: &Capabilities::system().limited(self.limits),
             signatures: Some(SignatureCheck {
                 policy: SignaturePolicy::default(),
                 now: jiff::Timestamp::now().as_second(),

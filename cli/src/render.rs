@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
     let mut runner = Runner {
         world: World::new(&inventory, former.as_ref().map(Former::uids).unwrap_or_default()),
         repositories: &repositories,
-        capabilities: Capabilities::system(),
+        capabilities: Capabilities::system().limited(arguments.limits),
         given: arguments.set.iter().cloned().collect(),
         items,
         states,

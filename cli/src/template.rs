@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
 use groundwork_blueprint::Capabilities;
+use groundwork_budget::TemplateLimits;
 use groundwork_gotemplate::{
     Deadline, Error, Functions, Grants, Limits, MissingKey, Options, Template, Value,
 };
@@ -80,6 +81,9 @@ struct GoArguments {
     /// `sprig`. Each gives a line {"name", "output"} or {"name", "error", "phase"}.
     #[arg(long, conflicts_with_all = ["file", "data", "missingkey", "define"])]
     jsonl: bool,
+
+    #[command(flatten)]
+    limits: TemplateLimits,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
@@ -113,7 +117,7 @@ pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
         TemplateCommand::Blueprint(arguments) => return blueprint::run(arguments),
     };
     let Some(file) = arguments.file.as_ref().filter(|_| !arguments.jsonl) else {
-        return jsonl::run();
+        return jsonl::run(arguments.limits);
     };
     match render(file, arguments) {
         Ok(bytes) => output::write_bytes(&bytes),
@@ -125,13 +129,13 @@ pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
 }
 
 /// What this command grants and how far it lets a template go. Each render needs options of its own, for its deadline.
-fn options(missing_key: MissingKey) -> Options {
+fn options(missing_key: MissingKey, limits: TemplateLimits) -> Options {
     let system = Capabilities::system();
     let end = Instant::now() + TIME_LIMIT;
     let deadline = Some(Deadline::new(move || Instant::now() >= end));
     Options {
         missing_key,
-        limits: Limits { deadline, ..Limits::default() },
+        limits: Limits { deadline, ..limits.into() },
         grants: Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() },
         ..Options::default()
     }
@@ -144,7 +148,7 @@ fn render(file: &Path, arguments: &GoArguments) -> Result<Vec<u8>, Failure> {
         Some(file) => read_data(file)?,
         None => serde_json::Value::Null,
     };
-    let options = options(arguments.missingkey.into());
+    let options = options(arguments.missingkey.into(), arguments.limits);
     let functions = Arc::new(Functions::sprig());
     let mut sources: Vec<Rc<Source>> = Vec::new();
     let mut set: Option<Template> = None;

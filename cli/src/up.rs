@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures::{FutureExt, TryFutureExt};
+use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Bus, NatsOptions};
 use groundwork_console::{Console, RendererArguments, Tokens, VariantArguments};
 use groundwork_controller::{ClusterArguments, TakeoverArguments, spawn_bus_health_check, started};
@@ -48,6 +49,8 @@ pub(crate) struct UpArguments {
     telemetry: TelemetryArguments,
     #[command(flatten)]
     workers: WorkerArguments,
+    #[command(flatten)]
+    limits: TemplateLimits,
 
     /// NATS server to use as the bus; without one the bus is in this process.
     #[arg(long, value_name = "URL", env = "GROUNDWORK_NATS_URL")]
@@ -182,6 +185,7 @@ impl Process<'_> {
             grpc: self.arguments.grpc(self.arguments.renderer_address),
             resolver: at_resolver(resolver),
             workers: self.arguments.workers,
+            limits: self.arguments.limits,
             settings: self.arguments.renderer.clone(),
         };
         let (bus, client, telemetry) = self.context_of(groundwork_renderer::SERVICE).await?;
@@ -242,6 +246,7 @@ impl Process<'_> {
             takeover: self.arguments.takeover.clone(),
             repositories: self.arguments.resolver.repositories.clone(),
             workers: self.arguments.workers,
+            limits: self.arguments.limits,
             settings: self.arguments.deployer.clone(),
         };
         let (bus, client, telemetry) = self.context_of(groundwork_deployer::SERVICE).await?;

@@ -11,6 +11,7 @@ use groundwork_blueprint::{
     BLUEPRINT_FILE, Blueprint, Capabilities, Components, ExecutionError, ExecutionInputs, Executions,
     Filesystem, ImportedTarget, LoadError, States, TargetValue, aggregate, resolve_items,
 };
+use groundwork_budget::TemplateLimits;
 use groundwork_component::{ComponentVersion, Descriptor, Leniency, Overwrites};
 use serde_json::{Map, Value, json};
 
@@ -27,6 +28,9 @@ pub(super) struct BlueprintArguments {
     /// `context`, `namespace`, `targets`, `state`, `then` and `showValues`. Each gives a line {"name", "output"} or {"name", "error"}.
     #[arg(long, required = true)]
     jsonl: bool,
+
+    #[command(flatten)]
+    limits: TemplateLimits,
 }
 
 pub(super) fn run(arguments: &BlueprintArguments) -> Ending {
@@ -35,14 +39,14 @@ pub(super) fn run(arguments: &BlueprintArguments) -> Ending {
         diagnostic::print(&[Diagnostic::error("--jsonl is needed")]);
         return Ending::Unusable;
     }
-    crate::lines::answer_lines(answer)
+    crate::lines::answer_lines(|line| answer(line, arguments.limits))
 }
 
-fn answer(line: &[u8]) -> Answer {
+fn answer(line: &[u8], limits: TemplateLimits) -> Answer {
     match crate::lines::parse::<Case>(line) {
         Ok(case) => {
             let name = case.name.clone();
-            Answer::new(name, answer_case(&case))
+            Answer::new(name, answer_case(&case, limits))
         }
         Err(error) => {
             let named = serde_json::from_slice::<Value>(line).unwrap_or_default();
@@ -52,13 +56,13 @@ fn answer(line: &[u8]) -> Answer {
     }
 }
 
-fn answer_case(case: &Case) -> Result<Vec<Outcome>, CaseError> {
+fn answer_case(case: &Case, limits: TemplateLimits) -> Result<Vec<Outcome>, CaseError> {
     let blueprint = match load(case)? {
         Loaded::Blueprint(blueprint) => blueprint,
         Loaded::Findings(findings) => return Ok(vec![findings]),
     };
     let components = components(case)?;
-    let run = Run { case, blueprint: &blueprint, components: &components };
+    let run = Run { case, blueprint: &blueprint, components: &components, limits };
     let mut states: States = case.state.clone().unwrap_or_default();
     let first = Then::default();
     let further = case.then.iter().flatten().map(|member| member.as_ref().unwrap_or(&first));
@@ -113,11 +117,12 @@ struct Run<'a> {
     case: &'a Case,
     blueprint: &'a Blueprint,
     components: &'a Components,
+    limits: TemplateLimits,
 }
 
 impl Run<'_> {
     fn once(&self, member: &Then, states: States) -> Outcome {
-        let capabilities = Capabilities::system().within(TIME_LIMIT);
+        let capabilities = Capabilities::system().within(TIME_LIMIT).limited(self.limits);
         let (blueprint_definition, component_definition) = self.definitions();
         let inputs = ExecutionInputs {
             blueprint: self.blueprint,

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use clap::Args;
 use groundwork_blueprint::Capabilities as System;
+use groundwork_budget::TemplateLimits;
 use groundwork_gotemplate::{Deadline, Grants};
 use groundwork_helm::values::{self, Setter, Table};
 use groundwork_helm::{Capabilities, Chart, KubeVersion, Release, Renderer, Request, TIME_LIMIT};
@@ -42,6 +43,9 @@ pub(super) struct HelmArguments {
 
     #[command(flatten)]
     single: Single,
+
+    #[command(flatten)]
+    limits: TemplateLimits,
 
     /// Version of Kubernetes that the chart sees, such as 1.31.
     #[arg(long, value_name = "VERSION")]
@@ -105,7 +109,7 @@ struct Single {
 
 pub(super) fn run(arguments: &HelmArguments) -> Ending {
     let Some(path) = arguments.chart.as_ref().filter(|_| !arguments.jsonl) else {
-        return jsonl::run();
+        return jsonl::run(arguments.limits);
     };
     match render(path, arguments) {
         Ok(text) => output::write_bytes(text.as_bytes()),
@@ -137,7 +141,7 @@ fn render(path: &Path, arguments: &HelmArguments) -> Result<String, Failure> {
         include_crds: arguments.include_crds,
         skip_schema: arguments.skip_schema_validation || arguments.render_only,
         strict: arguments.strict,
-        ..granted()
+        ..granted(arguments.limits)
     };
     let rendered = Renderer::new(chart)
         .render(&request)
@@ -148,12 +152,13 @@ fn render(path: &Path, arguments: &HelmArguments) -> Result<String, Failure> {
 }
 
 /// What this command grants templates, and how long they may take.
-fn granted() -> Request {
+fn granted(limits: TemplateLimits) -> Request {
     let system = System::system();
     let end = Instant::now() + TIME_LIMIT;
     Request {
         grants: Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() },
         deadline: Some(Deadline::new(move || Instant::now() >= end)),
+        limits,
         ..Request::default()
     }
 }

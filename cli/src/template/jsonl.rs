@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use groundwork_budget::TemplateLimits;
 use groundwork_gotemplate::{Delimiters, Error, ErrorKind, Functions, NumberMode, Options, Template, Value};
 use serde::{Deserialize, Serialize};
 
@@ -64,8 +65,8 @@ enum Answer {
     Failure { name: Option<String>, error: String, phase: &'static str },
 }
 
-pub(super) fn run() -> Ending {
-    let engine = Engine::new();
+pub(super) fn run(limits: TemplateLimits) -> Ending {
+    let engine = Engine::new(limits);
     answer_lines(|line| engine.answer(line))
 }
 
@@ -73,11 +74,12 @@ pub(super) fn run() -> Ending {
 struct Engine {
     builtins: Arc<Functions>,
     sprig: Arc<Functions>,
+    limits: TemplateLimits,
 }
 
 impl Engine {
-    fn new() -> Engine {
-        Engine { builtins: Arc::new(Functions::builtins()), sprig: Arc::new(Functions::sprig()) }
+    fn new(limits: TemplateLimits) -> Engine {
+        Engine { builtins: Arc::new(Functions::builtins()), sprig: Arc::new(Functions::sprig()), limits }
     }
 
     fn answer(&self, line: &[u8]) -> Answer {
@@ -103,7 +105,7 @@ impl Engine {
                 left: case.left.unwrap_or_default(),
                 right: case.right.unwrap_or_default(),
             },
-            ..super::options(case.missingkey.unwrap_or(MissingKeyName::Default).into())
+            ..super::options(case.missingkey.unwrap_or(MissingKeyName::Default).into(), self.limits)
         };
         let mut set: Option<Template> = None;
         let main = Extra { name: name.to_owned(), template: case.template };

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
+use groundwork_budget::TemplateLimits;
 use groundwork_spiff::{Clock, Document, Engine, Error, Features, Output, Randomness, Unresolved, Value};
 use groundwork_yaml::Position;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,9 @@ pub(super) struct SpiffArguments {
     /// {"name", "output"} or {"name", "error"}.
     #[arg(long, conflicts_with_all = ["template", "stubs", "state", "bindings", "features"])]
     jsonl: bool,
+
+    #[command(flatten)]
+    limits: TemplateLimits,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -57,11 +61,12 @@ enum Feature {
     Interpolation,
 }
 
-fn engine(features: &[Feature]) -> Engine {
+fn engine(features: &[Feature], limits: TemplateLimits) -> Engine {
     let has = |feature| features.contains(&feature);
     let features = Features { control: has(Feature::Control), interpolation: has(Feature::Interpolation) };
     let random = |buffer: &mut [u8]| getrandom::fill(buffer).map_err(|error| error.to_string());
     Engine::new()
+        .with_limits(limits.into())
         .with_features(features)
         .with_randomness(Randomness::new(random))
         .with_clock(Clock::new(SystemTime::now))
@@ -69,7 +74,7 @@ fn engine(features: &[Feature]) -> Engine {
 
 pub(super) fn run(arguments: &SpiffArguments) -> Ending {
     let Some(template) = arguments.template.as_ref().filter(|_| !arguments.jsonl) else {
-        return crate::lines::answer_lines(answer);
+        return crate::lines::answer_lines(|line| answer(line, arguments.limits));
     };
     match evaluate(template, arguments) {
         Ok(text) => output::write(&text),
@@ -105,7 +110,7 @@ impl Text {
 }
 
 fn evaluate(template: &Path, arguments: &SpiffArguments) -> Result<String, Failure> {
-    let engine = engine(&arguments.features);
+    let engine = engine(&arguments.features, arguments.limits);
     let mut texts = vec![Text::read(template)?];
     for stub in &arguments.stubs {
         texts.push(Text::read(stub)?);
@@ -209,20 +214,20 @@ enum Answer {
     Failure { name: Option<String>, error: String },
 }
 
-fn answer(line: &[u8]) -> Answer {
+fn answer(line: &[u8], limits: TemplateLimits) -> Answer {
     let case: Case = match crate::lines::parse(line) {
         Ok(case) => case,
         Err(error) => return Answer::Failure { name: None, error: error.to_string() },
     };
     let name = case.name.clone();
-    match answer_case(&case) {
+    match answer_case(&case, limits) {
         Ok(output) => Answer::Output { name, output: output.to_yaml() },
         Err(error) => Answer::Failure { name, error: error.to_string() },
     }
 }
 
-fn answer_case(case: &Case) -> Result<Output, Error> {
-    let engine = engine(case.features.as_deref().unwrap_or_default());
+fn answer_case(case: &Case, limits: TemplateLimits) -> Result<Output, Error> {
+    let engine = engine(case.features.as_deref().unwrap_or_default(), limits);
     let source = case.source.as_deref().unwrap_or(DEFAULT_SOURCE);
     let read = |text: &String| Document::read(text, source, engine.limits());
     let template = read(&case.template)?;

@@ -143,3 +143,68 @@ fn members_choose_how_a_case_is_rendered() {
         assert_eq!(answers(&[bad])[0]["phase"], "input");
     }
 }
+
+/// Limits are the operator's to set, and no template works any longer than they say: Go and spiff templates, charts and blueprints.
+#[test]
+fn limits_can_be_set() {
+    let folder = TempDir::new().unwrap();
+    let busy = file(&folder, "busy.tpl", "{{ range 300000 }}{{ end }}");
+    let large = file(&folder, "large.tpl", "{{ $text := repeat 2000000 \"x\" }}{{ len $text }}");
+    let spiff = file(&folder, "spiff.yaml", "n: (( sum[[1..80000]|0|s,i|-> s + i] ))\n");
+    for (command, template, limit, error) in [
+        ("go", &busy, ["--template-work", "1"], "exceeds the limit of 250000 steps"),
+        ("go", &large, ["--template-memory", "1"], "hold more than the limit of 1048576 bytes"),
+        ("spiff", &spiff, ["--template-work", "1"], "takes more than 1000000 units of work"),
+    ] {
+        let run = groundwork(&["template", command, template], "");
+        assert_eq!(run.code, 0, "{}", run.err);
+        let run = groundwork(&["template", command, template, limit[0], limit[1]], "");
+        assert_eq!((run.code, run.out.as_str()), (1, ""), "{template}");
+        assert!(run.err.contains(error), "{}", run.err);
+    }
+    let line = json!({"template": "{{ range 300000 }}{{ end }}"}).to_string();
+    let run = groundwork(&["template", "go", "--jsonl", "--template-work", "1"], &line);
+    assert!(run.out.contains("exceeds the limit of 250000 steps"), "{}", run.out);
+    assert_eq!(groundwork(&["template", "go", &busy, "--template-work", "0"], "").code, 2);
+
+    let chart = folder.path().join("chart");
+    fs::create_dir_all(chart.join("templates")).unwrap();
+    fs::write(chart.join("Chart.yaml"), "{apiVersion: v2, name: c, version: 0.1.0}").unwrap();
+    fs::write(chart.join("templates/t.yaml"), "{{ range 1200000 }}{{ end }}").unwrap();
+    let chart = chart.display().to_string();
+    assert_eq!(groundwork(&["template", "helm", &chart], "").code, 0);
+    let run = groundwork(&["template", "helm", &chart, "--template-work", "1"], "");
+    assert!(run.code == 1 && run.err.contains("exceeds the limit of 1000000 steps"), "{}", run.err);
+}
+
+/// Executions of one blueprint share a limit, and so do data mappings have it.
+#[test]
+fn limits_of_a_blueprint_can_be_set() {
+    let landscape = super::EchoServer::new();
+    landscape.write(
+        "other.yaml",
+        &json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation", "metadata": {"name": "busy"},
+            "spec": {
+                "blueprint": {"inline": {"filesystem": {"blueprint.yaml": json!({
+                    "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
+                    "imports": [{"name": "n", "schema": {"type": "integer"}}],
+                    "deployExecutions": (0..6).map(|number| json!({
+                        "name": format!("e{number}"), "type": "GoTemplate", "template": "{{ range 200000 }}{{ end }}deployItems: []",
+                    })).collect::<Vec<_>>(),
+                }).to_string()}}},
+                "importDataMappings": {"n": "(( sum[[1..2000]|0|s,i|-> s + i] ))"},
+            },
+        })
+        .to_string(),
+    );
+    let run = landscape.render(&[]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let run = landscape.render(&["--template-work", "1"]);
+    assert!(run.code == 1 && run.err.contains("more than the limit of 1000000 units of work"), "{}", run.err);
+
+    landscape.replace("other.yaml", "1..2000", "1..80000");
+    let run = landscape.render(&["--template-work", "1"]);
+    assert!(run.code == 1 && run.err.contains("takes more than 1000000 units of work"), "{}", run.err);
+    assert_eq!(landscape.render(&[]).code, 0);
+}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use groundwork_budget::Budget;
+use groundwork_budget::TemplateLimits;
 pub use groundwork_gotemplate::{Clock, Randomness};
 
 /// Sources that executions may use (`blueprints.md` 5.4, 6.6), by default none: a function that needs one fails where it is called. Data
@@ -15,9 +15,8 @@ pub struct Capabilities {
     pub randomness: Option<Randomness>,
     /// When to give up, however little was done.
     pub deadline: Option<Instant>,
-    /// Units of work that all executions of one blueprint may take together, and those of its exports; unless it is said, what
-    /// [`Budget::default`] has.
-    pub work: Option<u64>,
+    /// What the executions of one blueprint may take, and as much again its exports, and its data mappings.
+    pub limits: TemplateLimits,
 }
 
 impl Capabilities {
@@ -27,13 +26,14 @@ impl Capabilities {
             clock: Some(Arc::new(SystemTime::now)),
             randomness: Some(Arc::new(|buffer| getrandom::fill(buffer).map_err(|error| error.to_string()))),
             deadline: None,
-            work: None,
+            limits: TemplateLimits::default(),
         }
     }
 
-    /// An account for the executions of one blueprint.
-    pub(crate) fn budget(&self) -> Budget {
-        self.work.map_or_else(Budget::default, Budget::new)
+    /// The same within other limits.
+    #[must_use]
+    pub fn limited(self, limits: TemplateLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// The same until so much time from now has passed.
@@ -49,7 +49,7 @@ impl fmt::Debug for Capabilities {
             .field("clock", &self.clock.is_some())
             .field("randomness", &self.randomness.is_some())
             .field("deadline", &self.deadline)
-            .field("work", &self.work)
+            .field("limits", &self.limits)
             .finish()
     }
 }

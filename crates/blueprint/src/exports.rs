@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use groundwork_api::{AnyJson, DataExport, ExportDefinition, FieldType, TargetExport};
+use groundwork_budget::TemplateLimits;
 use serde_json::{Map, Value};
 
 use crate::load::Blueprint;
@@ -20,6 +21,8 @@ pub struct ExportRequest<'a> {
     pub data: &'a [DataExport],
     pub targets: &'a [TargetExport],
     pub mappings: &'a groundwork_api::Map<AnyJson>,
+    /// What one mapping may take.
+    pub limits: TemplateLimits,
 }
 
 impl std::fmt::Debug for ExportRequest<'_> {
@@ -164,7 +167,8 @@ fn publish(request: &ExportRequest<'_>, path: &str, exports: &mut Exports) -> Re
     let null = Value::Null;
     let mappings = request.mappings.iter();
     let mappings = mappings.map(|(name, mapping)| (name.as_str(), mapping.as_written().unwrap_or(&null)));
-    let mapped = export_mappings(path, mappings, &exports.declared).map_err(|error| vec![error.into()])?;
+    let mapped = export_mappings(path, mappings, &exports.declared, request.limits)
+        .map_err(|error| vec![error.into()])?;
     let mut errors = Vec::new();
     for export in request.data {
         match mapped.get(&export.name).or_else(|| exports.declared.get(&export.name)) {
@@ -249,6 +253,7 @@ exports:
             data: &data,
             targets: &targets,
             mappings: &mappings,
+            limits: TemplateLimits::default(),
         };
         let rendered = yaml(rendered).as_object().cloned().unwrap();
         construct_exports(&request, rendered)

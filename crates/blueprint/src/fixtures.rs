@@ -412,7 +412,8 @@ fn renderings_are_the_same_each_time() {
         };
         let mappings = members("importDataMappings");
         let mappings = mappings.iter().map(|(name, mapping)| (name.as_str(), mapping));
-        supplied.mapped = crate::import_mappings("i", mappings, &supplied).unwrap();
+        supplied.mapped =
+            crate::import_mappings("i", mappings, &supplied, crate::TemplateLimits::default()).unwrap();
         let used = Blueprint::load(tree(&folder)).unwrap();
         let render = |blueprint: &Blueprint| {
             render_with(blueprint, &supplied, &Components::default())

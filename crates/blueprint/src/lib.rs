@@ -44,6 +44,7 @@ pub use executions::{ExecutionError, ExecutionInputs, Executions, ExportValues, 
 pub use exports::{ExportError, ExportProblem, ExportRequest, Exports, TargetTemplate, construct_exports};
 pub use field::{FieldError, FieldPath, Violation, aggregate, exactly_one_of};
 pub use filesystem::{ArchiveError, ArchiveLimits, FileInfo, Filesystem, InlineError, PathError};
+pub use groundwork_budget::TemplateLimits;
 pub use imports::{ImportError, ImportedTarget, Imports, Supplied, TargetValue};
 pub use load::{BLUEPRINT_FILE, Blueprint, LoadError};
 pub use mappings::{MappingError, export_mappings, import_mappings};

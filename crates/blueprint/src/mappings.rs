@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use groundwork_budget::TemplateLimits;
 use groundwork_spiff::{Document, Engine, Error, Value as SpiffValue};
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
@@ -47,9 +48,11 @@ pub fn import_mappings<'m>(
     installation: &str,
     mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
     supplied: &Supplied,
+    limits: TemplateLimits,
 ) -> Result<BTreeMap<String, Value>, MappingError> {
     let values = || supplied.by_name();
-    Mapper::new(Direction::Import, installation, &values).evaluate_all(mappings, || supplied.to_spiff())
+    Mapper::new(Direction::Import, installation, &values, limits)
+        .evaluate_all(mappings, || supplied.to_spiff())
 }
 
 /// Evaluates the mappings of exports. Each sees the exports by name, and all of them under `exports`; an export of that name is found
@@ -62,9 +65,10 @@ pub fn export_mappings<'m>(
     path: &str,
     mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
     exports: &Map<String, Value>,
+    limits: TemplateLimits,
 ) -> Result<BTreeMap<String, Value>, MappingError> {
     let values = || exports.clone();
-    Mapper::new(Direction::Export, path, &values).evaluate_all(mappings, || export_bindings(exports))
+    Mapper::new(Direction::Export, path, &values, limits).evaluate_all(mappings, || export_bindings(exports))
 }
 
 fn import_bindings(imports: &Map<String, Value>) -> SpiffValue {
@@ -89,12 +93,17 @@ struct Mapper<'a> {
 }
 
 impl<'a> Mapper<'a> {
-    fn new(direction: Direction, path: &'a str, values: &'a dyn Fn() -> Map<String, Value>) -> Self {
+    fn new(
+        direction: Direction,
+        path: &'a str,
+        values: &'a dyn Fn() -> Map<String, Value>,
+        limits: TemplateLimits,
+    ) -> Self {
         let bindings = match direction {
             Direction::Import => import_bindings,
             Direction::Export => export_bindings,
         };
-        Self { engine: mapping_engine(), label: direction.label(), bindings, path, values }
+        Self { engine: mapping_engine(limits), label: direction.label(), bindings, path, values }
     }
 
     fn evaluate_all<'m>(
@@ -152,7 +161,7 @@ mod tests {
 
     fn imported(mapping: &Value, imports: &Value) -> Result<Value, String> {
         let supplied = Supplied { data: map(imports).into_iter().collect(), ..Supplied::default() };
-        let mapped = import_mappings("inst", [("m", mapping)], &supplied);
+        let mapped = import_mappings("inst", [("m", mapping)], &supplied, TemplateLimits::default());
         mapped.map(|mut mapped| mapped.remove("m").unwrap()).map_err(|error| error.to_string())
     }
 
@@ -216,9 +225,14 @@ mod tests {
         let exports = map(&json!({"url": "http://x", "exports": 1, "a.b": 2}));
         let mapped = |mapping: &str| {
             let mapping = json!(mapping);
-            export_mappings("(inst: i).internalExports", [("m", &mapping)], &exports)
-                .map(|mut mapped| mapped.remove("m").unwrap())
-                .map_err(|error| error.to_string())
+            export_mappings(
+                "(inst: i).internalExports",
+                [("m", &mapping)],
+                &exports,
+                TemplateLimits::default(),
+            )
+            .map(|mut mapped| mapped.remove("m").unwrap())
+            .map_err(|error| error.to_string())
         };
         assert_eq!(mapped("(( url \"/path\" ))"), Ok(json!("http://x/path")));
         assert_eq!(mapped("(( exports.url ))"), Ok(json!("http://x")));

@@ -117,7 +117,7 @@ impl<'a> Engine<'a> {
         capabilities: &'a Capabilities,
         show_values: bool,
     ) -> Self {
-        let budget = capabilities.budget();
+        let budget = capabilities.limits.budget();
         Self { parsed, functions, capabilities, budget, spiff: OnceCell::new(), show_values }
     }
 

@@ -1,16 +1,20 @@
 //! What the work on content of strangers may spend, counted and not timed: so a document has the same outcome on every machine.
 //!
 //! * [`Budget`]: units of work of several engines together, such as all executions of one blueprint.
+//! * [`TemplateLimits`]: what an operator may let templates take.
 //! * [`held`]: the bytes that the values of an engine hold at this moment.
 //!
 //! A unit is about ten nanoseconds of one core: one evaluated node of a Go template, one copied element of a list, the hashing of
 //! eight bytes. Engines charge before they work.
 
 pub mod held;
+mod template_limits;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use template_limits::TemplateLimits;
 
 /// Units of work that all engines of one operation share; clones are the same account.
 #[derive(Clone, Debug)]
@@ -25,7 +29,7 @@ struct Account {
 /// The work of one operation would be more than it may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "all templates together take more than the limit of {limit} units of work; let them do less, or divide the blueprint"
+    "all templates together take more than the limit of {limit} units of work; let them do less, divide the blueprint, or raise --template-work"
 )]
 pub struct ExceededError {
     pub limit: u64,

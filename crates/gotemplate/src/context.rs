@@ -37,7 +37,8 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(options: &Options, host: Option<Host>, shared: &Arc<Patterns>) -> Run {
-        let mut limits = options.limits.clone();
+        let given = host.as_ref().and_then(|host| host.limits.clone());
+        let mut limits = given.unwrap_or_else(|| options.limits.clone());
         let shared_budget = host.as_ref().and_then(|host| host.budget.clone());
         if let Some(deadline) = host.as_ref().and_then(|host| host.deadline.clone()) {
             limits.deadline = Some(deadline);

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use groundwork_budget::{Budget, Deadline};
+use groundwork_budget::{Budget, Deadline, TemplateLimits};
 
 use crate::grants::Grants;
 
@@ -62,6 +62,13 @@ impl Default for Limits {
     }
 }
 
+/// Those of a template of a blueprint, without a deadline.
+impl From<TemplateLimits> for Limits {
+    fn from(limits: TemplateLimits) -> Limits {
+        Limits { steps: limits.work_of_go(), value_bytes: limits.memory_of_go(), ..Limits::default() }
+    }
+}
+
 /// The marks around actions; an empty one stands for the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delimiters {
@@ -105,6 +112,8 @@ pub struct Host {
     pub deadline: Option<Deadline>,
     /// What this render shares with others, besides the limits of its own.
     pub budget: Option<Budget>,
+    /// Limits of this render; its deadline is the one above.
+    pub limits: Option<Limits>,
 }
 
 impl fmt::Debug for Host {
@@ -115,5 +124,17 @@ impl fmt::Debug for Host {
             .field("deadline", &self.deadline)
             .field("budget", &self.budget)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody gets other limits by setting what is the default.
+    #[test]
+    fn defaults_of_operators_are_those_of_the_engine() {
+        let (own, given) = (Limits::default(), Limits::from(TemplateLimits::default()));
+        assert_eq!((given.steps, given.value_bytes), (own.steps, own.value_bytes));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use groundwork_budget::TemplateLimits;
 use groundwork_gotemplate::{
     Deadline, Error, ErrorKind, Grants, Host, Limits, Map, MissingKey, NumberMode, Options, Template, Value,
 };
@@ -54,6 +55,8 @@ pub struct Request {
     pub strict: bool,
     pub grants: Grants,
     pub deadline: Option<Deadline>,
+    /// What all templates of the chart may take together.
+    pub limits: TemplateLimits,
     /// A cluster to look into; without it nothing is found.
     pub lookup: Option<Arc<dyn Lookup>>,
 }
@@ -143,9 +146,14 @@ const KEPT_SETS: usize = 4;
 static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options {
     missing_key: MissingKey::Zero,
     numbers: NumberMode::Float64,
-    limits: Limits { steps: 200_000_000, ..Limits::default() },
+    limits: limits(TemplateLimits::default()),
     ..Options::default()
 });
+
+/// All templates of a chart are one render.
+fn limits(limits: TemplateLimits) -> Limits {
+    Limits { steps: limits.work(), ..limits.into() }
+}
 
 impl Renderer {
     pub fn new(chart: Chart) -> Renderer {
@@ -235,6 +243,7 @@ impl Renderer {
             grants: request.grants.clone(),
             deadline: request.deadline.clone(),
             budget: None,
+            limits: Some(limits(request.limits)),
         };
         let mut session = template.session(host);
         let mut rendered = BTreeMap::new();

@@ -281,6 +281,7 @@ fn run_exports(
         data: spec.data_exports(),
         targets: spec.target_exports(),
         mappings: &spec.export_data_mappings,
+        limits: inputs.capabilities.limits,
     };
     outcome.exports = construct_exports(&request, rendered.exports).map_err(|errors| {
         let cause = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -428,14 +429,15 @@ fn load_imports(
     let mappings =
         mappings.iter().map(|(name, mapping)| (name.as_str(), mapping.as_written().unwrap_or(&null)));
     let name = inputs.installation.metadata.name.as_deref().unwrap_or_default();
-    supplied.mapped = import_mappings(name, mappings, &supplied).map_err(|error| {
-        OperationError::caused_by(
-            INIT,
-            Reason::CreateImportsAndSubobjects,
-            (CREATE, &Reason::ConstructImports),
-            error,
-        )
-    })?;
+    supplied.mapped =
+        import_mappings(name, mappings, &supplied, inputs.capabilities.limits).map_err(|error| {
+            OperationError::caused_by(
+                INIT,
+                Reason::CreateImportsAndSubobjects,
+                (CREATE, &Reason::ConstructImports),
+                error,
+            )
+        })?;
     Ok(supplied)
 }
 

@@ -1,4 +1,4 @@
-use groundwork_budget::ExceededError;
+use groundwork_budget::{ExceededError, TemplateLimits};
 use thiserror::Error;
 
 /// Units of work that the evaluation of an expression is accounted for, besides what it looks at.
@@ -38,6 +38,12 @@ impl Default for Limits {
     }
 }
 
+impl From<TemplateLimits> for Limits {
+    fn from(limits: TemplateLimits) -> Self {
+        Self { work: limits.work(), value_bytes: limits.memory_of_spiff(), ..Self::default() }
+    }
+}
+
 /// A limit that was reached.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,4 +77,16 @@ pub enum LimitError {
     /// The host's time is over.
     #[error("the evaluation exceeds its time limit")]
     Time,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody gets other limits by setting what is the default.
+    #[test]
+    fn defaults_of_operators_are_those_of_the_engine() {
+        let (own, given) = (Limits::default(), Limits::from(TemplateLimits::default()));
+        assert_eq!((given.work, given.value_bytes), (own.work, own.value_bytes));
+    }
 }

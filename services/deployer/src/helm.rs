@@ -31,6 +31,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use groundwork_api::ResourceExt;
 use groundwork_apply::{ApplyError, Deadline, Progress, Task, round};
+use groundwork_budget::TemplateLimits;
 use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
 use groundwork_helm::{Release, Status, values};
 use groundwork_lifecycle::deployer::missing_configuration;
@@ -84,9 +85,9 @@ impl HelmDeployer {
     /// `map` says where the components lie whose resources are charts.
     ///
     /// Charts are rendered in `workers`.
-    pub(crate) fn new(options: NetworkOptions, map: MapFile, workers: Pool) -> Self {
+    pub(crate) fn new(options: NetworkOptions, map: MapFile, workers: Pool, limits: TemplateLimits) -> Self {
         let same = Cache::builder().max_capacity(MOST_COMPARED).time_to_idle(UNUSED).build();
-        Self { sources: ChartSources::new(options, map), rendering: Rendering::new(workers), same }
+        Self { sources: ChartSources::new(options, map), rendering: Rendering::new(workers, limits), same }
     }
 
     async fn prepare<'a>(&self, round: &'a Round<'a>) -> Result<Prepared<'a>, Failure> {

@@ -21,6 +21,7 @@ use clap::{Args, ValueEnum};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, Kind as _};
+use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{
     ClusterArguments, Controller, Handler, Journal, LANDSCAPER, Metrics, Objects, Options,
@@ -57,6 +58,8 @@ pub struct Arguments {
     pub repositories: Option<PathBuf>,
     #[command(flatten)]
     pub workers: WorkerArguments,
+    #[command(flatten)]
+    pub limits: TemplateLimits,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -231,7 +234,7 @@ impl ItemType {
                 let pools = Pools::new(SERVICE, arguments.workers, metrics);
                 let count = Count::of_processors();
                 let workers = pools.start("deployer-charts", count, CHART_TIME).await?;
-                Arc::new(HelmDeployer::new(network, map, workers))
+                Arc::new(HelmDeployer::new(network, map, workers, arguments.limits))
             }
         })
     }

@@ -5,6 +5,7 @@ mod plan;
 mod request;
 
 use groundwork_api::Installation;
+use groundwork_blueprint::Capabilities;
 use groundwork_lifecycle::{Inputs, UnreadStates, export, render, validate as check};
 use groundwork_manifest::{JsonError, Schemas};
 use groundwork_proto::component::v1::Json;
@@ -35,10 +36,11 @@ pub(crate) fn validate(request: ValidateRequest) -> Result<ValidateResponse, Sta
 pub(crate) fn render_inline(
     request: RenderRequest,
     blueprints: &Blueprints,
+    capabilities: &Capabilities,
 ) -> Result<RenderResponse, Status> {
     let Some(render_request::Input::Inline(input)) = request.input else { return Err(missing("input")) };
     let inline = Inline::read(input)?;
-    let outcome = inline.with_inputs(blueprints, render);
+    let outcome = inline.with_inputs(blueprints, capabilities, render);
     let mut answer = answer::rendered(&inline.installation, &outcome)?;
     answer.warnings.extend(inline.unused(&outcome));
     Ok(answer)
@@ -57,6 +59,7 @@ pub(crate) fn render_named(inputs: &Inputs<'_>) -> Result<Result<RenderResponse,
 pub(crate) fn exports_inline(
     request: RenderExportsRequest,
     blueprints: &Blueprints,
+    capabilities: &Capabilities,
 ) -> Result<RenderExportsResponse, Status> {
     let RenderExportsRequest { input, values, state } = request;
     let Some(render_exports_request::Input::Inline(input)) = input else { return Err(missing("input")) };
@@ -65,7 +68,7 @@ pub(crate) fn exports_inline(
     }
     let values = request::export_values(&values.unwrap_or_default())?;
     let inline = Inline::read(input)?;
-    let outcome = inline.with_inputs(blueprints, |inputs| export(inputs, |_| values));
+    let outcome = inline.with_inputs(blueprints, capabilities, |inputs| export(inputs, |_| values));
     answer::exported(&inline.installation, &inline.scope, &outcome)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use groundwork_api::metadata::label;
 use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, ResourceExt, Target};
-use groundwork_blueprint::{Capabilities, States};
+use groundwork_blueprint::{Capabilities, States, TemplateLimits};
 use groundwork_controller::{ApiError, Objects};
 use groundwork_kubernetes::is_label_value;
 use groundwork_lifecycle::machine::Tree;
@@ -20,8 +20,8 @@ use k8s_openapi::api::core::v1::Secret;
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// What templates may reach: the clock and the randomness of this machine, for some time.
-pub(crate) fn capabilities() -> Capabilities {
-    Capabilities::system().within(TIME_LIMIT)
+pub(crate) fn capabilities(limits: TemplateLimits) -> Capabilities {
+    Capabilities::system().within(TIME_LIMIT).limited(limits)
 }
 
 /// Reads all objects that an Installation imports, and the configuration that its Context names.

@@ -32,6 +32,7 @@ use clap::Args;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
+use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Backoff, Bus};
 use groundwork_controller::{
     ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
@@ -76,6 +77,8 @@ pub struct Arguments {
     pub grpc: GrpcArguments,
     #[command(flatten)]
     pub workers: WorkerArguments,
+    #[command(flatten)]
+    pub limits: TemplateLimits,
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -193,14 +196,14 @@ impl Renderer {
             let calls = pools.start_for_calls("renderer-calls").await?;
             let count = Count::of_processors().with_most(settings.renderer_concurrency);
             let jobs = pools.start("renderer-jobs", count, settings.longest_rendering()).await?;
-            let jobs = Renderers::new(jobs, kept.clone());
+            let jobs = Renderers::new(jobs, kept.clone(), arguments.limits);
             let changes = Changes::default();
             let journal = Journal::start(&bus, SERVICE, &telemetry);
             let service = grpc::Service {
                 access: access.clone(),
                 objects: objects.clone(),
                 components: components.clone(),
-                renderers: Renderers::new(calls, kept),
+                renderers: Renderers::new(calls, kept, arguments.limits),
                 watches: grpc::Watches::new(changes.clone()),
                 replays: grpc::Replays::new(bus.clone()),
                 plans: grpc::Plans::default(),

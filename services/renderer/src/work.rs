@@ -13,7 +13,7 @@ mod planning;
 mod repositories;
 mod worker;
 
-use groundwork_blueprint::States;
+use groundwork_blueprint::{States, TemplateLimits};
 use groundwork_grpc::CallEnd;
 use groundwork_lifecycle::{ObjectSet, OwnScope, UnreadStates};
 use groundwork_proto::status;
@@ -64,14 +64,15 @@ pub(crate) struct Material {
 #[derive(Debug, Serialize, Deserialize)]
 struct Task<M, L> {
     kind: Kind,
+    limits: TemplateLimits,
     material: Option<M>,
     /// Of a plan.
     landscape: Option<L>,
 }
 
 impl<M, L> Task<M, L> {
-    fn of(kind: Kind, material: Option<M>) -> Self {
-        Self { kind, material, landscape: None }
+    fn of(kind: Kind, limits: TemplateLimits, material: Option<M>) -> Self {
+        Self { kind, limits, material, landscape: None }
     }
 }
 
@@ -125,11 +126,12 @@ pub(crate) fn interrupted(error: &ExchangeError) -> Status {
 pub(crate) struct Renderers {
     pool: Pool,
     kept: Kept,
+    limits: TemplateLimits,
 }
 
 impl Renderers {
-    pub(crate) fn new(pool: Pool, kept: Kept) -> Self {
-        Self { pool, kept }
+    pub(crate) fn new(pool: Pool, kept: Kept, limits: TemplateLimits) -> Self {
+        Self { pool, kept, limits }
     }
 
     /// The result of a task about an Installation, or which states it lacks.
@@ -143,7 +145,7 @@ impl Renderers {
         material: &Material,
         host: &dyn Host,
     ) -> Result<Result<T, UnreadStates>, ExchangeError> {
-        let (result, _) = self.ask(&Task::of(kind, Some(material)), &[], host).await?;
+        let (result, _) = self.ask(&Task::of(kind, self.limits, Some(material)), &[], host).await?;
         Ok(result)
     }
 
@@ -159,7 +161,8 @@ impl Renderers {
         request: &impl Message,
         host: &dyn Host,
     ) -> Result<Result<A, UnreadStates>, CallError> {
-        let (end, body) = self.ask(&Task::of(kind, material), &request.encode_to_vec(), host).await?;
+        let (end, body) =
+            self.ask(&Task::of(kind, self.limits, material), &request.encode_to_vec(), host).await?;
         match end {
             RenderEnd::Ended(end) => answered(end, &body).map(Ok),
             RenderEnd::Unread(states) => Ok(Err(states)),

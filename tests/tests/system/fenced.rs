@@ -31,9 +31,14 @@ const CPU: &str = "more than the 1 s of processor time that it may take (--worke
 
 /// Services whose workers may take so many MiB, and little time.
 async fn system(memory: u64, repositories: Option<PathBuf>) -> Result<Option<System>> {
-    let variables =
-        [("GROUNDWORK_WORKER_MEMORY", memory.to_string()), ("GROUNDWORK_WORKER_CPU_SECONDS", "1".to_owned())];
-    let variables = variables.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    let memory = memory.to_string();
+    let variables = [("GROUNDWORK_WORKER_MEMORY", memory.as_str()), ("GROUNDWORK_WORKER_CPU_SECONDS", "1")];
+    system_with(&variables, repositories).await
+}
+
+async fn system_with(variables: &[(&str, &str)], repositories: Option<PathBuf>) -> Result<Option<System>> {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let variables = variables.iter().map(owned).collect();
     System::start(SystemOptions { variables, repositories, ..SystemOptions::default() }).await
 }
 
@@ -265,4 +270,30 @@ async fn charts_that_exceed_the_limits_of_a_worker_end_alone() -> Result<()> {
         ensure!(ended_workers(&system, "deployer", "deployer-charts", reason).await? >= 1, "{reason}");
     }
     is_unharmed(&system, "deployer", process).await
+}
+
+/// What an operator sets holds for the jobs of Installations, for calls about them and for charts: what takes more ends with the limit in the
+/// message, as the command says it with the same limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_templates_can_be_set() -> Result<()> {
+    let Some(system) = system_with(&[("GROUNDWORK_TEMPLATE_WORK", "1")], None).await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(&system, "fenced").await?, cluster().await?);
+    let of = |steps: u64| {
+        format!(
+            "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\ndeployExecutions:\n- name: default\n  \
+             type: GoTemplate\n  template: '{{{{ range {steps} }}}}{{{{ end }}}}deployItems: []'\n"
+        )
+    };
+    case.begin_with("busy", &of(300_000), &json!({})).await?;
+    case.begin_with("idle", &of(1_000), &json!({})).await?;
+    assert_eq!(outcome(&case.finished("idle").await?), ("Succeeded".to_owned(), String::new()));
+    let (phase, error) = outcome(&case.finished("busy").await?);
+    ensure!(phase == "Failed" && error.contains("exceeds the limit of 250000 steps"), "{phase} {error}");
+
+    cluster.create_target(&case, "dev").await?;
+    let chart = chart("0.1.0", &[("templates/busy.yaml", "{{ range 1200000 }}{{ end }}")])?;
+    case.create::<DeployItem>("chart", &item(&case, &chart, "fenced-set", &json!({}))).await?;
+    let (phase, error) = item_outcome(&run_job(&case, "chart", "1").await?);
+    ensure!(phase == "Failed" && error.contains("exceeds the limit of 1000000 steps"), "{phase} {error}");
+    Ok(())
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use data_encoding::BASE64;
+use groundwork_budget::TemplateLimits;
 use groundwork_helm::values::{self, Table};
 use groundwork_helm::{Capabilities, Chart, File, Hook, KubeVersion, Release, Rendered, Renderer, Request};
 use serde::{Deserialize, Serialize};
@@ -105,15 +106,15 @@ impl Failure {
     }
 }
 
-pub(super) fn run() -> Ending {
-    answer_lines(answer)
+pub(super) fn run(limits: TemplateLimits) -> Ending {
+    answer_lines(|line| answer(line, limits))
 }
 
-fn answer(line: &[u8]) -> Answer {
+fn answer(line: &[u8], limits: TemplateLimits) -> Answer {
     match parse::<Case>(line) {
         Ok(mut case) => {
             let name = case.name.take();
-            match rendered(case) {
+            match rendered(case, limits) {
                 Ok(output) => Answer { name, output: Some(output), error: None },
                 Err(failure) => Answer { name, output: None, error: Some(failure) },
             }
@@ -126,7 +127,7 @@ fn answer(line: &[u8]) -> Answer {
     }
 }
 
-fn rendered(mut case: Case) -> Result<Output, Failure> {
+fn rendered(mut case: Case, limits: TemplateLimits) -> Result<Output, Failure> {
     let chart = chart(&mut case)?;
     let mut capabilities = Capabilities::default();
     if let Some(version) = case.kube_version.filter(|version| !version.is_empty()) {
@@ -152,7 +153,7 @@ fn rendered(mut case: Case) -> Result<Output, Failure> {
         capabilities,
         include_crds: case.include_crds.unwrap_or(false),
         skip_schema: case.skip_schema_validation.unwrap_or(false),
-        ..granted()
+        ..granted(limits)
     };
     let rendered = Renderer::new(chart).render(&request).map_err(|error| Failure::new("render", error))?;
     Ok(output(rendered))

@@ -11,6 +11,7 @@ use groundwork_blueprint::{
     Blueprint, Capabilities, Components, Filesystem, ImportedTarget, Request, States, Supplied, TargetValue,
     import_mappings, render,
 };
+use groundwork_budget::TemplateLimits;
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value, json};
 
@@ -77,7 +78,7 @@ impl Given {
     fn render(&self, blueprint: &Blueprint) -> usize {
         let mappings = self.mappings.iter().map(|(name, mapping)| (name.as_str(), mapping));
         let mut supplied = self.supplied.borrow_mut();
-        supplied.mapped = import_mappings("bench", mappings, &supplied).unwrap();
+        supplied.mapped = import_mappings("bench", mappings, &supplied, TemplateLimits::default()).unwrap();
         let (definition, none, capabilities) =
             (json!({"ref": {"resourceName": "blueprint"}}), json!({}), Capabilities::default());
         let (components, mut states) = (Components::default(), States::new());

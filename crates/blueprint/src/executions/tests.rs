@@ -3,6 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::testing::{components, load, yaml};
 use crate::{Capabilities, Components};
+use groundwork_budget::TemplateLimits;
 
 const DESCRIPTOR: &str = "
 meta: {schemaVersion: v2}
@@ -38,7 +39,7 @@ fn fixed() -> Capabilities {
             Ok(())
         })),
         deadline: None,
-        work: None,
+        limits: TemplateLimits::default(),
     }
 }
 

@@ -106,6 +106,7 @@ pub(super) fn render(
         },
         deadline: capabilities.deadline.map(|deadline| Deadline::new(move || Instant::now() >= deadline)),
         budget: Some(budget.clone()),
+        limits: Some(capabilities.limits.into()),
     };
     template.render_on(host, bindings.to_go(OPTIONS.numbers)).map_err(|error| {
         // A failed inclusion ends the rendering, so that its error is this one.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use groundwork_budget::{Budget, Deadline};
+use groundwork_budget::{Budget, Deadline, TemplateLimits};
 use groundwork_spiff::{
     Clock, Document, Engine, Error, Files, HostFunction, Limits, Output, Randomness, Value,
 };
@@ -46,7 +46,8 @@ pub(super) fn engine(
     budget: &Budget,
     show_values: bool,
 ) -> Engine {
-    let mut engine = Engine::new().with_files(Arc::new(BlueprintFiles(Arc::clone(&functions.files))));
+    let mut engine =
+        limited(capabilities.limits).with_files(Arc::new(BlueprintFiles(Arc::clone(&functions.files))));
     if !show_values {
         engine = engine.with_redaction();
     }
@@ -64,8 +65,12 @@ pub(super) fn engine(
 }
 
 /// An engine for data mappings: no files, no randomness, no clock (`blueprints.md` 3.4).
-pub(crate) fn mapping_engine() -> Engine {
-    Engine::new().with_redaction()
+pub(crate) fn mapping_engine(limits: TemplateLimits) -> Engine {
+    limited(limits).with_redaction()
+}
+
+fn limited(limits: TemplateLimits) -> Engine {
+    Engine::new().with_limits(limits.into())
 }
 
 /// The template of an execution.

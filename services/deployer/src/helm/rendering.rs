@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use groundwork_apply::{Cluster, Reference, Versions};
+use groundwork_budget::TemplateLimits;
 use groundwork_helm::{Capabilities, KubeVersion};
 use groundwork_sandbox::{ExchangeError, Host, Pool, pack, unpack};
 use moka::sync::Cache;
@@ -25,6 +26,7 @@ const MOST_LOOKUPS: usize = 500;
 #[derive(Debug, Clone)]
 pub(super) struct Rendering {
     workers: Pool,
+    limits: TemplateLimits,
     /// By digest.
     known: Cache<String, ()>,
 }
@@ -65,9 +67,9 @@ pub(super) struct Outcome {
 }
 
 impl Rendering {
-    pub(super) fn new(workers: Pool) -> Self {
+    pub(super) fn new(workers: Pool, limits: TemplateLimits) -> Self {
         let known = Cache::builder().max_capacity(MOST_KNOWN).time_to_idle(UNUSED).build();
-        Self { workers, known }
+        Self { workers, limits, known }
     }
 
     /// An archive that is a chart.
@@ -104,7 +106,7 @@ impl Rendering {
             count: AtomicUsize::new(0),
             was_asked: AtomicBool::new(false),
         };
-        let task = Task { digest: chart.digest.clone(), step };
+        let task = Task { digest: chart.digest.clone(), limits: self.limits, step };
         let result = match self.workers.exchange::<Result<T, String>>(&task, &[], &host).await {
             Ok((result, _)) => result.map_err(RenderingError::Chart),
             Err(error) => Err(error.into()),

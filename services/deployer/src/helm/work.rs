@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use groundwork_blueprint::Capabilities as System;
+use groundwork_budget::TemplateLimits;
 use groundwork_gotemplate::{Deadline, Grants};
 use groundwork_helm::{
     Capabilities, Chart, Lookup, Record, Release, RenderError, Rendered, Renderer, Request, TIME_LIMIT,
@@ -34,6 +35,7 @@ const KEPT: usize = 32;
 pub(super) struct Task {
     /// SHA-256 of the archive, in hexadecimal digits.
     pub(super) digest: String,
+    pub(super) limits: TemplateLimits,
     pub(super) step: Step,
 }
 
@@ -113,7 +115,7 @@ struct Kept {
 
 impl Worker {
     /// Errors are those of the chart, in words.
-    fn work(&self, Task { digest, step }: Task) -> Vec<u8> {
+    fn work(&self, Task { digest, limits, step }: Task) -> Vec<u8> {
         let renderer = self.renderer(&digest);
         match step {
             Step::Load => reply(Some(&renderer.map(drop)), &[]),
@@ -123,7 +125,7 @@ impl Worker {
             }
             Step::Render(input) => {
                 let lookup = AskedCluster(self.connection.clone());
-                reply(Some(&renderer.and_then(|renderer| render(&renderer, &input, lookup))), &[])
+                reply(Some(&renderer.and_then(|renderer| render(&renderer, &input, limits, lookup))), &[])
             }
         }
     }
@@ -176,12 +178,13 @@ fn describe(renderer: &Renderer, input: Input) -> Result<Described, String> {
 pub(super) fn render(
     renderer: &Renderer,
     input: &Input,
+    limits: TemplateLimits,
     lookup: impl Lookup + 'static,
 ) -> Result<Said, String> {
     let begun = Instant::now();
     let end = begun + TIME_LIMIT;
     let lookup = Arc::new(Remembering::new(lookup));
-    let error = match say(renderer, input, Arc::clone(&lookup) as Arc<dyn Lookup>, end) {
+    let error = match say(renderer, input, limits, Arc::clone(&lookup) as Arc<dyn Lookup>, end) {
         Ok(mut said) => {
             withhold_in_warnings(&mut said.rendered.warnings, renderer.chart(), &input.values);
             return Ok(said);
@@ -192,13 +195,16 @@ pub(super) fn render(
     let is_quick = begun.elapsed() < TIME_LIMIT / 8;
     Err(without_values(&error, renderer.chart(), &input.values, &lookup.found(), |values, lookup| {
         let input = Input { values, ..input.clone() };
-        is_quick.then(|| say(renderer, &input, lookup, end).err().map(|error| error.to_string())).flatten()
+        is_quick
+            .then(|| say(renderer, &input, limits, lookup, end).err().map(|error| error.to_string()))
+            .flatten()
     }))
 }
 
 fn say(
     renderer: &Renderer,
     input: &Input,
+    limits: TemplateLimits,
     lookup: Arc<dyn Lookup>,
     end: Instant,
 ) -> Result<Said, RenderError> {
@@ -206,6 +212,7 @@ fn say(
     let request = Request {
         grants: Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() },
         deadline: Some(Deadline::new(move || Instant::now() >= end)),
+        limits,
         lookup: Some(lookup),
         ..plain(input.clone())
     };
@@ -278,13 +285,17 @@ mod tests {
             capabilities: Capabilities::default(),
             skip_schema: false,
         };
-        let task = Task { digest: "d".to_owned(), step: Step::Render(input.clone()) };
+        let task = Task {
+            digest: "d".to_owned(),
+            limits: TemplateLimits::default(),
+            step: Step::Render(input.clone()),
+        };
         let message = pack(&task, &[]).unwrap();
         let (Task { step, .. }, _) = unpack::<Task>(&message).unwrap();
         let Step::Render(handed) = step else { unreachable!("it is a rendering") };
         assert_eq!(format!("{handed:?}"), format!("{input:?}"));
 
-        let said = render(&renderer, &input, Nothing).unwrap();
+        let said = render(&renderer, &input, TemplateLimits::default(), Nothing).unwrap();
         let answer = reply(Some(&Ok::<_, String>(&said)), &[]);
         let (answer, _) = unpack::<Option<Result<Said, String>>>(&answer).unwrap();
         let there = answer.unwrap().unwrap();

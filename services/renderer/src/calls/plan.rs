@@ -7,6 +7,7 @@ use groundwork_api::{
     ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, KubeResource,
     PackageVariantSet, Target,
 };
+use groundwork_blueprint::Capabilities;
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::{ObjectSet, SignatureCheck, SignaturePolicy};
 use groundwork_manifest::Schemas;
@@ -23,7 +24,6 @@ use tonic::Status;
 
 use super::request::{MOST_OBJECTS, at_most, typed};
 use super::{answer, invalid, missing};
-use crate::inputs;
 use crate::work::{Lacks, Namespaces, Unplanned};
 
 /// The namespaces of what would be applied.
@@ -38,6 +38,7 @@ pub(crate) fn plan(
     request: PlanRequest,
     namespaces: Namespaces,
     sources: &dyn Sources,
+    capabilities: &Capabilities,
 ) -> Result<Result<PlanResponse, Unplanned>, Status> {
     let applied = Applied::read(request)?.landscape;
     let mut present = Landscape::default();
@@ -49,7 +50,7 @@ pub(crate) fn plan(
     let reads = Reads::default();
     let environment = Environment {
         repositories: sources,
-        capabilities: &inputs::capabilities(),
+        capabilities,
         signatures: Some(SignatureCheck {
             policy: SignaturePolicy::default(),
             now: jiff::Timestamp::now().as_second(),

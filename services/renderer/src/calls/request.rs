@@ -6,6 +6,7 @@ use groundwork_api::metadata::{annotation, label};
 use groundwork_api::{
     ComponentVersionOverwrites, Context, DataObject, Installation, Kind, ResourceExt, Target,
 };
+use groundwork_blueprint::Capabilities;
 use groundwork_blueprint::{ExportValues, Filesystem, States};
 use groundwork_lifecycle::{
     Inputs, ObjectSet, Offline, Outcome, SignatureCheck, SignaturePolicy, living_scope, parent_name,
@@ -118,7 +119,12 @@ impl Inline {
     }
 
     /// Calls with what was brought along; nothing else is read. The caller carries out nested installations, exports and state.
-    pub(super) fn with_inputs<T>(&self, blueprints: &Blueprints, job: impl FnOnce(&Inputs<'_>) -> T) -> T {
+    pub(super) fn with_inputs<T>(
+        &self,
+        blueprints: &Blueprints,
+        capabilities: &Capabilities,
+        job: impl FnOnce(&Inputs<'_>) -> T,
+    ) -> T {
         job(&Inputs {
             installation: &self.installation,
             context: self.context.as_ref(),
@@ -126,7 +132,7 @@ impl Inline {
             objects: &self.objects,
             repositories: &RepositoryMap::empty("the cluster (a call with all inputs reads no repository)"),
             blueprint: self.files.as_ref(),
-            capabilities: &crate::inputs::capabilities(),
+            capabilities,
             scope: &self.scope,
             states: Some(&self.states),
             cache: Some(blueprints),

@@ -1,3 +1,4 @@
+use groundwork_blueprint::Capabilities;
 use groundwork_lifecycle::{ROOT_SCOPE, export, render};
 use groundwork_proto::renderer::v1::{
     ExportValues as WireValues, Finding, RenderExportsResponse, RenderInput, RenderResponse, Severity,
@@ -48,7 +49,7 @@ fn blueprints() -> Blueprints {
 
 fn rendered(input: RenderInput) -> RenderResponse {
     let inline = Inline::read(input).unwrap();
-    let outcome = inline.with_inputs(&blueprints(), render);
+    let outcome = inline.with_inputs(&blueprints(), &Capabilities::system(), render);
     let mut answer = answer::rendered(&inline.installation, &outcome).unwrap();
     answer.warnings.extend(inline.unused(&outcome));
     answer
@@ -57,7 +58,8 @@ fn rendered(input: RenderInput) -> RenderResponse {
 fn exported(input: RenderInput, values: &WireValues) -> RenderExportsResponse {
     let inline = Inline::read(input).unwrap();
     let values = export_values(values).unwrap();
-    let outcome = inline.with_inputs(&blueprints(), |inputs| export(inputs, |_| values));
+    let outcome =
+        inline.with_inputs(&blueprints(), &Capabilities::system(), |inputs| export(inputs, |_| values));
     answer::exported(&inline.installation, ROOT_SCOPE, &outcome).unwrap()
 }
 

@@ -119,7 +119,7 @@ impl Renderers {
         host: &dyn Host,
     ) -> Result<Result<PlanResponse, Unplanned>, CallError> {
         let kind = if landscape.is_some() { Kind::Plan } else { Kind::PlanScope };
-        let task = Task { landscape, ..Task::of(kind, None) };
+        let task = Task { landscape, ..Task::of(kind, self.limits, None) };
         let (end, body) = self.ask(&task, &request.encode_to_vec(), host).await?;
         match end {
             PlanEnd::Ended(end) => answered(end, &body).map(Ok),

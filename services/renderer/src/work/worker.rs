@@ -1,5 +1,6 @@
 //! A worker process of the renderer: tasks in, results out.
 
+use groundwork_blueprint::Capabilities;
 use groundwork_component::Repositories;
 use groundwork_lifecycle::{Inputs, UnreadStates, complete, prepare};
 use groundwork_proto::renderer::v1::{PlanRequest, PlanResponse};
@@ -37,14 +38,17 @@ struct Worker {
 impl Worker {
     fn work(
         &self,
-        Task { kind, material, landscape }: Task<Material, Namespaces>,
+        Task { kind, limits, material, landscape }: Task<Material, Namespaces>,
         request: &[u8],
     ) -> Vec<u8> {
+        let capabilities = &inputs::capabilities(limits);
         match (kind, &material) {
-            (Kind::Prepare, Some(material)) => self.reply(self.with_inputs(material, prepare), &[]),
+            (Kind::Prepare, Some(material)) => {
+                self.reply(self.with_inputs(material, capabilities, prepare), &[])
+            }
             (Kind::Complete, Some(material)) => {
                 let job = |inputs: &Inputs<'_>| complete(inputs, &material.own);
-                self.reply(self.with_inputs(material, job), &[])
+                self.reply(self.with_inputs(material, capabilities, job), &[])
             }
             (Kind::Prepare | Kind::Complete, None) => reply(None::<&()>, &[]),
             (Kind::PlanScope, _) => {
@@ -53,20 +57,20 @@ impl Worker {
             }
             (Kind::Plan, _) => {
                 let landscape = landscape.unwrap_or_default();
-                self.plan(request, |request| calls::plan(request, landscape, &self.sources))
+                self.plan(request, |request| calls::plan(request, landscape, &self.sources, capabilities))
             }
             (Kind::Validate, _) => self.call(request, |request| calls::validate(request).map(Ok)),
-            (Kind::Render, None) => {
-                self.call(request, |request| calls::render_inline(request, &self.blueprints).map(Ok))
-            }
+            (Kind::Render, None) => self.call(request, |request| {
+                calls::render_inline(request, &self.blueprints, capabilities).map(Ok)
+            }),
             (Kind::Render, Some(material)) => {
-                self.call(request, |()| self.with_inputs(material, calls::render_named))
+                self.call(request, |()| self.with_inputs(material, capabilities, calls::render_named))
             }
-            (Kind::RenderExports, None) => {
-                self.call(request, |request| calls::exports_inline(request, &self.blueprints).map(Ok))
-            }
+            (Kind::RenderExports, None) => self.call(request, |request| {
+                calls::exports_inline(request, &self.blueprints, capabilities).map(Ok)
+            }),
             (Kind::RenderExports, Some(material)) => self.call(request, |request| {
-                self.with_inputs(material, |inputs| calls::exports_named(&request, inputs))
+                self.with_inputs(material, capabilities, |inputs| calls::exports_named(&request, inputs))
             }),
         }
     }
@@ -108,7 +112,12 @@ impl Worker {
         reply(Some(&Reply { lookups: self.blueprints.take_lookups(), result }), body)
     }
 
-    fn with_inputs<T>(&self, material: &Material, job: impl FnOnce(&Inputs<'_>) -> T) -> T {
+    fn with_inputs<T>(
+        &self,
+        material: &Material,
+        capabilities: &Capabilities,
+        job: impl FnOnce(&Inputs<'_>) -> T,
+    ) -> T {
         let repositories: &dyn Repositories =
             if material.has_repositories { &self.asked } else { &self.nowhere };
         job(&Inputs {
@@ -118,7 +127,7 @@ impl Worker {
             objects: &material.objects,
             repositories,
             blueprint: None,
-            capabilities: &inputs::capabilities(),
+            capabilities,
             scope: &material.scope,
             states: material.states.as_ref(),
             cache: Some(&self.blueprints),

@@ -2,6 +2,7 @@ use groundwork_helm::{Capabilities, File, Release, Renderer};
 
 use super::super::work::{Input, render};
 use super::*;
+use groundwork_budget::TemplateLimits;
 
 const CANARY: &str = "canary-5cb7e1d0-sings";
 
@@ -29,7 +30,7 @@ fn said(template: &str, schema: &str, values: Value) -> String {
     let Value::Object(values) = values else { unreachable!("values are a table") };
     let (release, capabilities) = (Release::install("web", "team"), Capabilities::default());
     let input = Input { values, release, capabilities, skip_schema: false };
-    render(&renderer, &input, Cluster).expect_err(template)
+    render(&renderer, &input, TemplateLimits::default(), Cluster).expect_err(template)
 }
 
 /// Helm's words stay, with the place and what the chart says itself; values of the item go, in whatever form a template has brought them there.

@@ -1,0 +1,71 @@
+use serde::{Deserialize, Serialize};
+
+use crate::{Budget, DEFAULT_WORK};
+
+const MILLION: u64 = 1_000_000;
+const MEBIBYTE: usize = 1 << 20;
+const MEMORY: u64 = 192;
+
+/// What the templates of one blueprint, or of one chart, may take. The limits of the engines are made from these, so that an operator has
+/// two numbers to set, and gets the same answers from the command with the same numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "arguments", derive(clap::Args), group(skip), command(next_help_heading = "Limits"))]
+pub struct TemplateLimits {
+    /// Millions of units of work that all templates of one blueprint, or of one chart, may take together; one Go template of a blueprint
+    /// may take a quarter of them
+    #[cfg_attr(feature = "arguments", arg(long, env = "GROUNDWORK_TEMPLATE_WORK", default_value_t = DEFAULT_WORK / MILLION, value_name = "MILLIONS", value_parser = clap::value_parser!(u64).range(1..=1_000_000)))]
+    pub template_work: u64,
+
+    /// Memory in MiB that the values of one template may hold at a time, of which lists and maps of a spiff template may take two thirds
+    #[cfg_attr(feature = "arguments", arg(long, env = "GROUNDWORK_TEMPLATE_MEMORY", default_value_t = MEMORY, value_name = "MEBIBYTES", value_parser = clap::value_parser!(u64).range(1..=1 << 20)))]
+    pub template_memory: u64,
+}
+
+impl Default for TemplateLimits {
+    fn default() -> Self {
+        Self { template_work: DEFAULT_WORK / MILLION, template_memory: MEMORY }
+    }
+}
+
+impl TemplateLimits {
+    /// Units of work that all templates may take together.
+    pub fn work(self) -> u64 {
+        self.template_work.saturating_mul(MILLION)
+    }
+
+    /// Units of work of one Go template of a blueprint.
+    pub fn work_of_go(self) -> u64 {
+        self.work() / 4
+    }
+
+    /// Bytes that the values of a Go template may hold at a time.
+    pub fn memory_of_go(self) -> usize {
+        usize::try_from(self.template_memory).unwrap_or(usize::MAX).saturating_mul(MEBIBYTE)
+    }
+
+    /// Bytes that lists and maps of a spiff template may hold at a time.
+    pub fn memory_of_spiff(self) -> usize {
+        self.memory_of_go() / 3 * 2
+    }
+
+    /// An account for all templates together.
+    pub fn budget(self) -> Budget {
+        Budget::new(self.work())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_engines() {
+        let limits = TemplateLimits { template_work: 8, template_memory: 3 };
+        assert_eq!((limits.work(), limits.work_of_go()), (8_000_000, 2_000_000));
+        assert_eq!((limits.memory_of_go(), limits.memory_of_spiff()), (3 << 20, 2 << 20));
+        assert_eq!(TemplateLimits::default().budget().spend(DEFAULT_WORK), Ok(()));
+        assert!(limits.budget().spend(8_000_001).is_err());
+        let endless = TemplateLimits { template_work: u64::MAX, template_memory: u64::MAX };
+        assert_eq!((endless.work(), endless.memory_of_go()), (u64::MAX, usize::MAX));
+    }
+}
