@@ -29,6 +29,7 @@ fn work(task: &[u8], connection: &Connection) -> Vec<u8> {
             ask(connection, "held") + &held.len().to_string()
         }
         "spin" => spin(),
+        "take" => take(rest.parse().unwrap_or_default()),
         "wait" => {
             std::thread::sleep(Duration::from_secs(3600));
             String::new()
@@ -64,6 +65,16 @@ fn spin() -> ! {
     loop {
         number = std::hint::black_box(number.wrapping_mul(3));
     }
+}
+
+/// Works for so many milliseconds, as its own clock counts them: a process that is put off has less of the processor meanwhile.
+fn take(milliseconds: u64) -> String {
+    let end = std::time::Instant::now() + Duration::from_millis(milliseconds);
+    let mut number = 1_u64;
+    while std::time::Instant::now() < end {
+        number = std::hint::black_box(number.wrapping_mul(3));
+    }
+    "taken".to_owned()
 }
 
 fn deeper(level: usize) -> usize {

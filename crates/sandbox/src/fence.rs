@@ -147,9 +147,7 @@ pub(crate) mod usage {
 
     /// Lets a worker have so much more processor time. The kernel ends it with `SIGXCPU` then; it counts whole seconds.
     pub(crate) fn allow_cpu_time(pid: u32, more: Duration) -> io::Result<()> {
-        let used = cpu_time(&std::fs::read_to_string(format!("/proc/{pid}/stat"))?)
-            .ok_or(io::ErrorKind::InvalidData)?;
-        let limit = (used + more).as_millis().div_ceil(1000);
+        let limit = (used_cpu_time(pid)? + more).as_millis().div_ceil(1000);
         let limit = u64::try_from(limit).unwrap_or(u64::MAX);
         let pid = known(pid)?;
         // A worker began with the limits of its service; only the lower one may change.
@@ -159,7 +157,13 @@ pub(crate) mod usage {
         Ok(())
     }
 
-    /// Lets all processes of the usual priority go before a worker.
+    /// What a worker has used since it began.
+    pub(crate) fn used_cpu_time(pid: u32) -> io::Result<Duration> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        Ok(cpu_time(&text).ok_or(io::ErrorKind::InvalidData)?)
+    }
+
+    /// Lets all processes of the usual priority go before a worker. It cannot be taken back without a privilege.
     pub(crate) fn yield_to_others(pid: u32) -> io::Result<()> {
         Ok(setpriority_process(Some(known(pid)?), NICE)?)
     }

@@ -14,6 +14,10 @@ pub(crate) mod usage {
         Ok(())
     }
 
+    pub(crate) fn used_cpu_time(_pid: u32) -> io::Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+
     pub(crate) fn yield_to_others(_pid: u32) -> io::Result<()> {
         Ok(())
     }

@@ -41,6 +41,8 @@ pub(crate) enum Gone {
     Abandoned,
     /// It keeps too much memory after its work.
     NotAtRest,
+    /// It lets others go before it since its work was long.
+    Yielded,
     /// There are more than are needed.
     Idle,
     /// Something else has ended it while it waited.
@@ -93,6 +95,7 @@ impl Metrics {
                 "abandoned"
             }
             Gone::NotAtRest => "not_at_rest",
+            Gone::Yielded => "yielded",
             Gone::Idle => "idle",
             Gone::Lost => "lost",
         };

@@ -227,11 +227,13 @@ impl Shared {
 
     /// After its work.
     fn give_back(&self, worker: Process) {
-        if worker.is_at_rest() {
-            return self.put_aside(worker);
-        }
+        let gone = match (worker.has_yielded(), worker.is_at_rest()) {
+            (false, true) => return self.put_aside(worker),
+            (true, _) => Gone::Yielded,
+            (false, false) => Gone::NotAtRest,
+        };
         drop(worker);
-        self.metrics.gone(Gone::NotAtRest);
+        self.metrics.gone(gone);
         self.count_out(1);
     }
 

@@ -1,16 +1,18 @@
 //! One worker, seen from its service.
 
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::ceiling::Ceiling;
 use crate::error::{StartError, WorkError};
@@ -25,6 +27,8 @@ const STARTED_WITHIN: Duration = Duration::from_secs(30);
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 /// Where a panic means that there is no memory left for a further stack: the library has no other way to say so.
 const STACK_PLACE: &str = "/stacker-";
+/// Work that has taken so much processor time lets other processes go before it.
+const LONG_WORK: Duration = Duration::from_millis(500);
 /// What is read of the last words of a process, in bytes.
 const LAST_WORDS: u64 = 4 << 10;
 
@@ -53,6 +57,8 @@ pub(crate) struct Process {
     has_cpu_limit: bool,
     /// It has done something before.
     pub(crate) is_used: bool,
+    /// It gets what others leave, for good.
+    has_yielded: bool,
 }
 
 impl Process {
@@ -83,6 +89,7 @@ impl Process {
             resident: None,
             has_cpu_limit: false,
             is_used: false,
+            has_yielded: false,
         };
         let hello = timeout(STARTED_WITHIN, receive_from(&mut process.stream)).await;
         match hello.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
@@ -125,13 +132,17 @@ impl Process {
         ceiling: &Ceiling,
     ) -> Result<Vec<u8>, WorkError> {
         let pid = self.pid;
+        let has_yielded = AtomicBool::new(limits.yields);
         let conversation = tokio::select! {
             biased;
             conversation = timeout_at(deadline, self.converse(task, host, limits)) => conversation,
             () = ceiling.exceeded_by(pid) => {
                 return Err(WorkError::MemoryTotal { limit: ceiling.limit() });
             }
+            never = yield_when_long(pid, &has_yielded) => match never {},
         };
+        // Those that always yield are as they were.
+        self.has_yielded = has_yielded.into_inner() && !limits.yields;
         let Ok(conversation) = conversation else {
             return Err(WorkError::WallTime { limit: limits.wall_time });
         };
@@ -182,6 +193,11 @@ impl Process {
         ending(status, &String::from_utf8_lossy(&words), limits)
     }
 
+    /// Whether it is slower now than a new one would be.
+    pub(crate) fn has_yielded(&self) -> bool {
+        self.has_yielded
+    }
+
     /// Whether it has given back what the last piece of work took, so that the next one finds all of its memory.
     pub(crate) fn is_at_rest(&self) -> bool {
         let Some(before) = self.resident else { return true };
@@ -192,6 +208,25 @@ impl Process {
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
+}
+
+/// Lets others go before work that is long, so that a few who work as long as they may do not slow everybody down. Time in which a worker
+/// waits for an answer does not count.
+async fn yield_when_long(pid: u32, has_yielded: &AtomicBool) -> Infallible {
+    const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+    sleep(BETWEEN_LOOKS).await;
+    let first = usage::used_cpu_time(pid).ok();
+    while let Some(first) = first
+        && !has_yielded.load(Ordering::Relaxed)
+    {
+        sleep(BETWEEN_LOOKS).await;
+        let is_long = usage::used_cpu_time(pid).is_ok_and(|now| now.saturating_sub(first) >= LONG_WORK);
+        has_yielded.store(is_long && usage::yield_to_others(pid).is_ok(), Ordering::Relaxed);
+        if is_long {
+            break;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Which limit a process has met, by the signal that ended it and the words that Rust's library has for the two that are no signals.

@@ -246,9 +246,40 @@ async fn workers_for_calls_yield() {
     for (yields, nice) in [(true, "10"), (false, "0")] {
         let (pool, _) = pool(Options { yields, ..options() }).await;
         let pid = run(&pool, "pid").await.unwrap();
-        let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        // The 19th field of all (see proc_pid_stat(5)); the name, the second one, ends with the last parenthesis.
-        let (_, behind) = line.rsplit_once(')').unwrap();
-        assert_eq!(behind.split_ascii_whitespace().nth(16), Some(nice), "{line}");
+        assert_eq!(niceness(&pid), nice);
     }
+}
+
+fn niceness(pid: &str) -> String {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The 19th field of all (see proc_pid_stat(5)); the name, the second one, ends with the last parenthesis.
+    let (_, behind) = line.rsplit_once(')').unwrap();
+    behind.split_ascii_whitespace().nth(16).unwrap().to_owned()
+}
+
+/// Work that takes long lets all others go before it, and whoever comes after it does not have to suffer for that.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn long_work_yields() {
+    let limits = WorkerArguments { worker_cpu_seconds: 60, ..options().limits };
+    let (pool, metrics) = pool(Options { limits, most: 1, ..options() }).await;
+    let pid = run(&pool, "pid").await.unwrap();
+    assert_eq!(run(&pool, "take 50").await.unwrap(), "taken");
+    assert_eq!(run(&pool, "pid").await.unwrap(), pid, "short work changes nothing");
+    tokio::select! {
+        ended = run(&pool, "spin") => unreachable!("{ended:?}"),
+        () = until(|| niceness(&pid) == "10") => {}
+    }
+    let next = run(&pool, "pid").await.unwrap();
+    assert_ne!(next, pid);
+    assert_eq!(niceness(&next), "0");
+
+    let mut milliseconds = 2_000;
+    let reason = r#"groundwork_sandbox_ended_total{pool="test",reason="yielded"}"#;
+    while value(&metrics, reason) == 0 {
+        // On a machine that has much to do it may get little of the processor in this time.
+        assert_eq!(run(&pool, &format!("take {milliseconds}")).await.unwrap(), "taken");
+        milliseconds *= 2;
+    }
+    assert_ne!(run(&pool, "pid").await.unwrap(), next);
 }

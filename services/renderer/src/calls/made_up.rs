@@ -140,7 +140,7 @@ fn is_done(told: Told, input: &RenderInput) -> bool {
 
 fn rendering(input: &RenderInput) -> Told {
     let request = RenderRequest { input: Some(render_request::Input::Inline(input.clone())) };
-    let answer = render_inline(request, &Blueprints::default())?;
+    let answer = render_inline(request, &Blueprints::default(), &Capabilities::system())?;
     let is_done = answer.failure.is_none();
     let failure = answer.failure.into_iter().map(|failure| failure.message);
     Ok((is_done, failure.chain(answer.warnings).chain(answer.dropped).collect()))
@@ -152,7 +152,7 @@ fn exporting(input: &RenderInput, values: ExportValues) -> Told {
         values: Some(values),
         ..RenderExportsRequest::default()
     };
-    let answer = exports_inline(request, &Blueprints::default())?;
+    let answer = exports_inline(request, &Blueprints::default(), &Capabilities::system())?;
     let is_done = answer.failure.is_none();
     let failure = answer.failure.into_iter().map(|failure| failure.message);
     Ok((is_done, failure.chain(answer.warnings).collect()))

@@ -284,7 +284,7 @@ mod tests {
     fn a_plan_asks_for_what_it_lacks() {
         let asked = |objects: InNamespace| {
             let namespaces = Namespaces::from([("team".to_owned(), objects)]);
-            plan(request(&[install()], "team"), namespaces, &Nowhere).unwrap()
+            plan(request(&[install()], "team"), namespaces, &Nowhere, &Capabilities::system()).unwrap()
         };
         let lacking = Lacks { secrets: ["login".to_owned()].into(), ..Lacks::default() };
         let lacks = Unplanned::Lacks([("team".to_owned(), lacking.clone())].into());

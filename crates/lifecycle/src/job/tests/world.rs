@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use data_encoding::BASE64;
 use flate2::{Compression, write::GzEncoder};
@@ -17,8 +17,7 @@ use crate::job::{Inputs, Outcome, render};
 use crate::names::ROOT_SCOPE;
 
 /// Templates of these tests reach nothing.
-static NO_CAPABILITIES: Capabilities =
-    Capabilities { clock: None, randomness: None, deadline: None, work: None };
+static NO_CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(Capabilities::default);
 
 #[derive(Default)]
 pub(super) struct World {
