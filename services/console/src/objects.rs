@@ -28,6 +28,9 @@ use crate::visitor::Visitor;
 const MOST_REVISIONS: usize = 20;
 /// Objects that a page reads at a time.
 const SIDE_BY_SIDE: usize = 16;
+/// What stands on the page of an Installation in place of the sources of its items.
+const SOURCES_UNREAD: &str =
+    "The journal could not be read in time, so the places in the blueprint where items are written are not shown.";
 
 /// An Installation with all below it. While the API server is away the page has what the stream shows.
 pub(crate) async fn installation(
@@ -61,7 +64,10 @@ pub(crate) async fn installation(
     }
     page.offer(operations::of_installation(site, visitor, &page, place).await?);
     if let Some(renderer) = site.renderer.as_ref().filter(|_| seen.is_all()) {
-        page.add_sources(&*site.sources.of(page.job(), renderer).await);
+        match site.sources.of(page.job(), renderer).await {
+            Some(written) => page.add_sources(&written),
+            None => page.add_note(SOURCES_UNREAD.to_owned()),
+        }
         page.offer_journal();
     }
     Ok(site.show(request, visitor, &page, now))

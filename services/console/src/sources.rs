@@ -50,17 +50,17 @@ impl FromIterator<JournalEntry> for Written {
 pub(crate) type JobOf = (Place, Option<Timestamp>, Option<Timestamp>);
 
 /// What the journal said.
-pub(crate) struct Sources(Cache<JobOf, Arc<Written>>);
+pub(crate) struct Sources(Cache<JobOf, Option<Arc<Written>>>);
 
 impl Sources {
     pub(crate) fn new() -> Self {
         Self(Cache::builder().max_capacity(MOST).time_to_live(REMEMBERED).build())
     }
 
-    /// Of the last job of an Installation; nothing if the journal cannot be read in time.
-    pub(crate) async fn of(&self, job: JobOf, renderer: &RendererClient<Channel>) -> Arc<Written> {
+    /// Of the last job of an Installation; `None` if the journal cannot be read in time.
+    pub(crate) async fn of(&self, job: JobOf, renderer: &RendererClient<Channel>) -> Option<Arc<Written>> {
         let name = ObjectName { namespace: job.0.namespace.to_string(), name: job.0.name.to_string() };
-        self.0.get_with(job, async { Arc::new(read(name, renderer.clone()).await.unwrap_or_default()) }).await
+        self.0.get_with(job, async { read(name, renderer.clone()).await.map(Arc::new) }).await
     }
 }
 

@@ -90,5 +90,7 @@ pub(super) async fn says_that_the_renderer_is_away(reader: &Browser) -> Result<(
     let away = reader.get("/journal/team/shop").await?;
     ensure!(away.status == 503 && away.body.contains("The renderer cannot answer now"), "{away:?}");
     ensure!(away.headers.contains_key("retry-after"), "{away:?}");
+    // Nobody is left to guess why the sources of the items are missing.
+    says(reader, "/installations/team/shop", "The journal could not be read in time").await?;
     Ok(())
 }
