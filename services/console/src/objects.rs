@@ -29,8 +29,7 @@ const MOST_REVISIONS: usize = 20;
 /// Objects that a page reads at a time.
 const SIDE_BY_SIDE: usize = 16;
 /// What stands on the page of an Installation in place of the sources of its items.
-const SOURCES_UNREAD: &str =
-    "The journal could not be read in time, so the places in the blueprint where items are written are not shown.";
+const SOURCES_UNREAD: &str = "The journal could not be read in time, so the places in the blueprint where items are written are not shown.";
 
 /// An Installation with all below it. While the API server is away the page has what the stream shows.
 pub(crate) async fn installation(

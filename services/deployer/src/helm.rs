@@ -221,22 +221,10 @@ impl HelmDeployer {
         run.options = options;
         run.deadline = earlier(run.deadline, &run, options);
         let reason = if is_install { Reason::InstallRelease } else { Reason::UpgradeRelease };
-        let carried = match next {
-            Next::Busy => Err(ApplyError::Retry(
-                "another operation (install/upgrade/rollback) is in progress".to_owned(),
-            )),
-            Next::RolledBack => Ok(Carried::Done),
-            Next::Settled => run.repair().await.map(|()| Carried::Done),
-            Next::Continue => run.carry_on().await,
-            Next::Begin { revision, is_upgrade } => {
-                let release = prepared.release(revision, is_upgrade);
-                self.begin(&mut prepared, &mut run, release, reason.clone()).await?
-            }
-            Next::Compare { revision } => self.compare(&mut prepared, &mut run, revision).await?,
-        };
-        let carried = match carried {
+        let carried = match self.carry(&mut prepared, &mut run, next, reason.clone()).await {
             Ok(carried) => carried,
-            Err(error) => return Err(prepared.failed(run, &error, reason).await),
+            Err(OperationEnd::Rendering(error)) => return Err(error.into()),
+            Err(OperationEnd::Applying(error)) => return Err(prepared.failed(run, &error, reason).await),
         };
         let status = prepared.release_status(&run);
         if let Carried::Waiting(mut waiting) = carried {
@@ -252,27 +240,49 @@ impl HelmDeployer {
         prepared.conclude(run, status).await
     }
 
+    /// What comes next of a release.
+    async fn carry(
+        &self,
+        prepared: &mut Prepared<'_>,
+        run: &mut ReleaseRun<'_>,
+        next: Next,
+        reason: Reason,
+    ) -> Result<Carried, OperationEnd> {
+        Ok(match next {
+            Next::Busy => {
+                let text = "another operation (install/upgrade/rollback) is in progress";
+                return Err(ApplyError::Retry(text.to_owned()).into());
+            }
+            Next::RolledBack => Carried::Done,
+            Next::Settled => run.repair().await.map(|()| Carried::Done)?,
+            Next::Continue => run.carry_on().await?,
+            Next::Begin { revision, is_upgrade } => {
+                let release = prepared.release(revision, is_upgrade);
+                self.begin(prepared, run, release, reason).await?
+            }
+            Next::Compare { revision } => self.compare(prepared, run, revision).await?,
+        })
+    }
+
     async fn begin(
         &self,
         prepared: &mut Prepared<'_>,
         run: &mut ReleaseRun<'_>,
         release: Release,
         reason: Reason,
-    ) -> Result<Result<Carried, ApplyError>, Failure> {
+    ) -> Result<Carried, OperationEnd> {
         if is_first(prepared.round) {
             let verb = if release.is_upgrade { "upgrading" } else { "installing" };
-            if let Err(error) = run.deadline.check(&format!("helm deployer: before {verb} release")) {
-                return Ok(Err(error));
-            }
+            run.deadline.check(&format!("helm deployer: before {verb} release"))?;
         }
         let Said { rendered, record } =
             self.render(prepared, release, run.options.skip_schema, reason).await?;
         prepared.warn(rendered.warnings.iter().cloned());
         let creates_namespace = prepared.configuration.create_namespace;
-        match run.begin(record, &rendered.crds, creates_namespace).await {
-            Ok(Carried::Done) => Ok(run.carry_on().await),
-            other => Ok(other),
-        }
+        Ok(match run.begin(record, &rendered.crds, creates_namespace).await? {
+            Carried::Done => run.carry_on().await?,
+            waiting @ Carried::Waiting(_) => waiting,
+        })
     }
 
     /// A new revision only if the chart says something else than the one that is deployed (R20).
@@ -281,7 +291,7 @@ impl HelmDeployer {
         prepared: &mut Prepared<'_>,
         run: &mut ReleaseRun<'_>,
         revision: i64,
-    ) -> Result<Result<Carried, ApplyError>, Failure> {
+    ) -> Result<Carried, OperationEnd> {
         let compared = Compared {
             item: run.author.uid.clone(),
             job: run.author.job.clone(),
@@ -290,7 +300,7 @@ impl HelmDeployer {
             chart: prepared.chart.digest.clone(),
         };
         if self.same.contains_key(&compared) {
-            return Ok(run.repair().await.map(|()| Carried::Done));
+            return Ok(run.repair().await.map(|()| Carried::Done)?);
         }
         let release = prepared.release(revision, revision > 1);
         let Said { rendered, record } =
@@ -301,10 +311,29 @@ impl HelmDeployer {
         if is_same && !has_hooks {
             prepared.warn(rendered.warnings);
             self.same.insert(compared, ());
-            return Ok(run.repair().await.map(|()| Carried::Done));
+            return Ok(run.repair().await.map(|()| Carried::Done)?);
         }
         let release = prepared.release(revision + 1, true);
         self.begin(prepared, run, release, Reason::UpgradeRelease).await
+    }
+}
+
+/// Why an operation on a release did not get on.
+enum OperationEnd {
+    /// There are no manifests; nothing was written.
+    Rendering(OperationError),
+    Applying(ApplyError),
+}
+
+impl From<OperationError> for OperationEnd {
+    fn from(error: OperationError) -> Self {
+        Self::Rendering(error)
+    }
+}
+
+impl From<ApplyError> for OperationEnd {
+    fn from(error: ApplyError) -> Self {
+        Self::Applying(error)
     }
 }
 

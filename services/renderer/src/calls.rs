@@ -17,6 +17,7 @@ use groundwork_proto::status::{self, reasons};
 use tonic::Status;
 
 use crate::blueprints::Blueprints;
+use crate::work::Progress;
 use request::Inline;
 
 pub(crate) use plan::{plan, plan_scope};
@@ -47,12 +48,12 @@ pub(crate) fn render_inline(
 }
 
 /// What the next job of an Installation of the cluster would do.
-pub(crate) fn render_named(inputs: &Inputs<'_>) -> Result<Result<RenderResponse, UnreadStates>, Status> {
+pub(crate) fn render_named(inputs: &Inputs<'_>) -> Result<Progress<RenderResponse, UnreadStates>, Status> {
     let mut outcome = render(inputs);
     if !outcome.unread_states.is_empty() {
-        return Ok(Err(UnreadStates(std::mem::take(&mut outcome.unread_states))));
+        return Ok(Progress::Lacks(UnreadStates(std::mem::take(&mut outcome.unread_states))));
     }
-    answer::rendered(inputs.installation, &outcome).map(Ok)
+    answer::rendered(inputs.installation, &outcome).map(Progress::Done)
 }
 
 /// What an Installation that the call brings along would publish.
@@ -76,7 +77,7 @@ pub(crate) fn exports_inline(
 pub(crate) fn exports_named(
     request: &RenderExportsRequest,
     inputs: &Inputs<'_>,
-) -> Result<Result<RenderExportsResponse, UnreadStates>, Status> {
+) -> Result<Progress<RenderExportsResponse, UnreadStates>, Status> {
     let values = request::export_values(&request.values.clone().unwrap_or_default())?;
     let given = request::states(&request.state, "state")?;
     // What the caller gives stands in the place of what is stored.
@@ -84,9 +85,9 @@ pub(crate) fn exports_named(
     let inputs = Inputs { states: given.or(inputs.states), ..*inputs };
     let mut outcome = export(&inputs, |_| values);
     if !outcome.unread_states.is_empty() {
-        return Ok(Err(UnreadStates(std::mem::take(&mut outcome.unread_states))));
+        return Ok(Progress::Lacks(UnreadStates(std::mem::take(&mut outcome.unread_states))));
     }
-    answer::exported(inputs.installation, inputs.scope, &outcome).map(Ok)
+    answer::exported(inputs.installation, inputs.scope, &outcome).map(Progress::Done)
 }
 
 /// Every rule that an Installation breaks.

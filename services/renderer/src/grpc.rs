@@ -26,7 +26,7 @@ use crate::components::Components;
 use crate::follower::Follower;
 use crate::inputs;
 use crate::rendering::Gathered;
-use crate::work::{CallError, Kind, Renderers, interrupted};
+use crate::work::{CallError, Kind, Progress, Renderers, interrupted};
 use replay::{Entries, Wish};
 use watch::{Caller, Trees};
 
@@ -125,13 +125,13 @@ impl Service {
         kind: Kind,
         request: &impl Message,
     ) -> Result<Response<A>, Status> {
-        let answer = self.renderers.call(kind, None, request, &()).await?;
-        answer.map(Response::new).map_err(|_| {
-            status::internal(
-                reasons::WORK_INTERRUPTED,
-                "a call that brings everything along asked for states",
-            )
-        })
+        match self.renderers.call(kind, None, request, &()).await? {
+            Progress::Done(answer) => Ok(Response::new(answer)),
+            Progress::Lacks(UnreadStates(_)) => {
+                let text = "a call that brings everything along asked for states";
+                Err(status::internal(reasons::WORK_INTERRUPTED, text))
+            }
+        }
     }
 
     /// The same on an Installation of the cluster, and once more with states if it keeps some. An answer that lacks what the resolver could
@@ -151,8 +151,8 @@ impl Service {
                 return Err(status::unavailable(reasons::RESOLVER_UNAVAILABLE, why));
             }
             match done? {
-                Ok(answer) => return Ok(Response::new(answer)),
-                Err(UnreadStates(keys)) => {
+                Progress::Done(answer) => return Ok(Response::new(answer)),
+                Progress::Lacks(UnreadStates(keys)) => {
                     let read = inputs::states(&gathered.material.installation, &keys, &self.objects).await;
                     gathered.material.states = Some(read.map_err(unavailable)?);
                 }

@@ -2,7 +2,7 @@
 
 use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, ImportStatus, Installation};
 use groundwork_component::OVERWRITE_CONDITION;
-use groundwork_controller::Objects;
+use groundwork_controller::{ApiError, Objects};
 use groundwork_lifecycle::machine::Tree;
 use groundwork_lifecycle::{
     Completion, ImportedNames, ObjectSet, OperationError, OwnScope, Prepared, Reason, UnreadStates,
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::components::{Components, RemoteRepositories};
 use crate::handler::{AttemptError, resolve_failed};
 use crate::inputs;
-use crate::work::{Kind, Material, Renderers};
+use crate::work::{Kind, Material, Progress, Renderers};
 
 /// Renders for jobs.
 pub(crate) struct Renderings {
@@ -40,7 +40,7 @@ impl Gathered {
         overwrites: Option<ComponentVersionOverwrites>,
         remote: Option<RemoteRepositories>,
         objects: &Objects,
-    ) -> Result<Self, groundwork_controller::ApiError> {
+    ) -> Result<Self, ApiError> {
         let mut imported = inputs::fetch(&installation, context.as_ref(), objects).await?;
         let scope = living_scope(&installation);
         let fingerprints = fingerprints(&installation, &scope, &imported);
@@ -78,27 +78,46 @@ fn withhold_credentials(installation: &Installation, scope: &str, objects: &mut 
     objects.secrets.retain(|name, _| imported.contains(name));
 }
 
-/// An Installation whose job ends before anything is rendered, and why.
-type Unprepared = (Installation, OperationError);
+/// Why a job gets no rendering.
+enum NoRendering {
+    /// The job ends with this.
+    Ends(OperationError),
+    /// It is tried again.
+    Again(AttemptError),
+}
+
+impl From<AttemptError> for NoRendering {
+    fn from(error: AttemptError) -> Self {
+        Self::Again(error)
+    }
+}
+
+impl From<ApiError> for NoRendering {
+    fn from(error: ApiError) -> Self {
+        Self::Again(error.into())
+    }
+}
 
 impl Renderings {
     /// Reads the inputs of a job and renders.
     pub(crate) async fn prepare(&self, tree: &mut Tree, objects: &Objects) -> Result<Prepared, AttemptError> {
-        let gathered = match self.gather(tree, objects).await? {
-            Ok(gathered) => gathered,
-            Err((installation, error)) => return Ok(Prepared::failed(&installation, error)),
-        };
-        let installation = gathered.material.installation.clone();
+        match self.rendered(tree, objects).await {
+            Ok(prepared) => Ok(prepared),
+            Err(NoRendering::Ends(error)) => Ok(Prepared::failed(&installation_of(tree), error)),
+            Err(NoRendering::Again(error)) => Err(error),
+        }
+    }
+
+    async fn rendered(&self, tree: &mut Tree, objects: &Objects) -> Result<Prepared, NoRendering> {
+        let gathered = self.gather(tree, objects).await?;
         let (imports, imports_hash) = gathered.fingerprints.clone();
-        Ok(match self.run::<Prepared>(Kind::Prepare, gathered, objects).await? {
-            Ok(mut prepared) if prepared.is_within(&tree.namespace) => {
-                prepared.has_imports = !imports.is_empty();
-                (prepared.imports, prepared.imports_hash) = (imports, imports_hash);
-                prepared
-            }
-            Ok(_) => Prepared::failed(&installation, elsewhere()),
-            Err(error) => Prepared::failed(&installation, error),
-        })
+        let mut prepared = self.run::<Prepared>(Kind::Prepare, gathered, objects).await?;
+        if !prepared.is_within(&tree.namespace) {
+            return Err(NoRendering::Ends(elsewhere()));
+        }
+        prepared.has_imports = !imports.is_empty();
+        (prepared.imports, prepared.imports_hash) = (imports, imports_hash);
+        Ok(prepared)
     }
 
     /// Reads the inputs of a job and what lies in the own scope, and renders the exports.
@@ -107,42 +126,40 @@ impl Renderings {
         tree: &mut Tree,
         objects: &Objects,
     ) -> Result<Completion, AttemptError> {
-        let own = inputs::own_scope(tree, objects).await?;
-        let mut gathered = match self.gather(tree, objects).await? {
-            Ok(gathered) => gathered,
-            Err((installation, error)) => return Ok(Completion::failed(&installation, error)),
-        };
-        gathered.material.own = own;
-        let installation = gathered.material.installation.clone();
-        let (_, imports_hash) = gathered.fingerprints.clone();
-        Ok(match self.run::<Completion>(Kind::Complete, gathered, objects).await? {
-            Ok(mut completion) if completion.is_within(&tree.namespace) => {
-                completion.imports_hash = imports_hash;
-                completion
-            }
-            Ok(_) => Completion::failed(&installation, elsewhere()),
-            Err(error) => Completion::failed(&installation, error),
-        })
+        match self.exported(tree, objects).await {
+            Ok(completion) => Ok(completion),
+            Err(NoRendering::Ends(error)) => Ok(Completion::failed(&installation_of(tree), error)),
+            Err(NoRendering::Again(error)) => Err(error),
+        }
     }
 
-    /// Everything that the job of a tree reads, or why it fails before.
-    async fn gather(
-        &self,
-        tree: &mut Tree,
-        objects: &Objects,
-    ) -> Result<Result<Gathered, Unprepared>, AttemptError> {
-        let installation = tree.installation.get().cloned().unwrap_or_default();
+    async fn exported(&self, tree: &mut Tree, objects: &Objects) -> Result<Completion, NoRendering> {
+        let own = inputs::own_scope(tree, objects).await?;
+        let mut gathered = self.gather(tree, objects).await?;
+        gathered.material.own = own;
+        let (_, imports_hash) = gathered.fingerprints.clone();
+        let mut completion = self.run::<Completion>(Kind::Complete, gathered, objects).await?;
+        if !completion.is_within(&tree.namespace) {
+            return Err(NoRendering::Ends(elsewhere()));
+        }
+        completion.imports_hash = imports_hash;
+        Ok(completion)
+    }
+
+    /// Everything that the job of a tree reads. The tree has the Installation as the resolver left it.
+    async fn gather(&self, tree: &mut Tree, objects: &Objects) -> Result<Gathered, NoRendering> {
+        let installation = installation_of(tree);
         if !asks_resolver(&installation) {
             let (context, overwrites) = inputs::context(&installation, objects).await?;
             // The resolver makes a default Context that a job needs.
             if context.is_some() || self.components.is_none() {
-                return Ok(Ok(Gathered::read(installation, context, overwrites, None, objects).await?));
+                return Ok(Gathered::read(installation, context, overwrites, None, objects).await?);
             }
         }
         let Some(components) = &self.components else {
             let message = "the Installation names a component, and no resolver is configured (--resolver)";
             let error = OperationError::transient("InitPrerequisites", Reason::Resolve, message);
-            return Err(AttemptError::Transient(error));
+            return Err(NoRendering::Again(AttemptError::Transient(error)));
         };
         let job = installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default();
         let name = ObjectName { namespace: tree.namespace.clone(), name: tree.name.clone() };
@@ -150,12 +167,12 @@ impl Renderings {
         let resolved = resolved.map_err(|status| resolve_failed(&status, tree))?;
         tree.installation.store(resolved.installation.clone());
         if let Some(error) = resolved.error {
-            return Ok(Err((resolved.installation, error)));
+            return Err(NoRendering::Ends(error));
         }
         let remote = Some(components.repositories(name, &job));
         let material =
             Gathered::read(resolved.installation, resolved.context, resolved.overwrites, remote, objects);
-        Ok(Ok(material.await?))
+        Ok(material.await?)
     }
 
     /// Has a worker do it, and once more with states if the blueprint keeps some. What exceeds a limit, or panics, would do so again: it ends
@@ -165,21 +182,18 @@ impl Renderings {
         kind: Kind,
         mut gathered: Gathered,
         objects: &Objects,
-    ) -> Result<Result<T, OperationError>, AttemptError> {
+    ) -> Result<T, NoRendering> {
         loop {
             let done = self.renderers.job(kind, &gathered.material, gathered.host()).await;
-            let done = match done {
-                Ok(done) => done,
-                Err(problem) => return render_problem(&problem).map(Err),
-            };
+            let done = done.map_err(|problem| no_rendering(&problem))?;
             if let Some(why) = gathered.unavailable() {
                 let message = format!("the resolver cannot be asked: {why}");
                 let error = OperationError::transient("InitPrerequisites", Reason::Resolve, message);
-                return Err(AttemptError::Transient(error));
+                return Err(NoRendering::Again(AttemptError::Transient(error)));
             }
             match done {
-                Ok(done) => return Ok(Ok(done)),
-                Err(UnreadStates(keys)) => {
+                Progress::Done(done) => return Ok(done),
+                Progress::Lacks(UnreadStates(keys)) => {
                     let states = inputs::states(&gathered.material.installation, &keys, objects).await?;
                     gathered.material.states = Some(states);
                 }
@@ -188,19 +202,23 @@ impl Renderings {
     }
 }
 
+fn installation_of(tree: &Tree) -> Installation {
+    tree.installation.get().cloned().unwrap_or_default()
+}
+
 /// The end of a job whose rendering came to none, or why it is tried again.
-fn render_problem(problem: &ExchangeError) -> Result<OperationError, AttemptError> {
+fn no_rendering(problem: &ExchangeError) -> NoRendering {
     let (reason, code) = match problem {
         ExchangeError::Work(WorkError::WallTime { .. }) => (Reason::RenderTimeout, ErrorCode::Timeout),
         ExchangeError::Work(WorkError::NotStarted(_)) => {
             let message = format!("rendering: {problem}");
             let error = OperationError::transient("Reconcile", Reason::RenderFailed, message);
-            return Err(AttemptError::Transient(error));
+            return NoRendering::Again(AttemptError::Transient(error));
         }
         _ if problem.is_limit() => (Reason::RenderLimit, ErrorCode::ConfigurationProblem),
         _ => (Reason::RenderFailed, ErrorCode::InternalProblem),
     };
-    Ok(failure(reason, code, &problem.to_string()))
+    NoRendering::Ends(failure(reason, code, &problem.to_string()))
 }
 
 /// No rendering makes that. Somebody has got hold of a worker, and gets no further.

@@ -84,6 +84,23 @@ struct Reply<T> {
     result: T,
 }
 
+/// How far a worker has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress<T, L> {
+    Done(T),
+    /// It is to be asked again, with these.
+    Lacks(L),
+}
+
+impl<T, L> From<Result<T, L>> for Progress<T, L> {
+    fn from(result: Result<T, L>) -> Self {
+        match result {
+            Ok(done) => Self::Done(done),
+            Err(lacks) => Self::Lacks(lacks),
+        }
+    }
+}
+
 /// How a call ends in a worker.
 #[derive(Debug, Serialize, Deserialize)]
 enum RenderEnd {
@@ -144,9 +161,10 @@ impl Renderers {
         kind: Kind,
         material: &Material,
         host: &dyn Host,
-    ) -> Result<Result<T, UnreadStates>, ExchangeError> {
-        let (result, _) = self.ask(&Task::of(kind, self.limits, Some(material)), &[], host).await?;
-        Ok(result)
+    ) -> Result<Progress<T, UnreadStates>, ExchangeError> {
+        let task = Task::of(kind, self.limits, Some(material));
+        let (result, _) = self.ask::<Result<T, UnreadStates>>(&task, &[], host).await?;
+        Ok(result.into())
     }
 
     /// The answer to a call, or which states it lacks.
@@ -160,12 +178,12 @@ impl Renderers {
         material: Option<&Material>,
         request: &impl Message,
         host: &dyn Host,
-    ) -> Result<Result<A, UnreadStates>, CallError> {
+    ) -> Result<Progress<A, UnreadStates>, CallError> {
         let (end, body) =
             self.ask(&Task::of(kind, self.limits, material), &request.encode_to_vec(), host).await?;
         match end {
-            RenderEnd::Ended(end) => answered(end, &body).map(Ok),
-            RenderEnd::Unread(states) => Ok(Err(states)),
+            RenderEnd::Ended(end) => answered(end, &body).map(Progress::Done),
+            RenderEnd::Unread(states) => Ok(Progress::Lacks(states)),
         }
     }
 

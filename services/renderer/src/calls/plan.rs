@@ -24,7 +24,7 @@ use tonic::Status;
 
 use super::request::{MOST_OBJECTS, at_most, typed};
 use super::{answer, invalid, missing};
-use crate::work::{Lacks, Namespaces, Unplanned};
+use crate::work::{Lacks, Namespaces, Progress, Unplanned};
 
 /// The namespaces of what would be applied.
 pub(crate) fn plan_scope(request: PlanRequest) -> Result<BTreeSet<String>, Status> {
@@ -39,7 +39,7 @@ pub(crate) fn plan(
     namespaces: Namespaces,
     sources: &dyn Sources,
     capabilities: &Capabilities,
-) -> Result<Result<PlanResponse, Unplanned>, Status> {
+) -> Result<Progress<PlanResponse, Unplanned>, Status> {
     let applied = Applied::read(request)?.landscape;
     let mut present = Landscape::default();
     let mut absent = BTreeMap::new();
@@ -61,14 +61,14 @@ pub(crate) fn plan(
     let plan = planned(&present, &applied, &environment);
     let lacks = Lacks::of(reads.into_unread(), &absent);
     if !lacks.is_empty() {
-        return Ok(Err(Unplanned::Lacks(lacks)));
+        return Ok(Progress::Lacks(Unplanned::Lacks(lacks)));
     }
     let answer = PlanResponse { plan: Some(answer::encode(&plan)?) };
     if answer.encoded_len() > MAX_MESSAGE {
         let text = "the plan does not fit into a message: ask for fewer objects";
         return Err(status::exhausted(reasons::ANSWER_TOO_LARGE, text));
     }
-    Ok(Ok(answer))
+    Ok(Progress::Done(answer))
 }
 
 /// What would be applied.
@@ -288,14 +288,18 @@ mod tests {
         };
         let lacking = Lacks { secrets: ["login".to_owned()].into(), ..Lacks::default() };
         let lacks = Unplanned::Lacks([("team".to_owned(), lacking.clone())].into());
-        assert_eq!(asked(InNamespace::default()), Err(lacks));
-        let absent = asked(InNamespace { absent: lacking, ..InNamespace::default() }).unwrap();
+        assert_eq!(asked(InNamespace::default()), Progress::Lacks(lacks));
+        let planned = |objects| match asked(objects) {
+            Progress::Done(answer) => answer,
+            Progress::Lacks(lacks) => unreachable!("{lacks:?}"),
+        };
+        let absent = planned(InNamespace { absent: lacking, ..InNamespace::default() });
         let absent: Value = serde_json::from_str(&absent.plan.unwrap().text).unwrap();
         assert!(absent["installations"][0]["error"].is_string(), "{absent}");
         let mut there = InNamespace::default();
         let entries = [("password".to_owned(), b"hunter2".to_vec())];
         there.named.secrets.insert("login".to_owned(), entries.into());
-        let there = asked(there).unwrap().plan.unwrap().text;
+        let there = planned(there).plan.unwrap().text;
         let plan: Value = serde_json::from_str(&there).unwrap();
         assert_eq!(plan["installations"][0]["items"][0]["change"], "created", "{plan}");
         assert!(!there.contains("hunter2"), "{there}");

@@ -16,7 +16,9 @@ use tonic::metadata::MetadataMap;
 
 use super::{Service, unavailable};
 use crate::components::ResolverErrors;
-use crate::work::{CallError, InNamespace, Lacks, Namespaces, PlannedRepositories, Unplanned, interrupted};
+use crate::work::{
+    CallError, InNamespace, Lacks, Namespaces, PlannedRepositories, Progress, Unplanned, interrupted,
+};
 
 /// Plans at the same time: each holds whole namespaces.
 const PLANS: usize = 2;
@@ -47,8 +49,8 @@ impl Service {
     ) -> Result<PlanResponse, Status> {
         self.access.authenticate(metadata).await?;
         let namespaces = match self.renderers.plan(None, request, &()).await? {
-            Err(Unplanned::Scope(namespaces)) => namespaces,
-            Ok(_) | Err(Unplanned::Lacks(_)) => return Err(broken()),
+            Progress::Lacks(Unplanned::Scope(namespaces)) => namespaces,
+            Progress::Done(_) | Progress::Lacks(Unplanned::Lacks(_)) => return Err(broken()),
         };
         for namespace in &namespaces {
             authorise(&self.access, metadata, namespace).await?;
@@ -74,9 +76,9 @@ impl Service {
                 return Err(status::denied(reasons::COMPONENT_NOT_REACHED, why));
             }
             match plan? {
-                Ok(answer) => return Ok(answer),
-                Err(Unplanned::Lacks(lacks)) => add(&mut landscape, lacks, &self.objects).await?,
-                Err(Unplanned::Scope(_)) => return Err(broken()),
+                Progress::Done(answer) => return Ok(answer),
+                Progress::Lacks(Unplanned::Lacks(lacks)) => add(&mut landscape, lacks, &self.objects).await?,
+                Progress::Lacks(Unplanned::Scope(_)) => return Err(broken()),
             }
         }
         let text = format!("after {ROUNDS} readings there are still more Secrets or ConfigMaps to look for");

@@ -14,7 +14,7 @@ use groundwork_sandbox::Host;
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use super::{CallError, Kind, Renderers, Task, answered};
+use super::{CallError, Kind, Progress, Renderers, Task, answered};
 
 /// What namespaces hold, by their names.
 pub(crate) type Namespaces = BTreeMap<String, InNamespace>;
@@ -117,13 +117,13 @@ impl Renderers {
         landscape: Option<&Namespaces>,
         request: &PlanRequest,
         host: &dyn Host,
-    ) -> Result<Result<PlanResponse, Unplanned>, CallError> {
+    ) -> Result<Progress<PlanResponse, Unplanned>, CallError> {
         let kind = if landscape.is_some() { Kind::Plan } else { Kind::PlanScope };
         let task = Task { landscape, ..Task::of(kind, self.limits, None) };
         let (end, body) = self.ask(&task, &request.encode_to_vec(), host).await?;
         match end {
-            PlanEnd::Ended(end) => answered(end, &body).map(Ok),
-            PlanEnd::Unplanned(unplanned) => Ok(Err(unplanned)),
+            PlanEnd::Ended(end) => answered(end, &body).map(Progress::Done),
+            PlanEnd::Unplanned(unplanned) => Ok(Progress::Lacks(unplanned)),
         }
     }
 }

@@ -12,7 +12,7 @@ use tonic::Status;
 
 use super::planning::PlanEnd;
 use super::repositories::{AskedRepositories, AskedSources};
-use super::{CallEnd, Kind, Material, Namespaces, RenderEnd, Reply, Task, Unplanned};
+use super::{CallEnd, Kind, Material, Namespaces, Progress, RenderEnd, Reply, Task, Unplanned};
 use crate::blueprints::Blueprints;
 use crate::{calls, inputs};
 
@@ -53,21 +53,21 @@ impl Worker {
             (Kind::Prepare | Kind::Complete, None) => reply(None::<&()>, &[]),
             (Kind::PlanScope, _) => {
                 let scope = |request| calls::plan_scope(request).map(Unplanned::Scope);
-                self.plan(request, |request| scope(request).map(Err))
+                self.plan(request, |request| scope(request).map(Progress::Lacks))
             }
             (Kind::Plan, _) => {
                 let landscape = landscape.unwrap_or_default();
                 self.plan(request, |request| calls::plan(request, landscape, &self.sources, capabilities))
             }
-            (Kind::Validate, _) => self.call(request, |request| calls::validate(request).map(Ok)),
+            (Kind::Validate, _) => self.call(request, |request| calls::validate(request).map(Progress::Done)),
             (Kind::Render, None) => self.call(request, |request| {
-                calls::render_inline(request, &self.blueprints, capabilities).map(Ok)
+                calls::render_inline(request, &self.blueprints, capabilities).map(Progress::Done)
             }),
             (Kind::Render, Some(material)) => {
                 self.call(request, |()| self.with_inputs(material, capabilities, calls::render_named))
             }
             (Kind::RenderExports, None) => self.call(request, |request| {
-                calls::exports_inline(request, &self.blueprints, capabilities).map(Ok)
+                calls::exports_inline(request, &self.blueprints, capabilities).map(Progress::Done)
             }),
             (Kind::RenderExports, Some(material)) => self.call(request, |request| {
                 self.with_inputs(material, capabilities, |inputs| calls::exports_named(&request, inputs))
@@ -79,12 +79,12 @@ impl Worker {
     fn call<Q: Message + Default, A: Message>(
         &self,
         request: &[u8],
-        work: impl FnOnce(Q) -> Result<Result<A, UnreadStates>, Status>,
+        work: impl FnOnce(Q) -> Result<Progress<A, UnreadStates>, Status>,
     ) -> Vec<u8> {
         let request = Q::decode(request).map_err(|error: DecodeError| Status::internal(error.to_string()));
         let result = match request.and_then(work) {
-            Ok(Err(states)) => return self.reply(RenderEnd::Unread(states), &[]),
-            Ok(Ok(answer)) => Ok(answer),
+            Ok(Progress::Lacks(states)) => return self.reply(RenderEnd::Unread(states), &[]),
+            Ok(Progress::Done(answer)) => Ok(answer),
             Err(status) => Err(status),
         };
         let (end, body) = CallEnd::of(result);
@@ -95,13 +95,13 @@ impl Worker {
     fn plan(
         &self,
         request: &[u8],
-        work: impl FnOnce(PlanRequest) -> Result<Result<PlanResponse, Unplanned>, Status>,
+        work: impl FnOnce(PlanRequest) -> Result<Progress<PlanResponse, Unplanned>, Status>,
     ) -> Vec<u8> {
         let request =
             PlanRequest::decode(request).map_err(|error: DecodeError| Status::internal(error.to_string()));
         let result = match request.and_then(work) {
-            Ok(Err(unplanned)) => return self.reply(PlanEnd::Unplanned(unplanned), &[]),
-            Ok(Ok(answer)) => Ok(answer),
+            Ok(Progress::Lacks(unplanned)) => return self.reply(PlanEnd::Unplanned(unplanned), &[]),
+            Ok(Progress::Done(answer)) => Ok(answer),
             Err(status) => Err(status),
         };
         let (end, body) = CallEnd::of(result);
