@@ -109,6 +109,10 @@
 {{- range $container.env }}{{ if eq .name "GROUNDWORK_NATS_URL" }}{{ $_ := set . "value" $values.nats.url }}{{ end }}{{ end -}}
 {{- end -}}
 {{- end -}}
+{{- $image := regexReplaceAll ":[^:/]*$" $container.image "" -}}
+{{- with index ($values.image.digests | default dict) (base $image) -}}
+{{- $_ := set $container "image" (printf "%s@%s" $image .) -}}
+{{- end -}}
 {{- with $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}
 {{- with $values.image.pullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end -}}
 {{- with $values.pods.nodeSelector }}{{ $_ := set $pod "nodeSelector" . }}{{ end -}}

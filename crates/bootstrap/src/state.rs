@@ -225,6 +225,33 @@ mod tests {
         assert_ne!(second.token(ADMIN), second.token(CONTROLLER_MANAGER));
     }
 
+    /// Whoever gets hold of a key can be with it what it was made for, and nothing else.
+    #[test]
+    fn certificates_are_for_one_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let me = files::owner(folder.path()).unwrap();
+        let state = State::load_or_make(folder.path(), &[], me).unwrap();
+        let etcd = state.etcd.as_ref().unwrap();
+        // Signs, signs certificates, serves, calls.
+        for (name, pem, expected) in [
+            ("authority", &state.authority, (false, true, false, false)),
+            ("API server", &state.server, (true, false, true, false)),
+            ("authority of etcd", &etcd.authority, (false, true, false, false)),
+            ("etcd", &etcd.server, (true, false, true, true)),
+            ("client of etcd", &etcd.client, (true, false, false, true)),
+        ] {
+            let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).unwrap();
+            let certificate = pem.parse_x509().unwrap();
+            let usage = certificate.key_usage().unwrap().unwrap().value;
+            let extended = certificate.extended_key_usage().unwrap();
+            let (serves, calls) = extended.map_or((false, false), |extended| {
+                assert!(!extended.value.any, "{name}");
+                (extended.value.server_auth, extended.value.client_auth)
+            });
+            assert_eq!((usage.digital_signature(), usage.key_cert_sign(), serves, calls), expected, "{name}");
+        }
+    }
+
     #[test]
     fn what_cannot_be_understood_is_kept_and_named() {
         let folder = tempfile::tempdir().unwrap();

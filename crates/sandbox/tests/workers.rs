@@ -1,8 +1,10 @@
 //! Workers as processes: what they may do, how they end, and that nobody else has to do with their end.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -10,6 +12,7 @@ use groundwork_sandbox::{Ceiling, Host, Options, Pool, WorkError, WorkerArgument
 use groundwork_telemetry::Metrics;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::Notify;
+use tracing_subscriber::fmt::MakeWriter;
 
 fn options() -> Options {
     Options {
@@ -84,6 +87,90 @@ async fn a_worker_reaches_nothing() {
         assert!(told.contains("PermissionDenied") || told.contains("code: 1,"), "{way}: {told}");
     }
     assert_eq!(run(&pool, "say still here").await.unwrap(), "still here");
+}
+
+/// Calls that open anything are refused twice: by the filter of calls, which is seen here, and by what the process may hold at all.
+#[tokio::test]
+async fn a_worker_has_walls_behind_walls() {
+    let (pool, _) = pool(options()).await;
+    let pid = run(&pool, "pid").await.unwrap();
+    let told = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let status = told("status");
+    for line in ["NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(status.lines().any(|found| found == line), "{line}: {status}");
+    }
+    let limits = told("limits");
+    for name in ["Max open files", "Max processes", "Max file size", "Max core file size"] {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        assert_eq!(line.split_whitespace().take(2).collect::<Vec<_>>(), ["0", "0"], "{limits}");
+    }
+}
+
+/// An operator reads in the log that a wall is missing, and why; or that all of them stand.
+#[tokio::test]
+async fn what_lacks_is_said() {
+    let (words, log) = said(|| async { pool(options()).await.0 }).await;
+    assert_eq!(run(&words, "say yes").await.unwrap(), "yes");
+    // As the kernel of this machine is.
+    let stands = log.contains("worker processes can open nothing and reach nothing");
+    assert!(stands || log.contains("WARN") && log.contains("lacking="), "{log}");
+
+    // A worker on a kernel without walls: it says hello, and then nothing.
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("worker");
+    let script = "#!/bin/sh\nprintf '\\001\\000\\000\\000\\022it has no Landlock' >&0\ncat <&0 >/dev/null\n";
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let options = Options { program: Some(program), ..options() };
+    let (_pool, log) = said(|| async { pool(options).await.0 }).await;
+    assert!(log.contains("WARN") && log.contains("not fenced in as far as they could be"), "{log}");
+    assert!(log.contains("lacking=\"it has no Landlock\""), "{log}");
+}
+
+/// What is logged on this thread meanwhile.
+async fn said<T, F: Future<Output = T>>(work: impl FnOnce() -> F) -> (T, String) {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(Lines(Arc::clone(&lines))).finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    let done = work().await;
+    drop(guard);
+    let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+    (done, text)
+}
+
+#[derive(Clone)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// What a worker takes for itself when nothing is asked of it, besides the program that it shares with the service.
+#[tokio::test]
+async fn a_worker_at_rest_is_small() {
+    let (pool, _) = pool(options()).await;
+    run(&pool, "say a").await.unwrap();
+    let pid = run(&pool, "pid").await.unwrap();
+    let sizes = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+    let sizes: Vec<usize> = sizes.split_whitespace().map(|pages| pages.parse().unwrap()).collect();
+    let own = (sizes[1] - sizes[2]) * rustix::param::page_size();
+    assert!(own < 10 << 20, "{own} bytes");
 }
 
 /// Each end is an error of that work alone, which names the limit; the next piece finds a new worker.

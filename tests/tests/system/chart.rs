@@ -87,7 +87,7 @@ async fn the_chart_is_rendered_as_helm_renders_it() -> Result<()> {
         json!({"porch": true, "packageStore": true}),
         json!({"nats": {"enabled": false, "url": "tls://nats.example.org:4222"}, "deployers": {"manifest": false, "helm": false}, "targetSyncs": false}),
         json!({
-            "image": {"repository": "registry.example.org/gw/", "tag": "v9", "pullPolicy": "Always", "pullSecrets": [{"name": "pull"}]},
+            "image": {"repository": "registry.example.org:5000/gw/", "tag": "v9", "digests": {"watcher": format!("sha256:{}", "0a".repeat(32)), "nats": format!("sha256:{}", "1b".repeat(32))}, "pullPolicy": "Always", "pullSecrets": [{"name": "pull"}]},
             "pods": {
                 "annotations": {"example.org/a": "b"}, "nodeSelector": {"disk": "ssd"},
                 "tolerations": [{"key": "a", "operator": "Exists"}], "priorityClassName": "high",
@@ -97,6 +97,7 @@ async fn the_chart_is_rendered_as_helm_renders_it() -> Result<()> {
         json!({"nats": {"enabled": false}}),
         json!({"services": {"rendrer": {}}}),
         json!({"image": {"repository": "no-slash"}}),
+        json!({"image": {"digests": {"watcher": "v9"}}}),
     ] {
         let (ours, helms) =
             tokio::try_join!(ours(&values, "apart"), rendered(&original, &[], &values, "apart"))?;
@@ -169,8 +170,13 @@ async fn the_chart_installs_what_kustomize_does() -> Result<()> {
 /// In another namespace nothing speaks of the usual one, and each setting arrives at the pods.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_the_chart_arrive() -> Result<()> {
+    let digest = format!("sha256:{}", "0a".repeat(32));
     let values = json!({
-        "image": {"repository": "registry.example.org/gw/", "tag": "v9"},
+        "image": {
+            "repository": "registry.example.org:5000/gw/",
+            "tag": "v9",
+            "digests": {"watcher": digest, "nats": digest},
+        },
         "highAvailability": true,
         "pods": {"nodeSelector": {"disk": "ssd"}},
         "services": {"renderer": {"replicas": 3, "resources": {"limits": {"memory": "1Gi"}}, "env": {"GROUNDWORK_NATS_REPLICAS": "5"}}},
@@ -181,7 +187,14 @@ async fn settings_of_the_chart_arrive() -> Result<()> {
     let pod = &renderer["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     ensure!(renderer["spec"]["replicas"] == 3 && pod["nodeSelector"]["disk"] == "ssd", "{renderer}");
-    ensure!(container["image"] == "registry.example.org/gw/renderer:v9", "{container}");
+    ensure!(container["image"] == "registry.example.org:5000/gw/renderer:v9", "{container}");
+    for (object, name) in [
+        ("Deployment groundwork-watcher", "registry.example.org:5000/gw/watcher"),
+        ("StatefulSet groundwork-nats", "nats"),
+    ] {
+        let image = &objects[object]["spec"]["template"]["spec"]["containers"][0]["image"];
+        ensure!(*image == format!("{name}@{digest}"), "{image}");
+    }
     ensure!(
         container["resources"]["limits"]["memory"] == "1Gi"
             && container["resources"]["requests"]["cpu"].is_string(),

@@ -221,7 +221,24 @@ fn tls_secrets(system: &System) -> Result<bool> {
         .env("KUBECONFIG", system.plane.kubeconfig())
         .output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for service in ["nats", "watcher", "resolver", "renderer", "variant"] {
+        usages(folder.path(), service, service == "nats")?;
+    }
     Ok(true)
+}
+
+/// A certificate is for what the page's table says and for nothing else: only the servers of the bus call one another with theirs.
+fn usages(folder: &Path, service: &str, calls: bool) -> Result<()> {
+    let output = Command::new("openssl")
+        .args(["x509", "-noout", "-ext", "keyUsage,extendedKeyUsage", "-in", &format!("{service}.crt")])
+        .current_dir(folder)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let client = if calls { ", TLS Web Client Authentication" } else { "" };
+    let usage = format!("TLS Web Server Authentication{client}");
+    ensure!(lines.contains(&"Digital Signature") && lines.contains(&&*usage), "{service}: {text}");
+    Ok(())
 }
 
 /// Content of the Secrets and ConfigMaps that pods mount, by kind and name.
