@@ -163,6 +163,11 @@ fn spiff_templates() {
                 "a: (( sum[[1..1000]|[]|s,x|->s [[1..1000000]]] ))\n".to_owned(),
                 "more than",
             ),
+            (
+                "long texts that are padded",
+                "a: (( map[[1..1000]|x|->format(\"%10000000d\", x)] ))\n".to_owned(),
+                nodes,
+            ),
             ("passwords", "a: (( map[[1..1000]|x|->bcrypt(\"x\", 14)] ))\n".to_owned(), work),
             ("digests", format!("s: \"{long}\"\na: (( map[[1..100000]|x|->md5(s x)] ))\n"), work),
             ("hashes", format!("s: \"{long}\"\na: (( map[[1..100000]|x|->hash(s x, \"sha512\")] ))\n"), work),
@@ -173,6 +178,16 @@ fn spiff_templates() {
             ),
         ],
     );
+}
+
+/// With less work than usual, since each step takes long in a build that is not optimized.
+#[test]
+fn replacements_of_spiff() {
+    let long = "x".repeat(1 << 20);
+    let template =
+        format!("s: \"{long}\"\na: (( sum[[1..100000]|0|n,x|->n + length(replace(s, \"x\", \"y\"))] ))\n");
+    let work = "the evaluation takes more than 20000000 units of work";
+    refused(&["template", "spiff", "--template-work", "20"], &[("a million matches", template, work)]);
 }
 
 #[test]
@@ -208,6 +223,14 @@ fn templates_of_blueprints() {
                 "limit",
             ),
             ("anchors over long lists", template(&format!("a: {nested}\nb: *a0\n")), "bytes of memory"),
+            (
+                "anchors over long lists in a text",
+                template(
+                    "{{ $s := \"\" }}{{ range until 250 }}{{ $s = print $s \"&a\" . \" [\" }}{{ end }}\
+                     {{ fromYaml (print \"- \" $s (repeat 300000 \"x,\") (repeat 250 \"]\") \"\\n- *a0\\n\") | len }}",
+                ),
+                "bytes of memory",
+            ),
             ("two thousand executions", many_executions(), "units of work"),
             (
                 "a file that is parsed again and again",
@@ -286,7 +309,11 @@ fn schemas() {
         rules.insert("a60".to_owned(), json!({"type": "object"}));
         json!({"$defs": rules, "$ref": "#/$defs/a0", "unevaluatedProperties": false})
     };
-    let numbers = format!("[{}]", (0..20_000).map(|number| number.to_string()).collect::<Vec<_>>().join(","));
+    let nested = |around: &str, keyword: &str| {
+        (0..40).fold(json!({}), |inner, _| json!({around: [inner], keyword: false}))
+    };
+    let numbers =
+        format!("[{}]", (0..100_000).map(|number| number.to_string()).collect::<Vec<_>>().join(","));
     let references = vec![json!({"$ref": "local://a"}); 5_000];
     let values: Vec<String> = (0..5_000).map(|number| format!("{number:050}")).collect();
     let steps = "the check would take more than";
@@ -296,6 +323,12 @@ fn schemas() {
             ("allOf", with(doubling("allOf"), "{a: 1}", json!({})), steps),
             ("anyOf", with(doubling("anyOf"), "{a: 1}", json!({})), steps),
             ("oneOf", with(doubling("oneOf"), "{a: 1}", json!({})), steps),
+            (
+                "what is left in maps",
+                with(nested("anyOf", "unevaluatedProperties"), "{a: 1}", json!({})),
+                steps,
+            ),
+            ("what is left in lists", with(nested("allOf", "unevaluatedItems"), "[1]", json!({})), steps),
             (
                 "violations",
                 with(json!({"items": {"type": "string"}}), &numbers, json!({})),

@@ -129,8 +129,8 @@ impl<'a> Mapper<'a> {
             .map_err(|error| MappingError::Parse { label, path: path.clone(), cause: error.to_string() })?;
         let evaluate = |bindings: &SpiffValue| self.engine.cascade(&document, &[], Some(bindings));
         let output = evaluate(bindings).map_err(|error| {
-            if matches!(error, Error::Limit(_)) {
-                return MappingError::Evaluate { label, path: path.clone(), cause: error.to_string() };
+            if let Error::Limit { limit, .. } = error {
+                return MappingError::Evaluate { label, path: path.clone(), cause: limit.to_string() };
             }
             let values = (self.values)();
             let guard = Guard::new(&values.values().collect::<Vec<_>>(), None, vec![Cow::Borrowed(&source)]);

@@ -186,7 +186,7 @@ impl<'a> Engine<'a> {
         if execution.kind != ExecutionKind::Import {
             bindings.bind("state", &previous);
         }
-        let place = self.place(template, source, &bindings);
+        let place = self.place(execution, template, source, &bindings);
         let host =
             go::Host { functions: &self.functions, capabilities: self.capabilities, budget: &self.budget };
         let output =
@@ -220,7 +220,7 @@ impl<'a> Engine<'a> {
         };
         let failed = |error: groundwork_spiff::Error| {
             let source = written();
-            self.place(template, &source, bindings).spiff_error(&error)
+            self.place(execution, template, &source, bindings).spiff_error(&error)
         };
         let document = self.spiff_document(execution, written).map_err(failed)?;
         let stub = state
@@ -262,12 +262,21 @@ impl<'a> Engine<'a> {
 
     fn place<'p>(
         &self,
+        execution: Execution<'p>,
         template: &'p Template<'_>,
         source: &'p str,
         bindings: &'p Bindings<'p>,
     ) -> Place<'p> {
         let has_lines = matches!(template.source, Source::Text(_));
-        Place { origin: &template.origin, source, has_lines, bindings, show_values: self.show_values }
+        let executor = &execution.executor.name;
+        Place {
+            executor,
+            origin: &template.origin,
+            source,
+            has_lines,
+            bindings,
+            show_values: self.show_values,
+        }
     }
 }
 
@@ -309,7 +318,7 @@ impl<'a> Template<'a> {
 
 /// How YAML is read that templates read or have made. Its values take as much again as its nodes, so these get a share of the memory of a worker process only;
 /// no Execution that an API server stores comes near.
-const YAML: yaml::Options = yaml::Options { merge_keys: true, unique_keys: false, most_bytes: 96 << 20 };
+const YAML: yaml::Options = yaml::Options { most_bytes: 96 << 20, ..yaml::Options::DEFAULT };
 
 /// What an execution gave.
 #[derive(Debug, Clone, PartialEq, Default)]

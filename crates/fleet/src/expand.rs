@@ -190,9 +190,7 @@ fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
             let sites = selection.as_ref().map_or(Ok(Vec::new()), |selection| selection.sites(package));
             let sites = failures.isolate(sites)?.unwrap_or_default();
             sites_of_all += sites.len();
-            if named.place.is_some() {
-                targets::within_limit(sites_of_all)?;
-            }
+            targets::within_limit(sites_of_all)?;
             let origin = Origin { target, upstream: named.place.clone() };
             for site in sites {
                 let spec = checked(*template, &site, &around, &mut expressions);

@@ -1,8 +1,8 @@
 //! What a check would cost, worked out before it is made (`blueprints.md` 3.7.4): a rule that refers to another twice, sixty times
 //! over, is a small schema and a check without end.
 //!
-//! Each rule is counted once for each place of the value that it is applied to, as if nothing failed early. Rule and place together are
-//! looked at once, so that counting is cheap where checking is not.
+//! Each rule is counted once for each place of the value that it is applied to, as if nothing failed early, and once more for each
+//! `unevaluated...` around it. Rule and place together are looked at once, so that counting is cheap where checking is not.
 
 use std::collections::HashMap;
 
@@ -61,31 +61,65 @@ pub(super) fn check_chains(root: &Value) -> Result<(), TooExpensive> {
 
 /// How many rules there are if each is written out where it is referred to; absent for rules that lead back to themselves.
 ///
-/// Each of them is applied to a place of a value at most once. Rules follow one another no further than [`check_chains`] allows.
+/// Each of them is applied to a place of a value at most once; those that an `unevaluated...` applies again are counted again. Rules follow one another no further than [`check_chains`] allows.
 pub(super) fn expansion(root: &Value) -> Option<u64> {
-    expand(root, &Anchors::of(root), &mut HashMap::new())
+    expand(root, &Anchors::of(root), &mut HashMap::new()).map(|steps| steps.check)
+}
+
+/// What a schema takes at a place of a value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Steps {
+    /// Checking the value.
+    check: u64,
+    /// Finding out which members or elements the schema has looked at, for an `unevaluated...` around it: its rules are checked once more,
+    /// and asked the same in turn.
+    mark: u64,
+}
+
+impl Steps {
+    /// A schema without rules.
+    const ONE: Self = Self { check: 1, mark: 1 };
+
+    /// With another schema, applied to the same place.
+    fn and(self, other: Self) -> Self {
+        let mark = self.mark.saturating_add(other.check).saturating_add(other.mark);
+        Self { check: self.check.saturating_add(other.check), mark }
+    }
+
+    /// With schemas that are applied to members and elements, in so many steps.
+    fn and_below(self, check: u64) -> Self {
+        Self { check: self.check.saturating_add(check), mark: self.mark.saturating_add(check) }
+    }
+
+    /// All that is done for a schema with these members.
+    fn of(self, members: &Map<String, Value>) -> Self {
+        let marks =
+            ["unevaluatedProperties", "unevaluatedItems"].iter().any(|name| members.contains_key(*name));
+        if marks { Self { check: self.check.saturating_add(self.mark), ..self } } else { self }
+    }
 }
 
 /// `known` holds what has been counted, and nothing for what is being counted.
 fn expand<'a>(
     schema: &'a Value,
     anchors: &Anchors<'a>,
-    known: &mut HashMap<*const Value, Option<u64>>,
-) -> Option<u64> {
-    let Value::Object(members) = schema else { return Some(1) };
+    known: &mut HashMap<*const Value, Option<Steps>>,
+) -> Option<Steps> {
+    let Value::Object(members) = schema else { return Some(Steps::ONE) };
     if let Some(known) = known.get(&std::ptr::from_ref(schema)) {
         return *known;
     }
     known.insert(schema, None);
-    let mut sum = 1_u64;
+    let mut steps = Steps::ONE;
     for (keyword, rule) in members {
         let next = referred(keyword, rule, anchors).or_else(|| held(keyword, rule).map(|(_, held)| held));
         for next in next.into_iter().flatten() {
-            sum = sum.saturating_add(expand(next, anchors, known)?);
+            steps = steps.and(expand(next, anchors, known)?);
         }
     }
-    known.insert(schema, Some(sum));
-    Some(sum)
+    let steps = steps.of(members);
+    known.insert(schema, Some(steps));
+    Some(steps)
 }
 
 /// The places of a value.
@@ -235,12 +269,12 @@ fn chain<'a>(
 struct Counter<'a> {
     anchors: Anchors<'a>,
     /// Of a rule at a place, by their addresses.
-    steps: HashMap<(*const Value, *const Value), u64>,
+    steps: HashMap<(*const Value, *const Value), Steps>,
 }
 
 impl<'a> Counter<'a> {
-    fn count(&mut self, schema: &'a Value, value: &'a Value, depth: usize) -> Result<u64, TooExpensive> {
-        let Value::Object(members) = schema else { return Ok(1) };
+    fn count(&mut self, schema: &'a Value, value: &'a Value, depth: usize) -> Result<Steps, TooExpensive> {
+        let Value::Object(members) = schema else { return Ok(Steps::ONE) };
         let pair = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
         if let Some(known) = self.steps.get(&pair) {
             return Ok(*known);
@@ -252,31 +286,32 @@ impl<'a> Counter<'a> {
             return Err(TooExpensive::Steps);
         }
         // A circle at one place is the validator's to find.
-        self.steps.insert(pair, 0);
-        let mut sum = 1_u64;
+        self.steps.insert(pair, Steps::default());
+        let mut steps = Steps::ONE;
         for (keyword, rule) in members {
-            let more = if let Some(targets) = referred(keyword, rule, &self.anchors) {
-                self.all(&targets, value, depth)?
-            } else {
-                match held(keyword, rule) {
-                    Some((Scope::Here, schemas)) => self.all(&schemas, value, depth)?,
-                    Some((Scope::Below, _)) => self.below(keyword, rule, members, value, depth)?,
-                    None => 0,
+            let here = referred(keyword, rule, &self.anchors);
+            let here = here.map(|targets| (Scope::Here, targets)).or_else(|| held(keyword, rule));
+            match here {
+                Some((Scope::Here, schemas)) => {
+                    for schema in schemas {
+                        steps = steps.and(self.count(schema, value, depth + 1)?);
+                    }
                 }
-            };
-            sum = sum.saturating_add(more);
-            if sum > MOST_STEPS {
+                Some((Scope::Below, _)) => {
+                    steps = steps.and_below(self.below(keyword, rule, members, value, depth)?);
+                }
+                None => {}
+            }
+            if steps.check > MOST_STEPS {
                 return Err(TooExpensive::Steps);
             }
         }
-        self.steps.insert(pair, sum);
-        Ok(sum)
-    }
-
-    fn all(&mut self, schemas: &[&'a Value], value: &'a Value, depth: usize) -> Result<u64, TooExpensive> {
-        schemas
-            .iter()
-            .try_fold(0_u64, |sum, schema| Ok(sum.saturating_add(self.count(schema, value, depth + 1)?)))
+        let steps = steps.of(members);
+        if steps.check > MOST_STEPS {
+            return Err(TooExpensive::Steps);
+        }
+        self.steps.insert(pair, steps);
+        Ok(steps)
     }
 
     /// Rules for members and elements. Patterns are taken to fit every name.
@@ -306,7 +341,8 @@ impl<'a> Counter<'a> {
             }
             ("propertyNames", _, Value::Object(members)) => {
                 // Names are texts, to which only rules for the same place apply.
-                return Ok(self.count(rule, &Value::Null, depth + 1)?.saturating_mul(members.len() as u64));
+                let steps = self.count(rule, &Value::Null, depth + 1)?;
+                return Ok(steps.check.saturating_mul(members.len() as u64));
             }
             ("items" | "prefixItems", Value::Array(rules), Value::Array(items)) => {
                 pairs.extend(rules.iter().zip(items));
@@ -323,7 +359,7 @@ impl<'a> Counter<'a> {
             _ => {}
         }
         pairs.into_iter().try_fold(0_u64, |sum, (rule, value)| {
-            Ok(sum.saturating_add(self.count(rule, value, depth + 1)?))
+            Ok(sum.saturating_add(self.count(rule, value, depth + 1)?.check))
         })
     }
 }
@@ -372,7 +408,8 @@ mod tests {
             ),
         ] {
             let mut counter = Counter { anchors: Anchors::of(&schema), steps: HashMap::new() };
-            assert_eq!(counter.count(&schema, &value, 0), Ok(steps), "{schema} {value}");
+            let counted = counter.count(&schema, &value, 0).map(|steps| steps.check);
+            assert_eq!(counted, Ok(steps), "{schema} {value}");
         }
     }
 
@@ -385,6 +422,27 @@ mod tests {
         let nested = |depth| (0..depth).fold(json!(1), |inner, _| json!([inner]));
         assert_eq!(check(&schema, &nested(10)), Ok(()));
         assert_eq!(check(&schema, &nested(60)), Err(TooExpensive::Steps));
+    }
+
+    /// What a schema has looked at is found out by checking again, at each level: under a kilobyte of schema took minutes.
+    #[test]
+    fn what_is_checked_again_for_unevaluated_is_counted_again() {
+        let nested = |levels: usize, around: &str, keyword: &str| {
+            (0..levels).fold(json!({}), |inner, _| json!({around: [inner], keyword: false}))
+        };
+        for around in ["allOf", "anyOf", "oneOf"] {
+            for (keyword, value) in
+                [("unevaluatedProperties", json!({"a": 1})), ("unevaluatedItems", json!([1]))]
+            {
+                assert_eq!(check(&nested(5, around, keyword), &value), Ok(()), "{around} {keyword}");
+                let deep = nested(40, around, keyword);
+                assert_eq!(check(&deep, &value), Err(TooExpensive::Steps), "{around} {keyword}");
+            }
+        }
+        // Each level adds what checking and marking took, and marks with as much again.
+        let mut counter = Counter { anchors: Anchors::of(&Value::Null), steps: HashMap::new() };
+        let (schema, value) = (nested(2, "anyOf", "unevaluatedProperties"), json!({}));
+        assert_eq!(counter.count(&schema, &value, 0), Ok(Steps { check: 15, mark: 9 }));
     }
 
     #[test]

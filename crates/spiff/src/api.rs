@@ -42,8 +42,29 @@ pub enum Error {
     #[error("{0}")]
     Unresolved(Report),
     /// A limit was reached.
-    #[error(transparent)]
-    Limit(#[from] LimitError),
+    #[error("{limit}{}", at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default())]
+    Limit {
+        limit: LimitError,
+        /// The node that was in work, if it stands in a text.
+        at: Option<Position>,
+    },
+}
+
+/// Where a node stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// Name of the document.
+    pub source: Arc<str>,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "line {}, column {} of {}", self.line, self.column, self.source)
+    }
 }
 
 /// The expressions that are left, in the layout of spiff++ (section 15.2).
@@ -308,6 +329,7 @@ impl Engine {
     ) -> Result<Vec<Output>, Error> {
         let mut run = Run::new(&self.settings);
         run.known = if let [template] = templates { Some(template) } else { None };
+        run.template = run.known.map(|template| Arc::clone(&template.node.origin.source));
         let named = |bindings: &&Value| !matches!(bindings, Value::Map(map) if map.is_empty());
         let outer = bindings.filter(named).map(|bindings| Scope::bindings(bindings.clone()));
         let process = |run: &mut Run<'_>| self.process(run, templates, stubs, outer.as_ref(), whole);
@@ -316,7 +338,8 @@ impl Engine {
             Err(CascadeError::Unresolved(nodes)) => Err(Error::Unresolved(Report { nodes })),
             // Only a limit ends a run; the run knows which.
             Err(CascadeError::Evaluation(_)) => {
-                Err(run.abort.take().unwrap_or(LimitError::Work(self.settings.limits.work)).into())
+                let limit = run.abort.take().unwrap_or(LimitError::Work(self.settings.limits.work));
+                Err(Error::Limit { limit, at: run.aborted_at.take() })
             }
         }
     }

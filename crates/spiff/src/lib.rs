@@ -32,7 +32,7 @@ mod value;
 mod written;
 mod yaml;
 
-pub use api::{Document, Engine, Error, Output, Report};
+pub use api::{Document, Engine, Error, Output, Position, Report};
 pub use flow::Unresolved;
 pub use issue::Issue;
 pub use limits::{LimitError, Limits};

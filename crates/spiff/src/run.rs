@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use groundwork_budget::held::{self, Held};
 
+use crate::api::Position;
 use crate::dependencies::{Dependencies, Place, ROOT};
 use crate::env::{find_step, keyed_position, list_position};
 use crate::eval::{Eval, EvalError, Info};
@@ -14,7 +15,7 @@ use crate::settings::Settings;
 use crate::syntax::ast::{Expr, Name, Step};
 use crate::syntax::strings::is_dynaml;
 use crate::tags::Tags;
-use crate::value::{Flags, List, Map, Node, Value};
+use crate::value::{Flags, List, Map, Node, Origin, Value};
 
 /// The state of one run; whatever is evaluated, is evaluated with it.
 #[derive(Debug)]
@@ -28,6 +29,10 @@ pub(crate) struct Run<'e> {
     pub(crate) syncing: Syncing,
     /// Why the run has to end: the first limit that was reached.
     pub(crate) abort: Option<LimitError>,
+    /// The node in work at that moment: the innermost that stands in the template, or in any text.
+    pub(crate) aborted_at: Option<Position>,
+    /// What the template is called by its own nodes, and by no text that it reads.
+    pub(crate) template: Option<Arc<str>>,
     /// The document in work, whose expressions are parsed once for all runs.
     pub(crate) known: Option<&'e crate::api::Document>,
     work: u64,
@@ -118,6 +123,8 @@ impl<'e> Run<'e> {
             catching: Catching::default(),
             syncing: Syncing::default(),
             abort: None,
+            aborted_at: None,
+            template: None,
             known: None,
             work: 0,
             reported: 0,
@@ -218,6 +225,20 @@ impl<'e> Run<'e> {
     pub(crate) fn stop(&mut self, limit: LimitError) -> EvalError {
         self.abort.get_or_insert(limit);
         EvalError::Abort
+    }
+
+    /// Notes a node whose evaluation was stopped: inner ones come first, and give way to one of the template itself.
+    pub(crate) fn stopped_at(&mut self, node: &Node) {
+        let Origin { source, line, column } = &node.origin;
+        let is_of_template =
+            |source: &Arc<str>| self.template.as_ref().is_some_and(|name| Arc::ptr_eq(name, source));
+        let is_better = match &self.aborted_at {
+            None => true,
+            Some(known) => is_of_template(source) && !is_of_template(&known.source),
+        };
+        if *line > 0 && is_better {
+            self.aborted_at = Some(Position { source: Arc::clone(source), line: *line, column: *column });
+        }
     }
 
     /// Evaluates what is never left for the next pass with a function `catch` in it.

@@ -24,7 +24,7 @@ fn run(template: &str, stubs: &[&str]) -> Result<String, Error> {
 
 fn limit(template: &str) -> LimitError {
     match run(template, &[]) {
-        Err(Error::Limit(limit)) => limit,
+        Err(Error::Limit { limit, .. }) => limit,
         other => unreachable!("{other:?}"),
     }
 }
@@ -111,7 +111,7 @@ fn functions_pay_for_what_they_look_at() {
         let shown = &template[template.len().saturating_sub(60)..];
         match run(&template) {
             // Whichever comes first where both the work and its result have no end.
-            Err(Error::Limit(limit)) => {
+            Err(Error::Limit { limit, .. }) => {
                 assert!(limit == work || matches!(limit, LimitError::Nodes(_)), "{shown}: {limit}");
             }
             other => unreachable!("{shown}: {:?}", other.map(|text| text.len())),
@@ -127,7 +127,19 @@ fn memory_of_lists_in_use_is_bounded() {
     let engine = Engine::new().with_limits(limits);
     let document = Document::read(template, "test", engine.limits()).unwrap();
     let failed = engine.cascade(&document, &[], None).unwrap_err();
-    assert!(matches!(failed, Error::Limit(LimitError::Held(1_048_576))), "{failed}");
+    assert!(matches!(failed, Error::Limit { limit: LimitError::Held(1_048_576), .. }), "{failed}");
+}
+
+/// Small maps take more for themselves than for what is in them.
+#[test]
+fn memory_of_small_maps_in_use_is_bounded() {
+    let mut limits = Limits::default();
+    limits.value_bytes = 4 << 20;
+    let engine = Engine::new().with_limits(limits);
+    let read = |text: &str| Document::read(text, "test", engine.limits()).unwrap();
+    assert!(engine.cascade(&read("a: (( map[[1..12500]|x|->x] ))\n"), &[], None).is_ok());
+    let failed = engine.cascade(&read("a: (( map[[1..12500]|x|->{\"x\" = x}] ))\n"), &[], None).unwrap_err();
+    assert!(matches!(failed, Error::Limit { limit: LimitError::Held(4_194_304), .. }), "{failed}");
 }
 
 /// Runs that share an account fail together, and say so.
@@ -138,7 +150,7 @@ fn runs_share_a_budget() {
     let document = Document::read("a: (( map[[1..1000]|x|->x] ))\n", "test", engine.limits()).unwrap();
     assert!(engine.cascade(&document, &[], None).is_ok());
     let failed = (0..10).find_map(|_| engine.cascade(&document, &[], None).err()).unwrap();
-    assert!(matches!(failed, Error::Limit(LimitError::Budget(_))), "{failed}");
+    assert!(matches!(failed, Error::Limit { limit: LimitError::Budget(_), .. }), "{failed}");
     assert!(failed.to_string().contains("more than the limit of 200000 units"), "{failed}");
 }
 
@@ -149,8 +161,71 @@ fn the_host_may_end_a_run() {
     let engine = Engine::new().with_deadline(over);
     let read = |text: &str| Document::read(text, "test", engine.limits()).unwrap();
     assert!(engine.cascade(&read("a: (( 1 + 1 ))\n"), &[], None).is_ok(), "nobody asks so early");
-    let failed = engine.cascade(&read("a: (( map[[1..10000]|x|->x] ))\n"), &[], None).unwrap_err();
-    assert!(matches!(failed, Error::Limit(LimitError::Time)), "{failed}");
+    let failed = engine.cascade(&read("a: (( map[[1..12500]|x|->x] ))\n"), &[], None).unwrap_err();
+    assert!(matches!(failed, Error::Limit { limit: LimitError::Time, .. }), "{failed}");
+}
+
+/// Who is told of a limit finds the expression: the innermost node that stands in a text.
+#[test]
+fn a_limit_says_where_it_was_reached() {
+    let engine = Engine::new().with_limits(limits());
+    let read = |text: &str| Document::read(text, "test", engine.limits()).unwrap();
+    for (template, place) in [
+        ("a: 1\nx:\n  y: (( map[[1..1000000]|x|->x] ))\n", "(line 3, column 6 of test)"),
+        ("f: (( |x|-> .f(x) ))\na: (( .f(1) ))\n", "(line 2, column 4 of test)"),
+        (
+            // What is read from a text has places of its own, which nobody knows.
+            "a: 1\nx: '(( parse(\"y: ((\" \" map[[1..1000000]|x|->x] )\" \")\", \"yaml\") ))'\n",
+            "(line 2, column 4 of test)",
+        ),
+        (
+            "t:\n  <<: (( &template ))\n  v: (( map[[1..1000000]|x|->x] ))\na: (( *t ))\n",
+            "(line 3, column 6 of test)",
+        ),
+    ] {
+        let failed = engine.cascade(&read(template), &[], None).unwrap_err();
+        assert!(matches!(failed, Error::Limit { .. }), "{failed}");
+        assert!(failed.to_string().ends_with(place), "{failed}");
+    }
+}
+
+/// Each match makes a new text: a million of them in a loop took ten seconds for next to nothing.
+#[test]
+fn replacements_pay_for_each_match() {
+    let mut limits = limits();
+    limits.work = 2_000_000;
+    let engine = Engine::new().with_limits(limits);
+    let repeated = |times: usize| {
+        let long = "x".repeat(100_000);
+        let template = format!(
+            "s: \"{long}\"\na: (( sum[[1..{times}]|0|n,x|->n + length(replace(s, \"x\", \"y\"))] ))\n"
+        );
+        let document = Document::read(&template, "test", engine.limits()).unwrap();
+        engine.cascade(&document, &[], None).map(|output| output.to_yaml().len())
+    };
+    assert!(repeated(2).is_ok());
+    let failed = repeated(10).unwrap_err();
+    assert!(matches!(failed, Error::Limit { limit: LimitError::Work(_), .. }), "{failed}");
+}
+
+/// What looks through a list or text pays each time, whatever it finds.
+#[test]
+fn looking_again_is_paid_again() {
+    let mut limits = limits();
+    limits.work = 5_000_000;
+    limits.nodes = 2_000_000;
+    let engine = Engine::new().with_limits(limits);
+    let long = "x".repeat(100_000);
+    for call in
+        ["match(\"y\", s)", "uniq(l)", "intersect(l, l)", "replace(s, \"y\", \"\")", "hash(s, \"sha512\")"]
+    {
+        let template = format!(
+            "s: \"{long}\"\nl: (( [1..1000] ))\na: (( sum[[1..100000]|0|n,x|->n + length({call})] ))\n"
+        );
+        let document = Document::read(&template, "test", engine.limits()).unwrap();
+        let failed = engine.cascade(&document, &[], None).unwrap_err();
+        assert!(matches!(failed, Error::Limit { limit: LimitError::Work(_), .. }), "{call}: {failed}");
+    }
 }
 
 #[test]

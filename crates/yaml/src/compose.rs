@@ -24,6 +24,9 @@ const ENTRY_BYTES: usize = size_of::<Entry>() - size_of::<Node>() + 2 * size_of:
 /// [`Options::most_bytes`] unless somebody says otherwise: more than a million nodes.
 const MOST_BYTES: usize = 256 << 20;
 
+/// A document takes some time even if nothing is in it.
+const MOST_DOCUMENTS: usize = 500_000;
+
 /// How to read a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -34,11 +37,19 @@ pub struct Options {
     pub unique_keys: bool,
     /// What all nodes of a text may take in memory while it is read, in bytes, with the copies that are kept for aliases.
     pub most_bytes: usize,
+    /// Documents of a text that [`parse_all`] reads, empty ones included.
+    pub most_documents: usize,
+}
+
+impl Options {
+    /// What [`Options::default`] gives, for constants.
+    pub const DEFAULT: Self =
+        Self { merge_keys: true, unique_keys: false, most_bytes: MOST_BYTES, most_documents: MOST_DOCUMENTS };
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { merge_keys: true, unique_keys: false, most_bytes: MOST_BYTES }
+        Self::DEFAULT
     }
 }
 
@@ -64,6 +75,10 @@ pub fn parse_all(text: &str, options: Options) -> Result<Vec<Node>, Error> {
         let mut composer = Composer::new(text, options);
         let mut documents = Vec::new();
         while let Some(document) = composer.document()? {
+            if documents.len() == options.most_documents {
+                let problem = format!("the text has more than {} documents; divide it", documents.len());
+                return Err(Error::new(document.position, problem));
+            }
             documents.push(document);
         }
         Ok(documents)

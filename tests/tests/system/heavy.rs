@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Execution, Installation};
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
-use groundwork_proto::renderer::v1::{RenderInput, RenderRequest, render_request};
+use groundwork_proto::renderer::v1::{
+    RenderExportsRequest, RenderInput, RenderRequest, render_exports_request, render_request,
+};
 use groundwork_tests::{System, SystemOptions, wait_for};
 use serde_json::{Value, json};
 use tonic::{Code, Request};
@@ -160,7 +162,7 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
 
     let caller = account(&case, "caller", &[]).await?;
     let mut renderer = RendererClient::new(channel(&system, "renderer", Some(&caller))?);
-    let call = |blueprint: &str| {
+    let input = |blueprint: &str| {
         let installation = json!({
             "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
             "metadata": {"name": "server", "namespace": "hostile"},
@@ -171,14 +173,26 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
             "metadata": {"name": "default", "namespace": "hostile"},
         });
         let objects = vec![encode(&installation)?, encode(&context)?];
-        let input = RenderInput { objects, ..RenderInput::default() };
-        anyhow::Ok(RenderRequest { input: Some(render_request::Input::Inline(input)) })
+        anyhow::Ok(RenderInput { objects, ..RenderInput::default() })
+    };
+    let exports = |blueprint: &str| {
+        let blueprint = blueprint.replace("deployExecutions", "exportExecutions");
+        let input = Some(render_exports_request::Input::Inline(input(&blueprint)?));
+        anyhow::Ok(RenderExportsRequest { input, ..RenderExportsRequest::default() })
+    };
+    let call = |blueprint: &str| {
+        anyhow::Ok(RenderRequest { input: Some(render_request::Input::Inline(input(blueprint)?)) })
     };
     for (blueprint, limit) in [(greedy(6), memory), (endless(), cpu)] {
         let refused = renderer.render(call(&blueprint)?).await.unwrap_err();
         ensure!(refused.code() == Code::ResourceExhausted && refused.message().contains(limit), "{refused}");
         let answer = renderer.render(call(&greedy(1))?).await?.into_inner();
         ensure!(answer.failure.is_none(), "{answer:?}");
+        let refused = renderer.render_exports(exports(&blueprint)?).await.unwrap_err();
+        ensure!(refused.code() == Code::ResourceExhausted && refused.message().contains(limit), "{refused}");
+    }
+    for reason in ["memory", "cpu_time"] {
+        assert_eq!(ended_workers(&system, "renderer", "renderer-calls", reason).await?, 2, "{reason}");
     }
     // Who does not wait for the end ends it, too.
     wait_for("the work of a caller that went is ended", PATIENCE, async || {

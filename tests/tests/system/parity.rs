@@ -172,6 +172,58 @@ async fn the_command_and_calls_give_the_same_of_examples() -> Result<()> {
     Ok(())
 }
 
+/// Work is counted, not timed, so a document has the same end offline and in a cluster, also where that is a limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_and_calls_give_the_same_at_limits() -> Result<()> {
+    let Some(mut both) = Both::begin("parity-limits").await? else { return Ok(()) };
+    let limits = [
+        (
+            "memory",
+            "GoTemplate",
+            "{{ $l := list }}{{ range until 1000 }}{{ $l = append $l (repeat 60000000 \"x\") }}{{ end }}",
+            "template values hold more than the limit of",
+        ),
+        ("text", "GoTemplate", "{{ repeat 70000000 \"x\" }}", "more than the limit of 67108864 bytes"),
+        (
+            "items",
+            "GoTemplate",
+            "deployItems:\n{{ range until 10001 }}- {name: a{{.}}, type: t}\n{{ end }}",
+            "at most 10000 entries are expected",
+        ),
+        (
+            "nodes",
+            "Spiff",
+            "deployItems: []\na: (( map[[1..2000]|x|->[1..2000]] ))\n",
+            "(execution \"limits\", line 2)",
+        ),
+        (
+            "depth",
+            "Spiff",
+            "deployItems: []\nf: (( |x|-> .f(x) ))\na: (( .f(1) ))\n",
+            "(execution \"limits\", line 3)",
+        ),
+    ];
+    let installation = |(name, engine, template, _): (&str, &str, &str, &str)| {
+        let kind = "landscaper.gardener.cloud/v1alpha1";
+        let executions = json!([{"name": "limits", "type": engine, "template": template}]);
+        let blueprint = json!({"apiVersion": kind, "kind": "Blueprint", "deployExecutions": executions});
+        let files = json!({"blueprint.yaml": blueprint.to_string()});
+        json!({
+            "apiVersion": kind, "kind": "Installation", "metadata": {"name": name, "namespace": "limits"},
+            "spec": {"blueprint": {"inline": {"filesystem": files}}},
+        })
+    };
+    let objects = both.give_written(&Input::new(limits.map(installation).to_vec())).await?;
+    assert_eq!((objects.len(), count(&objects, "Installation")), (5, (5, 5)), "{objects:#?}");
+    let errors = errors(&objects);
+    for (name, _, _, words) in limits {
+        let prefix = format!("Installation limits/{name}: ");
+        let error = errors.iter().find(|error| error.starts_with(&prefix));
+        ensure!(error.is_some_and(|error| error.contains(words)), "{name}: {errors:#?}");
+    }
+    Ok(())
+}
+
 /// The files of a name below a folder.
 fn named(folder: &Path, name: &str) -> Result<Vec<PathBuf>> {
     let is_named = |path: &PathBuf| path.file_name().is_some_and(|found| found == name);

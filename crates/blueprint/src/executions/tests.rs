@@ -63,13 +63,23 @@ fn run_on(
     imports: &Value,
     states: &[(&str, &str)],
 ) -> Run {
-    let capabilities = fixed();
+    run_with(kind, blueprint, components, imports, states, &fixed())
+}
+
+fn run_with(
+    kind: ExecutionKind,
+    blueprint: &Blueprint,
+    components: &Components,
+    imports: &Value,
+    states: &[(&str, &str)],
+    capabilities: &Capabilities,
+) -> Run {
     let inputs = ExecutionInputs {
         blueprint,
         components,
         blueprint_definition: None,
         component_definition: None,
-        capabilities: &capabilities,
+        capabilities,
         show_values: false,
     };
     let states = states.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
@@ -456,5 +466,51 @@ fn each_list_sees_the_imports() {
             let run = run(kind, &list(kind, &executors), &json!({"name": "web"}), &[]);
             assert_eq!(run.result, Ok(expected.clone()), "{kind:?} {type_name}");
         }
+    }
+}
+
+/// Who is told of a limit is told which execution reached it, and where.
+#[test]
+fn limits_name_their_execution_and_line() {
+    let go = |count: u32| format!("|\n    deployItems: []\n    # {{{{ range {count} }}}}{{{{ end }}}}\n");
+    let spiff =
+        |count: u32| format!("|\n    deployItems: []\n    a: (( sum[[1..{count}]|0|n,x|->n + x] ))\n");
+    let blueprint = |executors: [(&str, String); 2]| {
+        let [first, second] = ["a", "b"];
+        let [(one, template), (other, second_template)] = executors;
+        list(
+            ExecutionKind::Deploy,
+            &format!(
+                "- name: {first}\n  type: {one}\n  template: {template}- name: {second}\n  type: {other}\n  template: {second_template}"
+            ),
+        )
+    };
+    let mut capabilities = fixed();
+    capabilities.limits = TemplateLimits { template_work: 1, ..TemplateLimits::default() };
+    for (executors, words) in [
+        (
+            [("GoTemplate", go(10)), ("GoTemplate", go(6_000_000))],
+            r#"template: execution:2:21: executing "execution" at <>: template execution exceeds the limit of 250000 steps (execution "b")"#,
+        ),
+        (
+            [("GoTemplate", go(10)), ("Spiff", spiff(1_000_000))],
+            r#"the evaluation takes more than 1000000 units of work; a template must not work without end (execution "b", line 2)"#,
+        ),
+        // Either alone is within the limit of all together.
+        ([("Spiff", spiff(11_000)), ("Spiff", spiff(11_000))], "(execution \"b\", line 2)"),
+        ([("Spiff", spiff(15_000)), ("GoTemplate", go(200_000))], "(execution \"b\")"),
+    ] {
+        let text = blueprint(executors);
+        let loaded = load(&text, &[]).unwrap();
+        let run = run_with(
+            ExecutionKind::Deploy,
+            &loaded,
+            &components(&[DESCRIPTOR, CHILD], &[]),
+            &json!({}),
+            &[],
+            &capabilities,
+        );
+        let error = run.result.expect_err(&text);
+        assert!(error.contains(words), "{text}\n{error}");
     }
 }

@@ -154,6 +154,8 @@ impl TemplateError {
 /// A running template, as its errors show it.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
+    /// Name of the execution.
+    pub(super) executor: &'a str,
     pub(super) origin: &'a str,
     pub(super) source: &'a str,
     /// Whether the source is a text that people can be shown lines of, not a structure in `blueprint.yaml`.
@@ -170,7 +172,13 @@ impl Place<'_> {
             go::RenderError::Parse(error) => (error.to_string().len(), error, None),
             go::RenderError::Execute(error, broken) => (place_length(error), error, broken.as_ref()),
         };
-        let message = error.to_string();
+        let mut message = error.to_string();
+        let mut place = place;
+        if error.kind() == ErrorKind::Limit {
+            // The original has no limits, so these are our words: people ask which execution it is.
+            let _ = write!(message, " (execution {:?})", self.executor);
+            place = message.len();
+        }
         let (origin, source, line, column) = match broken {
             Some(broken) => (shown_path(&broken.path), &*broken.source, broken.line, None),
             None => (self.origin, self.source, error.line(), error.column()),
@@ -226,15 +234,22 @@ impl Place<'_> {
 
     /// The report of unresolved nodes, or another message, followed by the input.
     pub(super) fn spiff_error(&self, error: &SpiffError) -> TemplateError {
-        let message = spiff_words(error);
+        let position = spiff_position(error).filter(|_| self.has_lines);
+        let message = match error {
+            SpiffError::Limit { limit, .. } => {
+                let line = position.map(|(line, _)| format!(", line {line}")).unwrap_or_default();
+                format!("{limit} (execution {:?}{line})", self.executor)
+            }
+            other => spiff_words(other),
+        };
         let input = input(self.bindings);
         let text = format!("{message}\ntemplate input:\n{}", lines_of(&input));
-        let excerpt = spiff_position(error).filter(|_| self.has_lines).map(|(line, column)| {
+        let excerpt = position.map(|(line, column)| {
             // Columns are counted in characters here already.
             let shown = self.source.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
             Excerpt { origin: self.origin.to_owned(), line, column: Some(column), text: shown }
         });
-        let place = if matches!(error, SpiffError::Limit(_)) { message.len() } else { 0 };
+        let place = if matches!(error, SpiffError::Limit { .. }) { message.len() } else { 0 };
         let report = TemplateReport { message, snippet: None, input, excerpt, text, place };
         TemplateError::Failed(Box::new(report))
     }
@@ -248,11 +263,15 @@ pub(super) fn spiff_words(error: &SpiffError) -> String {
     }
 }
 
-/// Where the first unresolved node of the template stands.
+/// Where the first unresolved node of the template stands, or the node that reached a limit.
 fn spiff_position(error: &SpiffError) -> Option<(usize, usize)> {
-    let SpiffError::Unresolved(report) = error else { return None };
-    let node = report.nodes.iter().find(|node| node.source() == TEMPLATE)?;
-    let (line, column) = node.position()?;
+    let (line, column) = match error {
+        SpiffError::Unresolved(report) => {
+            report.nodes.iter().find(|node| node.source() == TEMPLATE)?.position()?
+        }
+        SpiffError::Limit { at: Some(at), .. } if *at.source == *TEMPLATE => (at.line, at.column),
+        _ => return None,
+    };
     Some((usize::try_from(line).ok()?, usize::try_from(column).ok()?))
 }
 

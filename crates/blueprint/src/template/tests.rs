@@ -347,6 +347,49 @@ fn what_is_made_of_values_never_shows() {
     }
 }
 
+/// Exports see values of deployers and of other Installations besides: they show no more than imports do.
+#[test]
+fn what_exports_make_of_values_never_shows() {
+    let bindings = json!({
+        "values": {"deployitems": {"x": {"pw": "wqk-97"}}, "dataobjects": {"y": "wqk-98"}, "targets": {"t": {"spec": {"pw": "wqk-99"}}}},
+        "deployitems": {"x": {"pw": "wqk-97"}}, "dataobjects": {"y": "wqk-98"}, "targets": {"t": {"spec": {"pw": "wqk-99"}}},
+    });
+    for template in [
+        "{{ fail (upper .values.deployitems.x.pw) }}",
+        "{{ fail (b64enc .deployitems.x.pw) }}",
+        "{{ fail (trunc 5 .values.dataobjects.y) }}",
+        "{{ fail (upper .dataobjects.y) }}",
+        "{{ fail (upper .targets.t.spec.pw) }}",
+    ] {
+        let executor = executor(template);
+        let summary = run_as(ExecutionKind::Export, &executor, &bindings).unwrap_err().summary();
+        assert!(summary.ends_with("error calling fail: [...]"), "{template}: {summary}");
+    }
+    for expression in [
+        "error(base64(values.deployitems.x.pw))",
+        "error(upper(deployitems.x.pw))",
+        "error(upper(dataobjects.y))",
+        "error(upper(values.targets.t.spec.pw))",
+    ] {
+        let executor =
+            json!({"name": "main", "type": "Spiff", "template": {"x": format!("(( {expression} ))")}});
+        let executor = serde_json::from_value(executor).unwrap();
+        let error = run_as(ExecutionKind::Export, &executor, &bindings).unwrap_err().summary();
+        assert!(error.contains("in template\tx\t") && error.contains("[...]"), "{error}");
+        for secret in ["WQK", "wqk", "d3Fr"] {
+            assert!(!error.contains(secret), "{expression}: {error}");
+        }
+    }
+}
+
+/// The places of absent values are told one by one up to a thousand; the others are counted.
+#[test]
+fn places_of_absent_values_are_counted() {
+    let error = run("{{ repeat 1500 \"<no value>\\n\" }}", &json!({})).unwrap_err();
+    assert_eq!(error.to_string().matches("\nline ").count(), 1_000);
+    assert!(error.summary().ends_with(", line 1000:0, and 500 more"), "{}", error.summary());
+}
+
 /// The same for structures: what expressions say of the values that they have made.
 #[test]
 fn what_expressions_make_of_values_never_shows() {

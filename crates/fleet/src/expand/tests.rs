@@ -463,3 +463,16 @@ fn the_repository_is_chosen_first() {
         assert_eq!(format!("{} {}", variant.repository, variant.spec.labels["region"]), expected);
     }
 }
+
+/// Three hundred targets that each select thousands of repositories took seconds, although they all wanted the same.
+#[test]
+fn sites_of_all_targets_are_counted() {
+    let target = |from: u32| {
+        let names: Vec<String> = (from..from + 25_000).map(|number| format!("p{number}")).collect();
+        json!({"repositories": [{"name": "cluster-01", "packageNames": names}]})
+    };
+    assert_eq!(expansion(&json!([target(0)])).unwrap().variants.len(), 25_000);
+    let (reason, message) = error(&json!([target(0), target(0)]));
+    assert_eq!(reason, "UnexpectedError");
+    assert_eq!(message, "the set targets more than 40000 package variants: split it");
+}

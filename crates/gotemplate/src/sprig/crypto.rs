@@ -14,8 +14,8 @@ use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::value::Value;
 
-/// What a bcrypt hash of cost 10 is accounted for, in steps: some 50 ms.
-const BCRYPT_STEPS: usize = 1_300_000;
+/// What a bcrypt hash of cost 10 is accounted for, in steps.
+const BCRYPT_STEPS: usize = 2_600_000;
 /// What the derivation of a master key is accounted for: some 200 ms and 32 MiB.
 const SCRYPT_STEPS: usize = 5_000_000;
 const BCRYPT_COST: u32 = 10;

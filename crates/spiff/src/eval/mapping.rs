@@ -53,7 +53,7 @@ pub(super) fn evaluate_mapping(run: &mut Run<'_>, mapping: &Mapping, env: &Env<'
     check_parameters(mapping.form, &lambda)?;
     let call = Call { lambda, inline, env };
     match mapping.form {
-        Form::Sum => sum(run, &call, &elements, initial),
+        Form::Sum => sum(run, &call, elements, initial),
         form => collect(run, &call, elements, form, matches!(value, Value::Map(_))),
     }
 }
@@ -98,16 +98,19 @@ fn check_parameters(form: Form, lambda: &Lambda) -> Result<(), EvalError> {
     Err(EvalError::issue(problem))
 }
 
-fn elements(form: Form, value: &Value) -> Result<Vec<Element>, EvalError> {
+/// What a form looks at, made one by one: a copy of all would take more than the value itself.
+fn elements(form: Form, value: &Value) -> Result<Box<dyn Iterator<Item = Element> + '_>, EvalError> {
     let lists = !matches!(form, Form::SelectMap | Form::FilterMap);
     let maps = form != Form::FilterList;
     match value {
         Value::List(list) if lists => {
             let number = |position: usize| Value::Int(i64::try_from(position).unwrap_or(i64::MAX));
-            Ok(list.iter().enumerate().map(|(position, node)| (number(position), node.clone())).collect())
+            Ok(Box::new(
+                list.iter().enumerate().map(move |(position, node)| (number(position), node.clone())),
+            ))
         }
         Value::Map(map) if maps => {
-            Ok(map.iter().map(|(key, node)| (Value::String(Arc::clone(key)), node.clone())).collect())
+            Ok(Box::new(map.iter().map(|(key, node)| (Value::String(Arc::clone(key)), node.clone()))))
         }
         _ if form == Form::Sum => Err(EvalError::issue("map or list required for sum")),
         _ => Err(EvalError::issue(format!(
@@ -155,10 +158,15 @@ impl Call<'_, '_> {
     }
 }
 
-fn sum(run: &mut Run<'_>, call: &Call<'_, '_>, elements: &[Element], initial: Value) -> Eval {
+fn sum(
+    run: &mut Run<'_>,
+    call: &Call<'_, '_>,
+    elements: impl Iterator<Item = Element>,
+    initial: Value,
+) -> Eval {
     let mut total = initial;
     for element in elements {
-        let next = call.call(run, Some(total), element)?;
+        let next = call.call(run, Some(total), &element)?;
         let Some(value) = next.value else { return Ok(next) };
         total = value;
     }
@@ -186,7 +194,7 @@ impl Growing {
 fn collect(
     run: &mut Run<'_>,
     call: &Call<'_, '_>,
-    elements: Vec<Element>,
+    elements: impl Iterator<Item = Element>,
     form: Form,
     from_map: bool,
 ) -> Eval {

@@ -151,7 +151,10 @@ impl Walker<'_, '_> {
     ) -> Result<Next, EvalError> {
         let evaluated = match self.evaluate_node(expression, node, env, place) {
             Ok(evaluated) => evaluated,
-            Err(EvalError::Abort) => return Err(EvalError::Abort),
+            Err(EvalError::Abort) => {
+                self.run.stopped_at(node);
+                return Err(EvalError::Abort);
+            }
             Err(EvalError::Issue(issue)) => {
                 let mut failed = node.clone();
                 failed.flags = failed.flags.difference(Flags::FAILED).union(Flags::ERROR);

@@ -9,8 +9,8 @@ use crate::value::Value;
 const NEW_KEY: u64 = 20_000_000;
 /// What hashing a password a thousand times takes.
 const MD5CRYPT: u64 = 25_000;
-/// What bcrypt takes with the smallest cost, doubled with each step: a hash with cost 10 takes some 50 ms.
-const BCRYPT: u64 = 5_000;
+/// What bcrypt takes, doubled with each step of the cost: a hash with cost 10 takes up to 100 ms.
+const BCRYPT: u64 = 10_000;
 
 /// Units that the call takes besides the evaluation of what it calls itself.
 pub(crate) fn cost(name: &str, arguments: &[Value]) -> u64 {

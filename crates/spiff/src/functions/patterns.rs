@@ -130,7 +130,7 @@ pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Ans
     for _ in 0..times {
         // A search may look at all that is left, and a template is read again for each match.
         let template = arguments[2].as_str().map_or(0, str::len);
-        caller.spend(200 + rest.len() / 16 + template)?;
+        caller.spend(200 + rest.len() / 16 + 3 * template)?;
         let Some(captures) = regex.regex().captures(rest) else { break };
         let Some(whole) = captures.get(0) else { break };
         result.push_str(&rest[..whole.start()]);

@@ -207,6 +207,8 @@ pub(super) fn replace(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     let mut result = String::new();
     let mut end = 0;
     for at in matches {
+        // What is replaced is copied for each match.
+        caller.spend(4 + arguments[2].as_str().map_or(0, str::len) / 8)?;
         let Some(new) = replacement(caller, &arguments[2], "replace", &[old])? else { return Ok(None) };
         fits(result.len() + (at - end) + new.len(), "replace", caller.limits())?;
         result.push_str(&subject[end..at]);

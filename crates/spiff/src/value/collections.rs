@@ -91,7 +91,7 @@ struct KeyIndex {
 impl List {
     pub(crate) fn new(entries: Vec<Node>) -> Self {
         let nesting = 1 + entries.iter().map(|entry| entry.value.nesting()).max().unwrap_or(0);
-        let held = Held::new(OVERHEAD + size_of::<Node>() * entries.len());
+        let held = Held::new(size_of::<Self>() + OVERHEAD + size_of::<Node>() * entries.len());
         Self { entries, nesting, _held: held, ..Self::default() }
     }
 
@@ -207,7 +207,7 @@ pub struct Map {
 }
 
 fn held_by(entries: usize) -> usize {
-    OVERHEAD + size_of::<(Arc<str>, Node)>() * entries
+    size_of::<Map>() + OVERHEAD + size_of::<(Arc<str>, Node)>() * entries
 }
 
 impl Map {

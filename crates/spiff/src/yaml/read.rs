@@ -45,7 +45,15 @@ pub(crate) fn read(text: &str, source: &Arc<str>, limits: &Limits) -> Result<Vec
     refuse_nul(text)?;
     let mut reader = Reader::new(text, source, limits);
     let mut documents = Vec::new();
+    let most = groundwork_yaml::Options::DEFAULT.most_documents;
     while let Some(document) = reader.document()? {
+        if documents.len() == most {
+            let Origin { line, column, .. } = document.origin;
+            return Err(syntax(
+                (line, column),
+                format!("the text has more than {most} documents; divide it"),
+            ));
+        }
         documents.push(document);
     }
     if documents.is_empty() {

@@ -175,3 +175,13 @@ fn quoted_texts_go_on_at_any_indentation() {
     assert_eq!(read("k: \"l1\nl2: x\n  l3\"\n"), Ok(r#"{"k":"l1 l2: x l3"}"#.to_owned()));
     assert!(read("a: \"x\nb: y\n").is_err());
 }
+
+/// Twelve megabytes of `---` took seconds.
+#[test]
+fn documents_of_a_text_are_counted() {
+    let options = Options { most_documents: 3, ..Options::default() };
+    assert_eq!(parse_all("---\n---\n---\n", options).unwrap().len(), 3);
+    let error = parse_all("---\n---\na: 1\n---\n---\n", options).unwrap_err();
+    assert_eq!(error.message(), "the text has more than 3 documents; divide it");
+    assert_eq!(error.position().line, 5);
+}
