@@ -130,6 +130,7 @@ fn not_ready_before_the_service_has_named_its_conditions() {
 fn draining_is_bounded() {
     let mut service = Service::start("overdue");
     service.ready("bus");
+    service.ready("running");
     let answer = service.readyz();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     service.signal("INT");
@@ -146,6 +147,7 @@ fn draining_is_bounded() {
 fn not_ready_while_draining_and_second_signal_ends_at_once() {
     let mut service = Service::start("stubborn");
     service.ready("bus");
+    service.ready("running");
     service.signal("TERM");
     service.line("not ready");
     let answer = service.readyz();
