@@ -23,6 +23,7 @@ mod functions;
 mod issue;
 mod limits;
 mod operators;
+mod reads;
 mod run;
 mod scope;
 mod settings;

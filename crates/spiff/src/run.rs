@@ -10,6 +10,7 @@ use crate::dependencies::{Dependencies, Place, ROOT};
 use crate::env::{find_step, keyed_position, list_position};
 use crate::eval::{Eval, EvalError, Info};
 use crate::limits::{EVALUATION, LimitError};
+use crate::reads::{Read, Reads};
 use crate::scope::{DocumentId, ScopeKind, ScopeRef, dotted};
 use crate::settings::Settings;
 use crate::syntax::ast::{Expr, Name, Step};
@@ -75,7 +76,7 @@ pub(crate) struct Document {
     pub(crate) root: Node,
     pub(crate) dependencies: Dependencies,
     /// What the node in work has read so far.
-    reads: Vec<Read>,
+    reads: Reads,
     /// For walks from the root, so that none has to ask for memory.
     walk: Vec<Place>,
     /// What its size is at most: that of the last look, and what was put into it since.
@@ -85,20 +86,6 @@ pub(crate) struct Document {
 
 /// What a node of a document in work takes, with its place among the dependencies.
 const NODE_BYTES: usize = 3 * size_of::<Node>();
-
-/// A place that was read, or the field below it that it does not have. Most nodes wait for nothing, so that most such fields need no
-/// place of their own.
-#[derive(Debug)]
-pub(crate) struct Read {
-    place: Place,
-    absent: Option<Name>,
-}
-
-impl From<Place> for Read {
-    fn from(place: Place) -> Self {
-        Self { place, absent: None }
-    }
-}
 
 /// What a path leads to.
 pub(crate) enum Reading {
@@ -149,7 +136,7 @@ impl<'e> Run<'e> {
         self.documents.push(Document {
             root,
             dependencies: Dependencies::new(),
-            reads: Vec::new(),
+            reads: Reads::default(),
             walk: Vec::new(),
             size: 0,
             _held: held,
@@ -295,12 +282,12 @@ impl<'e> Run<'e> {
     }
 
     /// Begins to note what is read in a document; gives what was noted before.
-    pub(crate) fn begin_reads(&mut self, id: DocumentId) -> Vec<Read> {
+    pub(crate) fn begin_reads(&mut self, id: DocumentId) -> Reads {
         std::mem::take(&mut self.document_mut(id).reads)
     }
 
     /// Ends what [`Run::begin_reads`] began. With `waiting`, that node waits at each place that was read.
-    pub(crate) fn end_reads(&mut self, id: DocumentId, before: Vec<Read>, waiting: Option<Place>) {
+    pub(crate) fn end_reads(&mut self, id: DocumentId, before: Reads, waiting: Option<Place>) {
         let document = self.document_mut(id);
         let reads = std::mem::replace(&mut document.reads, before);
         let Some(waiting) = waiting else { return };
@@ -327,22 +314,24 @@ impl<'e> Run<'e> {
             _ => return false,
         };
         if !found {
-            document.reads.push(Read { place, absent: Some(Arc::clone(name)) });
+            document.reads.note(Read { place, absent: Some(Arc::clone(name)) });
         }
         found
     }
 
     /// The first of these scopes that has the name. Maps that do not have it are noted as read; those that are inside of each other
-    /// are found on one way from the root.
+    /// are found on one way from the root. Each look is accounted for: templates in each other have many scopes.
     pub(crate) fn scope_with<'s>(
         &mut self,
         scopes: impl Iterator<Item = &'s ScopeRef>,
         name: &Name,
-    ) -> Option<&'s ScopeRef> {
+    ) -> Result<Option<&'s ScopeRef>, EvalError> {
         let mut missing: Vec<(DocumentId, Place)> = Vec::new();
         let mut way: Option<(DocumentId, Vec<(Place, &Node)>)> = None;
         let mut found = None;
+        let mut looked = 0;
         for scope in scopes {
+            looked += 1;
             let has = match &scope.kind {
                 ScopeKind::Local(names) => names.iter().any(|(own, _)| own == name),
                 ScopeKind::Bindings(Value::Map(map)) => map.get(name).is_some(),
@@ -376,9 +365,10 @@ impl<'e> Run<'e> {
         }
         for (document, place) in missing {
             let absent = Some(Arc::clone(name));
-            self.document_mut(document).reads.push(Read { place, absent });
+            self.document_mut(document).reads.note(Read { place, absent });
         }
-        found
+        self.spend(looked)?;
+        Ok(found)
     }
 
     /// The node at `place` of a document, as the last pass left it.
@@ -446,13 +436,13 @@ impl Document {
                 if matches!(node.value, Value::Map(_)) {
                     at = self.dependencies.child(at, step);
                 }
-                self.reads.push(at.into());
+                self.reads.note(at.into());
                 return Reading::Missing(position + 1);
             };
             at = self.dependencies.child(at, &taken);
             node = next;
             if !is_locally_resolved(node, control) {
-                self.reads.push(at.into());
+                self.reads.note(at.into());
                 return pending(node, position + 1);
             }
         }
@@ -461,10 +451,10 @@ impl Document {
             find_unresolved(node, control, &mut below);
             let failed = node.has(Flags::FAILED) || node.has(Flags::ERROR);
             at = below.iter().fold(at, |at, step| self.dependencies.child(at, step));
-            self.reads.push(at.into());
+            self.reads.note(at.into());
             return Reading::Pending { steps: steps.len(), incomplete: false, failed };
         }
-        self.reads.push(at.into());
+        self.reads.note(at.into());
         Reading::Found(node.value.clone(), node.key_name().cloned())
     }
 }

@@ -71,7 +71,7 @@ impl Lookup<'_> {
             return self.in_value(run, &context, offset + 1);
         }
         if !name.starts_with("__") {
-            return match run.scope_with(chain(scope), name) {
+            return match run.scope_with(chain(scope), name)? {
                 Some(own) => {
                     self.in_scope(run, own, name, offset).unwrap_or_else(|| Err(self.missing(offset)))
                 }

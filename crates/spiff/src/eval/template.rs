@@ -42,7 +42,7 @@ pub(crate) fn instantiate(run: &mut Run<'_>, template: &Arc<Template>, env: &Env
 /// Flows `content` as a document of its own that sees all that `env` sees.
 fn flow_inside(run: &mut Run<'_>, content: Node, env: &Env<'_>, failure: impl Fn() -> String) -> Eval {
     // A document is opened, and each of its nodes looked at.
-    run.spend(500 + 16 * u64::from(content.value.size()))?;
+    run.spend(1_000 + 16 * u64::from(content.value.size()))?;
     let id = run.open(content);
     let unresolved = run.called(|run| flow::flow(run, id, env, false))?;
     let root = run.document(id).root.clone();
