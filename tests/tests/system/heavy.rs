@@ -6,7 +6,8 @@ use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Execution, Installation};
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::renderer::v1::{
-    RenderExportsRequest, RenderInput, RenderRequest, render_exports_request, render_request,
+    PlanRequest, RenderExportsRequest, RenderInput, RenderRequest, ValidateRequest, render_exports_request,
+    render_request,
 };
 use groundwork_tests::{System, SystemOptions, wait_for};
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use tonic::{Code, Request};
 
 use crate::case::Case;
 use crate::grpc::{account, channel, encode};
+use crate::planning_calls::planner;
 use crate::support::{PATIENCE, blueprint, outcome, requests};
 
 /// Templates that use up nearly all steps that each of them has: minutes of work.
@@ -163,16 +165,11 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
     let caller = account(&case, "caller", &[]).await?;
     let mut renderer = RendererClient::new(channel(&system, "renderer", Some(&caller))?);
     let input = |blueprint: &str| {
-        let installation = json!({
-            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
-            "metadata": {"name": "server", "namespace": "hostile"},
-            "spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": blueprint}}}},
-        });
         let context = json!({
             "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Context",
             "metadata": {"name": "default", "namespace": "hostile"},
         });
-        let objects = vec![encode(&installation)?, encode(&context)?];
+        let objects = vec![encode(installation(blueprint))?, encode(&context)?];
         anyhow::Ok(RenderInput { objects, ..RenderInput::default() })
     };
     let exports = |blueprint: &str| {
@@ -194,6 +191,7 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
     for reason in ["memory", "cpu_time"] {
         assert_eq!(ended_workers(&system, "renderer", "renderer-calls", reason).await?, 2, "{reason}");
     }
+    checks_and_plans_end_alone(&case, memory, cpu).await?;
     // Who does not wait for the end ends it, too.
     wait_for("the work of a caller that went is ended", PATIENCE, async || {
         let mut short = Request::new(call(&endless()).map_err(|error| error.to_string())?);
@@ -208,6 +206,40 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
     let (code, body) = system.admin("renderer", "/readyz").await?;
     ensure!(code == 200, "{code} {body}");
     assert_eq!(system.service("renderer")?.program.pid()?, process, "the renderer is the same process");
+    Ok(())
+}
+
+/// An Installation of the namespace of those who try what a worker may take.
+fn installation(blueprint: &str) -> Value {
+    json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
+        "metadata": {"name": "server", "namespace": "hostile"},
+        "spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": blueprint}}}},
+    })
+}
+
+/// The renderer's other calls on what strangers write end at the limits of a worker in the same way.
+async fn checks_and_plans_end_alone(case: &Case<'_>, memory: &str, cpu: &str) -> Result<()> {
+    let token = planner(case, "planner").await?;
+    let mut renderer = RendererClient::new(channel(case.system, "renderer", Some(&token))?);
+    for (blueprint, limit) in [(greedy(6), memory), (endless(), cpu)] {
+        let objects = vec![encode(installation(&blueprint))?];
+        let answer = renderer.plan(PlanRequest { objects, namespace: "hostile".to_owned() }).await;
+        let refused = answer.err().context("a plan beyond the limits is refused")?;
+        ensure!(refused.code() == Code::ResourceExhausted && refused.message().contains(limit), "{refused}");
+    }
+    // Less than may be sent, and more than a worker has, of whatever it lacks first.
+    let choices = vec![json!([]); 1_000_000];
+    let blueprint = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1",
+        "kind": "Blueprint",
+        "localTypes": {"choice": {"enum": choices}},
+    });
+    let blueprint = [("blueprint.yaml".to_owned(), blueprint.to_string().into_bytes())].into();
+    let answer = renderer.validate(ValidateRequest { blueprint, ..ValidateRequest::default() }).await;
+    let refused = answer.err().context("a check beyond the limits is refused")?;
+    let is_told = [memory, cpu].iter().any(|limit| refused.message().contains(limit));
+    ensure!(refused.code() == Code::ResourceExhausted && is_told, "{refused}");
     Ok(())
 }
 

@@ -141,7 +141,7 @@ async fn a_plan_over_grpc_is_that_of_the_command() -> Result<()> {
 }
 
 /// An account with all rights that a plan needs.
-async fn planner(case: &Case<'_>, name: &str) -> Result<String> {
+pub(crate) async fn planner(case: &Case<'_>, name: &str) -> Result<String> {
     let token = account(case, name, &SEEN).await?;
     let (role, namespace) = (format!("{name}-update"), case.namespace.as_str());
     let rule = ["--verb=update", "--resource=installations.landscaper.gardener.cloud"];
