@@ -10,7 +10,16 @@ use crate::json_path::JsonPath;
 use crate::object::{Reference, merge_over};
 use crate::round::{OtherClusters, Seen, cluster_of};
 
-/// The values, merged in the order of the exports; or what is waited for.
+/// What exports come to.
+#[derive(Debug)]
+pub enum Exported {
+    /// The values, merged in the order of the exports.
+    Values(Map<String, Value>),
+    /// What has to be there before they can be read.
+    Awaited(Waiting),
+}
+
+/// Reads all of them, or as far as what they are read from is there.
 ///
 /// # Errors
 ///
@@ -20,7 +29,7 @@ pub async fn read_exports(
     others: &OtherClusters,
     exports: &[Export],
     seen: &Seen,
-) -> Result<Result<Map<String, Value>, Waiting>, ApplyError> {
+) -> Result<Exported, ApplyError> {
     let mut values = Value::Object(Map::new());
     for export in exports {
         let Some(resource) = &export.from_resource else { continue };
@@ -28,7 +37,7 @@ pub async fn read_exports(
         let known = seen.get(resource).filter(|_| export.target_name.is_none());
         let waiting = |reason: String, awaited: Option<Awaited>| {
             let what = format!("deployer: during export - key: {}: {reason}", export.key);
-            Ok(Err(Waiting { awaited: awaited.into_iter().collect(), ..what.into() }))
+            Ok(Exported::Awaited(Waiting { awaited: awaited.into_iter().collect(), ..what.into() }))
         };
         let mut object = match known {
             Some(object) => object.clone(),
@@ -59,7 +68,7 @@ pub async fn read_exports(
         };
         merge_over(&mut values, &nested(&export.key, value));
     }
-    Ok(Ok(if let Value::Object(values) = values { values } else { Map::new() }))
+    Ok(Exported::Values(if let Value::Object(values) = values { values } else { Map::new() }))
 }
 
 /// An object, until a path leads to something in it. A path that leads to several things is an error for the next round to tell.

@@ -33,7 +33,7 @@ pub use configuration::{
 };
 pub use deletion::{Deleted, Deletion, delete_round};
 pub use error::ApplyError;
-pub use exports::{nested, one, read_exports};
+pub use exports::{Exported, nested, one, read_exports};
 pub use json_path::{JsonPath, JsonPathError};
 pub use object::{Reference, is_being_deleted, set_metadata};
 pub use prepare::{Owner, expand};

@@ -23,7 +23,7 @@ use crate::cluster::Cluster;
 use crate::configuration::{DeletionGroup, Export, Manifest, Policy, ReadinessChecks, UpdateStrategy};
 use crate::deletion::{Deletion, delete_round};
 use crate::error::ApplyError;
-use crate::exports::read_exports;
+use crate::exports::{Exported, read_exports};
 use crate::object::{Reference, is_being_deleted, label, merge_over, without_server_fields};
 use crate::prepare::{Groups, Member, Owner, annotate, expand, kind_of, prepare};
 use crate::readiness::has_condition;
@@ -138,8 +138,8 @@ async fn advance(task: &Task<'_>, record: &mut Vec<ManagedResource>) -> Result<P
         return waits(task.deadline, waiting);
     }
     let exports = match read_exports(task.cluster, task.others, task.exports, &seen).await? {
-        Ok(exports) => exports,
-        Err(waiting) => return waits(task.deadline, waiting),
+        Exported::Values(exports) => exports,
+        Exported::Awaited(waiting) => return waits(task.deadline, waiting),
     };
     patch_after(task, &groups, record, &seen).await?;
     Ok(Progress::Done(exports))

@@ -36,15 +36,27 @@ impl CallEnd {
     ///
     /// # Errors
     ///
-    /// `body` is no such answer.
-    pub fn result<A: Message + Default>(self, body: &[u8]) -> Result<Result<A, Status>, DecodeError> {
+    /// See [`NoAnswer`].
+    pub fn result<A: Message + Default>(self, body: &[u8]) -> Result<A, NoAnswer> {
         match self {
-            Self::Answered => A::decode(body).map(Ok),
+            Self::Answered => A::decode(body).map_err(NoAnswer::Unreadable),
             Self::Refused { code, message } => {
-                Ok(Err(Status::with_details(Code::from_i32(code), message, body.to_vec().into())))
+                let status = Status::with_details(Code::from_i32(code), message, body.to_vec().into());
+                Err(NoAnswer::Refused(status))
             }
         }
     }
+}
+
+/// Why a call that another process has worked on has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// The call is refused.
+    #[error(transparent)]
+    Refused(Status),
+    /// What the process sent is no answer to this call.
+    #[error(transparent)]
+    Unreadable(DecodeError),
 }
 
 #[cfg(test)]
@@ -59,13 +71,13 @@ mod tests {
     fn a_call_ends_elsewhere_as_it_would_here() {
         let answer = Json { text: "{}".to_owned() };
         let (end, body) = CallEnd::of(Ok(answer.clone()));
-        assert_eq!(end.result::<Json>(&body).unwrap().unwrap(), answer);
+        assert_eq!(end.result::<Json>(&body).unwrap(), answer);
 
         let violation = Violation::new("input", "it must be given");
         let refused =
             status::invalid(reasons::INVALID_REQUEST, "input: it must be given", [violation.clone()]);
         let (end, body) = CallEnd::of_work(&answer.encode_to_vec(), |_: Json| Err::<Json, _>(refused));
-        let status = end.result::<Json>(&body).unwrap().unwrap_err();
+        let Err(NoAnswer::Refused(status)) = end.result::<Json>(&body) else { unreachable!("it is refused") };
         assert_eq!((status.code(), status.message()), (Code::InvalidArgument, "input: it must be given"));
         assert_eq!(status::reason(&status).as_deref(), Some(reasons::INVALID_REQUEST));
         assert_eq!(status::violations(&status), [violation]);
@@ -73,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_no_answer() {
-        assert!(CallEnd::Answered.result::<Json>(&[0xff]).is_err());
+        assert!(matches!(CallEnd::Answered.result::<Json>(&[0xff]), Err(NoAnswer::Unreadable(_))));
         let (end, _) = CallEnd::of_work(&[0xff], |request: Json| Ok(request));
         assert!(matches!(end, CallEnd::Refused { code, .. } if code == i32::from(Code::Internal)));
     }

@@ -21,7 +21,7 @@ mod token;
 
 pub use access::{Access, ResourceAttributes, User};
 pub use arguments::{GrpcArguments, ResolverArguments};
-pub use call_end::CallEnd;
+pub use call_end::{CallEnd, NoAnswer};
 pub use client::{Channel, ClientError, Identity, connect, retry};
 pub use limits::{Amount, Limits};
 pub use server::{Server, ServerError};

@@ -193,28 +193,30 @@ fn add_yaml(functions: &mut Functions) {
         Ok(Value::from(text.strip_suffix('\n').unwrap_or(&text)))
     });
     functions.add("fromYaml", text.clone(), |context, arguments| {
-        Ok(match read_yaml(context, &string(arguments, 0))? {
+        Ok(match read_yaml(context, &string(arguments, 0)) {
             Ok(Json::Null) => Value::Map(Map::default()),
             Ok(json @ Json::Object(_)) => Value::from_json(&json, NumberMode::Float64),
             Ok(other) => {
                 Value::Map(complaint(&unexpected(kind(&other), "value of type map[string]interface {}")))
             }
-            Err(error) => Value::Map(complaint(&error)),
+            Err(CallError::Message(error)) => Value::Map(complaint(&error)),
+            Err(other) => return Err(other),
         })
     });
     functions.add("fromYamlArray", text, |context, arguments| {
-        Ok(match read_yaml(context, &string(arguments, 0))? {
+        Ok(match read_yaml(context, &string(arguments, 0)) {
             Ok(Json::Null) => Value::list([]),
             Ok(json @ Json::Array(_)) => Value::from_json(&json, NumberMode::Float64),
             Ok(other) => Value::list([Value::from(unexpected(kind(&other), "value of type []interface {}"))]),
-            Err(error) => Value::list([Value::from(error)]),
+            Err(CallError::Message(error)) => Value::list([Value::from(error)]),
+            Err(other) => return Err(other),
         })
     });
 }
 
-fn read_yaml(context: &mut Context<'_>, source: &Str) -> Result<Result<Json, String>, CallError> {
+fn read_yaml(context: &mut Context<'_>, source: &Str) -> Result<Json, CallError> {
     context.spend(source.len() / 8)?;
-    Ok(document(source))
+    document(source).map_err(CallError::Message)
 }
 
 fn add_json(functions: &mut Functions) {

@@ -14,7 +14,7 @@ mod repositories;
 mod worker;
 
 use groundwork_blueprint::{States, TemplateLimits};
-use groundwork_grpc::CallEnd;
+use groundwork_grpc::{CallEnd, NoAnswer};
 use groundwork_lifecycle::{ObjectSet, OwnScope, UnreadStates};
 use groundwork_proto::status;
 use groundwork_sandbox::{ExchangeError, Host, Pool};
@@ -201,5 +201,8 @@ impl Renderers {
 
 /// The answer with which the work of a call has ended.
 fn answered<A: Message + Default>(end: CallEnd, body: &[u8]) -> Result<A, CallError> {
-    end.result(body).map_err(|_| ExchangeError::Answer)?.map_err(CallError::Refused)
+    end.result(body).map_err(|missing| match missing {
+        NoAnswer::Refused(status) => CallError::Refused(status),
+        NoAnswer::Unreadable(_) => ExchangeError::Answer.into(),
+    })
 }

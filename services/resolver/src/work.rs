@@ -8,7 +8,7 @@
 //! A worker gets everything that it works on, and has nothing to ask for. Stores are read by the service, with its credentials.
 
 use groundwork_component::{Descriptor, LoadedDescriptor, RepositoryContext};
-use groundwork_grpc::CallEnd;
+use groundwork_grpc::{CallEnd, NoAnswer};
 use groundwork_lifecycle::{OperationError, Reason, Resolution};
 use groundwork_proto::resolver::v1::{ExplainRequest, ExplainResponse, explain_request};
 use groundwork_sandbox::{Connection, ExchangeError, Pool, reply};
@@ -80,7 +80,10 @@ impl Evaluators {
     ) -> Result<A, Status> {
         let answer = self.exchange::<CallEnd>(task, &request.encode_to_vec()).await;
         let (end, body) = answer.map_err(|error| errors::of_work(&error))?;
-        end.result(&body).map_err(|_| errors::of_work(&ExchangeError::Answer))?
+        end.result(&body).map_err(|missing| match missing {
+            NoAnswer::Refused(status) => status,
+            NoAnswer::Unreadable(_) => errors::of_work(&ExchangeError::Answer),
+        })
     }
 
     /// A descriptor that was found in the repository of a context.

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 
 use crate::handler::Shared;
 use crate::inputs::{given_up, read_inputs, selected_kinds};
+use crate::work::ExpansionError;
 use crate::{COMPONENT, follow};
 
 /// Writes of one set at the same time.
@@ -54,9 +55,9 @@ pub(crate) async fn handle(
     let revisions = inputs.revisions.as_deref().unwrap_or_default();
     let set = follow::followed(shared, set, revisions, objects).await?;
     let outcome = match shared.expanders.expand(&set, inputs).await {
-        Ok(Ok(expansion)) => reconcile(&set, expansion, objects, &shared.workers).await?,
-        Ok(Err(failure)) => Outcome::Failed(failure),
-        Err(error) => Outcome::Failed(given_up(error.is_limit(), &error.to_string())?),
+        Ok(expansion) => reconcile(&set, expansion, objects, &shared.workers).await?,
+        Err(ExpansionError::Set(failure)) => Outcome::Failed(failure),
+        Err(ExpansionError::Work(error)) => Outcome::Failed(given_up(error.is_limit(), &error.to_string())?),
     };
     report(&set, &outcome, objects).await?;
     let polled = (!shared.watches.follow() && !selected_kinds(&set).is_empty()).then_some(UNKNOWN_KIND_PAUSE);

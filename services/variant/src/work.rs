@@ -9,7 +9,7 @@
 
 use groundwork_api::{PackageVariant, PackageVariantSet};
 use groundwork_fleet::{ExpandError, Expansion};
-use groundwork_grpc::CallEnd;
+use groundwork_grpc::{CallEnd, NoAnswer};
 use groundwork_proto::status;
 use groundwork_proto::variant::v1::PreviewRequest;
 use groundwork_sandbox::{Connection, ExchangeError, Pool, reply};
@@ -35,6 +35,15 @@ pub(crate) enum Task {
     Preview(Box<PreviewInputs>),
 }
 
+/// Why a set has no expansion.
+#[derive(Debug)]
+pub(crate) enum ExpansionError {
+    /// The set cannot be expanded.
+    Set(ExpandError),
+    /// The work on it has not come to its end.
+    Work(ExchangeError),
+}
+
 /// Has expansions done. Clones share the workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Expanders(Pool);
@@ -48,14 +57,16 @@ impl Expanders {
     ///
     /// # Errors
     ///
-    /// See [`ExchangeError`]; inside, why the set cannot be expanded.
+    /// See [`ExpansionError`].
     pub(crate) async fn expand(
         &self,
         set: &PackageVariantSet,
         inputs: SetInputs,
-    ) -> Result<Result<Expansion, ExpandError>, ExchangeError> {
+    ) -> Result<Expansion, ExpansionError> {
         let task = Task::Set(Box::new((set.clone(), inputs)));
-        Ok(self.0.exchange(&task, &[], &()).await?.0)
+        let exchanged = self.0.exchange::<Result<Expansion, ExpandError>>(&task, &[], &()).await;
+        let (expanded, _) = exchanged.map_err(ExpansionError::Work)?;
+        expanded.map_err(ExpansionError::Set)
     }
 
     /// The answer to a call.
@@ -69,7 +80,10 @@ impl Expanders {
         request: &impl Message,
     ) -> Result<A, Status> {
         let (end, body) = self.ask::<CallEnd>(task, request).await?;
-        end.result(&body).map_err(|_| interrupted(&ExchangeError::Answer))?
+        end.result(&body).map_err(|missing| match missing {
+            NoAnswer::Refused(status) => status,
+            NoAnswer::Unreadable(_) => interrupted(&ExchangeError::Answer),
+        })
     }
 
     /// The sets that a request brings along.
@@ -84,7 +98,7 @@ impl Expanders {
         match self.ask::<Result<_, CallEnd>>(&Task::Given, request).await? {
             (Ok(sets), _) => Ok(sets),
             (Err(end), body) => match end.result::<()>(&body) {
-                Ok(Err(status)) => Err(status),
+                Err(NoAnswer::Refused(status)) => Err(status),
                 _ => Err(interrupted(&ExchangeError::Answer)),
             },
         }
@@ -164,7 +178,10 @@ mod tests {
 
     fn call<A: Message + Default>(task: &Task, request: &[u8]) -> Result<A, Status> {
         let (end, body) = answered::<CallEnd>(task, request);
-        end.result(&body).unwrap()
+        end.result(&body).map_err(|missing| match missing {
+            NoAnswer::Refused(status) => status,
+            NoAnswer::Unreadable(error) => unreachable!("{error}"),
+        })
     }
 
     fn set() -> PackageVariantSet {
@@ -252,7 +269,8 @@ mod tests {
             &Task::Given,
             &request(json(&repository)).encode_to_vec(),
         );
-        let refused = refused.unwrap_err().result::<()>(&body).unwrap().unwrap_err();
+        let refused = refused.unwrap_err().result::<()>(&body);
+        let Err(NoAnswer::Refused(refused)) = refused else { unreachable!("{refused:?}") };
         assert_eq!(refused.message(), "sets[0]: it is no PackageVariantSet");
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use groundwork_api::{AnyJson, DeployItem, ResourceExt};
 use groundwork_apply::{
-    ApplyError, Cluster, ManagedResource, OtherClusters, Owner as ItemOwner, Progress, Reference, Seen,
-    failed_check, fitting, read_exports,
+    ApplyError, Cluster, Exported, ManagedResource, OtherClusters, Owner as ItemOwner, Progress, Reference,
+    Seen, failed_check, fitting, read_exports,
 };
 use groundwork_deploy::{Failure, Round, Step, Warning};
 use groundwork_helm::{Capabilities, Release, values};
@@ -175,8 +175,10 @@ impl<'a> Prepared<'a> {
             .await
             .map_err(|error| told(&error))?
         {
-            Ok(values) => Ok(step(Progress::Done(self.all_exports(values)), status.clone(), self.warnings)),
-            Err(waiting) => {
+            Exported::Values(values) => {
+                Ok(step(Progress::Done(self.all_exports(values)), status.clone(), self.warnings))
+            }
+            Exported::Awaited(waiting) => {
                 deadline.check(&waiting.what).map_err(|error| told(&error))?;
                 Ok(Step::waiting(waiting, status.clone(), self.warnings))
             }

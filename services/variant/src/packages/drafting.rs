@@ -112,14 +112,16 @@ impl Work<'_, '_> {
                     store.stage_update(&namespace, &revision, &version, &update)
                 };
                 let staged = world.try_run(stage).await;
-                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
+                self.preflight(&staged, &name).await?;
+                let staged = staged.map_err(failed)?;
                 let mutated = self.mutate(staged.files(), &name).await?;
                 self.commit(staged, Some(mutated)).await
             }
             _ => {
                 let new = self.new_draft(Source::Upgrade { local: name.clone(), update });
                 let staged = world.stage(new).await;
-                let staged = self.preflight(staged, &name).await?.map_err(failed)?;
+                self.preflight(&staged, &name).await?;
+                let staged = staged.map_err(failed)?;
                 let mutated = self.mutate(staged.files(), &staged.name()).await?;
                 self.commit(staged, Some(mutated)).await
             }
@@ -136,10 +138,9 @@ impl Work<'_, '_> {
         let package = Package { repository: &new.repository, path: &new.package };
         let name = revision_name(package, &new.workspace);
         let staged = self.world.stage(new).await;
-        let staged = match files {
-            Some(_) => staged,
-            None => self.preflight(staged, &name).await?,
-        };
+        if files.is_none() {
+            self.preflight(&staged, &name).await?;
+        }
         let staged = staged.map_err(|error| told(&error, &name))?;
         let mutated = match files {
             Some(files) => files,
@@ -150,15 +151,11 @@ impl Work<'_, '_> {
 
     /// Lets what is wrong with a change of the variant be told before what is wrong with a rendering: the change comes first, and who reads
     /// that the pipeline cannot be edited knows what to do (2.14, phases 8 and 9).
-    async fn preflight(
-        &mut self,
-        staged: Result<Staged, StoreError>,
-        name: &str,
-    ) -> Result<Result<Staged, StoreError>, Failure> {
-        if let Err(StoreError::Render { files, .. }) = &staged {
+    async fn preflight(&mut self, staged: &Result<Staged, StoreError>, name: &str) -> Result<(), Failure> {
+        if let Err(StoreError::Render { files, .. }) = staged {
             self.mutate(files, name).await?;
         }
-        Ok(staged)
+        Ok(())
     }
 
     fn new_draft(&self, source: Source) -> NewDraft {

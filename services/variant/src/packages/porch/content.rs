@@ -13,9 +13,9 @@ use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
 use tonic::Status;
 
-use super::original::original;
+use super::original::{OriginalError, original};
 use super::status::{of_list, of_porch};
-use super::{PorchStore, ready_repository};
+use super::{PorchStore, Registration, Turn, registration};
 use crate::grpc::of_api;
 use crate::handler::kind;
 use crate::packages::content::{Content, Made, Read, Saved, WantedDraft, refused, repository_of};
@@ -57,7 +57,10 @@ impl Content for PorchContent<'_> {
             return Ok(Saved { version, status: None, error: None });
         }
         let saving = resources.with_files(&texts);
-        let saved = self.write(&repository_of(name), self.store.porch.save(&saving)).await?;
+        let saved = {
+            let _turn = self.turn(&repository_of(name)).await?;
+            self.store.porch.save(&saving).await
+        };
         let saved = match saved {
             // It was another stage a moment ago.
             Err(error) if error.meaning == Meaning::NotDraft && self.is_draft(name).await? => {
@@ -88,7 +91,10 @@ impl Content for PorchContent<'_> {
         known.check(target, &workspace, &task).map_err(|error| refused(&error))?;
         let name = revision_name(target, &workspace);
         let draft = NewDraft { namespace, repository, package, workspace, task, ..NewDraft::default() };
-        let made = self.write(&key, self.store.porch.create(&draft)).await?;
+        let made = {
+            let _turn = self.turn(&key).await?;
+            self.store.porch.create(&draft).await
+        };
         let made = match made {
             Err(error) if may_be_done(&error) => self.made_meanwhile(&draft, &name, &error).await?,
             made => made.map_err(|error| of_porch(&error))?,
@@ -139,13 +145,8 @@ impl PorchContent<'_> {
     }
 
     /// A turn to write, of those that a repository has.
-    async fn write<T>(
-        &self,
-        repository: &Key,
-        call: impl Future<Output = Result<T, PorchError>> + Send,
-    ) -> Result<Result<T, PorchError>, Status> {
-        let _turn = self.store.turns.take(repository, true).await.map_err(|error| refused(&error))?;
-        Ok(call.await)
+    async fn turn(&self, repository: &Key) -> Result<Turn, Status> {
+        self.store.turns.take(repository, true).await.map_err(|error| refused(&error))
     }
 
     /// Reads a repository and all its revisions, once.
@@ -154,12 +155,16 @@ impl PorchContent<'_> {
         if known.repositories.iter().any(|found| found.name_any() == *name) {
             return Ok(());
         }
-        let found = ready_repository(self.objects, namespace, name).await.map_err(of_api)?;
-        let found =
-            found.map_err(|text| status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text))?.ok_or_else(
-                || status::not_found(reasons::PACKAGE_NOT_FOUND, format!("repository {name:?} not found")),
-            )?;
-        known.repositories.push(found);
+        match registration(self.objects, namespace, name).await.map_err(of_api)? {
+            Registration::Ready(found) => known.repositories.push(*found),
+            Registration::NotReady(text) => {
+                return Err(status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text));
+            }
+            Registration::Absent => {
+                let text = format!("repository {name:?} not found");
+                return Err(status::not_found(reasons::PACKAGE_NOT_FOUND, text));
+            }
+        }
         let listed = self.store.porch.list(namespace, name, None).await;
         let listed = listed.map_err(|error| of_list(&error))?;
         known.revisions.extend(listed.into_iter().map(Revision::into_object));
@@ -176,9 +181,12 @@ impl PorchContent<'_> {
         let found = found.ok_or_else(|| missing(&local))?;
         let registered = self.objects.list::<Repository>(namespace, "").await.map_err(of_api)?;
         let original = original(&self.store.porch, found, &known.revisions, &registered).await;
-        let original = original
-            .map_err(|error| of_list(&error))?
-            .map_err(|error| status::failed_precondition(reasons::PACKAGE_REFUSED, error.to_string()))?;
+        let original = original.map_err(|error| match error {
+            OriginalError::List(error) => of_list(&error),
+            OriginalError::Missing(error) => {
+                status::failed_precondition(reasons::PACKAGE_REFUSED, error.to_string())
+            }
+        })?;
         if known.revisions.iter().all(|found| found.name_any() != original) {
             let name = ObjectName { namespace: namespace.to_owned(), name: original.clone() };
             self.learn(&repository_of(&name), known).await?;

@@ -23,7 +23,7 @@ use groundwork_controller::{ApiError, Objects, ReconcileError};
 use groundwork_fleet::Package;
 use groundwork_porch::{Porch, PorchError, Revision};
 
-use super::turns::Turns;
+use super::turns::{Turn, Turns};
 
 pub(super) use choice::is_chosen;
 pub(super) use content::PorchContent;
@@ -49,6 +49,29 @@ struct Written {
     misses: u32,
 }
 
+/// Why the revisions of a package are not known.
+#[derive(Debug)]
+enum ListError {
+    /// The server says no.
+    Refused(PorchError),
+    /// What was written is not to be seen yet.
+    Lags(ReconcileError),
+}
+
+impl From<PorchError> for ListError {
+    fn from(error: PorchError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// How the server stands to a Repository. What it has not read is missing in lists, so that nothing may be decided on them (6.13).
+enum Registration {
+    Ready(Box<Repository>),
+    /// Why nothing of it may be relied on.
+    NotReady(String),
+    Absent,
+}
+
 impl PorchStore {
     pub(super) fn new(objects: &Objects, turns: Turns) -> Self {
         let counter = objects.clone();
@@ -61,12 +84,8 @@ impl PorchStore {
     /// The revisions of a package, at least as new as what this process has written of it (2.4): a list may lag behind.
     ///
     /// # Errors
-    /// The server says no; or inside, that what was written is not to be seen yet.
-    async fn revisions(
-        &self,
-        namespace: &str,
-        package: Package<'_>,
-    ) -> Result<Result<Vec<Revision>, ReconcileError>, PorchError> {
+    /// See [`ListError`].
+    async fn revisions(&self, namespace: &str, package: Package<'_>) -> Result<Vec<Revision>, ListError> {
         let mut listed = self.porch.list(namespace, package.repository, Some(package.path)).await?;
         let prefix = format!("{}.{}.", package.repository, package.path.replace('/', "."));
         for (name, written) in self.written_of(namespace, &prefix) {
@@ -88,12 +107,12 @@ impl PorchStore {
                 }
                 None if self.miss(namespace, &name) => {
                     let message = format!("package revision {name:?} was made, and is not to be seen yet");
-                    return Ok(Err(ReconcileError { message, is_conflict: true }));
+                    return Err(ListError::Lags(ReconcileError { message, is_conflict: true }));
                 }
                 None => {}
             }
         }
-        Ok(Ok(listed))
+        Ok(listed)
     }
 
     /// Takes note of a write.
@@ -131,25 +150,20 @@ impl PorchStore {
     }
 }
 
-/// A Repository that the server has read, if there is one of this name; inside, why it is not ready. What the server has not read is missing in
-/// lists, so that nothing may be decided on them (6.13).
+/// The Repository of this name.
 ///
 /// # Errors
 /// It could not be read.
-async fn ready_repository(
-    objects: &Objects,
-    namespace: &str,
-    name: &str,
-) -> Result<Result<Option<Repository>, String>, ApiError> {
+async fn registration(objects: &Objects, namespace: &str, name: &str) -> Result<Registration, ApiError> {
     let found = objects.get::<Repository>(namespace, name).await?;
     let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
-        return Ok(Ok(None));
+        return Ok(Registration::Absent);
     };
     let conditions = repository.status.iter().flat_map(|status| status.conditions.iter());
     let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready");
     Ok(match ready {
-        Some(ready) if ready.status == "True" => Ok(Some(repository)),
-        Some(ready) => Err(format!("repository {name:?} is not ready: {}", ready.message)),
-        None => Err(format!("repository {name:?} was not read by the Porch server yet")),
+        Some(ready) if ready.status == "True" => Registration::Ready(Box::new(repository)),
+        Some(ready) => Registration::NotReady(format!("repository {name:?} is not ready: {}", ready.message)),
+        None => Registration::NotReady(format!("repository {name:?} was not read by the Porch server yet")),
     })
 }

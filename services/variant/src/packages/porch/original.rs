@@ -4,31 +4,40 @@ use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
 use groundwork_fleet::{Base, VariantError, base};
 use groundwork_porch::{Porch, PorchError, Revision};
 
-/// The revision that a package was made from, among those that are known, or in whatever repository of the namespace it is (2.8). Or why there
-/// is none: what no revision holds, nobody can read here.
+/// Why it is not known what a package was made from.
+#[derive(Debug)]
+pub(super) enum OriginalError {
+    /// The server does not list the repository.
+    List(PorchError),
+    /// There is none: what no revision holds, nobody can read here.
+    Missing(VariantError),
+}
+
+/// The revision that a package was made from, among those that are known, or in whatever repository of the namespace it is (2.8).
 ///
 /// # Errors
-/// The server does not list that repository.
+/// See [`OriginalError`].
 pub(super) async fn original(
     porch: &Porch,
     local: &PackageRevision,
     known: &[PackageRevision],
     registered: &[Repository],
-) -> Result<Result<String, VariantError>, PorchError> {
+) -> Result<String, OriginalError> {
     let elsewhere = match base(local, known, registered) {
-        Base::Revision(found) => return Ok(Ok(found.name_any())),
-        Base::Missing(error) => return Ok(Err(error)),
+        Base::Revision(found) => return Ok(found.name_any()),
+        Base::Missing(error) => return Err(OriginalError::Missing(error)),
         Base::Commit { repository, .. } => repository,
     };
     if let Some(repository) = elsewhere {
         let namespace = local.namespace().unwrap_or_default();
-        let listed = porch.list(&namespace, repository, None).await?;
+        let listed = porch.list(&namespace, repository, None).await.map_err(OriginalError::List)?;
         let revisions: Vec<PackageRevision> = listed.into_iter().map(Revision::into_object).collect();
         if let Base::Revision(found) = base(local, &revisions, registered) {
-            return Ok(Ok(found.name_any()));
+            return Ok(found.name_any());
         }
     }
     let lock = local.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
     let reference = lock.and_then(|lock| lock.reference.clone()).unwrap_or_default();
-    Ok(Err(VariantError::UpgradeBaseMissing { reference, downstream: local.name_any() }))
+    let missing = VariantError::UpgradeBaseMissing { reference, downstream: local.name_any() };
+    Err(OriginalError::Missing(missing))
 }

@@ -14,9 +14,9 @@ use groundwork_krm::{
 use groundwork_packages::{Original, Source, Update};
 use groundwork_porch::{Meaning, NewDraft, Resources};
 
-use super::original;
+use super::original::{self, OriginalError};
 use super::told::told_of_list;
-use super::world::World;
+use super::world::{CreateError, World};
 use crate::packages::downstream::{Failure, Progress, mutated};
 use crate::packages::operations::Operations as _;
 
@@ -103,8 +103,10 @@ impl Work<'_, '_> {
         }
         let registered = world.objects().list::<Repository>(&world.namespace, "").await?;
         let found = original::original(&world.store.porch, target, world.revisions(), &registered).await;
-        let found = found.map_err(|error| told_of_list(&error, world.downstream_package()))?;
-        Ok(found?)
+        found.map_err(|error| match error {
+            OriginalError::List(error) => told_of_list(&error, world.downstream_package()),
+            OriginalError::Missing(error) => error.into(),
+        })
     }
 
     /// The change of the upstream, in the local package.
@@ -182,13 +184,13 @@ impl Work<'_, '_> {
             annotations: pairs(&spec.annotations),
         };
         draft.annotations.insert(annotation::UNFINISHED.to_owned(), "true".to_owned());
-        let made = match world.create(&draft, &name).await? {
-            Ok(made) => made,
-            Err(error) if error.meaning == Meaning::Permanent => {
-                return Err(upgrade_failed(error.text).into());
+        let made = world.create(&draft, &name).await.map_err(|error| match error {
+            CreateError::Refused(error) if error.meaning == Meaning::Permanent => {
+                upgrade_failed(error.text).into()
             }
-            Err(error) => return Err(world.told(&error, &name)),
-        };
+            CreateError::Refused(error) => world.told(&error, &name),
+            CreateError::NotAsked(failure) => failure,
+        })?;
         let name = made.name().to_owned();
         // It is there, whatever comes of it.
         if let Some(targets) = self.progress.targets.as_mut() {

@@ -19,10 +19,25 @@ use groundwork_porch::{Meaning, NewDraft, PorchError, Resources, Revision};
 
 use super::told::{conflict, refused, told, told_of_list};
 use super::work::Work;
-use super::{PorchStore, ready_repository};
+use super::{ListError, PorchStore, Registration, Turn, registration};
 use crate::handler::{Shared, kind};
 use crate::packages::downstream::{self, Failure, Progress};
 use crate::packages::operations::Operations;
+
+/// Why a draft was not made.
+#[derive(Debug)]
+pub(super) enum CreateError {
+    /// The server says no to it.
+    Refused(PorchError),
+    /// It was not asked for one.
+    NotAsked(Failure),
+}
+
+impl From<Failure> for CreateError {
+    fn from(failure: Failure) -> Self {
+        Self::NotAsked(failure)
+    }
+}
 
 pub(crate) struct World<'a> {
     pub(super) store: &'a PorchStore,
@@ -113,7 +128,11 @@ impl<'a> World<'a> {
 
     /// A Repository that the server has read.
     async fn ready_repository(&self, name: &str) -> Result<Option<Repository>, Failure> {
-        ready_repository(self.objects, &self.namespace, name).await?.map_err(unavailable)
+        match registration(self.objects, &self.namespace, name).await? {
+            Registration::Ready(found) => Ok(Some(*found)),
+            Registration::Absent => Ok(None),
+            Registration::NotReady(text) => Err(unavailable(text)),
+        }
     }
 
     pub(super) fn downstream_package(&self) -> Package<'_> {
@@ -133,7 +152,10 @@ impl<'a> World<'a> {
 
     async fn list(&self, package: Package<'_>) -> Result<Vec<PackageRevision>, Failure> {
         let listed = self.store.revisions(&self.namespace, package).await;
-        let listed = listed.map_err(|error| told_of_list(&error, package))?.map_err(Failure::Retry)?;
+        let listed = listed.map_err(|error| match error {
+            ListError::Refused(error) => told_of_list(&error, package),
+            ListError::Lags(error) => Failure::Retry(error),
+        })?;
         Ok(listed.into_iter().map(Revision::into_object).collect())
     }
 
@@ -168,14 +190,9 @@ impl<'a> World<'a> {
     }
 
     /// A turn to write, of those that the downstream repository has.
-    async fn write<T>(
-        &self,
-        call: impl Future<Output = Result<T, PorchError>> + Send,
-        revision: &str,
-    ) -> Result<Result<T, PorchError>, Failure> {
+    async fn turn(&self, revision: &str) -> Result<Turn, Failure> {
         let turn = self.store.turns.take(&self.downstream, true).await;
-        let _turn = turn.map_err(|error| downstream::told(&error, revision))?;
-        Ok(call.await)
+        turn.map_err(|error| downstream::told(&error, revision))
     }
 
     /// What the server does not reliably refuse (6.13): names, and what the task names.
@@ -195,33 +212,36 @@ impl<'a> World<'a> {
     }
 
     /// Makes a draft. Without an answer it may have been made: one of this name that is ours is the one.
-    pub(super) async fn create(
-        &self,
-        draft: &NewDraft,
-        name: &str,
-    ) -> Result<Result<Revision, PorchError>, Failure> {
+    pub(super) async fn create(&self, draft: &NewDraft, name: &str) -> Result<Revision, CreateError> {
         if self.get(name).await?.is_some() {
-            return Err(conflict(format!("package revision {name:?} is there already")));
+            return Err(conflict(format!("package revision {name:?} is there already")).into());
         }
         self.store.turns.draft().await;
-        let made = match self.write(self.store.porch.create(draft), name).await? {
+        let made = {
+            let _turn = self.turn(name).await?;
+            self.store.porch.create(draft).await
+        };
+        let made = match made {
             Err(error) if error.is_unanswered => {
                 let uid = self.variant.uid().unwrap_or_default();
                 match self.get(name).await? {
                     Some(found) if found.is_owned_by(&uid) => found,
-                    _ => return Ok(Err(error)),
+                    _ => return Err(CreateError::Refused(error)),
                 }
             }
-            Err(error) => return Ok(Err(error)),
-            Ok(made) => made,
+            made => made.map_err(CreateError::Refused)?,
         };
         self.store.wrote(&self.namespace, made.name(), made.version());
-        Ok(Ok(made))
+        Ok(made)
     }
 
     /// Gives a draft other files.
     pub(super) async fn save(&self, resources: &Resources, name: &str) -> Result<Resources, Failure> {
-        let saved = match self.write(self.store.porch.save(resources), name).await? {
+        let saved = {
+            let _turn = self.turn(name).await?;
+            self.store.porch.save(resources).await
+        };
+        let saved = match saved {
             Ok(saved) => saved,
             Err(error) if error.meaning == Meaning::NotDraft => {
                 let found = self.get(name).await?;
@@ -241,7 +261,10 @@ impl<'a> World<'a> {
 
     /// Deletes a draft that was begun, and cannot become what the variant asks for (2.6).
     pub(super) async fn discard(&self, name: &str) -> Result<(), Failure> {
-        let deleted = self.write(self.store.porch.delete(&self.namespace, name), name).await?;
+        let deleted = {
+            let _turn = self.turn(name).await?;
+            self.store.porch.delete(&self.namespace, name).await
+        };
         self.store.forget(&self.namespace, name);
         deleted.map_err(|error| self.told(&error, name))
     }
@@ -265,7 +288,8 @@ impl<'a> World<'a> {
         let owners = wanted.owner_references.unwrap_or_default();
         let changed = found.with_metadata(labels, annotations, &owners);
         let changed = changed.map_err(|error| Failure::from(VariantError::Other(error.to_string())))?;
-        match self.write(self.store.porch.replace(&changed), name).await? {
+        let _turn = self.turn(name).await?;
+        match self.store.porch.replace(&changed).await {
             Err(error) if error.meaning == Meaning::NotFound => Ok(()),
             answer => answer.map(drop).map_err(|error| self.told(&error, name)),
         }
@@ -331,7 +355,8 @@ impl Operations for World<'_> {
         let Some(found) = self.unchanged(revision).await? else {
             return Err(conflict(format!("package revision {name:?} is gone")));
         };
-        let moved = self.write(self.store.porch.replace(&found.with_lifecycle(to)), &name).await?;
+        let _turn = self.turn(&name).await?;
+        let moved = self.store.porch.replace(&found.with_lifecycle(to)).await;
         Ok(moved.map_err(|error| self.told(&error, &name))?.into_object())
     }
 
