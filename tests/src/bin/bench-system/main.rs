@@ -28,8 +28,10 @@ use scenario::Bench;
 const MANY: usize = 1000;
 
 /// What is measured, in this order: those that come later find what the former left.
-const SCENARIOS: [&str; 10] =
-    ["variants", "load", "idle", "reaction", "restart", "items", "beside", "hostile", "growth", "standing"];
+const SCENARIOS: [&str; 11] = [
+    "variants", "plain", "load", "idle", "reaction", "restart", "items", "beside", "hostile", "growth",
+    "standing",
+];
 /// What is measured on a system of its own: one with a package store, with components of its own, or with a second cluster.
 const APART: [&str; 6] = ["packages", "store", "components", "manifests", "charts", "console"];
 /// What is said without them.
@@ -114,6 +116,7 @@ async fn measure(
 ) -> Result<Map<String, Value>> {
     Ok(match scenario {
         "variants" => bench.variants(MANY).await?,
+        "plain" => bench.plain(MANY, 200).await?,
         "load" => bench.load(MANY, rounds, with_floor).await?,
         "idle" => bench.idle().await?,
         "reaction" => bench.reaction(200).await?,

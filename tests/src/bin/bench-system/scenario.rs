@@ -11,7 +11,7 @@ use kube::api::{Api, PostParams, WatchParams};
 use kube::core::WatchEvent;
 use serde_json::{Map, Value, json};
 
-use crate::load;
+use crate::load::{self, Meter};
 use crate::process::{Usage, usage};
 use crate::requests::AuditLog;
 use crate::watch;
@@ -156,23 +156,39 @@ impl Bench {
         Ok(figures)
     }
 
-    /// From the creation of an Installation of the load to the sight of its DeployItem, and to the end of its job, one after the other.
+    /// Installations without data, as the first versions knew them: a burst of them, and one after the other. For comparisons with old builds.
+    pub(crate) async fn plain(&mut self, count: usize, runs: usize) -> Result<Figures> {
+        let meter = Meter::start(self)?;
+        let names = self.create_many("plain", count).await?;
+        self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
+        let mut figures = meter.stop(self, "plain", count)?;
+        let objects: Vec<_> = (0..runs).map(|run| installation(&format!("one-{run:04}"))).collect();
+        figures.extend(self.reaction_to("plain", NAMESPACE, &objects).await?);
+        Ok(figures)
+    }
+
     pub(crate) async fn reaction(&mut self, runs: usize) -> Result<Figures> {
         let namespace = "reaction";
         self.prepare(namespace, 0..runs).await?;
+        let objects: Vec<_> = (0..runs).map(|run| load::installation(namespace, run)).collect();
+        self.reaction_to("reaction", namespace, &objects).await
+    }
+
+    /// From the creation of an Installation to the sight of its DeployItem, and to the end of its job, one after the other.
+    async fn reaction_to(&self, prefix: &str, namespace: &str, objects: &[Installation]) -> Result<Figures> {
         let items: Api<DeployItem> = Api::namespaced(self.system.client().await?, namespace);
         let installations = self.installations(namespace).await?;
         let before = self.reactions().await?;
+        let runs = objects.len();
         let (mut seen, mut finished) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
-        for run in 0..runs {
-            let object = load::installation(namespace, run);
+        for object in objects {
             let name = object.name_any();
             let labels = format!("execution.landscaper.gardener.cloud/managed-by={name}");
             let mut of_item = items.watch(&WatchParams::default().labels(&labels), "0").await?.boxed();
             let field = format!("metadata.name={name}");
             let mut of_job = installations.watch(&WatchParams::default().fields(&field), "0").await?.boxed();
             let start = Instant::now();
-            installations.create(&PostParams::default(), &object).await?;
+            installations.create(&PostParams::default(), object).await?;
             while let Some(event) = of_item.try_next().await? {
                 if matches!(event, WatchEvent::Added(_)) {
                     break;
@@ -187,17 +203,17 @@ impl Bench {
             finished.push(start.elapsed().as_secs_f64() * 1000.0);
         }
         let mut figures = Figures::new();
-        figures.insert("reaction.runs".into(), json!(runs));
+        figures.insert(format!("{prefix}.runs"), json!(runs));
         for (what, times) in [("deploy_item", &mut seen), ("finished", &mut finished)] {
             times.sort_by(f64::total_cmp);
-            figures.insert(format!("reaction.apply_to_{what}_ms.median"), rounded(times[runs / 2]));
-            figures.insert(format!("reaction.apply_to_{what}_ms.p99"), rounded(times[runs * 99 / 100]));
+            figures.insert(format!("{prefix}.apply_to_{what}_ms.median"), rounded(times[runs / 2]));
+            figures.insert(format!("{prefix}.apply_to_{what}_ms.p99"), rounded(times[runs * 99 / 100]));
         }
         for ((service, (fast_before, all_before)), (_, (fast, all))) in
             before.into_iter().zip(self.reactions().await?)
         {
             let share = (fast - fast_before) / (all - all_before).max(1.0);
-            figures.insert(format!("reaction.watch_to_handler_within_10_ms.{service}"), json!(share));
+            figures.insert(format!("{prefix}.watch_to_handler_within_10_ms.{service}"), json!(share));
         }
         Ok(figures)
     }
