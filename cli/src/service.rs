@@ -39,7 +39,7 @@ pub(crate) async fn connect(
     };
     let channel =
         groundwork_grpc::connect(server, ca, token).map_err(|error| failed(format!("--server: {error}")))?;
-    let client = Client::try_from(config)
+    let client = groundwork_client::connect(config)
         .map_err(|error| failed(format!("the kube context cannot be used: {error}")))?;
     Ok((channel, client))
 }

@@ -111,7 +111,7 @@ fn client(state: &State, arguments: &ClusterArguments) -> Result<Client, Bootstr
     config.root_cert = Some(blocks);
     config.auth_info.token = Some(state.token(ADMIN).to_owned().into());
     config.read_timeout = Some(Duration::from_secs(15));
-    Client::try_from(config).map_err(|error| unusable(error.to_string()))
+    groundwork_client::connect(config).map_err(|error| unusable(error.to_string()))
 }
 
 /// The certificates of a PEM text, in DER.

@@ -156,7 +156,7 @@ impl ClusterArguments {
         let agent = format!("groundwork-{service}/{}", env!("CARGO_PKG_VERSION"));
         // The names of services are fixed texts of letters.
         config.headers.extend(HeaderValue::from_str(&agent).map(|agent| (USER_AGENT, agent)));
-        Ok(Client::try_from(config)?)
+        Ok(groundwork_client::connect(config)?)
     }
 }
 

@@ -211,7 +211,7 @@ async fn connect(kubeconfig: Kubeconfig, manager: &'static str) -> Result<Arc<Cl
     config.connect_timeout = Some(CONNECT_LIMIT);
     // The cluster's answers say when it may be asked again, by anybody: `Cluster` knows, and no request waits in secret.
     config.default_retry = false;
-    let client = Client::try_from(config)
+    let client = groundwork_client::connect(config)
         .map_err(|_| unusable("certificates, keys or the server of the kubeconfig cannot be read"))?;
     Ok(Arc::new(Cluster::new(client, manager)))
 }

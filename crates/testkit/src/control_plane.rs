@@ -97,7 +97,7 @@ impl ControlPlane {
         let token = self.service_account_token(namespace, name).await?;
         let mut config = admin_config(&self.kubeconfig).await?;
         config.auth_info.token = Some(token.into());
-        Client::try_from(config).map_err(client_error)
+        groundwork_client::connect(config).map_err(client_error)
     }
 
     /// A token of a ServiceAccount that is good for a day.
@@ -338,7 +338,7 @@ async fn admin_config(kubeconfig: &Path) -> Result<Config, StartError> {
 }
 
 async fn admin_client(kubeconfig: &Path) -> Result<Client, StartError> {
-    Client::try_from(admin_config(kubeconfig).await?).map_err(client_error)
+    groundwork_client::connect(admin_config(kubeconfig).await?).map_err(client_error)
 }
 
 fn client_error(error: impl std::error::Error + Send + Sync + 'static) -> StartError {

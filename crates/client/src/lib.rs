@@ -1,0 +1,78 @@
+//! The client of an API server, for services, commands and tests: the library's, but for its sockets.
+//!
+//! The library leaves Nagle's algorithm on: what is written next waits for an acknowledgement of what was written before, which a server
+//! that has nothing to say sends 40 ms later. So the first request of each new connection, which follows the last bytes of the TLS
+//! handshake, is that much late, and connections are new whenever nothing was asked for a while, and whenever several requests are
+//! under way at once.
+
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::ConfigExt as _;
+use kube::client::retry::RetryPolicy;
+use kube::{Client, Config, Error};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tower::retry::RetryLayer;
+use tower::{BoxError, ServiceBuilder};
+
+/// A client that writes at once.
+///
+/// # Errors
+///
+/// Certificates, keys, credentials or addresses of the configuration cannot be used.
+pub fn connect(config: Config) -> Result<Client, Error> {
+    // Proxies are the library's to open, or to refuse.
+    if config.proxy_url.is_some() {
+        return Client::try_from(config);
+    }
+    if CryptoProvider::get_default().is_none() {
+        // Somebody else was faster: then there is one.
+        let _ = aws_lc_rs::default_provider().install_default();
+    }
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(sockets())?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(HttpClient::builder(TokioExecutor::new()).build(connector));
+    Ok(Client::new(service, config.default_namespace))
+}
+
+fn sockets() -> HttpConnector {
+    let mut sockets = HttpConnector::new();
+    sockets.enforce_http(false);
+    sockets.set_nodelay(true);
+    sockets
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_written_waits_for_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let socket = sockets().oneshot(address).await.unwrap();
+        assert!(socket.inner().nodelay().unwrap());
+    }
+
+    /// What the library says of proxies is said still.
+    #[tokio::test]
+    async fn proxies_are_not_passed_over() {
+        let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());
+        config.proxy_url = Some("http://127.0.0.1:2".parse().unwrap());
+        let refused = connect(config).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("proxy"), "{refused}");
+    }
+}
