@@ -3,6 +3,7 @@
 mod stalled;
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -72,12 +73,20 @@ impl Server {
         self.address
     }
 
+    /// The next browser. What a live page is told is written at once, and not when the browser has acknowledged what it was told before.
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = self.listener.accept().await?;
+        // A browser that has gone meanwhile is noticed when it is read from.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, peer))
+    }
+
     /// Serves until `end`; then connections get a moment to end.
     pub(crate) async fn serve<H: Handler>(self, handler: Arc<H>, end: CancellationToken) {
         let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let connections = TaskTracker::new();
         while let Some(Ok(place)) = end.run_until_cancelled(Arc::clone(&places).acquire_owned()).await {
-            let (stream, peer) = match end.run_until_cancelled(self.listener.accept()).await {
+            let (stream, peer) = match end.run_until_cancelled(self.accept()).await {
                 None => break,
                 Some(Ok(accepted)) => accepted,
                 Some(Err(error)) => {
@@ -111,5 +120,20 @@ impl Server {
         }
         connections.close();
         let _ = tokio::time::timeout(END_LIMIT, connections.wait()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pages_are_told_at_once() {
+        let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+        let (browser, accepted) = tokio::join!(TcpStream::connect(server.address()), server.accept());
+        browser.unwrap();
+        assert!(accepted.unwrap().0.nodelay().unwrap());
     }
 }
