@@ -167,6 +167,7 @@ impl Bench {
         Ok(figures)
     }
 
+    /// Installations with imports and exports, one after the other.
     pub(crate) async fn reaction(&mut self, runs: usize) -> Result<Figures> {
         let namespace = "reaction";
         self.prepare(namespace, 0..runs).await?;
