@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use common::*;
 use groundwork_bus::{
-    Bus, BusError, Change, ClusterIdentity, Entry, Filter, Index, Interest, JournalPart, MAX_EVENT_BYTES,
-    NatsOptions, ObjectId, PublishError, Published, Record, Snapshot, WorkQueue, WorkState,
+    Bus, BusError, Change, ClusterIdentity, Entry, Filter, Index, Interest, JournalPart, Kind,
+    MAX_EVENT_BYTES, NatsOptions, ObjectId, PublishError, Published, Record, Snapshot, WorkQueue, WorkState,
 };
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 use jiff::Timestamp;
@@ -63,6 +63,7 @@ on_both![
     large_events_and_wrong_kinds_are_refused,
     a_part_of_the_stream_is_loaded,
     a_feed_replays_and_follows,
+    kinds_are_read_in_the_order_of_the_stream,
     an_index_knows_what_the_stream_says,
     replicas_share_work_and_services_do_not,
     only_what_is_asked_for_is_delivered,
@@ -267,6 +268,35 @@ async fn a_feed_replays_and_follows(bus: Bus) {
     assert_eq!(steps(&mut feed, 2).await, ["7 synced secrets", "8 a deleted"]);
     let mut empty = bus.index(&[installations()]).await.unwrap();
     assert_eq!(steps(&mut empty, 3).await, ["reset", "3 i@1", "6 cluster c"]);
+}
+
+/// More of each kind than is asked for at once.
+async fn kinds_are_read_in_the_order_of_the_stream(bus: Bus) {
+    bus.ensure_stream().await.unwrap();
+    let kinds = [secrets(), installations()];
+    let mut expected = Vec::new();
+    for number in 0..700 {
+        // Of three in a row two are of the same kind; every tenth is replaced at once.
+        let object =
+            ObjectId::new(kinds[usize::from(number % 3 == 0)].clone(), Some("n"), number.to_string());
+        let mut sequence = publish(&bus, &applied(&object, 1)).await;
+        if number % 10 == 0 {
+            sequence = publish(&bus, &applied(&object, 2)).await;
+        }
+        expected.push(sequence);
+        let other = ObjectId::new(Kind::new("", "pods"), Some("n"), "other");
+        publish(&bus, &applied(&other, number)).await;
+    }
+    let loaded = bus.load(Filter::Kinds(&kinds)).await.unwrap();
+    assert_eq!(loaded.iter().map(|stored| stored.sequence).collect::<Vec<_>>(), expected);
+
+    let mut feed = bus.index(&kinds).await.unwrap();
+    assert_eq!(next(&mut feed).await, "reset");
+    expected.push(publish(&bus, &applied(&secret("late"), 1)).await);
+    let steps = steps(&mut feed, expected.len()).await;
+    let positions =
+        steps.iter().filter_map(|step| step.split_once(' ')?.0.parse().ok()).collect::<Vec<u64>>();
+    assert_eq!(positions, expected);
 }
 
 async fn an_index_knows_what_the_stream_says(bus: Bus) {

@@ -1,5 +1,6 @@
 //! What the API server says of the objects of one scope: pages of a list, and the watch that goes on from it.
 
+mod pages;
 mod unversioned;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use serde_json::Value;
 use crate::ledger::{Key, Uid, Version};
 use crate::scopes::Scope;
 
+use pages::Pages;
 pub(crate) use unversioned::{UnversionedEvent, UnversionedItem};
 
 /// Objects in a page of a list of which nothing but metadata is read.
@@ -66,7 +68,7 @@ pub(crate) struct Page {
     /// The resourceVersion from which to watch, the same for all pages; empty where nothing can be watched.
     pub(crate) version: String,
     /// The token with which the next page is read; `None` on the last page.
-    pub(crate) next: Option<String>,
+    next: Option<String>,
 }
 
 /// The objects of one scope in the API server.
@@ -105,8 +107,13 @@ impl Source {
         self.names.is_none()
     }
 
+    /// The list, page by page.
+    pub(crate) fn pages(self) -> Pages {
+        Pages::new(self)
+    }
+
     /// The first page of a list, or the one after `next`.
-    pub(crate) async fn page(&self, next: Option<String>) -> Result<Page, SourceError> {
+    async fn page(&self, next: Option<String>) -> Result<Page, SourceError> {
         let (verb, answer) = match &self.names {
             Some(names) => ("get", tokio::time::timeout(REQUEST_TIMEOUT, self.by_name(names)).await),
             None => ("list", tokio::time::timeout(REQUEST_TIMEOUT, self.list(next)).await),

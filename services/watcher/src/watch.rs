@@ -138,10 +138,9 @@ impl Watch {
     async fn list(&mut self) -> Result<Listing, WatchEnd> {
         let highest = self.publisher.ledger().highest_version();
         self.publisher.ledger().begin_list();
-        let (mut next, mut objects, mut resource_version) = (None, 0, None);
-        loop {
-            let source = self.source.clone();
-            let page = match self.while_publishing(async move { source.page(next).await }).await? {
+        let (mut pages, mut objects, mut resource_version) = (self.source.clone().pages(), 0, None);
+        while let Some(page) = self.while_publishing(pages.next()).await? {
+            let page = match page {
                 Ok(page) => page,
                 Err(error) => return Ok(Listing::Failed(error)),
             };
@@ -160,10 +159,6 @@ impl Watch {
                 }
                 self.publisher.ledger().mark_listed(&key);
                 self.publish(key, DesiredState::Applied(Box::new(snapshot))).await?;
-            }
-            next = page.next;
-            if next.is_none() {
-                break;
             }
         }
         let resource_version = resource_version.unwrap_or_default();

@@ -55,12 +55,13 @@ struct Success {}
 /// Where a consumer begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
+    /// With the first message. The stream of events keeps one message of each subject, so there this is the last of each.
     All,
     LastPerSubject,
     At(u64),
 }
 
-/// Settings of a consumer for one reader that keeps no state on disk.
+/// Settings of a consumer for one reader that keeps no state on disk; without subjects, of all of them.
 pub(crate) fn ephemeral(name: &str, subjects: &[String], start: Start, headers_only: bool) -> Value {
     let mut settings = json!({
         "name": format!("reader-{name}"),
@@ -70,8 +71,10 @@ pub(crate) fn ephemeral(name: &str, subjects: &[String], start: Start, headers_o
         "mem_storage": true,
         "num_replicas": 1,
         "inactive_threshold": nanoseconds(INACTIVE),
-        "filter_subjects": subjects,
     });
+    if !subjects.is_empty() {
+        settings["filter_subjects"] = subjects.into();
+    }
     if headers_only {
         settings["headers_only"] = true.into();
     }

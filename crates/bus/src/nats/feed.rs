@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::NatsBus;
+use super::backlog::Backlog;
 use super::consumer::{Start, ephemeral};
 use super::pull::{Pulled, Puller, Wait};
 use crate::STREAM;
@@ -33,6 +34,8 @@ pub(crate) struct NatsFeed {
 
 #[derive(Debug)]
 struct Open {
+    /// What was there before, as long as it is being read.
+    backlog: Option<Backlog>,
     puller: Puller,
     consumer_sequence: u64,
     /// Sequence at which the feed knows all that was there when it was opened.
@@ -45,6 +48,13 @@ struct Place {
     base: u64,
     sequence: u64,
     heard: Instant,
+}
+
+impl Place {
+    /// The place after a message that was heard now.
+    fn after(self, sequence: u64) -> Self {
+        Self { sequence, heard: Instant::now(), ..self }
+    }
 }
 
 impl NatsFeed {
@@ -73,6 +83,21 @@ impl NatsFeed {
                 }
                 continue;
             };
+            if let Some(backlog) = &mut open.backlog {
+                match backlog.next().await {
+                    Ok(Some(message)) => return self.take(message),
+                    Ok(None) => {
+                        self.place = self.place.map(|place| place.after(backlog.last()));
+                        open.backlog = None;
+                        return Step::CaughtUp;
+                    }
+                    Err(error) => {
+                        self.open = None;
+                        self.retry.back_off(&error).await;
+                        continue;
+                    }
+                }
+            }
             if !open.puller.is_open()
                 && let Err(error) = open.puller.request(BATCH, Wait::Yes).await
             {
@@ -98,9 +123,11 @@ impl NatsFeed {
     }
 
     fn take(&mut self, message: super::pull::Received) -> Step {
-        let target = self.open.as_ref().map_or(0, |open| open.target);
+        let is_last =
+            |open: &Open| open.backlog.is_none() && (message.pending == 0 || message.sequence >= open.target);
+        let caught_up = self.open.as_ref().is_some_and(is_last);
         let base = self.place.map_or(0, |place| place.base);
-        self.place = Some(Place { base, sequence: message.sequence, heard: Instant::now() });
+        self.place = self.place.map(|place| place.after(message.sequence));
         let subject = message.message.subject.clone();
         let record = Wire::received(&subject, message.message.headers.as_ref(), message.message.payload)
             .and_then(|wire| wire::decode(&wire))
@@ -109,38 +136,36 @@ impl NatsFeed {
                 subject: subject.to_string(),
                 reason,
             });
-        Step::Record {
-            position: base + message.sequence,
-            record: record.map(Box::new),
-            caught_up: message.pending == 0 || message.sequence >= target,
-        }
+        Step::Record { position: base + message.sequence, record: record.map(Box::new), caught_up }
     }
 
-    /// Opens a consumer where the feed is, or at the start of a stream that it does not know.
+    /// Opens a consumer where the feed is; for a stream that it does not know, behind what is there, which it reads first.
     async fn open(&mut self) -> Result<Option<Step>, BusError> {
         let (info, base) = self.bus.incarnation().await?;
+        let last = info.state.last_seq;
         let resumed = self.place.filter(|place| {
-            place.base == base
-                && place.sequence <= info.state.last_seq
-                && place.heard.elapsed() < RESUME_LIMIT
+            place.base == base && place.sequence <= last && place.heard.elapsed() < RESUME_LIMIT
         });
-        let start = resumed.map_or(Start::LastPerSubject, |place| Start::At(place.sequence + 1));
+        let start = Start::At(resumed.map_or(last, |place| place.sequence) + 1);
         let settings = ephemeral(&self.bus.unique(), &self.subjects, start, false);
         let consumer = self.bus.ensure_consumer(STREAM, &settings).await?;
-        // The stream may have been made again between the two; then the sequence means nothing.
+        let backlog = match resumed {
+            None if last > 0 => Some(Backlog::open(&self.bus, &self.subjects, last).await?),
+            _ => None,
+        };
+        // The stream may have been made again meanwhile; then the sequences mean nothing.
         let (info, base_now) = self.bus.incarnation().await?;
         if base_now != base {
             return Ok(None);
         }
-        let mut puller = Puller::new(&self.bus, STREAM, &consumer.name).await?;
-        puller.request(BATCH, Wait::Yes).await?;
+        let puller = Puller::new(&self.bus, STREAM, &consumer.name).await?;
         self.retry.succeeded();
         let target = if consumer.num_pending == 0 { 0 } else { info.state.last_seq };
-        self.open = Some(Open { puller, consumer_sequence: 0, target });
+        self.open = Some(Open { backlog, puller, consumer_sequence: 0, target });
         if resumed.is_some() {
             return Ok(None);
         }
         self.place = Some(Place { base, sequence: 0, heard: Instant::now() });
-        Ok(Some(Step::Reset { caught_up: consumer.num_pending == 0 }))
+        Ok(Some(Step::Reset { caught_up: last == 0 && target == 0 }))
     }
 }

@@ -1,5 +1,6 @@
 //! The bus on a NATS server with JetStream.
 
+mod backlog;
 pub(crate) mod consumer;
 pub(crate) mod feed;
 pub(crate) mod handle;

@@ -25,7 +25,7 @@ impl NatsBus {
     pub(crate) async fn prune(self: &Arc<Self>, older_than: Duration) -> Result<usize, BusError> {
         let now = Timestamp::now();
         let mut old = Vec::new();
-        let settings = ephemeral(&self.unique(), &[subject::of_objects()], Start::LastPerSubject, true);
+        let settings = ephemeral(&self.unique(), &[subject::of_objects()], Start::All, true);
         self.scan(STREAM, &settings, |message| {
             let headers = message.message.headers.as_ref();
             let event_type = headers.and_then(|headers| headers.get("ce-type"));

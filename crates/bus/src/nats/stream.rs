@@ -1,14 +1,16 @@
 //! The stream: created, corrected, published to, read.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::consumer::{self, ConsumerInfo};
-use super::pull::{Pulled, Puller, Wait};
+use super::backlog::Backlog;
+use super::consumer::{ConsumerInfo, Start, ephemeral};
+use super::pull::{Pulled, Puller, Received, Wait};
 use super::settings::{nanoseconds, not_kept};
 use super::{NatsBus, RequestError};
 use crate::STREAM;
@@ -192,31 +194,64 @@ impl NatsBus {
     }
 
     pub(crate) async fn visit(
-        self: &std::sync::Arc<Self>,
+        self: &Arc<Self>,
         filter: Filter<'_>,
         mut visitor: impl FnMut(Stored),
     ) -> Result<(), BusError> {
-        let subjects = subject::of_filter(filter)?;
-        let settings = consumer::ephemeral(&self.unique(), &subjects, consumer::Start::LastPerSubject, false);
-        self.scan(STREAM, &settings, |message| {
+        let mut visit = |message: Received| {
             visitor(stored(
                 message.sequence,
                 message.time,
                 &message.message.subject,
                 message.message.headers.as_ref(),
-                message.message.payload.clone(),
+                message.message.payload,
             )?);
             Ok(ControlFlow::Continue(()))
-        })
-        .await
+        };
+        let mut subjects = subject::of_filter(filter)?;
+        if let Filter::Everything = filter {
+            // There are no others on the stream, and without a filter it is read ten times as fast.
+            subjects.clear();
+        }
+        let mut start = Start::All;
+        if subjects.len() > 1 {
+            let last = self.stream_info().await?.state.last_seq;
+            self.visit_backlog(&subjects, last, &mut visit).await?;
+            start = Start::At(last + 1);
+        }
+        self.scan(STREAM, &ephemeral(&self.unique(), &subjects, start, false), visit).await
+    }
+
+    async fn visit_backlog(
+        self: &Arc<Self>,
+        subjects: &[String],
+        last: u64,
+        mut visitor: impl FnMut(Received) -> Result<ControlFlow<()>, BusError>,
+    ) -> Result<(), BusError> {
+        let mut backlog = Backlog::open(self, subjects, last).await?;
+        let outcome = loop {
+            match backlog.next().await {
+                Ok(Some(message)) => {
+                    if let Err(error) = visitor(message) {
+                        tracing::warn!(%error, "skipped");
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        for consumer in backlog.consumers() {
+            self.delete_consumer(STREAM, consumer).await;
+        }
+        outcome
     }
 
     /// Reads a part of a stream once, with a consumer of its own, until there is no more or the visitor has enough.
     pub(super) async fn scan(
-        self: &std::sync::Arc<Self>,
+        self: &Arc<Self>,
         stream: &str,
         settings: &Value,
-        mut visitor: impl FnMut(super::pull::Received) -> Result<ControlFlow<()>, BusError>,
+        mut visitor: impl FnMut(Received) -> Result<ControlFlow<()>, BusError>,
     ) -> Result<(), BusError> {
         let ConsumerInfo { name, .. } = self.ensure_consumer(stream, settings).await?;
         let mut puller = Puller::new(self, stream, &name).await?;

@@ -163,7 +163,8 @@ impl Bench {
         self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
         let mut figures = meter.stop(self, "plain", count)?;
         let objects: Vec<_> = (0..runs).map(|run| installation(&format!("one-{run:04}"))).collect();
-        figures.extend(self.reaction_to("plain", NAMESPACE, &objects).await?);
+        let reaction = self.reaction_to("plain", NAMESPACE, &objects).await;
+        figures.extend(reaction.with_context(|| self.system.logs())?);
         Ok(figures)
     }
 
@@ -172,7 +173,7 @@ impl Bench {
         let namespace = "reaction";
         self.prepare(namespace, 0..runs).await?;
         let objects: Vec<_> = (0..runs).map(|run| load::installation(namespace, run)).collect();
-        self.reaction_to("reaction", namespace, &objects).await
+        self.reaction_to("reaction", namespace, &objects).await.with_context(|| self.system.logs())
     }
 
     /// From the creation of an Installation to the sight of its DeployItem, and to the end of its job, one after the other.
@@ -190,17 +191,11 @@ impl Bench {
             let mut of_job = installations.watch(&WatchParams::default().fields(&field), "0").await?.boxed();
             let start = Instant::now();
             installations.create(&PostParams::default(), object).await?;
-            while let Some(event) = of_item.try_next().await? {
-                if matches!(event, WatchEvent::Added(_)) {
-                    break;
-                }
-            }
+            let is_made = |event: &WatchEvent<DeployItem>| matches!(event, WatchEvent::Added(_));
+            watch::first(&mut of_item, is_made).await.with_context(|| format!("the item of {name}"))?;
             seen.push(start.elapsed().as_secs_f64() * 1000.0);
-            while let Some(event) = of_job.try_next().await? {
-                if matches!(&event, WatchEvent::Modified(installation) if load::is_finished(installation)) {
-                    break;
-                }
-            }
+            let is_finished = |event: &WatchEvent<Installation>| matches!(event, WatchEvent::Modified(installation) if load::is_finished(installation));
+            watch::first(&mut of_job, is_finished).await.with_context(|| format!("the end of {name}"))?;
             finished.push(start.elapsed().as_secs_f64() * 1000.0);
         }
         let mut figures = Figures::new();

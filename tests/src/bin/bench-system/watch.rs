@@ -4,12 +4,17 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use futures::StreamExt;
-use kube::api::{Api, WatchParams};
+use anyhow::{Error, Result, anyhow, bail};
+use futures::{Stream, StreamExt};
+use kube::api::{Api, ListParams, WatchParams};
 use kube::core::WatchEvent;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+
+/// Names of objects that an error tells.
+const NAMES: usize = 5;
+/// For what takes fractions of a second.
+const EVENT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Watches until as many objects are as they should be; one that was so counts, whatever becomes of it.
 pub(crate) async fn until<K>(
@@ -28,7 +33,12 @@ where
         let mut events = objects.watch(&WatchParams::default(), &version).await?.boxed();
         loop {
             let Ok(event) = tokio::time::timeout_at(end, events.next()).await else {
-                bail!("after {} s, {} of {count} are as they should be", patience.as_secs(), done.len())
+                let told = format!(
+                    "after {} s, {} of {count} are as they should be",
+                    patience.as_secs(),
+                    done.len()
+                );
+                return Err(missed(objects, &done, is_so).await.context(told));
             };
             let Some(Ok(event)) = event else { break };
             if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event {
@@ -43,4 +53,40 @@ where
         }
     }
     Ok(())
+}
+
+/// Waits for an event of a watch.
+pub(crate) async fn first<K>(
+    events: &mut (impl Stream<Item = kube::Result<WatchEvent<K>>> + Unpin),
+    is_it: impl Fn(&WatchEvent<K>) -> bool,
+) -> Result<()> {
+    let find = async {
+        while let Some(event) = events.next().await {
+            if is_it(&event?) {
+                return Ok(());
+            }
+        }
+        bail!("the watch has ended")
+    };
+    tokio::time::timeout(EVENT_PATIENCE, find)
+        .await
+        .map_err(|_| anyhow!("no such event in {} s", EVENT_PATIENCE.as_secs()))?
+}
+
+/// What a list says of objects that a watch did not tell to be as they should be: whether they are not, or the watch has missed it.
+async fn missed<K>(objects: &Api<K>, done: &HashSet<String>, is_so: impl Fn(&K) -> bool) -> Error
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    let list = match objects.list(&ListParams::default()).await {
+        Ok(list) => list,
+        Err(error) => return anyhow!(error).context("and no list can be read"),
+    };
+    let untold = list.iter().filter(|object| !done.contains(&object.name_any()));
+    let (so, otherwise): (Vec<_>, Vec<_>) = untold.partition(|object| is_so(object));
+    let names = |objects: &[&K]| {
+        let names: Vec<_> = objects.iter().take(NAMES).map(|object| object.name_any()).collect();
+        format!("{} ({})", objects.len(), names.join(", "))
+    };
+    anyhow!("by a list, {} of the others are so too, {} are not", names(&so), names(&otherwise))
 }

@@ -1,0 +1,36 @@
+//! The pages of a list, with the next one on its way while one is handled.
+
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Page, Source, SourceError};
+
+/// A list that is read page by page.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    source: Source,
+    /// The request for the next page; `None` after the last one, and after an error.
+    request: Option<AbortOnDropHandle<Result<Page, SourceError>>>,
+}
+
+impl Pages {
+    pub(super) fn new(source: Source) -> Self {
+        let request = Some(request(&source, None));
+        Self { source, request }
+    }
+
+    /// The next page; `None` after the last one. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> Option<Result<Page, SourceError>> {
+        let page = match self.request.as_mut()?.await {
+            Ok(page) => page,
+            Err(error) => Err(self.source.failed("list", error.to_string())),
+        };
+        let token = page.as_ref().ok().and_then(|page| page.next.clone());
+        self.request = token.map(|token| request(&self.source, Some(token)));
+        Some(page)
+    }
+}
+
+fn request(source: &Source, token: Option<String>) -> AbortOnDropHandle<Result<Page, SourceError>> {
+    let source = source.clone();
+    AbortOnDropHandle::new(tokio::spawn(async move { source.page(token).await }))
+}
