@@ -179,7 +179,7 @@ impl Watch {
                 resource_version: version.to_owned(),
                 count,
             };
-            self.writer.publish(&Record::Synced(marker)).await?;
+            self.writer.publish_first(&Record::Synced(marker)).await?;
             self.has_marker = true;
         }
         self.writer.metrics.listed(&self.scope.kind);

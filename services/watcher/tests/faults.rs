@@ -11,7 +11,7 @@ use common::{
     Gate, Running, arrives, config, configmap, contents, create, delete, disappears, last, merge, plane,
     until, within,
 };
-use groundwork_bus::{Bus, Change, Feed, NatsOptions, Record, STREAM};
+use groundwork_bus::{Bus, Change, Feed, Filter, NatsOptions, Record, STREAM};
 use groundwork_testkit::{ControlPlane, Nats, Server, servers_or_skip};
 use groundwork_watcher::{Arguments, LeaseArguments};
 use kube::Client;
@@ -238,7 +238,17 @@ async fn one_of_several_leads() {
 
     let mut frozen = Frozen::start(&plane, &nats);
     frozen.says("the stream is complete").await;
-    until("all is there", async || bus.status().await.is_ok_and(|state| state.messages > 10)).await;
+    let kinds: Vec<String> = groundwork_api::crds().into_iter().map(|crd| crd.spec.names.plural).collect();
+    until("all is there", async || {
+        let all = bus.load(Filter::Everything).await.unwrap();
+        let markers = all.iter().filter_map(|stored| match &stored.record {
+            Record::Synced(marker) => Some(marker.kind.plural()),
+            _ => None,
+        });
+        let synced: Vec<&str> = markers.collect();
+        kinds.iter().all(|plural| synced.contains(&plural.as_str()))
+    })
+    .await;
     let first = Running::start(elected(), connect(&nats).await, client.clone()).await;
     let second = Running::start(elected(), connect(&nats).await, client.clone()).await;
     first.ready().await;
