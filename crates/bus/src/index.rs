@@ -201,6 +201,11 @@ impl Index {
 impl IndexPart {
     /// Takes in one step of its feed.
     pub fn apply(&self, feed: &Feed) {
+        self.apply_if(feed, |_, _| true);
+    }
+
+    /// The same, but of objects only those are held of which `is_held` says so in their latest state.
+    pub fn apply_if(&self, feed: &Feed, is_held: impl Fn(&ObjectId, &Snapshot) -> bool) {
         let position = {
             let mut content = self.index.write();
             match feed {
@@ -212,7 +217,7 @@ impl IndexPart {
                     0
                 }
                 Feed::Record { position, record } => {
-                    content.apply(record);
+                    content.apply(record, is_held);
                     *position
                 }
             }
@@ -278,11 +283,13 @@ impl Content {
         });
     }
 
-    fn apply(&mut self, record: &Record) {
+    fn apply(&mut self, record: &Record, is_held: impl Fn(&ObjectId, &Snapshot) -> bool) {
         match record {
             Record::Object(event) => match &event.change {
-                Change::Applied(snapshot) => self.insert(&event.object, snapshot),
-                Change::Deleted { .. } => self.remove(&event.object),
+                Change::Applied(snapshot) if is_held(&event.object, snapshot) => {
+                    self.insert(&event.object, snapshot);
+                }
+                Change::Applied(_) | Change::Deleted { .. } => self.remove(&event.object),
             },
             Record::Synced(marker) => {
                 self.synced.insert((self.shared(&marker.kind), marker.namespace.clone()));
@@ -414,6 +421,25 @@ mod tests {
         assert_eq!(index.owned_by("owner"), []);
         assert_eq!(index.owned_by("other"), [id(Some("a"), "y")]);
         assert_eq!((index.len(), part.position()), (3, 7));
+    }
+
+    #[test]
+    fn what_nobody_looks_up_is_not_held() {
+        let index = Index::new();
+        let part = part(&index);
+        let is_held = |_: &ObjectId, snapshot: &Snapshot| !snapshot.owner_references.is_empty();
+        for (feed, held) in [
+            (Feed::Reset, vec![]),
+            (applied(1, id(Some("a"), "x"), Some("owner")), vec!["secrets a/x"]),
+            (applied(2, id(Some("a"), "y"), None), vec!["secrets a/x"]),
+            (marker(3, "secrets", None), vec!["secrets a/x"]),
+            (applied(4, id(Some("a"), "x"), None), vec![]),
+        ] {
+            part.apply_if(&feed, is_held);
+            assert_eq!(names(&index, None), held);
+        }
+        assert_eq!((index.owned_by("owner"), part.position()), (vec![], 4));
+        assert!(index.synced(&[kind("secrets")]), "it has seen all of them");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(crate) async fn follow(
             }
             Feed::Record { .. } => {}
         }
-        index.apply(&next);
+        index.apply_if(&next, |object, snapshot| handler.looks_up(object, snapshot));
         let is_synced = index.synced();
         match (was_synced, is_synced) {
             (false, true) => readiness.index(None),

@@ -18,7 +18,8 @@ pub type Key = ObjectId;
 /// Reconciles the objects of a service. The decision belongs into a pure function; a handler reads, asks that function, and writes.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
-    /// The keys that a change concerns; none if there is nothing to do for it. The index knows the change when this is called.
+    /// The keys that a change concerns; none if there is nothing to do for it. The index knows the change when this is called,
+    /// if it holds the object.
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key>;
 
     /// Takes note of a change before the index knows it, and so before [`Handler::keys`] is asked about it. Every replica is told of
@@ -27,9 +28,15 @@ pub trait Handler: Send + Sync + 'static {
         let _ = (object, change);
     }
 
+    /// Whether the index has to hold an object. One that the handler never looks up there would only take memory, about a kilobyte each.
+    fn looks_up(&self, object: &ObjectId, snapshot: &Snapshot) -> bool {
+        let _ = (object, snapshot);
+        true
+    }
+
     /// A key to reconcile although no event will come, and when: now for work that a process has left behind, later for time-outs.
     ///
-    /// Called whenever the index learns of an object, with `is_initial_sync` while it is filled for the first time. A later answer about
+    /// Called whenever the feed of the index tells of an object, with `is_initial_sync` while it is filled for the first time. A later answer about
     /// the same key takes the place of the former one.
     fn schedule(
         &self,

@@ -36,11 +36,15 @@ impl Notes {
     }
 }
 
-/// Names that begin with `bad` fail always, those with `panic` once, those with `slow` take their time.
+/// Names that begin with `bad` fail always, those with `panic` once, those with `slow` take their time; what is `unheld` is not looked up.
 #[async_trait]
 impl Handler for Notes {
     fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
         if matches!(change, Change::Applied(_)) { vec![object.clone()] } else { Vec::new() }
+    }
+
+    fn looks_up(&self, object: &ObjectId, _: &Snapshot) -> bool {
+        !object.name.starts_with("unheld")
     }
 
     fn schedule(
@@ -57,6 +61,9 @@ impl Handler for Notes {
         let name = request.key.name.clone();
         self.0.lock().unwrap().entry(name.clone()).or_default().push(Instant::now());
         match name.as_str() {
+            "held" | "unheld" if request.index.get(request.key).is_some() != (name == "held") => {
+                Err(ReconcileError::new("the index holds something else"))
+            }
             name if name.starts_with("bad") => Err(ReconcileError::new("it is bad")),
             name if name.starts_with("panic") && self.count(name) == 1 => panic!("on purpose"),
             name if name.starts_with("slow") => {
@@ -177,6 +184,20 @@ async fn every_event_is_handled_and_answered() {
     bench
         .until("all are handled", |notes| (0..50).all(|index| notes.count(&format!("thing-{index}")) == 1))
         .await;
+    bench.until_answered().await;
+}
+
+/// What the handler does not look up is not held, and handled like everything else: when it comes, and when a process left it behind.
+#[tokio::test]
+async fn what_is_not_looked_up_is_not_held() {
+    let mut bench = Bench::new().await;
+    bench.publish("unheld", 1, &["unfinished"]).await;
+    bench.run();
+    bench.until("it was left behind", |notes| notes.count("unheld") >= 1).await;
+    for name in ["held", "unheld"] {
+        bench.publish(name, 2, &[]).await;
+    }
+    bench.until("both are handled", |notes| notes.count("held") >= 1 && notes.count("unheld") >= 2).await;
     bench.until_answered().await;
 }
 

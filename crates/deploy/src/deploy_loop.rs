@@ -95,6 +95,11 @@ impl Handler for DeployLoop {
         }
     }
 
+    /// Items are read from the API server, and each deployer of a process would hold all of them.
+    fn looks_up(&self, _: &ObjectId, _: &Snapshot) -> bool {
+        false
+    }
+
     /// Items that were under way when the process ended.
     fn schedule(
         &self,
