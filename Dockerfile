@@ -21,6 +21,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
 FROM gcr.io/distroless/cc-debian12:nonroot AS runtime
 COPY --from=build /programs/groundwork-wait /usr/local/bin/groundwork-wait
 USER 65532:65532
+# The C library gives large blocks back when they are freed, and keeps no pool of memory for each core: a service is small again after a burst.
+ENV MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072
 
 FROM runtime AS watcher
 COPY --from=build /programs/groundwork-watcher /usr/local/bin/groundwork-watcher

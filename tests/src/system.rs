@@ -227,6 +227,7 @@ impl System {
         }
         let (admin, grpc) = self.ports[name];
         command
+            .envs(groundwork_testkit::image_environment())
             .env("KUBECONFIG", kubeconfig)
             .env("GROUNDWORK_NATS_URL", self.nats.url())
             .env("GROUNDWORK_ADMIN_ADDRESS", format!("127.0.0.1:{admin}"))

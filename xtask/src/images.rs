@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use groundwork_testkit::{Server, find};
+use groundwork_testkit::{Server, find, image_environment};
 
 use crate::compose::{Model, Service, docker_compose};
 use crate::{commands, servers};
@@ -138,7 +138,9 @@ fn import_ours(programs: &Path, program: &str, image: &str) -> Result<()> {
         entries.push(Entry { place: AUTHORITIES.to_owned(), content, mode: 0o644 });
     }
     let entrypoint = format!("ENTRYPOINT [\"/usr/local/bin/{program}\"]");
-    import(image, &entries, &[entrypoint, "USER 65532:65532".to_owned()])
+    let mut changes = vec![entrypoint, "USER 65532:65532".to_owned()];
+    changes.extend(image_environment().map(|(name, value)| format!("ENV {name}={value}")));
+    import(image, &entries, &changes)
 }
 
 /// What `ldd` says that a program needs, under the paths where it looks for them.

@@ -15,6 +15,7 @@ mod fixtures;
 mod git;
 #[cfg(feature = "run")]
 mod git_server;
+mod images;
 pub mod made_up;
 #[cfg(feature = "run")]
 mod nats;
@@ -37,6 +38,7 @@ pub use fixtures::{FIXTURES, fixture, without_fixtures};
 pub use git::git;
 #[cfg(feature = "run")]
 pub use git_server::GitServer;
+pub use images::image_environment;
 #[cfg(feature = "run")]
 pub use nats::Nats;
 #[cfg(feature = "run")]
