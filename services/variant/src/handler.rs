@@ -245,6 +245,11 @@ impl Handler for VariantHandler {
         keys
     }
 
+    /// Sets are searched for what they select and derive from. Everything else is there by the thousand, and is read when it is needed.
+    fn looks_up(&self, object: &ObjectId, _: &Snapshot) -> bool {
+        object.kind == kind::<PackageVariantSet>() || object.kind == kind::<PackageRevisionSet>()
+    }
+
     fn observe(&self, object: &ObjectId, change: &Change) {
         if object.kind == kind::<PackageVariant>() {
             self.0.memory().relations.observe(object, change);

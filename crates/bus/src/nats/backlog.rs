@@ -33,11 +33,16 @@ struct Part {
 }
 
 impl Backlog {
-    /// Begins with the first messages of some subjects, and ends with the message `last`.
-    pub(super) async fn open(bus: &Arc<NatsBus>, subjects: &[String], last: u64) -> Result<Self, BusError> {
+    /// Reads some subjects from the message `first` to the message `last`.
+    pub(super) async fn open(
+        bus: &Arc<NatsBus>,
+        subjects: &[String],
+        first: u64,
+        last: u64,
+    ) -> Result<Self, BusError> {
         let mut backlog = Self { parts: Vec::new(), last, consumers: Vec::new() };
         for subject in subjects {
-            let settings = ephemeral(&bus.unique(), std::slice::from_ref(subject), Start::All, false);
+            let settings = ephemeral(&bus.unique(), std::slice::from_ref(subject), Start::At(first), false);
             let consumer = bus.ensure_consumer(STREAM, &settings).await?;
             if consumer.num_pending > 0 {
                 let puller = Puller::new(bus, STREAM, &consumer.name).await?;

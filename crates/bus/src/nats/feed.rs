@@ -139,19 +139,19 @@ impl NatsFeed {
         Step::Record { position: base + message.sequence, record: record.map(Box::new), caught_up }
     }
 
-    /// Opens a consumer where the feed is; for a stream that it does not know, behind what is there, which it reads first.
+    /// Opens a consumer behind what is there, of which it reads first what it does not know.
     async fn open(&mut self) -> Result<Option<Step>, BusError> {
         let (info, base) = self.bus.incarnation().await?;
         let last = info.state.last_seq;
         let resumed = self.place.filter(|place| {
             place.base == base && place.sequence <= last && place.heard.elapsed() < RESUME_LIMIT
         });
-        let start = Start::At(resumed.map_or(last, |place| place.sequence) + 1);
-        let settings = ephemeral(&self.bus.unique(), &self.subjects, start, false);
+        let settings = ephemeral(&self.bus.unique(), &self.subjects, Start::At(last + 1), false);
         let consumer = self.bus.ensure_consumer(STREAM, &settings).await?;
-        let backlog = match resumed {
-            None if last > 0 => Some(Backlog::open(&self.bus, &self.subjects, last).await?),
-            _ => None,
+        let first = resumed.map_or(0, |place| place.sequence) + 1;
+        let backlog = match first <= last {
+            true => Some(Backlog::open(&self.bus, &self.subjects, first, last).await?),
+            false => None,
         };
         // The stream may have been made again meanwhile; then the sequences mean nothing.
         let (info, base_now) = self.bus.incarnation().await?;

@@ -228,7 +228,7 @@ impl NatsBus {
         last: u64,
         mut visitor: impl FnMut(Received) -> Result<ControlFlow<()>, BusError>,
     ) -> Result<(), BusError> {
-        let mut backlog = Backlog::open(self, subjects, last).await?;
+        let mut backlog = Backlog::open(self, subjects, 1, last).await?;
         let outcome = loop {
             match backlog.next().await {
                 Ok(Some(message)) => {
