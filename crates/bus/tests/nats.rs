@@ -12,7 +12,7 @@ use async_nats::jetstream;
 use common::*;
 use groundwork_bus::{
     Bus, BusError, ClusterIdentity, Filter, Index, IndexPart, JOURNAL, JournalLimits, JournalPart, Login,
-    NatsOptions, PublishError, Record, STREAM, WorkState,
+    NatsOptions, ObjectId, PublishError, Record, STREAM, WorkState,
 };
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 
@@ -78,6 +78,29 @@ async fn a_killed_server_comes_back_and_everything_goes_on() {
     assert_eq!(names, BTreeSet::from(["before".to_owned(), "after".to_owned()]));
     let idle = WorkState { pending: 0, unacknowledged: 0 };
     until("nothing is left", async || queue.state().await.is_ok_and(|state| state == idle)).await;
+}
+
+#[tokio::test]
+async fn a_feed_that_is_cut_off_in_its_backlog_goes_on_there() {
+    let Some(mut nats) = server("").await else { return };
+    let bus = connected(&nats).await;
+    bus.ensure_stream().await.unwrap();
+    let kinds = [secrets(), installations()];
+    let mut expected = Vec::new();
+    for number in 0..1200 {
+        let object = ObjectId::new(kinds[number % 2].clone(), Some("n"), number.to_string());
+        expected.push(publish(&bus, &applied(&object, 1)).await);
+    }
+    let mut feed = bus.index(&kinds).await.unwrap();
+    let mut told = steps(&mut feed, 100).await;
+    nats.kill().await.unwrap();
+    until("it is noticed", async || !bus.is_connected()).await;
+    nats.start_again().await.unwrap();
+    until("it is back", async || bus.is_connected()).await;
+    expected.push(publish(&bus, &applied(&secret("late"), 1)).await);
+    told.extend(steps(&mut feed, 1 + expected.len() - told.len()).await);
+    let positions = told.iter().filter_map(|step| step.split_once(' ')?.0.parse().ok());
+    assert_eq!(positions.collect::<Vec<u64>>(), expected);
 }
 
 /// Also at once, before the library has tried to connect again.
