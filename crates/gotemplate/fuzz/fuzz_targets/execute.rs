@@ -24,7 +24,13 @@ fuzz_target!(|input: &[u8]| {
         missing_key: [MissingKey::Default, MissingKey::Zero, MissingKey::Error][usize::from(mode % 3)],
         numbers: [NumberMode::Float64, NumberMode::Int64, NumberMode::Int, NumberMode::Data]
             [usize::from(mode / 3 % 4)],
-        limits: Limits { output_bytes: 1 << 16, steps: 20_000, template_depth: 200, deadline: None },
+        limits: Limits {
+            output_bytes: 1 << 16,
+            steps: 20_000,
+            value_bytes: 16 << 20,
+            template_depth: 200,
+            ..Limits::default()
+        },
         grants: Grants {
             clock: Some(Arc::new(|| UNIX_EPOCH)),
             randomness: Some(Arc::new(|buffer| {

@@ -3,7 +3,6 @@
 
 #![no_main]
 
-
 use groundwork_spiff::{Document, Engine, Features, Limits};
 use libfuzzer_sys::fuzz_target;
 
