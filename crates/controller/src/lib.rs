@@ -31,6 +31,7 @@ mod puller;
 mod queue;
 mod readiness;
 mod reconcile;
+mod request;
 mod service;
 mod shared_delivery;
 mod sources;

@@ -1,24 +1,20 @@
 //! Reads and writes of objects: every write carries what it was decided on.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use groundwork_bus::{Kind, ObjectId};
 use groundwork_kubernetes::is_dns_subdomain;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{NamespaceResourceScope, ObjectList, Request};
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
-use tracing::Instrument;
 
 use crate::error::ApiError;
 use crate::known_versions::KnownVersions;
 use crate::metrics::Metrics;
-
-/// Time for one request; a connection that died silently is noticed after it.
-const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+use crate::request::{Built, Call};
 
 /// A namespaced kind with a Rust type.
 pub trait Stored:
@@ -114,8 +110,14 @@ impl Objects {
         if !is_dns_subdomain(name) || !is_dns_subdomain(namespace) {
             return Ok(None);
         }
-        let api = self.api::<K>(namespace);
-        let object = self.run::<K, _>("get", namespace, name, api.get_opt(name)).await?;
+        let call = Call::of::<K>("get", namespace, name);
+        let request = requests::<K>(namespace).get(name, &GetParams::default());
+        let answer = match call.send(&self.client, request).await {
+            Ok(text) => call.read::<K>(&text).map(Some),
+            Err(ApiError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let object = self.counted(&call, answer)?;
         Ok(object.map(lean).inspect(|object| self.observe(object)))
     }
 
@@ -144,12 +146,8 @@ impl Objects {
         parameters: &ListParams,
     ) -> Result<Vec<K>, ApiError> {
         check::<K>(namespace, None)?;
-        let request = async {
-            let path = K::url_path(&(), Some(namespace));
-            let request = Request::new(path).list(parameters).map_err(kube::Error::BuildRequest)?;
-            self.client.request::<ObjectList<Lean<K>>>(request).await
-        };
-        let list = self.run::<K, _>("list", namespace, selector, request).await?;
+        let call = Call::of::<K>("list", namespace, selector);
+        let list: ObjectList<Lean<K>> = self.run(call, requests::<K>(namespace).list(parameters)).await?;
         let objects: Vec<K> = list.items.into_iter().map(|Lean(object)| object).collect();
         for object in &objects {
             self.observe(object);
@@ -165,9 +163,9 @@ impl Objects {
     pub async fn create<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
         let (namespace, name) = place(object);
         check::<K>(&namespace, object.meta().name.as_deref())?;
-        let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
-        let api = self.api::<K>(&namespace);
-        let stored = self.run::<K, _>("create", &namespace, &name, api.create(&parameters, object)).await?;
+        let call = Call::of::<K>("create", &namespace, &name);
+        let body = call.write(object)?;
+        let stored = self.run(call, requests::<K>(&namespace).create(&self.as_manager(), body)).await?;
         Ok(self.written(stored, None))
     }
 
@@ -179,10 +177,10 @@ impl Objects {
     pub async fn replace<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
         let (namespace, name) = place(object);
         check::<K>(&namespace, Some(&name))?;
-        let api = self.api::<K>(&namespace);
-        let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
-        let request = api.replace(&name, &parameters, object);
-        let stored = self.run::<K, _>("update", &namespace, &name, request).await?;
+        let call = Call::of::<K>("update", &namespace, &name);
+        let body = call.write(object)?;
+        let request = requests::<K>(&namespace).replace(&name, &self.as_manager(), body);
+        let stored = self.run(call, request).await?;
         Ok(self.written(stored, object.resource_version().as_deref()))
     }
 
@@ -194,10 +192,11 @@ impl Objects {
     pub async fn replace_status<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
         let (namespace, name) = place(object);
         check::<K>(&namespace, Some(&name))?;
-        let api = self.api::<K>(&namespace);
-        let parameters = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
-        let request = api.replace_status(&name, &parameters, object);
-        let stored = self.run_on::<K, _>("update", "/status", &namespace, &name, request).await?;
+        let call = Call::of::<K>("update", &namespace, &name).on_status();
+        let body = call.write(object)?;
+        let request =
+            requests::<K>(&namespace).replace_subresource("status", &name, &self.as_manager(), body);
+        let stored = self.run(call, request).await?;
         Ok(self.written(stored, object.resource_version().as_deref()))
     }
 
@@ -220,9 +219,9 @@ impl Objects {
             "metadata": {"name": name, "resourceVersion": version}, "spec": spec,
         }));
         let parameters = PatchParams::apply(manager).force();
-        let api = self.api::<K>(&namespace);
-        let stored =
-            self.run::<K, _>("patch", &namespace, &name, api.patch(&name, &parameters, &patch)).await?;
+        let call = Call::of::<K>("patch", &namespace, &name);
+        let request = requests::<K>(&namespace).patch(&name, &parameters, &patch);
+        let stored = self.run(call, request).await?;
         Ok(self.written(stored, version.as_deref()))
     }
 
@@ -252,8 +251,8 @@ impl Objects {
         let patch = Patch::Merge(json!({"metadata": metadata}));
         let parameters =
             PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
-        let api = self.api::<K>(namespace);
-        let stored = self.run::<K, _>("patch", namespace, name, api.patch(name, &parameters, &patch)).await?;
+        let call = Call::of::<K>("patch", namespace, name);
+        let stored = self.run(call, requests::<K>(namespace).patch(name, &parameters, &patch)).await?;
         Ok(self.written(stored, change.resource_version.as_deref()))
     }
 
@@ -279,16 +278,23 @@ impl Objects {
         };
         let preconditions = (uid.is_some() || resource_version.is_some()).then_some(preconditions);
         let parameters = DeleteParams { preconditions, ..DeleteParams::background() };
-        let api = self.api::<K>(namespace);
-        match self.run::<K, _>("delete", namespace, name, api.delete(name, &parameters)).await {
-            Ok(answer) => Ok(answer.left().map(|object| self.written(object, None))),
+        let call = Call::of::<K>("delete", namespace, name);
+        let request = requests::<K>(namespace).delete(name, &parameters);
+        let answer = call.send(&self.client, request).await.and_then(|text| {
+            // What is gone at once is answered with a Status.
+            let answer: KindOfAnswer = call.read(&text)?;
+            (answer.kind != "Status").then(|| call.read::<K>(&text)).transpose()
+        });
+        match self.counted(&call, answer) {
+            Ok(left) => Ok(left.map(|object| self.written(object, None))),
             Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn api<K: Stored>(&self, namespace: &str) -> Api<K> {
-        Api::namespaced(self.client.clone(), namespace)
+    /// How this one writes.
+    fn as_manager(&self) -> PostParams {
+        PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() }
     }
 
     fn observe<K: Stored>(&self, object: &K) {
@@ -315,57 +321,27 @@ impl Objects {
         object
     }
 
-    async fn run<K: Stored, T>(
-        &self,
-        verb: &'static str,
-        namespace: &str,
-        name: &str,
-        request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<T, ApiError> {
-        self.run_on::<K, T>(verb, "", namespace, name, request).await
+    async fn run<T: DeserializeOwned>(&self, call: Call<'_>, request: Built) -> Result<T, ApiError> {
+        let answer = call.send(&self.client, request).await.and_then(|text| call.read(&text));
+        self.counted(&call, answer)
     }
 
-    async fn run_on<K: Stored, T>(
-        &self,
-        verb: &'static str,
-        subresource: &'static str,
-        namespace: &str,
-        name: &str,
-        request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<T, ApiError> {
-        let plural = K::plural(&());
-        let resource = format!("{plural}{subresource}");
-        let span = tracing::info_span!(
-            "api",
-            otel.name = format!("{verb} {resource}"),
-            otel.kind = "client",
-            verb,
-            resource,
-            namespace,
-            name
-        );
-        let object = format!("{plural} {namespace}/{name}");
-        let limited = tokio::time::timeout(REQUEST_LIMIT, request.instrument(span));
-        let Ok(answer) = limited.await else {
-            self.metrics.request(verb, &resource, "failed");
-            let problem = format!("no answer within {} s", REQUEST_LIMIT.as_secs());
-            return Err(ApiError::Transient { verb, object, problem });
-        };
-        let answer = answer.map_err(|error| {
-            let group = K::group(&());
-            let right = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
-            ApiError::new(&error, verb, &object, &format!("{right} in namespace {namespace}"))
-        });
-        let outcome = match &answer {
-            Ok(_) => "ok",
-            Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_)) => "conflict",
-            Err(ApiError::NotFound(_)) => "not_found",
-            Err(ApiError::Forbidden { .. } | ApiError::Refused(_)) => "forbidden",
-            Err(_) => "failed",
-        };
-        self.metrics.request(verb, &resource, outcome);
+    fn counted<T>(&self, call: &Call<'_>, answer: Result<T, ApiError>) -> Result<T, ApiError> {
+        call.count(answer.as_ref().err(), &self.metrics);
         answer
     }
+}
+
+/// Builds requests about the objects of a namespace.
+fn requests<K: Stored>(namespace: &str) -> Request {
+    Request::new(K::url_path(&(), Some(namespace)))
+}
+
+/// What tells an object from a Status.
+#[derive(Deserialize)]
+struct KindOfAnswer {
+    #[serde(default)]
+    kind: String,
 }
 
 /// An object without its managed fields: half of it, which nobody here reads. The API server keeps those that it has when a write brings
@@ -455,6 +431,47 @@ mod tests {
         }
         let bodies = bodies.lock().unwrap();
         assert!(bodies.iter().all(|body| !body.contains("managedFields")), "{bodies:?}");
+    }
+
+    /// What each verb makes of an answer, whatever else the server has sent before.
+    #[tokio::test]
+    async fn answers_are_told_apart() {
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "team"}});
+        let success = json!({"apiVersion": "v1", "kind": "Status", "status": "Success"});
+        let failure = |code: u16, reason: &str| json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason});
+        let answering = |code: u16, body: &Value| {
+            let body = body.to_string();
+            let server = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+                let answer = http::Response::builder().status(code);
+                let answer = answer.body(kube::client::Body::from(body.clone().into_bytes()));
+                std::future::ready(answer)
+            });
+            let telemetry = groundwork_telemetry::Telemetry::silent("test");
+            Objects::new(Client::new(server, "default"), "test", Metrics::new(&telemetry.metrics, "test"))
+        };
+        let name = "secrets team/a".to_owned();
+        for (code, body, get, delete) in [
+            (200, secret.clone(), Ok(true), Ok(true)),
+            (404, failure(404, "NotFound"), Ok(false), Ok(false)),
+            (409, failure(409, "Conflict"), Err(ApiError::Conflict(name.clone())), Ok(false)),
+            (
+                413,
+                failure(413, "TooLarge"),
+                Err(ApiError::TooLarge(name.clone())),
+                Err(ApiError::TooLarge(name)),
+            ),
+        ] {
+            let objects = answering(code, &body);
+            let found = objects.get::<Secret>("team", "a").await.map(|found| found.is_some());
+            assert_eq!(found, get, "get {code}");
+            let left = objects.delete::<Secret>("team", "a", None, None).await.map(|left| left.is_some());
+            assert_eq!(left, delete, "delete {code}");
+        }
+        let gone = answering(200, &success).delete::<Secret>("team", "a", Some("u"), None).await;
+        assert_eq!(gone, Ok(None), "it is gone at once");
+        let unreadable = answering(200, &json!([1])).get::<Secret>("team", "a").await;
+        assert!(matches!(unreadable, Err(ApiError::Invalid { .. })), "{unreadable:?}");
     }
 
     /// The server of this test does not exist, so a request that is made fails as one that may pass.

@@ -74,6 +74,11 @@ impl Handler for ResolverHandler {
         }
     }
 
+    /// Whom a Context or its overwrites concern is searched for among these. Namespaces and overwrites only come as events.
+    fn looks_up(&self, object: &ObjectId, _: &Snapshot) -> bool {
+        object.kind == kind::<Context>() || object.kind == kind::<Installation>()
+    }
+
     /// Another configuration may ask for other Contexts; and what changed during a job, while nobody watched, is looked at
     /// when it ends.
     fn schedule(

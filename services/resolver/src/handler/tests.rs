@@ -87,6 +87,20 @@ fn names(keys: &[Key]) -> Vec<&str> {
 }
 
 #[test]
+fn only_what_is_searched_is_held() {
+    let handler = handler(&Settings::default());
+    for (kind, is_held) in [
+        (kind::<Context>(), true),
+        (kind::<Installation>(), true),
+        (kind::<ComponentVersionOverwrites>(), false),
+        (namespaces(), false),
+    ] {
+        let object = ObjectId::new(kind, Some("team"), "default");
+        assert_eq!(handler.looks_up(&object, &Snapshot::default()), is_held, "{object}");
+    }
+}
+
+#[test]
 fn a_change_of_rules_concerns_those_who_use_them() {
     let (handler, world) = (handler(&Settings::default()), world());
     let keys = |kind: Kind, name: &str, change: &Change| {
