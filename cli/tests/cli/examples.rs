@@ -31,6 +31,24 @@ fn examples_give_what_they_show() {
     assert!(count > 1);
 }
 
+/// The limits of templates are far from what people need: a hundredth of them is enough for each example.
+#[test]
+fn no_example_comes_near_the_limits() {
+    let mut count = 0;
+    for entry in fs::read_dir(examples()).unwrap() {
+        let folder = entry.unwrap().path();
+        if folder.join("set.yaml").is_file() || folder.join("figures").is_dir() {
+            continue;
+        }
+        let limits = ["--template-work", "2", "--template-memory", "2"];
+        let run = groundwork(&[&["render"], &limits[..], &[&folder.display().to_string()]].concat(), "");
+        let expected = fs::read_to_string(folder.join("expected.txt")).unwrap();
+        assert_eq!(run.out, expected, "{}: {}", folder.display(), run.err);
+        count += 1;
+    }
+    assert!(count > 3);
+}
+
 /// Each figure of the variants is drafted as its file of `expected` shows (V-008, V-018, V-021, V-025).
 fn figures_give_what_they_show(folder: &Path, times: usize) {
     let shown = |path: &Path| path.display().to_string();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use groundwork_api::{ObjectReference, TemplateExecutor};
+use groundwork_budget::TemplateLimits;
 use groundwork_component::{Attributes, ComponentVersion, Descriptor, Overwrites, Rule};
 use serde_json::{Map, Value, json};
 
@@ -82,6 +83,14 @@ pub(crate) fn components(descriptors: &[&str], overwrites: &[(&str, &str, &str)]
     Components::new(versions, overwrites, None)
 }
 
+/// With a tenth of the limits that are the default, so that each test also says that neither our templates nor those of others, the
+/// fixtures, come near them.
+fn within_a_tenth() -> Capabilities {
+    let TemplateLimits { template_work, template_memory } = TemplateLimits::default();
+    let limits = TemplateLimits { template_work: template_work / 10, template_memory: template_memory / 10 };
+    Capabilities::default().limited(limits)
+}
+
 /// Renders for an Installation `inst` in the namespace `ns`.
 pub(crate) fn render_with(
     blueprint: &Blueprint,
@@ -89,7 +98,7 @@ pub(crate) fn render_with(
     components: &Components,
 ) -> Result<Rendered, RenderError> {
     let no_component = json!({});
-    let (definition, capabilities) = (json!({"ref": {"resourceName": "bp"}}), Capabilities::default());
+    let (definition, capabilities) = (json!({"ref": {"resourceName": "bp"}}), within_a_tenth());
     let request = Request {
         blueprint,
         name: "inst",
@@ -117,17 +126,29 @@ pub(crate) fn configurations(rendered: &Rendered) -> Map<String, Value> {
 pub(crate) fn execute(
     files: &Filesystem,
     components: &Components,
+    execution: (ExecutionKind, &TemplateExecutor),
+    given: &Value,
+    state: Option<&str>,
+) -> Result<Output, TemplateError> {
+    execute_within(&within_a_tenth(), files, components, execution, given, state)
+}
+
+/// The same within other limits.
+pub(crate) fn execute_within(
+    capabilities: &Capabilities,
+    files: &Filesystem,
+    components: &Components,
     (kind, executor): (ExecutionKind, &TemplateExecutor),
     given: &Value,
     state: Option<&str>,
 ) -> Result<Output, TemplateError> {
     let functions = HostFunctions { files: Arc::new(files.clone()), components: components.clone() };
-    let (parsed, capabilities) = (ParsedTemplates::default(), Capabilities::default());
+    let parsed = ParsedTemplates::default();
     let mut bindings = Bindings::default();
     for (name, value) in given.as_object().unwrap() {
         bindings.bind(Box::leak(name.clone().into_boxed_str()), value);
     }
-    Engine::new(&parsed, functions, &capabilities, false).run(
+    Engine::new(&parsed, functions, capabilities, false).run(
         Execution { kind, index: 0, executor },
         &bindings,
         state,

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::go::tests::tree;
 use super::*;
 use crate::components::Components;
-use crate::testing::execute;
+use crate::testing::{execute, execute_within};
 
 fn executor(template: &str) -> TemplateExecutor {
     serde_json::from_value(json!({"name": "main", "type": "GoTemplate", "template": template})).unwrap()
@@ -63,7 +63,11 @@ fn sharing_has_an_end_where_values_become_trees() {
         "{{ getResource (dict \"component\" $x) \"name\" \"a\" }}",
         "{{ getComponent (dict \"component\" $x) \"name\" \"a\" }}",
     ] {
-        let error = run(&format!("{build}{call}"), &json!({})).unwrap_err().to_string();
+        let executor = executor(&format!("{build}{call}"));
+        let execution = (ExecutionKind::Deploy, &executor);
+        let (limits, components) = (Capabilities::default(), Components::default());
+        let ended = execute_within(&limits, &tree(), &components, execution, &json!({}), None);
+        let error = ended.unwrap_err().to_string();
         assert!(
             error.contains("template values use more than the limit of 67108864 bytes"),
             "{call}: {error}"
