@@ -35,6 +35,15 @@ fn prefixes_whose_brackets_nest_too_deep_are_printed() {
     assert!(reprinted(&format!("{}a", "*".repeat(150))).is_none_or(|(_, again)| again.is_some()));
 }
 
+/// A `?` without a second branch belongs to none of the conditions that end before it; each of them had it read to its end, so that each
+/// `lambda` doubled the time.
+#[test]
+fn branches_that_are_none_are_read_once() {
+    let printed = reprinted(&"lambda l?m ".repeat(60));
+    assert!(printed.is_none(), "{printed:?}");
+    assert!(reprinted(&"lambda l?m: n ".repeat(30)).is_some());
+}
+
 #[test]
 fn documents_end_within_their_limits() {
     let mut limits = Limits::default();

@@ -54,6 +54,8 @@ struct Parser<'text> {
     fatal: Option<ParseError>,
     no_expression_at: HashSet<usize>,
     no_operand_at: HashSet<usize>,
+    /// Where a `?` is not followed by two branches.
+    no_branches_at: HashSet<usize>,
     /// Expressions of level 7 that will be asked for again.
     kept: HashMap<usize, Parsed>,
     /// Where a plain `merge` looks, if that is not where it stands.
@@ -94,6 +96,7 @@ impl<'text> Parser<'text> {
             fatal: None,
             no_expression_at: HashSet::new(),
             no_operand_at: HashSet::new(),
+            no_branches_at: HashSet::new(),
             kept: HashMap::new(),
             stub_path: None,
             group: None,
@@ -260,13 +263,17 @@ impl<'text> Parser<'text> {
         let height = self.height;
         let branches = self.attempt(|parser| {
             parser.space();
+            let start = parser.at;
             parser.byte(b'?')?;
-            let chosen = parser.expression()?;
-            let chosen_height = parser.height;
-            parser.byte(b':')?;
-            let other = parser.expression()?;
-            parser.raise(height.max(chosen_height).max(parser.height))?;
-            Some((chosen, other))
+            // Who has this condition as its last part asks again.
+            if parser.no_branches_at.contains(&start) {
+                return None;
+            }
+            let branches = parser.branches(height);
+            if branches.is_none() {
+                parser.no_branches_at.insert(start);
+            }
+            branches
         });
         let Some((chosen, other)) = branches else {
             self.height = height;
@@ -274,6 +281,16 @@ impl<'text> Parser<'text> {
             return Some(condition);
         };
         Some(Expr::Conditional(Box::new(condition), Box::new(chosen), Box::new(other)))
+    }
+
+    /// `B : C` for a condition of this height.
+    fn branches(&mut self, height: u32) -> Option<(Expr, Expr)> {
+        let chosen = self.expression()?;
+        let chosen_height = self.height;
+        self.byte(b':')?;
+        let other = self.expression()?;
+        self.raise(height.max(chosen_height).max(self.height))?;
+        Some((chosen, other))
     }
 
     /// Juxtaposition, `A B`.
