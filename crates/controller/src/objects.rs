@@ -433,7 +433,7 @@ mod tests {
         assert!(bodies.iter().all(|body| !body.contains("managedFields")), "{bodies:?}");
     }
 
-    /// What each verb makes of an answer, whatever else the server has sent before.
+    /// What reading and deleting make of an answer.
     #[tokio::test]
     async fn answers_are_told_apart() {
         let secret =
