@@ -34,38 +34,48 @@ struct Ignored {
     id: String,
 }
 
-/// Compares `Cargo.lock` with the database. Where it cannot be had, that is said, and nothing fails: a build does not depend on a network.
+/// Compares `Cargo.lock` with the database.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
     let lockfile = Lockfile::load(workspace.join("Cargo.lock")).context("cannot read Cargo.lock")?;
     let file = workspace.join("deny.toml");
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let policy: Policy = toml::from_str(&text).with_context(|| format!("malformed {}", file.display()))?;
+    let checkout = std::env::var_os(CHECKOUT).map(PathBuf::from);
+    println!("{}", check(&lockfile, &policy.advisories.ignore, checkout.as_deref(), DATABASE)?);
+    Ok(())
+}
+
+/// What there is to say of dependencies. Where the database cannot be had, that is said, and nothing fails: a build does not depend on a
+/// network.
+fn check(
+    lockfile: &Lockfile,
+    ignored: &[Ignored],
+    checkout: Option<&Path>,
+    database: &str,
+) -> Result<String> {
     let fetched;
-    let folder = if let Some(folder) = std::env::var_os(CHECKOUT) {
-        PathBuf::from(folder)
-    } else {
-        match fetch(DATABASE) {
+    let folder = match checkout {
+        Some(folder) => folder,
+        None => match fetch(database) {
             Ok(folder) => {
                 fetched = folder;
-                fetched.path().to_owned()
+                fetched.path()
             }
             Err(error) => {
-                println!(
+                return Ok(format!(
                     "advisories are not checked: the database cannot be had ({error:#}); {CHECKOUT} names a checkout of {DATABASE}"
-                );
-                return Ok(());
+                ));
             }
-        }
+        },
     };
-    let found = vulnerabilities(&folder, &lockfile, &policy.advisories.ignore)?;
+    let found = vulnerabilities(folder, lockfile, ignored)?;
     if !found.is_empty() {
         bail!(
             "dependencies with known vulnerabilities (what does not concern us is named in deny.toml):\n  {}",
             found.join("\n  ")
         );
     }
-    println!("{} dependencies have no known vulnerability", lockfile.packages.len());
-    Ok(())
+    Ok(format!("{} dependencies have no known vulnerability", lockfile.packages.len()))
 }
 
 fn fetch(database: &str) -> Result<TempDir> {
@@ -138,12 +148,18 @@ All the time.
         text.parse().unwrap()
     }
 
-    #[test]
-    fn vulnerable_versions_are_found() {
+    /// A checkout of a database with one advisory.
+    fn database() -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         let of_crate = folder.path().join("crates/loud");
         fs::create_dir_all(&of_crate).unwrap();
         fs::write(of_crate.join("RUSTSEC-2026-0001.md"), ADVISORY).unwrap();
+        folder
+    }
+
+    #[test]
+    fn vulnerable_versions_are_found() {
+        let folder = database();
         let found = |version, ignored: &[&str]| {
             let ignored: Vec<_> = ignored.iter().map(|id| Ignored { id: (*id).to_owned() }).collect();
             vulnerabilities(folder.path(), &lockfile(version), &ignored).unwrap()
@@ -158,11 +174,26 @@ All the time.
         );
     }
 
-    /// A network that refuses, and a database that is no repository, end in words.
+    /// The step says what it has looked at, fails for what it has found, and where there is nothing to look into says that and goes on.
     #[test]
-    fn a_database_that_cannot_be_had() {
-        let nothing = tempfile::tempdir().unwrap();
-        let error = fetch(&nothing.path().join("none").display().to_string()).unwrap_err();
-        assert!(error.to_string().contains("git clone"), "{error:#}");
+    fn what_the_step_says() {
+        let (folder, empty) = (database(), tempfile::tempdir().unwrap());
+        let step = |version, checkout| check(&lockfile(version), &[], checkout, "nowhere");
+        assert_eq!(step("1.2.0", Some(folder.path())).unwrap(), "1 dependencies have no known vulnerability");
+        let found = step("1.1.9", Some(folder.path())).unwrap_err().to_string();
+        assert!(
+            found.ends_with("deny.toml):\n  loud 1.1.9: RUSTSEC-2026-0001: It shouts (>=1.2.0)"),
+            "{found}"
+        );
+        assert!(
+            step("1.2.0", Some(empty.path())).is_err(),
+            "a checkout that is named and empty is a mistake"
+        );
+        let unchecked =
+            check(&lockfile("1.1.9"), &[], None, &empty.path().join("none").display().to_string());
+        let said = unchecked.unwrap();
+        for words in ["advisories are not checked", "`git clone", CHECKOUT, DATABASE] {
+            assert!(said.contains(words), "{said}");
+        }
     }
 }

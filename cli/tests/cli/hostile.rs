@@ -399,6 +399,7 @@ fn expressions_of_sets() {
 /// A store with one descriptor, which is larger in memory than it may be.
 #[test]
 fn descriptors() {
+    const TOO_LARGE: &str = "the text takes more than the limit of 67108864 bytes of memory";
     let nest: String = (0..250).map(|level| format!("&n{level} [")).collect();
     let anchors = format!("[]\n  x: {nest}{}{}\n  y: *n0", "x,".repeat(300_000), "]".repeat(250));
     let resource = |number| {
@@ -412,13 +413,13 @@ fn descriptors() {
         "componentDescriptor": {"ref": reference}, "blueprint": {"ref": {"resourceName": "blueprint"}},
     });
     for (name, resources, words) in [
-        ("anchors over long lists", anchors, "it is no component descriptor"),
+        ("anchors over long lists", anchors, TOO_LARGE),
         (
             "lists in lists",
             format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
-            "it is no component descriptor",
+            "every file here has to be one: component descriptor is no YAML: ",
         ),
-        ("100,000 resources", resources, "the text takes more than the limit of 67108864 bytes of memory"),
+        ("100,000 resources", resources, TOO_LARGE),
     ] {
         let folder = TempDir::new().unwrap();
         let store = folder.path().join("store");

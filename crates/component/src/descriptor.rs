@@ -127,6 +127,8 @@ pub enum DescriptorError {
     Yaml(yaml::Error),
     #[error("component descriptor is not a map")]
     NoMap,
+    #[error("component descriptor has no name or no version")]
+    Nameless,
     /// `components.md` 8, E15.
     #[error("component descriptor schema version {0:?} not supported")]
     SchemaVersion(String),
@@ -143,6 +145,13 @@ pub enum DescriptorError {
     Resource { component: String, name: String, reason: String },
 }
 
+/// The document of a stored descriptor, within what one may take in memory.
+fn read(bytes: &[u8]) -> Result<Value, DescriptorError> {
+    let options = yaml::Options { most_bytes: MOST_BYTES, ..yaml::Options::default() };
+    let document = yaml::parse_first(&String::from_utf8_lossy(bytes), options);
+    Ok(document.map_err(DescriptorError::Yaml)?.into_value())
+}
+
 impl Descriptor {
     /// Reads a stored descriptor.
     ///
@@ -150,10 +159,19 @@ impl Descriptor {
     ///
     /// See [`DescriptorError`]; every problem of an invalid descriptor is listed.
     pub fn parse(bytes: &[u8]) -> Result<Self, DescriptorError> {
-        let text = String::from_utf8_lossy(bytes);
-        let options = yaml::Options { most_bytes: MOST_BYTES, ..yaml::Options::default() };
-        let document = yaml::parse_first(&text, options).map_err(DescriptorError::Yaml)?.into_value();
-        Self::from_document(document, Leniency::Strict)
+        Self::from_document(read(bytes)?, Leniency::Strict)
+    }
+
+    /// Name and version of a stored descriptor, whatever else may be wrong with it: that is told when it is used.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or has no name or no version.
+    pub fn name_and_version(bytes: &[u8]) -> Result<(String, String), DescriptorError> {
+        let document = read(bytes)?;
+        let holder = document.get("component").or_else(|| document.get("metadata"));
+        let text = |member: &str| Some(holder?.get(member)?.as_str()?.to_owned());
+        text("name").zip(text("version")).ok_or(DescriptorError::Nameless)
     }
 
     /// Reads a descriptor that was found in the repository of a context, which becomes the last one of its history.

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use groundwork_component::{Access, Blob, Repository, RepositoryContext, RepositoryError};
+use groundwork_component::{Access, Blob, Descriptor, Repository, RepositoryContext, RepositoryError};
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::{self, LARGEST_DOCUMENT};
 use crate::artifact_set;
 use crate::blobs::{self, Blobs};
 use crate::digest::Digest;
-use crate::flat::identity;
 use crate::tree::{Stamp, Tree, malformed};
 
 pub(crate) const INDEX_FILE: &str = "artifact-index.json";
@@ -88,7 +87,7 @@ impl Ctf {
                 continue;
             }
             if let Some(document) = blobs::descriptor(self, &digest)? {
-                versions.extend(identity(&document));
+                versions.extend(Descriptor::name_and_version(&document));
             }
         }
         Ok(versions)

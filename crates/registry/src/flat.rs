@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use groundwork_component::{Access, Blob, Repository, RepositoryError};
+use groundwork_component::{Access, Blob, Descriptor, Repository, RepositoryError};
 
 use crate::artifact::{DESCRIPTOR_FILE, LARGEST_DOCUMENT};
 use crate::artifact_set;
@@ -50,8 +50,10 @@ impl Flat {
         for entry in self.tree.list("")?.into_iter().filter(|entry| !entry.is_directory) {
             let bytes = self.tree.read(&entry.name, LARGEST_DOCUMENT)?;
             let address = self.tree.address(&entry.name);
-            let id = identity(&bytes).ok_or_else(|| {
-                malformed(address.clone(), "it is no component descriptor, and every file here has to be one")
+            let id = Descriptor::name_and_version(&bytes).map_err(|error| {
+                let problem =
+                    format!("it is no component descriptor, and every file here has to be one: {error}");
+                malformed(address.clone(), &problem)
             })?;
             if index.insert(id.clone(), bytes).is_some() {
                 let problem = format!("{}:{} is described by another file, too", id.0, id.1);
@@ -128,14 +130,6 @@ impl Flat {
         }
         Ok(())
     }
-}
-
-/// Name and version of a descriptor, whatever else may be wrong with it: that is told when it is used.
-pub(crate) fn identity(bytes: &[u8]) -> Option<(String, String)> {
-    let document = groundwork_yaml::from_str(&String::from_utf8_lossy(bytes)).ok()?;
-    let holder = document.get("component").or_else(|| document.get("metadata"))?;
-    let text = |member: &str| holder.get(member)?.as_str().map(str::to_owned);
-    Some((text("name")?, text("version")?))
 }
 
 impl Repository for Flat {

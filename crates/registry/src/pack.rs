@@ -8,14 +8,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use flate2::write::GzEncoder;
-use groundwork_component::{Access, Repository as _, RepositoryError};
+use groundwork_component::{Access, Descriptor, Repository as _, RepositoryError};
 use serde_json::Value;
 
 use crate::artifact::{BlobDescriptor, DESCRIPTOR_FILE, LARGEST_DOCUMENT, MANIFEST, Manifest};
 use crate::blobs::{self, Blobs, LARGEST_BLOB};
 use crate::ctf::{BLOB_DIRECTORY, Ctf, INDEX_FILE};
 use crate::digest::Digest;
-use crate::flat::{Flat, identity};
+use crate::flat::Flat;
 use crate::map::Store;
 use crate::tree::{Tree, malformed};
 use crate::write::{CtfWriter, WriteError, local_access, pack as pack_files, tar_header};
@@ -169,11 +169,8 @@ impl CtfWriter {
                 continue;
             }
             let text = blobs::descriptor(&archive, &digest)?;
-            if text
-                .as_deref()
-                .and_then(identity)
-                .is_none_or(|found| found != (name.to_owned(), version.to_owned()))
-            {
+            let found = text.and_then(|text| Descriptor::name_and_version(&text).ok());
+            if found.is_none_or(|found| found != (name.to_owned(), version.to_owned())) {
                 continue;
             }
             let (_, _, manifest) = blobs::main_manifest(&archive, &digest)?;

@@ -141,5 +141,6 @@ fn directories_with_something_else() {
     assert!(error.ends_with("example.org/a:1.0.0+7 is described by another file, too"), "{error}");
     std::fs::write(folder.path().join("two"), "no descriptor").unwrap();
     let error = store.descriptor("example.org/a", "1.0.0+7").unwrap_err().to_string();
-    assert!(error.contains("it is no component descriptor"), "{error}");
+    let problem = "it is no component descriptor, and every file here has to be one: component descriptor has no name or no version";
+    assert!(error.contains(problem), "{error}");
 }
