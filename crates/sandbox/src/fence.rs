@@ -142,8 +142,6 @@ pub(crate) mod usage {
 
     /// In the lines of `/proc`, on every architecture that Rust knows.
     const TICKS_PER_SECOND: u64 = 100;
-    /// With this a process that always works gets a tenth of what another one beside it gets.
-    const NICE: i32 = 10;
 
     /// Lets a worker have so much more processor time. The kernel ends it with `SIGXCPU` then; it counts whole seconds.
     pub(crate) fn allow_cpu_time(pid: u32, more: Duration) -> io::Result<()> {
@@ -163,9 +161,9 @@ pub(crate) mod usage {
         Ok(cpu_time(&text).ok_or(io::ErrorKind::InvalidData)?)
     }
 
-    /// Lets all processes of the usual priority go before a worker. It cannot be taken back without a privilege.
-    pub(crate) fn yield_to_others(pid: u32) -> io::Result<()> {
-        Ok(setpriority_process(Some(known(pid)?), NICE)?)
+    /// Lets processes of a higher priority go before a worker. It cannot be taken back without a privilege.
+    pub(crate) fn yield_to_others(pid: u32, nice: i32) -> io::Result<()> {
+        Ok(setpriority_process(Some(known(pid)?), nice)?)
     }
 
     fn known(pid: u32) -> io::Result<Pid> {

@@ -18,7 +18,7 @@ pub(crate) mod usage {
         Ok(Duration::ZERO)
     }
 
-    pub(crate) fn yield_to_others(_pid: u32) -> io::Result<()> {
+    pub(crate) fn yield_to_others(_pid: u32, _nice: i32) -> io::Result<()> {
         Ok(())
     }
 

@@ -27,8 +27,11 @@ const STARTED_WITHIN: Duration = Duration::from_secs(30);
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 /// Where a panic means that there is no memory left for a further stack: the library has no other way to say so.
 const STACK_PLACE: &str = "/stacker-";
-/// Work that has taken so much processor time lets other processes go before it.
-const LONG_WORK: Duration = Duration::from_millis(500);
+/// The niceness of those that always yield: beside one that does not, a tenth of the processor is theirs.
+const NICE: i32 = 10;
+/// Work that has taken so much processor time has this niceness from then on. Many with a tenth each still take a lot together, so there is
+/// a second step, at a time that usual work does not take.
+const LONG_WORK: [(Duration, i32); 2] = [(Duration::from_millis(200), NICE), (Duration::from_secs(1), 19)];
 /// What is read of the last words of a process, in bytes.
 const LAST_WORDS: u64 = 4 << 10;
 
@@ -115,7 +118,7 @@ impl Process {
             Err(error) => lacking.push(format!("the processor time of a process cannot be limited: {error}")),
         }
         if limits.yields
-            && let Err(error) = usage::yield_to_others(self.pid)
+            && let Err(error) = usage::yield_to_others(self.pid, NICE)
         {
             lacking.push(format!("the priority of a process cannot be set: {error}"));
         }
@@ -132,17 +135,18 @@ impl Process {
         ceiling: &Ceiling,
     ) -> Result<Vec<u8>, WorkError> {
         let pid = self.pid;
-        let has_yielded = AtomicBool::new(limits.yields);
+        let has_yielded = AtomicBool::new(false);
+        // Those that always yield begin with the first step.
+        let steps = &LONG_WORK[usize::from(limits.yields)..];
         let conversation = tokio::select! {
             biased;
             conversation = timeout_at(deadline, self.converse(task, host, limits)) => conversation,
             () = ceiling.exceeded_by(pid) => {
                 return Err(WorkError::MemoryTotal { limit: ceiling.limit() });
             }
-            never = yield_when_long(pid, &has_yielded) => match never {},
+            never = yield_when_long(pid, steps, &has_yielded) => match never {},
         };
-        // Those that always yield are as they were.
-        self.has_yielded = has_yielded.into_inner() && !limits.yields;
+        self.has_yielded = has_yielded.into_inner();
         let Ok(conversation) = conversation else {
             return Err(WorkError::WallTime { limit: limits.wall_time });
         };
@@ -212,18 +216,17 @@ impl Process {
 
 /// Lets others go before work that is long, so that a few who work as long as they may do not slow everybody down. Time in which a worker
 /// waits for an answer does not count.
-async fn yield_when_long(pid: u32, has_yielded: &AtomicBool) -> Infallible {
-    const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+async fn yield_when_long(pid: u32, steps: &[(Duration, i32)], has_yielded: &AtomicBool) -> Infallible {
+    const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
     sleep(BETWEEN_LOOKS).await;
-    let first = usage::used_cpu_time(pid).ok();
-    while let Some(first) = first
-        && !has_yielded.load(Ordering::Relaxed)
-    {
-        sleep(BETWEEN_LOOKS).await;
-        let is_long = usage::used_cpu_time(pid).is_ok_and(|now| now.saturating_sub(first) >= LONG_WORK);
-        has_yielded.store(is_long && usage::yield_to_others(pid).is_ok(), Ordering::Relaxed);
-        if is_long {
-            break;
+    if let Ok(first) = usage::used_cpu_time(pid) {
+        for (long, nice) in steps {
+            while !usage::used_cpu_time(pid).is_ok_and(|now| now.saturating_sub(first) >= *long) {
+                sleep(BETWEEN_LOOKS).await;
+            }
+            if usage::yield_to_others(pid, *nice).is_ok() {
+                has_yielded.store(true, Ordering::Relaxed);
+            }
         }
     }
     std::future::pending().await
