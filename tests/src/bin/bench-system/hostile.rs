@@ -13,13 +13,14 @@ use groundwork_proto::renderer::v1::render_request::Input;
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::renderer::v1::{RenderInput, RenderRequest};
 use groundwork_tests::hostile::{doubled, exponential};
+use groundwork_tests::wait_for;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::ResourceExt as _;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use crate::scenario::{Bench, rounded};
+use crate::scenario::{Bench, PATIENCE, rounded};
 
 const NAMESPACE: &str = "strangers";
 const API: &str = "landscaper.gardener.cloud/v1alpha1";
@@ -36,7 +37,8 @@ struct Counts {
 }
 
 impl Bench {
-    /// The same number of Installations alone and beside strangers, whose jobs begin anew when they end, and who call without a pause.
+    /// The same number of Installations alone, beside strangers, whose jobs begin anew when they end and who call without a pause, and alone
+    /// again: what those before have left in the cluster is no work of strangers.
     pub(crate) async fn hostile(&mut self, count: usize, strangers: usize) -> Result<Map<String, Value>> {
         let alone = self.seconds_of("unharmed", count).await?;
         self.system.plane.create_namespace(NAMESPACE).await?;
@@ -67,10 +69,23 @@ impl Bench {
             end = ask_for_ever(&installations, &counts.jobs) => end?,
             end = try_join_all(callers) => end.map(|_| 0.0)?,
         };
+        for object in installations.list(&ListParams::default()).await? {
+            installations.delete(&object.name_any(), &DeleteParams::default()).await?;
+        }
+        wait_for("the end of the strangers", PATIENCE, async || {
+            match installations.list(&ListParams::default()).await {
+                Ok(left) if left.items.is_empty() => Ok(()),
+                Ok(left) => Err(format!("{} are left", left.items.len())),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await?;
+        let again = self.seconds_of("unharmed-again", count).await?;
         Ok(Map::from_iter([
             ("hostile.alone_seconds".to_owned(), rounded(alone)),
+            ("hostile.alone_again_seconds".to_owned(), rounded(again)),
             ("hostile.seconds".to_owned(), rounded(beside)),
-            ("hostile.ratio".to_owned(), rounded(beside / alone)),
+            ("hostile.ratio".to_owned(), rounded(2.0 * beside / (alone + again))),
             ("hostile.jobs_of_strangers".to_owned(), json!(counts.jobs.into_inner())),
             ("hostile.calls_of_strangers".to_owned(), json!(counts.calls.into_inner())),
         ]))
