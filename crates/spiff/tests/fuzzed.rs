@@ -44,6 +44,17 @@ fn branches_that_are_none_are_read_once() {
     assert!(reprinted(&"lambda l?m: n ".repeat(30)).is_some());
 }
 
+/// What might be a lambda behind the word, and might be the body of the form around it, is tried once: each took twice the time of the next.
+#[test]
+fn lambdas_that_are_none_are_read_once() {
+    for part in ["select[a lambda |p =p ", "map{a lambda |p,q =p ", "sum[a|b lambda |p =p ", "lambda |p =p "]
+    {
+        let printed = reprinted(&part.repeat(60));
+        assert!(printed.is_none(), "{printed:?}");
+    }
+    assert!(reprinted("select[a|p|-> lambda |q = p|-> q]").is_some());
+}
+
 #[test]
 fn documents_end_within_their_limits() {
     let mut limits = Limits::default();

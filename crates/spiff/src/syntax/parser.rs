@@ -56,6 +56,8 @@ struct Parser<'text> {
     no_operand_at: HashSet<usize>,
     /// Where a `?` is not followed by two branches.
     no_branches_at: HashSet<usize>,
+    /// Where a `|` does not begin a lambda.
+    no_lambda_at: HashSet<usize>,
     /// Expressions of level 7 that will be asked for again.
     kept: HashMap<usize, Parsed>,
     /// Where a plain `merge` looks, if that is not where it stands.
@@ -97,6 +99,7 @@ impl<'text> Parser<'text> {
             no_expression_at: HashSet::new(),
             no_operand_at: HashSet::new(),
             no_branches_at: HashSet::new(),
+            no_lambda_at: HashSet::new(),
             kept: HashMap::new(),
             stub_path: None,
             group: None,

@@ -22,17 +22,29 @@ impl Parser<'_> {
             parser.space();
             let start = parser.at;
             parser.byte(b'|')?;
-            parser.space();
-            let (parameters, variadic, height) =
-                parser.attempt(Self::parameters).unwrap_or((Vec::new(), false, 0));
-            parser.byte(b'|')?;
-            parser.matched(start);
-            parser.space();
-            parser.literal("->")?;
-            let body = parser.expression()?;
-            parser.raise(parser.height.max(height))?;
-            Some(Expr::Lambda(Arc::new(LambdaExpr { parameters, variadic, body })))
+            // Behind the word `lambda` it is asked for, and again as the body of a form that stands before this word.
+            if parser.no_lambda_at.contains(&start) {
+                return None;
+            }
+            let lambda = parser.lambda_behind_bar(start);
+            if lambda.is_none() {
+                parser.no_lambda_at.insert(start);
+            }
+            lambda
         })
+    }
+
+    /// The rest of a lambda whose first bar stands at `start`.
+    fn lambda_behind_bar(&mut self, start: usize) -> Option<Expr> {
+        self.space();
+        let (parameters, variadic, height) = self.attempt(Self::parameters).unwrap_or((Vec::new(), false, 0));
+        self.byte(b'|')?;
+        self.matched(start);
+        self.space();
+        self.literal("->")?;
+        let body = self.expression()?;
+        self.raise(self.height.max(height))?;
+        Some(Expr::Lambda(Arc::new(LambdaExpr { parameters, variadic, body })))
     }
 
     /// Names, from some point on with defaults, the last one perhaps with `...`; and how high the defaults are.
