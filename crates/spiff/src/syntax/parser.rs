@@ -52,18 +52,25 @@ struct Parser<'text> {
     furthest: (usize, usize),
     /// Ends parsing whatever else could be tried.
     fatal: Option<ParseError>,
-    no_expression_at: HashSet<usize>,
-    no_operand_at: HashSet<usize>,
-    /// Where a `?` is not followed by two branches.
-    no_branches_at: HashSet<usize>,
-    /// Where a `|` does not begin a lambda.
-    no_lambda_at: HashSet<usize>,
+    /// Rules that did not match, and where: asked again, each of them would take its time again.
+    missed: HashSet<(Rule, usize)>,
     /// Expressions of level 7 that will be asked for again.
     kept: HashMap<usize, Parsed>,
     /// Where a plain `merge` looks, if that is not where it stands.
     stub_path: Option<Vec<Step>>,
     /// A group that was read where it could have been the head of a scope.
     group: Option<(usize, Parsed)>,
+}
+
+/// What is asked for at the same place more than once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Rule {
+    Expression,
+    Operand,
+    /// What follows a `?`.
+    Branches,
+    /// What begins with a `|`.
+    Lambda,
 }
 
 struct Parsed {
@@ -96,10 +103,7 @@ impl<'text> Parser<'text> {
             height: 1,
             furthest: (0, 0),
             fatal: None,
-            no_expression_at: HashSet::new(),
-            no_operand_at: HashSet::new(),
-            no_branches_at: HashSet::new(),
-            no_lambda_at: HashSet::new(),
+            missed: HashSet::new(),
             kept: HashMap::new(),
             stub_path: None,
             group: None,
@@ -114,6 +118,23 @@ impl<'text> Parser<'text> {
             self.at = start;
         }
         result
+    }
+
+    /// Runs a rule for what begins at `start`, unless it did not match there before.
+    fn unless_missed<T>(
+        &mut self,
+        rule: Rule,
+        start: usize,
+        read: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<T> {
+        if self.missed.contains(&(rule, start)) {
+            return None;
+        }
+        let found = read(self);
+        if found.is_none() {
+            self.missed.insert((rule, start));
+        }
+        found
     }
 
     /// Says that a token that began at `start` ends here.
@@ -171,14 +192,9 @@ impl<'text> Parser<'text> {
     fn expression(&mut self) -> Option<Expr> {
         let start = self.at;
         self.alive()?;
-        if self.no_expression_at.contains(&start) {
-            return None;
-        }
-        let expression = self.nested(|parser| parser.attempt(Self::bare_expression));
-        if expression.is_none() {
-            self.no_expression_at.insert(start);
-        }
-        expression
+        self.unless_missed(Rule::Expression, start, |parser| {
+            parser.nested(|parser| parser.attempt(Self::bare_expression))
+        })
     }
 
     fn bare_expression(&mut self) -> Option<Expr> {
@@ -269,14 +285,7 @@ impl<'text> Parser<'text> {
             let start = parser.at;
             parser.byte(b'?')?;
             // Who has this condition as its last part asks again.
-            if parser.no_branches_at.contains(&start) {
-                return None;
-            }
-            let branches = parser.branches(height);
-            if branches.is_none() {
-                parser.no_branches_at.insert(start);
-            }
-            branches
+            parser.unless_missed(Rule::Branches, start, |parser| parser.branches(height))
         });
         let Some((chosen, other)) = branches else {
             self.height = height;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, Rule};
 use crate::syntax::ast::{Expr, Form, LambdaExpr, Mapping, Parameter, Sync};
 
 const FORMS: &[(&str, Form, u8)] = &[
@@ -23,14 +23,7 @@ impl Parser<'_> {
             let start = parser.at;
             parser.byte(b'|')?;
             // Behind the word `lambda` it is asked for, and again as the body of a form that stands before this word.
-            if parser.no_lambda_at.contains(&start) {
-                return None;
-            }
-            let lambda = parser.lambda_behind_bar(start);
-            if lambda.is_none() {
-                parser.no_lambda_at.insert(start);
-            }
-            lambda
+            parser.unless_missed(Rule::Lambda, start, |parser| parser.lambda_behind_bar(start))
         })
     }
 

@@ -1,21 +1,16 @@
 //! Level 0: literals, prefixes, `merge`, markers.
 
-use super::Parser;
+use super::{Parser, Rule};
 use crate::syntax::ast::{Expr, Marked, Marker, Merge, MergeOption, Name, Reference, Step};
 
 impl Parser<'_> {
     pub(super) fn operand(&mut self) -> Option<Expr> {
         let start = self.at;
         self.alive()?;
-        if self.no_operand_at.contains(&start) {
-            return None;
-        }
-        self.height = 1;
-        let operand = self.attempt(Self::any_operand);
-        if operand.is_none() {
-            self.no_operand_at.insert(start);
-        }
-        operand
+        self.unless_missed(Rule::Operand, start, |parser| {
+            parser.height = 1;
+            parser.attempt(Self::any_operand)
+        })
     }
 
     fn any_operand(&mut self) -> Option<Expr> {
