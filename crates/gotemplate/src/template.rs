@@ -239,10 +239,11 @@ impl Template {
         names
     }
 
-    /// The source in canonical spacing, without comments, trim markers and definitions.
+    /// The source in canonical spacing, without definitions, and without comments and trim markers except where they keep braces of
+    /// texts apart from what follows.
     pub fn canonical_source(&self) -> Vec<u8> {
         let Body { unit, definition } = &self.program.own;
-        syntax::print::canonical(&unit.tree, &unit.source, definition.root)
+        syntax::print::readable(&unit.tree, &unit.source, definition.root)
     }
 
     /// Calls of a function whose first argument is written out as a text, in the order of the source; it is not known whether

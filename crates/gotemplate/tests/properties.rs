@@ -22,6 +22,7 @@ fn template_like() -> impl Strategy<Value = String> {
         Just("{{".to_string()),
         Just("}}".to_string()),
         Just("{{- ".to_string()),
+        Just("{ ".to_string()),
         Just(" -}}".to_string()),
         Just("{{end}}".to_string()),
         Just("{{else}}".to_string()),
@@ -138,5 +139,22 @@ proptest! {
             let source = [b"{{ ", &quoted[..], b" }}"].concat();
             prop_assert_eq!(parse(&source).expect("a quoted string parses").render(Value::Nil).unwrap(), original);
         }
+    }
+}
+
+#[test]
+fn braces_that_trimming_brought_together_stay_apart() {
+    for (source, output) in [
+        ("a { {{- /* c */ -}} { 0 }} b", "a {{ 0 }} b"),
+        ("{ {{- 1 -}} }", "{1}"),
+        ("{ {{- if true -}} { {{- end -}} {", "{{{"),
+        ("{{range 2}}{ {{- if eq . 0}}{ {{- continue}}{{else -}} { {{- break}}{{end}}{{end}}", "{{{{"),
+    ] {
+        let template = parse(source.as_bytes()).expect("the source is valid");
+        assert_eq!(template.render(Value::Nil).unwrap().escape_ascii().to_string(), output, "{source}");
+        let printed = template.canonical_source();
+        let again = parse(&printed).unwrap_or_else(|| panic!("{}", printed.escape_ascii()));
+        assert_eq!(again.render(Value::Nil).unwrap().escape_ascii().to_string(), output, "{source}");
+        assert_eq!(again.canonical_source(), printed, "{source}");
     }
 }

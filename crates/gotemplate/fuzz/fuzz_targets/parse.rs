@@ -13,8 +13,9 @@ fuzz_target!(|source: &[u8]| {
     let options = Options::default();
     if let Ok(template) = Template::parse("t", source, &FUNCTIONS, &options) {
         let canonical = template.canonical_source();
-        if let Ok(again) = Template::parse("t", &canonical, &FUNCTIONS, &options) {
-            assert_eq!(again.canonical_source(), canonical);
+        match Template::parse("t", &canonical, &FUNCTIONS, &options) {
+            Ok(again) => assert_eq!(again.canonical_source(), canonical),
+            Err(error) => panic!("{error}: {}", canonical.escape_ascii()),
         }
     }
 });

@@ -7,7 +7,15 @@ use crate::value::Str;
 
 /// The node's source in canonical spacing, without comments and trim markers.
 pub(crate) fn canonical(tree: &Tree, source: &[u8], node: NodeId) -> Vec<u8> {
-    let mut printer = Printer { tree, source, out: Vec::new() };
+    let mut printer = Printer { tree, source, keeps_braces_apart: false, out: Vec::new() };
+    printer.node(node);
+    printer.out
+}
+
+/// The same as a template that is read as it was: a text that ends with a brace, and what begins with one, were apart in the source
+/// and would open an action together. Messages show them together, as Go's do.
+pub(crate) fn readable(tree: &Tree, source: &[u8], node: NodeId) -> Vec<u8> {
+    let mut printer = Printer { tree, source, keeps_braces_apart: true, out: Vec::new() };
     printer.node(node);
     printer.out
 }
@@ -15,12 +23,21 @@ pub(crate) fn canonical(tree: &Tree, source: &[u8], node: NodeId) -> Vec<u8> {
 struct Printer<'t> {
     tree: &'t Tree,
     source: &'t [u8],
+    keeps_braces_apart: bool,
     out: Vec<u8>,
 }
 
 impl Printer<'_> {
     fn push(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
+    }
+
+    fn follows_brace(&self) -> bool {
+        self.keeps_braces_apart && self.out.ends_with(b"{")
+    }
+
+    fn open(&mut self) {
+        self.push(if self.follows_brace() { " {{- " } else { "{{" });
     }
 
     fn node(&mut self, id: NodeId) {
@@ -32,11 +49,18 @@ impl Printer<'_> {
         let node = tree.node(id);
         match &node.kind {
             Kind::List(items) => items.iter().for_each(|&item| self.node(item)),
-            Kind::Text { end } | Kind::Number { end, .. } | Kind::String { end, .. } => {
+            Kind::Text { end } => {
+                let text = &self.source[node.pos..*end];
+                if text.starts_with(b"{") && self.follows_brace() {
+                    self.push(" {{- /* */ -}} ");
+                }
+                self.out.extend_from_slice(text);
+            }
+            Kind::Number { end, .. } | Kind::String { end, .. } => {
                 self.out.extend_from_slice(&self.source[node.pos..*end]);
             }
             Kind::Action { pipe } => {
-                self.push("{{");
+                self.open();
                 self.node(*pipe);
                 self.push("}}");
             }
@@ -44,7 +68,8 @@ impl Printer<'_> {
             Kind::With(branch) => self.branch("with", branch),
             Kind::Range(branch) => self.branch("range", branch),
             Kind::Template { name, pipe } => {
-                self.push("{{template ");
+                self.open();
+                self.push("template ");
                 text::quote_into(&mut self.out, name, false);
                 if let Some(pipe) = pipe {
                     self.push(" ");
@@ -52,8 +77,8 @@ impl Printer<'_> {
                 }
                 self.push("}}");
             }
-            Kind::Break => self.push("{{break}}"),
-            Kind::Continue => self.push("{{continue}}"),
+            Kind::Break => self.bare("break"),
+            Kind::Continue => self.bare("continue"),
             Kind::Pipe(pipe) => {
                 for (index, target) in pipe.variables.iter().enumerate() {
                     self.push(if index > 0 { ", " } else { "" });
@@ -81,18 +106,25 @@ impl Printer<'_> {
         }
     }
 
+    /// An action of one word.
+    fn bare(&mut self, keyword: &str) {
+        self.open();
+        self.push(keyword);
+        self.push("}}");
+    }
+
     fn branch(&mut self, keyword: &str, branch: &Branch) {
-        self.push("{{");
+        self.open();
         self.push(keyword);
         self.push(" ");
         self.node(branch.pipe);
         self.push("}}");
         self.node(branch.body);
         if let Some(otherwise) = branch.otherwise {
-            self.push("{{else}}");
+            self.bare("else");
             self.node(otherwise);
         }
-        self.push("{{end}}");
+        self.bare("end");
     }
 
     fn separated(&mut self, nodes: &[NodeId], separator: &str) {
