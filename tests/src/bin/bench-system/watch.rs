@@ -28,10 +28,13 @@ where
 {
     let mut done = HashSet::new();
     let end = tokio::time::Instant::now() + patience;
-    let mut version = "0".to_owned();
     while done.len() < count {
+        // The server ends a watch that does not keep up, and what it tells at the beginning of one is in no order.
+        let list = objects.list(&ListParams::default()).await?;
+        done.extend(list.iter().filter(|object| is_so(object)).map(ResourceExt::name_any));
+        let version = list.metadata.resource_version.unwrap_or_default();
         let mut events = objects.watch(&WatchParams::default(), &version).await?.boxed();
-        loop {
+        while done.len() < count {
             let Ok(event) = tokio::time::timeout_at(end, events.next()).await else {
                 let told = format!(
                     "after {} s, {} of {count} are as they should be",
@@ -41,14 +44,10 @@ where
                 return Err(missed(objects, &done, is_so).await.context(told));
             };
             let Some(Ok(event)) = event else { break };
-            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event {
-                version = object.resource_version().unwrap_or_default();
-                if is_so(&object) {
-                    done.insert(object.name_any());
-                }
-            }
-            if done.len() == count {
-                break;
+            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
+                && is_so(&object)
+            {
+                done.insert(object.name_any());
             }
         }
     }
