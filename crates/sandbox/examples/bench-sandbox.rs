@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use groundwork_sandbox::{Options, Pool, WorkError, WorkerArguments};
+use groundwork_sandbox::{ANYBODY, Options, Pool, WorkError, WorkerArguments};
 use groundwork_telemetry::Metrics;
 
 const STARTS: u32 = 20;
@@ -51,7 +51,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn round_trip(pool: &Pool, task: &[u8]) -> Result<Duration, WorkError> {
     let begin = Instant::now();
     for _ in 0..RUNS {
-        pool.run(task, &()).await?;
+        pool.run(ANYBODY, task, &()).await?;
     }
     Ok(begin.elapsed() / RUNS)
 }

@@ -28,7 +28,10 @@ fn work(task: &[u8], connection: &Connection) -> Vec<u8> {
             let held = hold(rest.parse().unwrap_or_default());
             ask(connection, "held") + &held.len().to_string()
         }
-        "spin" => spin(),
+        "spin" => {
+            ask(connection, &std::process::id().to_string());
+            spin()
+        }
         "take" => take(rest.parse().unwrap_or_default()),
         "wait" => {
             std::thread::sleep(Duration::from_secs(3600));

@@ -143,9 +143,9 @@ pub(crate) mod usage {
     /// In the lines of `/proc`, on every architecture that Rust knows.
     const TICKS_PER_SECOND: u64 = 100;
 
-    /// Lets a worker have so much more processor time. The kernel ends it with `SIGXCPU` then; it counts whole seconds.
-    pub(crate) fn allow_cpu_time(pid: u32, more: Duration) -> io::Result<()> {
-        let limit = (used_cpu_time(pid)? + more).as_millis().div_ceil(1000);
+    /// Lets a worker have so much processor time in all. The kernel ends it with `SIGXCPU` then; it counts whole seconds.
+    pub(crate) fn limit_cpu_time(pid: u32, most: Duration) -> io::Result<()> {
+        let limit = most.as_millis().div_ceil(1000);
         let limit = u64::try_from(limit).unwrap_or(u64::MAX);
         let pid = known(pid)?;
         // A worker began with the limits of its service; only the lower one may change.

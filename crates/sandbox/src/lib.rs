@@ -28,6 +28,7 @@ mod message;
 mod metrics;
 mod pool;
 mod pools;
+mod priority;
 mod process;
 mod worker;
 
@@ -35,6 +36,6 @@ pub use arguments::WorkerArguments;
 pub use ceiling::Ceiling;
 pub use error::{ExchangeError, FormError, StartError, WorkError};
 pub use message::{pack, reply, unpack};
-pub use pool::{Host, Options, Pool};
+pub use pool::{ANYBODY, Host, Options, Pool};
 pub use pools::{Count, Pools, WALL_TIME};
 pub use worker::{Connection, Work, enter};

@@ -52,12 +52,13 @@ impl Pool {
     /// See [`ExchangeError`].
     pub async fn exchange<T: DeserializeOwned>(
         &self,
+        tenant: &str,
         head: &(impl Serialize + Sync),
         body: &[u8],
         host: &dyn Host,
     ) -> Result<(T, Vec<u8>), ExchangeError> {
         let task = pack(head, body).map_err(|_| ExchangeError::Task)?;
-        let answer = self.run(&task, host).await?;
+        let answer = self.run(tenant, &task, host).await?;
         let (head, body) = unpack::<Option<T>>(&answer).map_err(|_| ExchangeError::Answer)?;
         Ok((head.ok_or(ExchangeError::Task)?, body.to_vec()))
     }

@@ -12,12 +12,16 @@ use crate::arguments::WorkerArguments;
 use crate::ceiling::Ceiling;
 use crate::error::{StartError, WorkError};
 use crate::metrics::{Gone, Metrics};
+use crate::priority::{LongWork, Share};
 use crate::process::{Limits, Process};
 
 /// How long a worker beyond those that are kept waits for work.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long nothing is started after something could not be.
 const START_PAUSE: Duration = Duration::from_secs(1);
+
+/// The tenant of work that is not for one namespace: of calls, and of what is done once for all.
+pub const ANYBODY: &str = "";
 
 /// What a pool is to be.
 #[derive(Debug, Clone)]
@@ -38,7 +42,7 @@ pub struct Options {
     pub ceiling: Ceiling,
     /// How long a piece of work may take, with what it waits for.
     pub wall_time: Duration,
-    /// Whether its workers have the processor only as far as others leave it: for work that anybody may ask for at any time.
+    /// Whether it is for calls, whose workers have the processor only as far as others leave it.
     pub yields: bool,
 }
 
@@ -68,6 +72,7 @@ struct Shared {
     workers: Mutex<Workers>,
     /// Rings when a worker has gone, so that another one is started.
     gone: Arc<Notify>,
+    long_work: LongWork,
     metrics: Metrics,
 }
 
@@ -105,6 +110,7 @@ impl Pool {
                 turns: Arc::new(Semaphore::new(most)),
                 workers: Mutex::default(),
                 gone: Arc::default(),
+                long_work: LongWork::default(),
                 metrics: Metrics::new(metrics, options.pool),
                 options,
             });
@@ -128,11 +134,14 @@ impl Pool {
 
     /// Has a piece of work done when it is its turn. What it asks for, `host` answers. Dropping the future ends the work, too.
     ///
+    /// Long work of one `tenant`, say of one namespace, gets together what a single piece of it would get, where others need the processors.
+    ///
     /// # Errors
     ///
     /// See [`WorkError`].
     pub fn run<'a>(
         &'a self,
+        tenant: &'a str,
         task: &'a [u8],
         host: &'a dyn Host,
     ) -> BoxFuture<'a, Result<Vec<u8>, WorkError>> {
@@ -144,7 +153,8 @@ impl Pool {
             let turn = turn.map_err(|_| WorkError::Died { how: "its pool is closed".to_owned() })?;
             let deadline = Instant::now() + shared.limits.wall_time;
             let mut lease = Lease { shared, worker: None, _turn: turn };
-            let result = lease.run(task, host, deadline).await;
+            let share = Share { long_work: &shared.long_work, tenant, is_call: shared.limits.yields };
+            let result = lease.run(task, host, deadline, &share).await;
             shared.metrics.count(&result);
             result
         })
@@ -166,7 +176,13 @@ struct Lease<'a> {
 }
 
 impl Lease<'_> {
-    async fn run(&mut self, task: &[u8], host: &dyn Host, deadline: Instant) -> Result<Vec<u8>, WorkError> {
+    async fn run(
+        &mut self,
+        task: &[u8],
+        host: &dyn Host,
+        deadline: Instant,
+        share: &Share<'_>,
+    ) -> Result<Vec<u8>, WorkError> {
         let shared = self.shared;
         let worker = match shared.take() {
             Some(worker) => worker,
@@ -175,7 +191,8 @@ impl Lease<'_> {
         let mut was_used = worker.is_used;
         let mut worker = self.worker.insert(worker);
         loop {
-            let result = worker.run(task, host, shared.limits, deadline, &shared.options.ceiling).await;
+            let result =
+                worker.run(task, host, shared.limits, deadline, &shared.options.ceiling, share).await;
             match &result {
                 Ok(_) => {
                     if let Some(worker) = self.worker.take() {

@@ -1,24 +1,24 @@
 //! One worker, seen from its service.
 
-use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::ceiling::Ceiling;
 use crate::error::{StartError, WorkError};
 use crate::fence::usage;
 use crate::frame::{Frame, Kind, MOST_BYTES, receive_from, send_to};
 use crate::pool::Host;
+use crate::priority::{CALL, Share};
 use crate::worker::{ARGUMENT, AT_REST};
 
 /// How long the program of a service may take to begin, on a machine that has much to do.
@@ -27,11 +27,6 @@ const STARTED_WITHIN: Duration = Duration::from_secs(30);
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 /// Where a panic means that there is no memory left for a further stack: the library has no other way to say so.
 const STACK_PLACE: &str = "/stacker-";
-/// The niceness of those that always yield: beside one that does not, a tenth of the processor is theirs.
-const NICE: i32 = 10;
-/// Work that has taken so much processor time has this niceness from then on. Many with a tenth each still take a lot together, so there is
-/// a second step, at a time that usual work does not take.
-const LONG_WORK: [(Duration, i32); 2] = [(Duration::from_millis(200), NICE), (Duration::from_secs(1), 19)];
 /// What is read of the last words of a process, in bytes.
 const LAST_WORDS: u64 = 4 << 10;
 
@@ -113,12 +108,13 @@ impl Process {
             Ok(bytes) => self.resident = Some(bytes),
             Err(error) => lacking.push(format!("/proc does not tell the memory of a process: {error}")),
         }
-        match usage::allow_cpu_time(self.pid, limits.cpu_time) {
+        let used = usage::used_cpu_time(self.pid);
+        match used.and_then(|used| usage::limit_cpu_time(self.pid, used + limits.cpu_time)) {
             Ok(()) => self.has_cpu_limit = true,
             Err(error) => lacking.push(format!("the processor time of a process cannot be limited: {error}")),
         }
         if limits.yields
-            && let Err(error) = usage::yield_to_others(self.pid, NICE)
+            && let Err(error) = usage::yield_to_others(self.pid, CALL)
         {
             lacking.push(format!("the priority of a process cannot be set: {error}"));
         }
@@ -133,18 +129,18 @@ impl Process {
         limits: Limits,
         deadline: Instant,
         ceiling: &Ceiling,
+        share: &Share<'_>,
     ) -> Result<Vec<u8>, WorkError> {
         let pid = self.pid;
+        let used = usage::used_cpu_time(pid).unwrap_or_default();
         let has_yielded = AtomicBool::new(false);
-        // Those that always yield begin with the first step.
-        let steps = &LONG_WORK[usize::from(limits.yields)..];
         let conversation = tokio::select! {
             biased;
-            conversation = timeout_at(deadline, self.converse(task, host, limits)) => conversation,
+            conversation = timeout_at(deadline, self.converse(task, host, used + limits.cpu_time)) => conversation,
             () = ceiling.exceeded_by(pid) => {
                 return Err(WorkError::MemoryTotal { limit: ceiling.limit() });
             }
-            never = yield_when_long(pid, steps, &has_yielded) => match never {},
+            never = share.yield_when_long(pid, used, &has_yielded) => match never {},
         };
         self.has_yielded = has_yielded.into_inner();
         let Ok(conversation) = conversation else {
@@ -168,9 +164,10 @@ impl Process {
         }
     }
 
-    async fn converse(&mut self, task: &[u8], host: &dyn Host, limits: Limits) -> io::Result<Frame> {
+    /// `most_cpu_time` is what the process may have used in all at the end of this piece of work.
+    async fn converse(&mut self, task: &[u8], host: &dyn Host, most_cpu_time: Duration) -> io::Result<Frame> {
         if self.has_cpu_limit {
-            usage::allow_cpu_time(self.pid, limits.cpu_time)?;
+            usage::limit_cpu_time(self.pid, most_cpu_time)?;
         }
         send_to(&mut self.stream, Kind::Task, task).await?;
         self.is_used = true;
@@ -212,24 +209,6 @@ impl Process {
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
-}
-
-/// Lets others go before work that is long, so that a few who work as long as they may do not slow everybody down. Time in which a worker
-/// waits for an answer does not count.
-async fn yield_when_long(pid: u32, steps: &[(Duration, i32)], has_yielded: &AtomicBool) -> Infallible {
-    const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
-    sleep(BETWEEN_LOOKS).await;
-    if let Ok(first) = usage::used_cpu_time(pid) {
-        for (long, nice) in steps {
-            while !usage::used_cpu_time(pid).is_ok_and(|now| now.saturating_sub(first) >= *long) {
-                sleep(BETWEEN_LOOKS).await;
-            }
-            if usage::yield_to_others(pid, *nice).is_ok() {
-                has_yielded.store(true, Ordering::Relaxed);
-            }
-        }
-    }
-    std::future::pending().await
 }
 
 /// Which limit a process has met, by the signal that ended it and the words that Rust's library has for the two that are no signals.

@@ -1,16 +1,18 @@
 //! Workers as processes: what they may do, how they end, and that nobody else has to do with their end.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use groundwork_sandbox::{Ceiling, Host, Options, Pool, WorkError, WorkerArguments};
+use groundwork_sandbox::{ANYBODY, Ceiling, Host, Options, Pool, WorkError, WorkerArguments};
 use groundwork_telemetry::Metrics;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
 use tracing_subscriber::fmt::MakeWriter;
 
 fn options() -> Options {
@@ -33,7 +35,7 @@ async fn pool(options: Options) -> (Pool, Metrics) {
 }
 
 async fn run(pool: &Pool, task: &str) -> Result<String, WorkError> {
-    pool.run(task.as_bytes(), &()).await.map(|done| String::from_utf8(done).unwrap())
+    pool.run(ANYBODY, task.as_bytes(), &()).await.map(|done| String::from_utf8(done).unwrap())
 }
 
 /// The value of a metric.
@@ -59,7 +61,7 @@ async fn work_is_done_and_may_ask() {
     }
     let (pool, metrics) = pool(options()).await;
     assert_eq!(run(&pool, "say yes").await.unwrap(), "yes");
-    assert_eq!(pool.run(b"ask ab c", &Twice).await.unwrap(), b"ababcc");
+    assert_eq!(pool.run(ANYBODY, b"ask ab c", &Twice).await.unwrap(), b"ababcc");
     assert_eq!(run(&pool, "compute").await.unwrap(), "10000 104857600 true");
     assert_eq!(value(&metrics, r#"groundwork_sandbox_jobs_total{pool="test",outcome="done"}"#), 3);
 }
@@ -236,7 +238,7 @@ async fn all_work_together_has_a_limit_of_memory() {
         let (came, may_go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (pool, gate) = (pool.clone(), Gate { came: Arc::clone(&came), may_go: Arc::clone(&may_go) });
         let task = format!("hold {megabytes}");
-        (came, may_go, tokio::spawn(async move { pool.run(task.as_bytes(), &gate).await }))
+        (came, may_go, tokio::spawn(async move { pool.run(ANYBODY, task.as_bytes(), &gate).await }))
     };
     let (came, _, large) = hold(80);
     came.notified().await;
@@ -283,7 +285,7 @@ async fn a_caller_that_goes_ends_its_work() {
     let (pool, metrics) = pool(Options { most: 1, ..options() }).await;
     let caller = tokio::spawn({
         let (pool, host) = (pool.clone(), Silent(Arc::clone(&asked)));
-        async move { pool.run(b"ask something", &host).await }
+        async move { pool.run(ANYBODY, b"ask something", &host).await }
     });
     asked.notified().await;
     caller.abort();
@@ -326,7 +328,7 @@ async fn workers_end_with_their_pool() {
 #[tokio::test]
 async fn workers_for_calls_yield() {
     let limits = WorkerArguments { worker_cpu_seconds: 60, ..options().limits };
-    for (yields, nice) in [(true, "10"), (false, "0")] {
+    for (yields, nice) in [(true, "13"), (false, "0")] {
         let (pool, _) = pool(Options { yields, limits, ..options() }).await;
         let pid = run(&pool, "pid").await.unwrap();
         assert_eq!(niceness(&pid), nice);
@@ -338,6 +340,49 @@ async fn workers_for_calls_yield() {
             }
         }
     }
+}
+
+/// Who has much done that is long gets no more of the processor for it than somebody else for a single piece.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_work_of_a_tenant_is_as_a_single_piece() {
+    struct Told(mpsc::UnboundedSender<(&'static str, String)>, &'static str);
+    impl Host for Told {
+        fn answer(&self, pid: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+            self.0.send((self.1, String::from_utf8(pid).unwrap())).unwrap();
+            Box::pin(std::future::ready(Vec::new()))
+        }
+    }
+    let limits = WorkerArguments { worker_cpu_seconds: 60, ..options().limits };
+    let (pool, _) = pool(Options { limits, most: 5, ..options() }).await;
+    let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let is_between = |nice: &String| ("11".."19").contains(&nice.as_str());
+    // On a machine that has much to do they may come one after the other.
+    for _ in 0..10 {
+        let (sender, mut told) = mpsc::unbounded_channel();
+        let mut work = JoinSet::new();
+        for tenant in ["many", "many", "one", "many", "many"] {
+            let (pool, host) = (pool.clone(), Told(sender.clone(), tenant));
+            work.spawn(async move { pool.run(tenant, b"spin", &host).await });
+        }
+        let mut at_work = Vec::new();
+        while at_work.len() < 5 {
+            at_work.push(told.recv().await.unwrap());
+        }
+        while !at_work.is_empty() {
+            at_work.retain(|(tenant, pid)| {
+                let nice = niceness(pid);
+                let goes_on = nice != "19";
+                seen.entry(tenant).or_default().insert(nice);
+                goes_on
+            });
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        if seen["many"].iter().any(is_between) {
+            break;
+        }
+    }
+    assert!(seen["many"].iter().any(is_between), "{seen:?}");
+    assert!(!seen["one"].iter().any(is_between), "{seen:?}");
 }
 
 fn niceness(pid: &str) -> String {

@@ -96,7 +96,8 @@ impl HelmDeployer {
         let cluster = own_cluster(round).await?;
         let others = other_clusters(round, &configuration.target_names()).await?;
         let archive = self.sources.fetch(&configuration.chart, round).await?;
-        let chart = self.rendering.load(archive).await.map_err(|error| match error {
+        let tenant = round.item.namespace().unwrap_or_default();
+        let chart = self.rendering.load(archive, tenant).await.map_err(|error| match error {
             RenderingError::Chart(text) | RenderingError::Work(text) => {
                 chart_source::broken(format!("unable to load chart from archive: {text}"))
             }

@@ -17,7 +17,7 @@ use groundwork_blueprint::{States, TemplateLimits};
 use groundwork_grpc::{CallEnd, NoAnswer};
 use groundwork_lifecycle::{ObjectSet, OwnScope, UnreadStates};
 use groundwork_proto::status;
-use groundwork_sandbox::{ExchangeError, Host, Pool};
+use groundwork_sandbox::{ANYBODY, ExchangeError, Host, Pool};
 use prost::Message;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -163,7 +163,8 @@ impl Renderers {
         host: &dyn Host,
     ) -> Result<Progress<T, UnreadStates>, ExchangeError> {
         let task = Task::of(kind, self.limits, Some(material));
-        let (result, _) = self.ask::<Result<T, UnreadStates>>(&task, &[], host).await?;
+        let tenant = material.installation.metadata.namespace.as_deref().unwrap_or_default();
+        let (result, _) = self.ask::<Result<T, UnreadStates>>(tenant, &task, &[], host).await?;
         Ok(result.into())
     }
 
@@ -180,7 +181,7 @@ impl Renderers {
         host: &dyn Host,
     ) -> Result<Progress<A, UnreadStates>, CallError> {
         let (end, body) =
-            self.ask(&Task::of(kind, self.limits, material), &request.encode_to_vec(), host).await?;
+            self.ask(ANYBODY, &Task::of(kind, self.limits, material), &request.encode_to_vec(), host).await?;
         match end {
             RenderEnd::Ended(end) => answered(end, &body).map(Progress::Done),
             RenderEnd::Unread(states) => Ok(Progress::Lacks(states)),
@@ -189,11 +190,13 @@ impl Renderers {
 
     async fn ask<T: DeserializeOwned>(
         &self,
+        tenant: &str,
         task: &Task<&Material, &Namespaces>,
         body: &[u8],
         host: &dyn Host,
     ) -> Result<(T, Vec<u8>), ExchangeError> {
-        let (Reply { lookups, result }, body) = self.pool.exchange::<Reply<T>>(task, body, host).await?;
+        let (Reply { lookups, result }, body) =
+            self.pool.exchange::<Reply<T>>(tenant, task, body, host).await?;
         self.kept.count(lookups);
         Ok((result, body))
     }

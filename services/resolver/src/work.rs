@@ -11,7 +11,7 @@ use groundwork_component::{Descriptor, LoadedDescriptor, RepositoryContext};
 use groundwork_grpc::{CallEnd, NoAnswer};
 use groundwork_lifecycle::{OperationError, Reason, Resolution};
 use groundwork_proto::resolver::v1::{ExplainRequest, ExplainResponse, explain_request};
-use groundwork_sandbox::{Connection, ExchangeError, Pool, reply};
+use groundwork_sandbox::{ANYBODY, Connection, ExchangeError, Pool, reply};
 use prost::Message;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -45,11 +45,12 @@ pub(crate) enum Evaluators {
 impl Evaluators {
     async fn exchange<T: DeserializeOwned>(
         &self,
+        tenant: &str,
         task: &Task<&ResolutionInputs>,
         body: &[u8],
     ) -> Result<(T, Vec<u8>), ExchangeError> {
         match self {
-            Self::Pool(pool) => pool.exchange(task, body, &()).await,
+            Self::Pool(pool) => pool.exchange(tenant, task, body, &()).await,
             #[cfg(test)]
             Self::Own => tests::exchange(task, body),
         }
@@ -61,7 +62,8 @@ impl Evaluators {
     ///
     /// No worker is to be had, or it has died of something else.
     pub(crate) async fn resolve(&self, inputs: &ResolutionInputs) -> Result<Resolution, ExchangeError> {
-        match self.exchange(&Task::Resolve(inputs), &[]).await {
+        let tenant = inputs.installation.metadata.namespace.as_deref().unwrap_or_default();
+        match self.exchange(tenant, &Task::Resolve(inputs), &[]).await {
             Ok((resolution, _)) => Ok(resolution),
             Err(error) if error.is_limit() => Ok(Resolution::failed(beyond_limit(&error))),
             Err(error) => Err(error),
@@ -78,7 +80,7 @@ impl Evaluators {
         task: &Task<&ResolutionInputs>,
         request: &impl Message,
     ) -> Result<A, Status> {
-        let answer = self.exchange::<CallEnd>(task, &request.encode_to_vec()).await;
+        let answer = self.exchange::<CallEnd>(ANYBODY, task, &request.encode_to_vec()).await;
         let (end, body) = answer.map_err(|error| errors::of_work(&error))?;
         end.result(&body).map_err(|missing| match missing {
             NoAnswer::Refused(status) => status,
@@ -97,7 +99,7 @@ impl Evaluators {
         context: &RepositoryContext,
     ) -> Result<LoadedDescriptor, ExchangeError> {
         let task = Task::Descriptor(context.clone());
-        Ok(self.exchange(&task, bytes).await?.0)
+        Ok(self.exchange(ANYBODY, &task, bytes).await?.0)
     }
 }
 

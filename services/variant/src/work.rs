@@ -12,7 +12,7 @@ use groundwork_fleet::{ExpandError, Expansion};
 use groundwork_grpc::{CallEnd, NoAnswer};
 use groundwork_proto::status;
 use groundwork_proto::variant::v1::PreviewRequest;
-use groundwork_sandbox::{Connection, ExchangeError, Pool, reply};
+use groundwork_sandbox::{ANYBODY, Connection, ExchangeError, Pool, reply};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 use tonic::Status;
@@ -64,7 +64,8 @@ impl Expanders {
         inputs: SetInputs,
     ) -> Result<Expansion, ExpansionError> {
         let task = Task::Set(Box::new((set.clone(), inputs)));
-        let exchanged = self.0.exchange::<Result<Expansion, ExpandError>>(&task, &[], &()).await;
+        let tenant = set.metadata.namespace.as_deref().unwrap_or_default();
+        let exchanged = self.0.exchange::<Result<Expansion, ExpandError>>(tenant, &task, &[], &()).await;
         let (expanded, _) = exchanged.map_err(ExpansionError::Work)?;
         expanded.map_err(ExpansionError::Set)
     }
@@ -109,7 +110,10 @@ impl Expanders {
         task: &Task,
         request: &impl Message,
     ) -> Result<(T, Vec<u8>), Status> {
-        self.0.exchange(task, &request.encode_to_vec(), &()).await.map_err(|error| interrupted(&error))
+        self.0
+            .exchange(ANYBODY, task, &request.encode_to_vec(), &())
+            .await
+            .map_err(|error| interrupted(&error))
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Rendering {
 #[derive(Debug, Clone)]
 pub(super) struct Loaded {
     archive: Arc<[u8]>,
+    /// The namespace of the item that it is for.
+    tenant: String,
     /// SHA-256 of the archive, in hexadecimal digits.
     pub(super) digest: String,
 }
@@ -72,10 +74,10 @@ impl Rendering {
         Self { workers, limits, known }
     }
 
-    /// An archive that is a chart.
-    pub(super) async fn load(&self, archive: Vec<u8>) -> Result<Loaded, RenderingError> {
+    /// An archive that is a chart, for an item of the namespace `tenant`.
+    pub(super) async fn load(&self, archive: Vec<u8>, tenant: String) -> Result<Loaded, RenderingError> {
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&archive));
-        let loaded = Loaded { archive: archive.into(), digest };
+        let loaded = Loaded { archive: archive.into(), tenant, digest };
         if !self.known.contains_key(&loaded.digest) {
             self.ask::<()>(&loaded, Step::Load, None).await.result?;
             self.known.insert(loaded.digest.clone(), ());
@@ -107,7 +109,8 @@ impl Rendering {
             was_asked: AtomicBool::new(false),
         };
         let task = Task { digest: chart.digest.clone(), limits: self.limits, step };
-        let result = match self.workers.exchange::<Result<T, String>>(&task, &[], &host).await {
+        let result = match self.workers.exchange::<Result<T, String>>(&chart.tenant, &task, &[], &host).await
+        {
             Ok((result, _)) => result.map_err(RenderingError::Chart),
             Err(error) => Err(error.into()),
         };

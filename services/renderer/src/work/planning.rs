@@ -10,7 +10,7 @@ use groundwork_grpc::CallEnd;
 use groundwork_lifecycle::ObjectSet;
 use groundwork_plan::{Key, Landscape, Unread};
 use groundwork_proto::renderer::v1::{PlanRequest, PlanResponse};
-use groundwork_sandbox::Host;
+use groundwork_sandbox::{ANYBODY, Host};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +120,7 @@ impl Renderers {
     ) -> Result<Progress<PlanResponse, Unplanned>, CallError> {
         let kind = if landscape.is_some() { Kind::Plan } else { Kind::PlanScope };
         let task = Task { landscape, ..Task::of(kind, self.limits, None) };
-        let (end, body) = self.ask(&task, &request.encode_to_vec(), host).await?;
+        let (end, body) = self.ask(ANYBODY, &task, &request.encode_to_vec(), host).await?;
         match end {
             PlanEnd::Ended(end) => answered(end, &body).map(Progress::Done),
             PlanEnd::Unplanned(unplanned) => Ok(Progress::Lacks(unplanned)),
