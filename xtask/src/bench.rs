@@ -28,6 +28,7 @@ pub(crate) struct Load {
     /// Whether package stores have a few packages only.
     pub(crate) is_small: bool,
     pub(crate) rounds: usize,
+    pub(crate) strangers: usize,
 }
 
 /// Builds everything as it is shipped, and runs the scenarios, all if none is named.
@@ -43,7 +44,9 @@ pub(crate) fn system(
     let built = commands::target_folder(workspace)?.join("release");
     let mut arguments = vec![binaries.unwrap_or(&built).display().to_string()];
     arguments.extend(json.into_iter().flat_map(|path| ["--json".to_owned(), path.display().to_string()]));
-    arguments.extend(["--rounds".to_owned(), load.rounds.to_string()]);
+    for (name, number) in [("--rounds", load.rounds), ("--strangers", load.strangers)] {
+        arguments.extend([name.to_owned(), number.to_string()]);
+    }
     arguments.extend(load.has_floor.then(|| "--floor".to_owned()));
     arguments.extend(load.is_small.then(|| "--small".to_owned()));
     arguments.extend(scenarios);

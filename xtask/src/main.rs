@@ -110,10 +110,13 @@ enum Subject {
         /// Packages and store with a few packages only, to see that they run.
         #[arg(long)]
         small: bool,
-        /// How often the load is repeated; its figures are medians.
+        /// How often the load is repeated, whose figures are medians, and what is done beside strangers.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
-        /// variants, load, idle, reaction, restart, items, beside, growth, standing, packages, store, components, manifests, charts, console; all without a name.
+        /// How many Installations of strangers work as long as they may, for the scenario `hostile`.
+        #[arg(long, default_value_t = 10)]
+        strangers: usize,
+        /// variants, plain, load, idle, reaction, restart, items, beside, hostile, growth, standing, packages, store, components, manifests, charts, console; all without a name.
         #[arg(value_name = "SCENARIO")]
         scenarios: Vec<String>,
     },
@@ -162,8 +165,10 @@ fn main() -> anyhow::Result<()> {
         Command::Test => test::run(workspace()),
         Command::Fuzz { cases } => fuzz::run(workspace(), cases),
         Command::Faults { sequences } => fuzz::faults(workspace(), sequences),
-        Command::Bench { subject: Subject::System { json, binaries, floor, small, rounds, scenarios } } => {
-            let load = bench::Load { has_floor: floor, is_small: small, rounds };
+        Command::Bench {
+            subject: Subject::System { json, binaries, floor, small, rounds, strangers, scenarios },
+        } => {
+            let load = bench::Load { has_floor: floor, is_small: small, rounds, strangers };
             bench::system(workspace(), json.as_deref(), binaries.as_deref(), load, scenarios)
         }
         Command::Bench { subject: Subject::Templates { rounds } } => bench::templates(workspace(), rounds),

@@ -15,8 +15,8 @@ use groundwork_proto::renderer::v1::{RenderInput, RenderRequest};
 use groundwork_tests::hostile::{doubled, exponential};
 use groundwork_tests::wait_for;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt as _};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
@@ -26,6 +26,8 @@ const NAMESPACE: &str = "strangers";
 const API: &str = "landscaper.gardener.cloud/v1alpha1";
 /// Calls that are under way all the time.
 const CALLERS: usize = 4;
+/// Whose token the callers have.
+const ACCOUNT: &str = "stranger";
 /// Between two looks at the strangers' jobs; those that have ended are asked for again.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -38,34 +40,69 @@ struct Counts {
 
 impl Bench {
     /// The same number of Installations alone, beside strangers, whose jobs begin anew when they end and who call without a pause, and alone
-    /// again: what those before have left in the cluster is no work of strangers.
-    pub(crate) async fn hostile(&mut self, count: usize, strangers: usize) -> Result<Map<String, Value>> {
-        let alone = self.seconds_of("unharmed", count).await?;
+    /// again, in turns: neither what those before have left in the cluster nor a machine that is faster at times is work of strangers.
+    pub(crate) async fn hostile(
+        &mut self,
+        count: usize,
+        strangers: usize,
+        rounds: usize,
+    ) -> Result<Map<String, Value>> {
+        let client = self.system.client().await?;
+        self.prepare_strangers(&client).await?;
+        let counts = Counts::default();
+        let mut alone = vec![self.seconds_of("alone-0", count).await?];
+        let mut beside = Vec::new();
+        for round in 1..=rounds {
+            beside.push(self.beside_strangers(&client, round, count, strangers, &counts).await?);
+            alone.push(self.seconds_of(&format!("alone-{round}"), count).await?);
+        }
+        Ok(Map::from_iter([
+            ("hostile.strangers".to_owned(), json!(strangers)),
+            ("hostile.alone_seconds".to_owned(), each(&alone)),
+            ("hostile.seconds".to_owned(), each(&beside)),
+            ("hostile.ratio".to_owned(), rounded(mean(&beside) / mean(&alone))),
+            ("hostile.jobs_of_strangers".to_owned(), json!(counts.jobs.into_inner())),
+            ("hostile.calls_of_strangers".to_owned(), json!(counts.calls.into_inner())),
+        ]))
+    }
+
+    /// What their Installations import, and who calls.
+    async fn prepare_strangers(&self, client: &Client) -> Result<()> {
         self.system.plane.create_namespace(NAMESPACE).await?;
         self.until_context(NAMESPACE).await?;
-        let client = self.system.client().await?;
-        let installations = Api::namespaced(client.clone(), NAMESPACE);
         let data = json!({"metadata": {"name": "v"}, "data": "s"});
         let objects: Api<DataObject> = Api::namespaced(client.clone(), NAMESPACE);
         objects.create(&PostParams::default(), &serde_json::from_value(data)?).await?;
+        let account = serde_json::from_value(json!({"metadata": {"name": ACCOUNT}}))?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+        accounts.create(&PostParams::default(), &account).await?;
+        Ok(())
+    }
+
+    /// How long the Installations take, in seconds, while the strangers are there.
+    async fn beside_strangers(
+        &self,
+        client: &Client,
+        round: usize,
+        count: usize,
+        strangers: usize,
+        counts: &Counts,
+    ) -> Result<f64> {
+        let installations = Api::namespaced(client.clone(), NAMESPACE);
         for number in 0..strangers {
             let object =
                 serde_json::from_value(installation(&format!("stranger-{number}"), number % 2 == 0))?;
             installations.create(&PostParams::default(), &object).await?;
         }
-        let account = serde_json::from_value(json!({"metadata": {"name": "stranger"}}))?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
-        accounts.create(&PostParams::default(), &account).await?;
-        let token = self.system.plane.service_account_token(NAMESPACE, "stranger").await?;
+        let token = self.system.plane.service_account_token(NAMESPACE, ACCOUNT).await?;
         let address = format!("http://127.0.0.1:{}", self.system.grpc_port("renderer"));
-
-        let counts = Counts::default();
         let callers = (0..CALLERS).map(async |number| {
             let channel = connect(&address, None, TokenSource::fixed(&token))?;
             call_for_ever(RendererClient::new(channel), number % 2 == 0, &counts.calls).await
         });
+        let prefix = format!("beside-{round}");
         let beside = tokio::select! {
-            seconds = self.seconds_of("beside-strangers", count) => seconds?,
+            seconds = self.seconds_of(&prefix, count) => seconds?,
             end = ask_for_ever(&installations, &counts.jobs) => end?,
             end = try_join_all(callers) => end.map(|_| 0.0)?,
         };
@@ -80,15 +117,7 @@ impl Bench {
             }
         })
         .await?;
-        let again = self.seconds_of("unharmed-again", count).await?;
-        Ok(Map::from_iter([
-            ("hostile.alone_seconds".to_owned(), rounded(alone)),
-            ("hostile.alone_again_seconds".to_owned(), rounded(again)),
-            ("hostile.seconds".to_owned(), rounded(beside)),
-            ("hostile.ratio".to_owned(), rounded(2.0 * beside / (alone + again))),
-            ("hostile.jobs_of_strangers".to_owned(), json!(counts.jobs.into_inner())),
-            ("hostile.calls_of_strangers".to_owned(), json!(counts.calls.into_inner())),
-        ]))
+        Ok(beside)
     }
 
     /// From the first creation to the end of the last job, all of which succeed.
@@ -98,6 +127,14 @@ impl Bench {
         self.until_succeeded(&names).await.with_context(|| self.system.logs())?;
         Ok(start.elapsed().as_secs_f64())
     }
+}
+
+fn mean(seconds: &[f64]) -> f64 {
+    seconds.iter().sum::<f64>() / f64::from(u32::try_from(seconds.len()).unwrap_or(u32::MAX))
+}
+
+fn each(seconds: &[f64]) -> Value {
+    seconds.iter().copied().map(rounded).collect()
 }
 
 fn blueprint(takes_time: bool) -> Value {

@@ -36,26 +36,58 @@ const SCENARIOS: [&str; 11] = [
 const APART: [&str; 6] = ["packages", "store", "components", "manifests", "charts", "console"];
 /// What is said without them.
 pub(crate) const NO_SERVERS: &str = "the servers are missing: cargo xtask servers";
-/// How often the load is repeated if nothing is said.
+/// How often the load, and what is done beside strangers, is repeated if nothing is said.
 const ROUNDS: usize = 3;
+/// Installations of strangers if nothing is said.
+const STRANGERS: usize = 10;
+
+struct Arguments {
+    binaries: PathBuf,
+    json: Option<PathBuf>,
+    with_floor: bool,
+    is_small: bool,
+    repeat: Repeat,
+    /// All if none is named.
+    scenarios: Vec<String>,
+}
+
+/// How often, and beside how many.
+#[derive(Clone, Copy)]
+struct Repeat {
+    rounds: usize,
+    strangers: usize,
+}
+
+impl Arguments {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let binaries = arguments.next().context("the first argument is the folder of the binaries")?;
+        let mut parsed = Self {
+            binaries: binaries.into(),
+            json: None,
+            with_floor: false,
+            is_small: false,
+            repeat: Repeat { rounds: ROUNDS, strangers: STRANGERS },
+            scenarios: Vec::new(),
+        };
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--json" => parsed.json = Some(value()?.into()),
+                "--floor" => parsed.with_floor = true,
+                "--small" => parsed.is_small = true,
+                "--rounds" => parsed.repeat.rounds = value()?.parse::<usize>()?.max(1),
+                "--strangers" => parsed.repeat.strangers = value()?.parse()?,
+                _ => parsed.scenarios.push(argument),
+            }
+        }
+        Ok(parsed)
+    }
+}
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    let binaries =
-        PathBuf::from(arguments.next().context("the first argument is the folder of the binaries")?);
-    let mut json = None;
-    let mut scenarios = Vec::new();
-    let (mut with_floor, mut is_small, mut rounds) = (false, false, ROUNDS);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--json" => json = Some(PathBuf::from(arguments.next().context("--json needs a file")?)),
-            "--floor" => with_floor = true,
-            "--small" => is_small = true,
-            "--rounds" => rounds = arguments.next().context("--rounds needs a number")?.parse()?,
-            _ => scenarios.push(argument),
-        }
-    }
+    let Arguments { binaries, json, with_floor, is_small, repeat, scenarios } =
+        Arguments::parse(std::env::args().skip(1))?;
     let all = [&SCENARIOS[..], &APART].concat();
     if let Some(unknown) = scenarios.iter().find(|name| !all.contains(&name.as_str())) {
         bail!("there is no scenario {unknown:?}, only {}", all.join(", "))
@@ -73,7 +105,7 @@ async fn main() -> Result<()> {
     if !shared.is_empty() {
         let mut bench = Bench::start(binaries.clone()).await?.context(NO_SERVERS)?;
         for name in shared {
-            tell(measure(&mut bench, name, rounds.max(1), with_floor).await?);
+            tell(measure(&mut bench, name, repeat, with_floor).await?);
         }
     }
     if wanted("packages") {
@@ -111,7 +143,7 @@ async fn main() -> Result<()> {
 async fn measure(
     bench: &mut Bench,
     scenario: &str,
-    rounds: usize,
+    Repeat { rounds, strangers }: Repeat,
     with_floor: bool,
 ) -> Result<Map<String, Value>> {
     Ok(match scenario {
@@ -131,7 +163,7 @@ async fn measure(
             figures
         }
         "beside" => bench.beside(MANY, 5000).await?,
-        "hostile" => bench.hostile(MANY, 10).await?,
+        "hostile" => bench.hostile(MANY, strangers, rounds).await?,
         "growth" => bench.growth(MANY, 5).await?,
         _ => bench.standing(20_000).await?,
     })
