@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -25,9 +25,9 @@ const VERY_LONG: Duration = Duration::from_secs(1);
 const STEP: f64 = 1.25;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// Pieces of long work that are under way in a pool, by tenant. Clones are the same.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LongWork(Arc<Mutex<HashMap<String, u32>>>);
+/// Pieces of long work that are under way in a pool, by tenant.
+#[derive(Debug, Default)]
+pub(crate) struct LongWork(Mutex<HashMap<String, u32>>);
 
 impl LongWork {
     fn counts(&self) -> MutexGuard<'_, HashMap<String, u32>> {
