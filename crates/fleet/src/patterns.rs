@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use groundwork_cel::EvalError;
-use groundwork_go::regexp::Pattern;
-use regex::Regex;
+use groundwork_go::regexp::{self, Pattern};
 
-/// What all patterns of a set may weigh together, see [`weight`].
-const MOST_WEIGHT: usize = 500_000;
-/// What a counted repetition or a class of characters multiplies the weight of a pattern by: both stand for many characters.
-const HEAVY: usize = 500;
+/// What all patterns of a set may weigh together, as [`regexp::weight`] has it: a hundred megabytes and half a second.
+const MOST_WEIGHT: usize = 1_000_000;
+/// Bytes of texts times the weight of the pattern that is searched in them, for a whole set: a second at worst.
+const MOST_SEARCHED: usize = 200_000_000;
 
 /// Compiled patterns, or what is wrong with texts that are none.
 #[derive(Debug, Default)]
@@ -18,14 +17,9 @@ pub(crate) struct Patterns(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    compiled: HashMap<String, Result<Regex, String>>,
+    compiled: HashMap<String, Result<Pattern, String>>,
     weight: usize,
-}
-
-/// What it takes to compile a pattern, in bytes that are plain characters.
-fn weight(pattern: &str) -> usize {
-    let is_heavy = pattern.contains(['{', '\\', '[']);
-    (16 + pattern.len()).saturating_mul(if is_heavy { HEAVY } else { 1 })
+    searched: usize,
 }
 
 impl Patterns {
@@ -33,21 +27,30 @@ impl Patterns {
     ///
     /// # Errors
     ///
-    /// A text that is no pattern, and patterns that are too many for one set.
+    /// A text that is no pattern, and patterns that are too many for one set, or are searched in too much text.
     pub(crate) fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.compiled.contains_key(pattern) {
-            known.weight = known.weight.saturating_add(weight(pattern));
+            known.weight =
+                known.weight.saturating_add(200).saturating_add(regexp::weight(pattern).max(pattern.len()));
             if known.weight > MOST_WEIGHT {
                 return Err(EvalError::new(
                     "the patterns of this set are too many or too large: use fewer, without counted repetitions",
                 ));
             }
-            let compiled = Pattern::compile(pattern).map(|pattern| pattern.regex().clone());
-            known.compiled.insert(pattern.to_owned(), compiled);
+            known.compiled.insert(pattern.to_owned(), Pattern::compile(pattern));
         }
-        match &known.compiled[pattern] {
-            Ok(regex) => Ok(regex.is_match(text)),
+        let Known { compiled, searched, .. } = &mut *known;
+        match &compiled[pattern] {
+            Ok(pattern) => {
+                *searched = searched.saturating_add(text.len().saturating_mul(1 + pattern.weight()));
+                if *searched > MOST_SEARCHED {
+                    return Err(EvalError::new(
+                        "the patterns of this set are searched in too much text: use shorter texts, or patterns without counted repetitions",
+                    ));
+                }
+                Ok(pattern.regex().is_match(text))
+            }
             Err(error) => Err(EvalError::new(format!("error parsing regexp: {error}"))),
         }
     }

@@ -27,21 +27,15 @@ pub enum LimitError {
     TemplateDepth,
 }
 
+/// Pieces of a formatted text, see [`groundwork_go::fmt::Sink::take_pieces`], that take as long as a step.
+const PIECES_PER_STEP: usize = 2;
+
 /// The deadline is asked each time this many steps (a power of two) are full.
 const STEPS_PER_CHECK: u64 = 4_096;
 
 impl From<TooDeep> for LimitError {
     fn from(_: TooDeep) -> LimitError {
         LimitError::ValueDepth
-    }
-}
-
-impl From<FormatError> for LimitError {
-    fn from(error: FormatError) -> LimitError {
-        match error {
-            FormatError::Length(limit) => LimitError::Output(limit),
-            FormatError::Depth => LimitError::ValueDepth,
-        }
     }
 }
 
@@ -80,6 +74,26 @@ impl Budget {
         }
         self.reserve(0)?;
         if self.steps / STEPS_PER_CHECK != before { self.report() } else { Ok(()) }
+    }
+
+    /// Pieces of formatted text that the steps which are left suffice for.
+    pub(crate) fn pieces(&self) -> usize {
+        let left = self.limits.steps.saturating_sub(self.steps);
+        usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(PIECES_PER_STEP)
+    }
+
+    /// Accounts for pieces of formatted text.
+    pub(crate) fn spend_pieces(&mut self, pieces: usize) -> Result<(), LimitError> {
+        self.spend(pieces / PIECES_PER_STEP)
+    }
+
+    /// Why a formatted text was not finished.
+    pub(crate) fn refusal(&self, error: FormatError) -> LimitError {
+        match error {
+            FormatError::Length(limit) => LimitError::Output(limit),
+            FormatError::Pieces => LimitError::Steps(self.limits.steps),
+            FormatError::Depth => LimitError::ValueDepth,
+        }
     }
 
     /// What has to be asked from time to time.

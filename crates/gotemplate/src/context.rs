@@ -16,6 +16,9 @@ use crate::template::{NestedTemplates, Program};
 use crate::value::json::{self, NoJson};
 use crate::value::{DataNumber, Map, Str, Value};
 
+/// What asking for random bytes takes, however few they are.
+const RANDOM_STEPS: usize = 20;
+
 /// State that a render shares with the renders nested in it.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -107,7 +110,8 @@ impl Context<'_> {
     }
 
     /// Fills the buffer from the host's randomness.
-    pub(crate) fn randomize(&self, function: &'static str, buffer: &mut [u8]) -> Result<(), CallError> {
+    pub(crate) fn randomize(&mut self, function: &'static str, buffer: &mut [u8]) -> Result<(), CallError> {
+        self.spend(RANDOM_STEPS + buffer.len() / 16)?;
         let source = self.grants().randomness.as_ref();
         Ok(source.ok_or(DeniedError { function, capability: Capability::Randomness })?(buffer)?)
     }

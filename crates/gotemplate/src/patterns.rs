@@ -31,6 +31,7 @@ impl Patterns {
             let compiled = compile(source).map(Arc::new);
             let compiled = compiled.map_err(|complaint| format!("error parsing regexp: {complaint}"));
             if let Ok(mut known) = self.0.lock()
+                && is_light(&compiled)
                 && known.len() < Self::MOST
                 && source.len() <= Self::LONGEST
             {
@@ -39,6 +40,11 @@ impl Patterns {
             compiled
         })
     }
+}
+
+/// Whether it is small enough to be kept.
+pub(crate) fn is_light(compiled: &Compiled) -> bool {
+    compiled.as_ref().map_or(true, |pattern| pattern.pattern.is_light())
 }
 
 fn compile(source: &Str) -> Result<Pattern, String> {

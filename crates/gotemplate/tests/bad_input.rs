@@ -76,8 +76,19 @@ fn patterns_that_explode_elsewhere() {
         let error = render(format!("{{{{regexFind `{pattern}` `a`}}}}")).unwrap_err();
         assert!(error.message().starts_with("error calling regexFind: regexp: Compile("), "{error}");
     }
-    let deep = format!("{{{{regexFind `{}a{}` `a`}}}}", "(".repeat(50_000), ")".repeat(50_000));
+    let deep = format!("{{{{regexFind `{}a{}` `a`}}}}", "(".repeat(5_000), ")".repeat(5_000));
     assert!(render(deep).unwrap_err().message().contains("expression nests too deeply"));
+    // A second of work each, and five megabytes that were kept.
+    let many = r#"{{range until 1000}}{{$_ := regexMatch (printf "\\pL{100}x%d" .) "x"}}{{end}}"#;
+    assert_eq!(render(many).unwrap_err().kind(), ErrorKind::Limit);
+    let searched = r#"{{regexMatch "(\\pL{90}|x)*y" (repeat 300000 "é")}}"#;
+    assert_eq!(render(searched).unwrap_err().kind(), ErrorKind::Limit);
+    // Each match is found by looking at all that is behind it.
+    for call in ["regexFindAll `x*y|x` $x -1", "regexReplaceAll `x*y|x` $x `z`", "regexSplit `x*y|x` $x -1"] {
+        let source = format!("{{{{$x := repeat 20000 `x`}}}}{{{{$_ := {call}}}}}");
+        assert_eq!(render(&source).unwrap_err().kind(), ErrorKind::Limit, "{call}");
+        assert!(render(source.replace("x*y|x", "x|y")).is_ok(), "{call}");
+    }
 }
 
 #[test]

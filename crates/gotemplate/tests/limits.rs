@@ -192,6 +192,65 @@ fn values_in_use_are_bounded() {
     }
 }
 
+/// A million steps are about 40 ms: so many calls take longer, whatever each of them is for, and are not done. Each was once as cheap as a call
+/// that does nothing.
+#[test]
+fn functions_pay_for_what_they_do() {
+    const BUILD: &str = r#"{{$x := repeat 1000000 "x"}}{{$n := repeat 1000000 "1"}}{{$m := dict}}
+        {{- range until 1000}}{{$_ := set $m (toString .) .}}{{end}}{{$l := list $m $m $m $m $m $m $m $m}}"#;
+    let limits = Limits { steps: 1_000_000, ..Limits::default() };
+    for (call, count) in [
+        ("int64 $n", 100),
+        ("atoi $n", 100),
+        ("add 1 $x", 200),
+        ("add1f $x", 200),
+        ("abbrev 3 $x", 50),
+        (r#"printf "%x" $x"#, 100),
+        (r#"printf "%v" $l"#, 100),
+        ("toString $l", 100),
+        ("toJson $l", 100),
+        (r#"printf "%.1000g" 1e308"#, 4_000),
+        ("b32enc $x", 40),
+        (r#"decryptAES "k" $x"#, 20),
+        ("merge (dict) $m", 300),
+        ("deepCopy $l", 60),
+        ("divf 1 3", 20_000),
+        (r#"get $m "a""#, 200_000),
+        (r#"regexReplaceAll "(x)" $x "${1}""#, 2),
+    ] {
+        let repeated = |count: usize| {
+            render_with(
+                &format!("{BUILD}{{{{range {count}}}}}{{{{$_ := {call}}}}}{{{{end}}}}"),
+                limits.clone(),
+            )
+        };
+        let (kind, message) = repeated(count).expect_err(call);
+        assert!(
+            message.ends_with("template execution exceeds the limit of 1000000 steps"),
+            "{call}: {message}"
+        );
+        assert_eq!(kind, ErrorKind::Limit, "{call}");
+        // None of them is out of reach, and what stops them is their number.
+        assert_eq!(repeated(count / 20), Ok(String::new()), "{call}");
+    }
+    // What is printed pays as well.
+    let printed = format!("{BUILD}{{{{range 100}}}}{{{{$l}}}}{{{{end}}}}");
+    let (_, message) = render_with(&printed, limits).expect_err("printed");
+    assert_eq!(message, "template execution exceeds the limit of 1000000 steps");
+    // A class of characters takes hundreds of times its own length in memory.
+    let class = r#"{{regexMatch (printf "[%s]" (repeat 600000 "x")) "x"}}"#;
+    let (_, message) = render_with(class, Limits::default()).expect_err("class");
+    assert!(message.ends_with("template execution exceeds the limit of 50000000 steps"), "{message}");
+    // So does each name of a path.
+    let path = format!(
+        r#"{{{{$d := dict}}}}{{{{$_ := set $d "d" $d}}}}{{{{range 10000}}}}{{{{$_ := $d{}}}}}{{{{end}}}}"#,
+        ".d".repeat(1_000)
+    );
+    let (_, message) =
+        render_with(&path, Limits { steps: 5_000_000, ..Limits::default() }).expect_err("path");
+    assert_eq!(message, "template execution exceeds the limit of 5000000 steps");
+}
+
 /// What is dropped counts no longer: a loop may use the same memory again and again.
 #[test]
 fn memory_that_is_given_back_can_be_used_again() {

@@ -58,7 +58,7 @@ fn functions() -> Functions {
         Ok(Value::from(text))
     });
     functions.add("fromToml", text.clone(), |context, arguments| {
-        context.spend(string(arguments, 0).len() / 8)?;
+        context.spend(string(arguments, 0).len().saturating_mul(4))?;
         Ok(Value::Map(
             toml_text::decode(&string(arguments, 0).to_text()).unwrap_or_else(|error| complaint(&error)),
         ))
@@ -189,6 +189,7 @@ fn add_yaml(functions: &mut Functions) {
     functions.add("toYamlPretty", any, |context, arguments| {
         let text =
             context.to_json(&arguments[0])?.map(|json| yaml::to_string_pretty(&json)).unwrap_or_default();
+        context.spend(text.len())?;
         context.check_text(text.len())?;
         Ok(Value::from(text.strip_suffix('\n').unwrap_or(&text)))
     });
@@ -215,7 +216,7 @@ fn add_yaml(functions: &mut Functions) {
 }
 
 fn read_yaml(context: &mut Context<'_>, source: &Str) -> Result<Json, CallError> {
-    context.spend(source.len() / 8)?;
+    context.spend(source.len().saturating_mul(4))?;
     document(source).map_err(CallError::Message)
 }
 

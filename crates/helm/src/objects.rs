@@ -86,7 +86,9 @@ fn path_value(map: &Map, name: &str) -> Result<Value, CallError> {
 /// A value as the Go tools write it, with the final line break; `None` where it has no YAML.
 pub(crate) fn to_yaml(context: &mut Context<'_>, value: &Value) -> Result<Option<String>, CallError> {
     let text = context.to_json(value)?.and_then(|json| yaml::to_string_through_json(&json));
-    context.check_text(text.as_ref().map_or(0, String::len))?;
+    let length = text.as_ref().map_or(0, String::len);
+    context.spend(length)?;
+    context.check_text(length)?;
     Ok(text)
 }
 

@@ -12,6 +12,7 @@ pub(crate) fn encode(context: &mut Context<'_>, value: &Value) -> Result<String,
     match encoder.top(value) {
         Ok(()) => {
             let Encoder { context, out, .. } = encoder;
+            context.spend(out.len())?;
             context.check_text(out.len())?;
             Ok(out)
         }

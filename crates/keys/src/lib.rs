@@ -33,7 +33,7 @@ pub use pem::Pem;
 pub use private_key::PrivateKey;
 pub use public_key::PublicKey;
 #[cfg(feature = "make")]
-pub use signing::{Algorithm, SigningKey};
+pub use signing::{Algorithm, SigningKey, signing_effort};
 #[cfg(feature = "make")]
 pub use tbs::{Issuer, Subject, TbsCertificate};
 pub use usage::{ExtendedKeyUsage, KeyUsage};

@@ -1,5 +1,7 @@
 //! Private keys that sign.
 
+use std::time::Duration;
+
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{self, KeySize};
@@ -26,6 +28,26 @@ pub enum Algorithm {
     P384,
     P521,
     Ed25519,
+}
+
+impl Algorithm {
+    /// What making a key takes of a processor: more than it takes on average, since the search for primes is a matter of luck.
+    pub fn effort(self) -> Duration {
+        Duration::from_micros(match self {
+            Self::Rsa2048 => 128_000,
+            Self::Rsa3072 => 400_000,
+            Self::Rsa4096 => 800_000,
+            Self::P256 | Self::P384 | Self::P521 | Self::Ed25519 => 2_000,
+        })
+    }
+}
+
+/// What reading a private key of so many bytes in DER and signing with it once takes of a processor: for RSA it grows with the third
+/// power of the length of the key.
+pub fn signing_effort(bytes: usize) -> Duration {
+    // The library takes no key whose DER is longer.
+    let hundreds = (bytes.min(10_000) / 100) as u64;
+    Duration::from_micros(2_000 + hundreds.pow(3) / 3)
 }
 
 /// A private key that was made, or read to sign with it.

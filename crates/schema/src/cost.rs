@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use groundwork_go::regexp;
 use serde_json::{Map, Value};
 
 /// Rules applied to places in one check: a second or two of work.
@@ -18,7 +19,9 @@ const LONGEST_CHAIN: usize = 1_000;
 /// Why a check is not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooExpensive {
-    #[error("the check would take more than {MOST_STEPS} steps: its rules refer to one another too often")]
+    #[error(
+        "the check would take more than {MOST_STEPS} steps: its rules refer to one another too often, or its patterns are searched in too much text"
+    )]
     Steps,
     #[error("more than {LONGEST_CHAIN} rules of the schema lead to one another")]
     Chain,
@@ -26,14 +29,30 @@ pub(super) enum TooExpensive {
     Patterns,
 }
 
-/// What all patterns of a schema may weigh, in bytes that are plain characters.
-const MOST_PATTERNS: usize = 10_000_000;
-/// What a counted repetition multiplies the weight of a pattern by.
-const HEAVY: usize = 500;
+/// What all patterns of a schema may weigh, as [`regexp::weight`] has it: a hundred megabytes and half a second.
+const MOST_PATTERNS: usize = 1_000_000;
+/// While a pattern is read, each byte may take a third of a kilobyte.
+const LONGEST_PATTERN: usize = 200_000;
+/// Bytes of texts, times the weight of the pattern that is searched in them, that take as long as a step.
+const SEARCHED_PER_STEP: u64 = 16;
 
-/// Whether the patterns of a schema can be compiled in reasonable time and memory.
-pub(super) fn check_patterns(root: &Value) -> Result<(), TooExpensive> {
-    let weight = |pattern: &str| pattern.len().saturating_mul(if pattern.contains('{') { HEAVY } else { 1 });
+fn weight(pattern: &str) -> usize {
+    // One that does not compile is the library's to refuse.
+    if pattern.len() > LONGEST_PATTERN { usize::MAX } else { regexp::weight(pattern).max(pattern.len()) }
+}
+
+/// Steps of searching patterns of this weight in so many bytes.
+fn searching(weight: usize, bytes: u64) -> u64 {
+    bytes.saturating_mul(1 + weight as u64) / SEARCHED_PER_STEP
+}
+
+/// What the patterns of a schema weigh together. The error: they cannot be compiled in reasonable time and memory.
+pub(super) fn check_patterns(root: &Value) -> Result<usize, TooExpensive> {
+    let sum = patterns(root);
+    if sum > MOST_PATTERNS { Err(TooExpensive::Patterns) } else { Ok(sum) }
+}
+
+fn patterns(root: &Value) -> usize {
     let mut sum = 0_usize;
     let mut open = vec![root];
     while let Some(value) = open.pop() {
@@ -49,7 +68,7 @@ pub(super) fn check_patterns(root: &Value) -> Result<(), TooExpensive> {
             _ => {}
         }
     }
-    if sum > MOST_PATTERNS { Err(TooExpensive::Patterns) } else { Ok(()) }
+    sum
 }
 
 /// Whether a schema can be followed at all, whatever it is applied to.
@@ -131,13 +150,39 @@ fn places(value: &Value) -> u64 {
     }
 }
 
-/// Whether a check of `value` comes to an end in reasonable time. The [`expansion`] of the rules spares the count where it tells that
-/// there is nothing to fear.
-pub(super) fn check(root: &Value, value: &Value, expansion: Option<u64>) -> Result<(), TooExpensive> {
-    if expansion.is_some_and(|rules| rules.saturating_mul(places(value)) <= MOST_STEPS) {
+fn names(members: &Map<String, Value>) -> u64 {
+    members.keys().map(|name| name.len() as u64).sum()
+}
+
+/// The bytes of all texts of a value, and of the names in it.
+fn bytes(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => items.iter().map(bytes).sum(),
+        Value::Object(members) => members.values().fold(names(members), |sum, member| sum + bytes(member)),
+        Value::String(text) => text.len() as u64,
+        _ => 0,
+    }
+}
+
+/// Whether a check of `value` comes to an end in reasonable time. The [`expansion`] of the rules, and what its patterns weigh, spare the
+/// count where they tell that there is nothing to fear.
+pub(super) fn check(
+    root: &Value,
+    value: &Value,
+    expansion: Option<u64>,
+    patterns: usize,
+) -> Result<(), TooExpensive> {
+    let is_cheap = |rules: u64| {
+        let steps = rules.saturating_mul(places(value));
+        // Each pattern may be met as often as there are rules.
+        let searching =
+            if patterns == 0 { 0 } else { searching(patterns, bytes(value)).saturating_mul(rules) };
+        steps.saturating_add(searching) <= MOST_STEPS
+    };
+    if expansion.is_some_and(is_cheap) {
         return Ok(());
     }
-    let mut counter = Counter { anchors: Anchors::of(root), steps: HashMap::new() };
+    let mut counter = Counter::of(root);
     counter.count(root, value, 0).map(drop)
 }
 
@@ -270,9 +315,20 @@ struct Counter<'a> {
     anchors: Anchors<'a>,
     /// Of a rule at a place, by their addresses.
     steps: HashMap<(*const Value, *const Value), Steps>,
+    /// Of the patterns of a rule, by its address.
+    weights: HashMap<*const Value, usize>,
 }
 
 impl<'a> Counter<'a> {
+    fn of(root: &'a Value) -> Self {
+        Self { anchors: Anchors::of(root), steps: HashMap::new(), weights: HashMap::new() }
+    }
+
+    /// What the patterns of a rule weigh: worked out once, since that takes longer than a step.
+    fn weight(&mut self, rule: &'a Value, of: impl FnOnce() -> usize) -> usize {
+        *self.weights.entry(std::ptr::from_ref(rule)).or_insert_with(of)
+    }
+
     fn count(&mut self, schema: &'a Value, value: &'a Value, depth: usize) -> Result<Steps, TooExpensive> {
         let Value::Object(members) = schema else { return Ok(Steps::ONE) };
         let pair = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
@@ -300,7 +356,14 @@ impl<'a> Counter<'a> {
                 Some((Scope::Below, _)) => {
                     steps = steps.and_below(self.below(keyword, rule, members, value, depth)?);
                 }
-                None => {}
+                None => {
+                    if let ("pattern", Value::String(pattern), Value::String(text)) =
+                        (keyword.as_str(), rule, value)
+                    {
+                        let weight = self.weight(rule, || weight(pattern));
+                        steps = steps.and_below(searching(weight, text.len() as u64));
+                    }
+                }
             }
             if steps.check > MOST_STEPS {
                 return Err(TooExpensive::Steps);
@@ -325,11 +388,14 @@ impl<'a> Counter<'a> {
     ) -> Result<u64, TooExpensive> {
         let list = |keyword: &str| beside.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
         let mut pairs: Vec<(&'a Value, &'a Value)> = Vec::new();
+        let mut steps = 0;
         match (keyword, rule, value) {
             ("properties", Value::Object(rules), Value::Object(members)) => {
                 pairs.extend(rules.iter().filter_map(|(name, rule)| Some((rule, members.get(name)?))));
             }
             ("patternProperties", Value::Object(rules), Value::Object(members)) => {
+                let of_rules = || rules.keys().map(|pattern| weight(pattern)).fold(0, usize::saturating_add);
+                steps = searching(self.weight(rule, of_rules), names(members));
                 pairs
                     .extend(rules.values().flat_map(|rule| members.values().map(move |value| (rule, value))));
             }
@@ -342,7 +408,9 @@ impl<'a> Counter<'a> {
             ("propertyNames", _, Value::Object(members)) => {
                 // Names are texts, to which only rules for the same place apply.
                 let steps = self.count(rule, &Value::Null, depth + 1)?;
-                return Ok(steps.check.saturating_mul(members.len() as u64));
+                let patterns = self.weight(rule, || patterns(rule));
+                let searching = if patterns == 0 { 0 } else { searching(patterns, names(members)) };
+                return Ok(steps.check.saturating_mul(members.len() as u64).saturating_add(searching));
             }
             ("items" | "prefixItems", Value::Array(rules), Value::Array(items)) => {
                 pairs.extend(rules.iter().zip(items));
@@ -358,7 +426,7 @@ impl<'a> Counter<'a> {
             }
             _ => {}
         }
-        pairs.into_iter().try_fold(0_u64, |sum, (rule, value)| {
+        pairs.into_iter().try_fold(steps, |sum: u64, (rule, value)| {
             Ok(sum.saturating_add(self.count(rule, value, depth + 1)?.check))
         })
     }
@@ -372,8 +440,9 @@ mod tests {
 
     /// With the bound, which must not let through what the count refuses.
     fn check(root: &Value, value: &Value) -> Result<(), TooExpensive> {
-        let counted = super::check(root, value, None);
-        assert_eq!(super::check(root, value, expansion(root)), counted);
+        let patterns = check_patterns(root)?;
+        let counted = super::check(root, value, None, patterns);
+        assert_eq!(super::check(root, value, expansion(root), patterns), counted);
         counted
     }
 
@@ -407,7 +476,7 @@ mod tests {
                 6,
             ),
         ] {
-            let mut counter = Counter { anchors: Anchors::of(&schema), steps: HashMap::new() };
+            let mut counter = Counter::of(&schema);
             let counted = counter.count(&schema, &value, 0).map(|steps| steps.check);
             assert_eq!(counted, Ok(steps), "{schema} {value}");
         }
@@ -440,7 +509,7 @@ mod tests {
             }
         }
         // Each level adds what checking and marking took, and marks with as much again.
-        let mut counter = Counter { anchors: Anchors::of(&Value::Null), steps: HashMap::new() };
+        let mut counter = Counter::of(&Value::Null);
         let (schema, value) = (nested(2, "anyOf", "unevaluatedProperties"), json!({}));
         assert_eq!(counter.count(&schema, &value, 0), Ok(Steps { check: 15, mark: 9 }));
     }
@@ -451,9 +520,25 @@ mod tests {
             let names: Map<_, _> = (0..count).map(|index| (format!("{pattern}{index}"), json!({}))).collect();
             json!({"patternProperties": names, "items": {"pattern": pattern}})
         };
-        assert_eq!(check_patterns(&schema(100, "^[a-z]{1,63}$")), Ok(()));
-        assert_eq!(check_patterns(&schema(3_000, "^[a-z]+$")), Ok(()));
+        assert!(check_patterns(&schema(1_000, "^[a-z]{1,63}$")).is_ok());
+        assert!(check_patterns(&schema(3_000, "^[a-z]+$")).is_ok());
         assert_eq!(check_patterns(&schema(3_000, "^[a-z]{1,500}$")), Err(TooExpensive::Patterns));
+        // Few bytes, and a gigabyte when they were compiled.
+        assert_eq!(check_patterns(&schema(200, r"[a-z]{300}\p{L}{245}")), Err(TooExpensive::Patterns));
+        let class = format!("[{}]", "x".repeat(LONGEST_PATTERN));
+        assert_eq!(check_patterns(&json!({"pattern": class})), Err(TooExpensive::Patterns));
+    }
+
+    /// At worst each byte of a text meets all of a pattern.
+    #[test]
+    fn searching_is_counted() {
+        let text = json!("é".repeat(100_000));
+        assert_eq!(check(&json!({"pattern": "(é|x)*y"}), &text), Ok(()));
+        assert_eq!(check(&json!({"pattern": r"(\pL{100}|x)*y"}), &text), Err(TooExpensive::Steps));
+        let names: Map<_, _> = (0..5_000).map(|index| (format!("name{index}"), json!(1))).collect();
+        assert_eq!(check(&json!({"patternProperties": {"^[a-z]{1,63}$": {}}}), &json!(names)), Ok(()));
+        let heavy = json!({"patternProperties": {r"\pL{60}x": {}, r"\pL{61}x": {}}});
+        assert_eq!(check(&heavy, &json!(names)), Err(TooExpensive::Steps));
     }
 
     #[test]

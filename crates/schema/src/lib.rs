@@ -44,6 +44,8 @@ pub struct Schema {
     formats: Formats,
     /// What bounds the cost of a check.
     expansion: Option<u64>,
+    /// What its patterns weigh together.
+    patterns: usize,
 }
 
 impl Schema {
@@ -68,20 +70,21 @@ impl Schema {
     ) -> Result<Self, InvalidSchemaError> {
         let document = dialect.normalise(document);
         cost::check_chains(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;
-        cost::check_patterns(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;
+        let patterns =
+            cost::check_patterns(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;
         let options = jsonschema::options()
             .with_draft(dialect.draft())
             .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN));
         let validator = formats.apply(options).build(&document);
         let validator = validator.map_err(|error| InvalidSchemaError(error.to_string()))?;
         let expansion = cost::expansion(&document);
-        Ok(Self { validator, document, dialect, formats, expansion })
+        Ok(Self { validator, document, dialect, formats, expansion, patterns })
     }
 
     /// Why `value` does not fit, as a tree; empty if it does. The messages quote the value. A check that would take too long is not made, and
     /// that is what is found.
     pub fn findings(&self, value: &Value) -> Vec<Finding> {
-        if let Err(error) = cost::check(&self.document, value, self.expansion) {
+        if let Err(error) = cost::check(&self.document, value, self.expansion, self.patterns) {
             return vec![Finding::root(error.to_string())];
         }
         if self.validator.is_valid(value) {
@@ -98,7 +101,7 @@ impl Schema {
 
     /// Every place where `value` does not fit. A check that would take too long is not made, and that is what is found.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
-        if let Err(error) = cost::check(&self.document, value, self.expansion) {
+        if let Err(error) = cost::check(&self.document, value, self.expansion, self.patterns) {
             return vec![Violation { path: "(root)".to_owned(), problem: error.to_string() }];
         }
         let mut seen = HashSet::new();

@@ -1,14 +1,16 @@
 //! One run: its documents, and what it may still use.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use groundwork_budget::held::{self, Held};
+use groundwork_go::regexp;
 
 use crate::api::Position;
 use crate::dependencies::{Dependencies, Place, ROOT};
 use crate::env::{find_step, keyed_position, list_position};
 use crate::eval::{Eval, EvalError, Info};
+use crate::functions;
 use crate::limits::{EVALUATION, LimitError};
 use crate::reads::{Read, Reads};
 use crate::scope::{DocumentId, ScopeKind, ScopeRef, dotted};
@@ -42,8 +44,8 @@ pub(crate) struct Run<'e> {
     /// What this thread held when the run began.
     start: isize,
     calls: usize,
-    /// Patterns that were compiled: the next use costs nothing.
-    patterns: HashSet<Arc<str>>,
+    /// Patterns that were compiled and are kept, with their weight: the next use costs only the search.
+    patterns: HashMap<Box<str>, usize>,
 }
 
 /// The host is asked each time this many units (a power of two) are full.
@@ -117,7 +119,7 @@ impl<'e> Run<'e> {
             reported: 0,
             start: held::now(),
             calls: 0,
-            patterns: HashSet::new(),
+            patterns: HashMap::new(),
         }
     }
 
@@ -197,16 +199,27 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Accounts for a pattern that is searched in texts: what it compiles to, the first time.
-    pub(crate) fn pattern(&mut self, pattern: &Arc<str>) -> Result<(), EvalError> {
-        if self.patterns.contains(pattern) {
-            return Ok(());
-        }
-        // Counted repetitions multiply what a pattern compiles to.
-        let weight = if pattern.contains('{') { 50 } else { 1 };
-        self.spend((1_000 + pattern.len() as u64).saturating_mul(weight))?;
-        self.patterns.insert(Arc::clone(pattern));
-        Ok(())
+    /// Accounts for a pattern that is searched in a text of so many bytes: at worst the whole pattern is gone through for each of them.
+    /// What it compiles to is paid for the first time, or each time if it is so large that it is not kept.
+    pub(crate) fn pattern(&mut self, pattern: &str, bytes: usize) -> Result<(), EvalError> {
+        let known = self.patterns.get(pattern).copied();
+        let weight = match known {
+            Some(weight) => weight,
+            None => {
+                // While it is read, each byte of a class may take a third of a kilobyte.
+                self.spend(1_000 + (pattern.len() as u64).saturating_mul(400))?;
+                let weight = regexp::weight(pattern);
+                self.spend((weight as u64).saturating_mul(60))?;
+                if self.patterns.len() >= functions::KEPT_PATTERNS {
+                    self.patterns.clear();
+                }
+                if regexp::is_light(weight) {
+                    self.patterns.insert(pattern.into(), weight);
+                }
+                weight
+            }
+        };
+        self.spend((bytes as u64).saturating_mul(4 + weight as u64) / 4)
     }
 
     pub(crate) fn stop(&mut self, limit: LimitError) -> EvalError {

@@ -276,3 +276,40 @@ fn what_makes_something_new_needs_randomness() {
         assert_eq!(value(call).unwrap(), wanted);
     }
 }
+
+/// What a template may make or sign depends on how long it takes: ten keys of 4096 bits took six seconds, and cost what ten of a curve did.
+#[test]
+fn keys_and_certificates_cost_what_they_take() {
+    const LIMIT: &str = "takes more than 200000000 units of work";
+    let keys = |arguments: &str, count: usize| {
+        made(&format!("k: (( sum[[1..{count}]|\"\"|s,i|-> x509genkey({arguments})] ))\n"))
+    };
+    for (arguments, most, least) in
+        [("4096", 3, 1), ("3072", 6, 1), ("2048", 17, 5), ("\"P256\"", 1_200, 500)]
+    {
+        assert!(keys(arguments, least).is_ok(), "{arguments}");
+        let error = keys(arguments, most).unwrap_err();
+        assert!(error.contains(LIMIT), "{arguments}: {error}");
+    }
+    // Numbers that are refused say so, whatever is left.
+    assert!(keys("512", 1).unwrap_err().contains("are insecure"));
+    let certificates = |count: usize| {
+        let request = "{ \"privateKey\"=k, \"organization\"=[\"x\"], \"usage\"=[\"ServerAuth\"] }";
+        made(&format!("k: (( x509genkey() ))\nc: (( sum[[1..{count}]|\"\"|s,i|-> x509cert({request})] ))\n"))
+    };
+    assert!(certificates(100).is_ok());
+    assert!(certificates(1_000).unwrap_err().contains(LIMIT));
+}
+
+#[test]
+fn random_texts_cost_what_they_take() {
+    let texts = |class: &str, count: usize| {
+        made(&format!("r: (( length(sum[[1..{count}]|\"\"|s,i|-> rand(\"{class}\", 1000)]) ))\n"))
+    };
+    for class in ["a-z", "\u{e4}", "\\\\w"] {
+        assert!(texts(class, 20).is_ok(), "{class}");
+        assert!(texts(class, 5_000).unwrap_err().contains("units of work"), "{class}");
+    }
+    // A class that takes hundreds of MiB when it is compiled.
+    assert!(texts(&"x".repeat(1_000_000), 1).unwrap_err().contains("units of work"));
+}

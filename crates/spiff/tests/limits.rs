@@ -208,6 +208,48 @@ fn replacements_pay_for_each_match() {
     assert!(matches!(failed, Error::Limit { limit: LimitError::Work(_), .. }), "{failed}");
 }
 
+/// Two million units are about 20 ms: so many calls take longer, and are not done. Each was once as cheap as one that does nothing.
+#[test]
+fn calls_pay_for_what_they_do() {
+    let mut limits = limits();
+    limits.work = 2_000_000;
+    let engine = Engine::new().with_limits(limits);
+    let long = "x".repeat(200_000);
+    let key = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=";
+    for (call, count) in [
+        (format!("length(wgpublickey(\"{key}\"))"), 1_000),
+        ("x < y ? 1 :0".to_owned(), 1_000),
+        ("x >= y ? 1 :0".to_owned(), 1_000),
+        ("valid(x * y) ? 1 :0".to_owned(), 1_000),
+        ("length(m.[0..999])".to_owned(), 400),
+        ("valid(element(m, x)) ? 1 :0".to_owned(), 200),
+        ("length(trim(\"xx\", x))".to_owned(), 200),
+        ("length(intersect(n, k))".to_owned(), 200),
+        ("match(\"(x|y)*z\", \"x\") ? 1 :0".to_owned(), 8_000),
+        ("check(x, \"privatekey\") ? 1 :0".to_owned(), 20),
+        ("semvermatch(\"1.2.3\", \">=1.0,<2 || 3.x\") ? 1 :0".to_owned(), 8_000),
+    ] {
+        let repeated = |count: usize| {
+            let template = format!(
+                "x: \"{long}\"\ny: \"{long}\"\nm: (( [1..1000] ))\nn: (( [1..100] ))\nk: (( map[n|i|->\"k\" i] ))\n\
+                 a: (( sum[[1..{count}]|0|s,i|->s + ({call})] ))\n"
+            );
+            let document = Document::read(&template, "test", engine.limits()).unwrap();
+            engine.cascade(&document, &[], None).map(|output| output.to_yaml().len())
+        };
+        let failed = repeated(count).expect_err(&call);
+        assert!(matches!(failed, Error::Limit { limit: LimitError::Work(_), .. }), "{call}: {failed}");
+        let few = repeated(count / 20);
+        assert!(few.is_ok(), "{call}: {few:?}");
+    }
+    // A class of characters takes hundreds of times its own length in memory.
+    let pattern = format!("a: (( match(\"[{}]\", \"x\") ))\n", "x".repeat(600_000));
+    let engine = Engine::new();
+    let document = Document::read(&pattern, "test", engine.limits()).unwrap();
+    let failed = engine.cascade(&document, &[], None).unwrap_err();
+    assert!(matches!(failed, Error::Limit { limit: LimitError::Work(_), .. }), "{failed}");
+}
+
 /// What looks through a list or text pays each time, whatever it finds.
 #[test]
 fn looking_again_is_paid_again() {

@@ -185,7 +185,7 @@ fn add_yaml(functions: &mut Functions) {
             .to_json(&arguments[0])?
             .and_then(|json| yaml::to_string_through_json(&json))
             .unwrap_or_default();
-        context.spend(yaml.len() / 4)?;
+        context.spend(yaml.len())?;
         context.check_text(yaml.len())?;
         Ok(Value::from(yaml.strip_suffix('\n').unwrap_or(&yaml)))
     });
@@ -197,13 +197,18 @@ fn add_yaml(functions: &mut Functions) {
     });
 }
 
+/// What taking an OCI reference apart takes.
+const REFERENCE_STEPS: usize = 20;
+
 fn add_references(functions: &mut Functions) {
-    functions.add("parseOCIRef", Signature::fixed(&[Type::String]), |_, arguments| {
+    functions.add("parseOCIRef", Signature::fixed(&[Type::String]), |context, arguments| {
+        context.spend(REFERENCE_STEPS)?;
         let parts = parse_oci_reference(&text(&arguments[0]))?;
         Ok(Value::List(List::typed(Element::String, parts.into_iter().map(Value::from).collect())))
     });
     for (name, part) in [("ociRefRepo", 0), ("ociRefVersion", 1)] {
-        functions.add(name, Signature::fixed(&[Type::String]), move |_, arguments| {
+        functions.add(name, Signature::fixed(&[Type::String]), move |context, arguments| {
+            context.spend(REFERENCE_STEPS)?;
             let parts = parse_oci_reference(&text(&arguments[0]))?;
             Ok(Value::from(parts[part].as_str()))
         });

@@ -67,10 +67,15 @@ fn patterns_are_compiled_once_and_weighed() {
     };
     assert_eq!(evaluate(&loops(r"'\\pL{1,90}'")).as_deref(), Ok("x"));
     assert_eq!(evaluate(&loops("'^a' + string(a)")).as_deref(), Ok("x"));
-    let pattern = "'a{1,' + string(10 * a + b) + '}'";
+    let pattern = r"'\\pL{1,' + string(10 * a + b) + '}'";
     let many = format!("{ten}.map(a, {ten}.map(b, 'a'.matches({pattern}))).size() == 10 ? 'x' : 'y'");
     let refused = evaluate(&many).unwrap_err();
     assert!(refused.starts_with("the patterns of this set are too many"), "{refused}");
+    // At worst each byte of a text meets all of a pattern.
+    let long = format!("['{}'].map(t, t + t + t + t + t + t + t + t)[0]", "é".repeat(500));
+    assert_eq!(evaluate(&format!("{long}.matches('(é|x)*y') ? 'x' : 'y'")).as_deref(), Ok("y"));
+    let searched = evaluate(&format!(r"{long}.matches('(\\pL{{90}}|x)*y') ? 'x' : 'y'")).unwrap_err();
+    assert!(searched.starts_with("the patterns of this set are searched in too much text"), "{searched}");
     let invalid = "error parsing regexp: missing closing ): `(`";
     let large = "error parsing regexp: invalid repeat count: `{1,100}`";
     for (source, expected) in [

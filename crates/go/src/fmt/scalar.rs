@@ -50,6 +50,7 @@ pub(super) fn hex_bytes(sink: &mut Sink, spec: Spec, bytes: &[u8], upper: bool) 
         (true, false) => b"0x",
         (true, true) => b"0X",
     };
+    let symbols = symbols(upper);
     let mut out = Vec::with_capacity(2 * bytes.len());
     for (index, byte) in bytes.iter().enumerate() {
         if spec.space && index > 0 {
@@ -58,10 +59,14 @@ pub(super) fn hex_bytes(sink: &mut Sink, spec: Spec, bytes: &[u8], upper: bool) 
         if spec.space || index == 0 {
             out.extend_from_slice(prefix);
         }
-        let digits = if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
-        out.extend_from_slice(digits.as_bytes());
+        out.extend([byte >> 4, byte & 15].map(|digit| symbols[usize::from(digit)]));
     }
     pad(sink, spec, &out);
+}
+
+/// The digits up to 15.
+fn symbols(upper: bool) -> &'static [u8; 16] {
+    if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" }
 }
 
 /// The digits of an integer verb.
@@ -131,7 +136,7 @@ pub fn integer(sink: &mut Sink, spec: Spec, value: Integer, radix: Radix) {
 
 /// The digits of a number, at the end of the buffer; 64 suffice for base 2.
 fn write_digits(buffer: &mut [u8; 64], number: u64, radix: Radix) -> &[u8] {
-    let symbols: &[u8; 16] = if radix.upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    let symbols = symbols(radix.upper);
     let base = u64::from(radix.base);
     let (mut rest, mut start) = (number, buffer.len());
     loop {
@@ -179,9 +184,15 @@ pub(super) fn unicode(sink: &mut Sink, spec: Spec, bits: u64) {
     pad(sink, Spec { zero: false, ..spec }, out.as_bytes());
 }
 
+/// Digits of the shortest form of a float, whose price is a piece each.
+const SHORTEST_DIGITS: usize = 8;
+/// Digits that a float has at most; all further ones are zeros.
+const MOST_DIGITS: usize = 1_100;
+
 /// A float; `upper` turns the letters of the layout into capitals.
 pub fn float(sink: &mut Sink, spec: Spec, f: f64, verb: FloatVerb, precision: Option<usize>, upper: bool) {
     let precision = spec.precision.or(precision);
+    sink.work(precision.map_or(SHORTEST_DIGITS, |digits| digits.min(MOST_DIGITS)));
     if !sink.fits(precision.unwrap_or(0)) {
         return;
     }

@@ -5,6 +5,8 @@
 pub enum FormatError {
     /// It would have more bytes than this.
     Length(usize),
+    /// It would be made of more pieces than were allowed.
+    Pieces,
     /// The value nests too deep.
     Depth,
 }
@@ -15,6 +17,8 @@ pub enum FormatError {
 pub struct Sink {
     bytes: Vec<u8>,
     limit: usize,
+    pieces: usize,
+    most_pieces: usize,
     error: Option<FormatError>,
 }
 
@@ -24,7 +28,27 @@ const USUAL: usize = 64;
 impl Sink {
     /// An empty text that may grow to so many bytes.
     pub fn new(limit: usize) -> Sink {
-        Sink { bytes: Vec::with_capacity(USUAL), limit, error: None }
+        Sink { bytes: Vec::with_capacity(USUAL), limit, pieces: 0, most_pieces: usize::MAX, error: None }
+    }
+
+    /// How many pieces may be written from now on, as [`Sink::take_pieces`] counts them.
+    pub fn allow_pieces(&mut self, count: usize) {
+        self.most_pieces = self.pieces.saturating_add(count);
+    }
+
+    /// The pieces that were written since this was asked for last: what writing took, which bytes alone do not tell. An element of
+    /// a list takes two, an entry of a map four.
+    pub fn take_pieces(&mut self) -> usize {
+        std::mem::take(&mut self.pieces)
+    }
+
+    /// Accounts for the work of so many pieces that is about to be done.
+    #[inline]
+    pub(super) fn work(&mut self, pieces: usize) {
+        self.pieces = self.pieces.saturating_add(pieces);
+        if self.pieces > self.most_pieces {
+            self.error.get_or_insert(FormatError::Pieces);
+        }
     }
 
     /// Appends bytes.
@@ -43,9 +67,10 @@ impl Sink {
         }
     }
 
-    /// Whether `count` more bytes are allowed. Ask before building something large.
+    /// Whether one more piece of `count` bytes is allowed. Ask before building something large.
     #[inline]
     pub fn fits(&mut self, count: usize) -> bool {
+        self.work(1);
         if self.error.is_none() && count > self.limit - self.bytes.len() {
             self.error = Some(FormatError::Length(self.limit));
         }

@@ -3,6 +3,7 @@
 //! Templates and spiff documents bring patterns that were written for Go.
 
 mod syntax;
+mod weight;
 
 use regex::{Captures, Regex};
 
@@ -11,6 +12,25 @@ use regex::{Captures, Regex};
 pub struct Pattern {
     regex: Regex,
     names: Vec<Option<String>>,
+    weight: usize,
+    looks_far: bool,
+}
+
+/// Heavier patterns are not worth keeping: those that are kept are many, and these take half a megabyte each.
+const LIGHT: usize = 5_000;
+
+/// How large a pattern becomes when it is compiled, in parts of a hundred bytes and half a microsecond each; 0 for one that does not compile.
+/// Searching a text takes, at worst, so many steps for each of its bytes.
+pub fn weight(pattern: &str) -> usize {
+    let translated = syntax::translate(pattern).ok();
+    translated
+        .and_then(|translated| weight::parse(&translated.pattern))
+        .map_or(0, |parsed| weight::of(&parsed))
+}
+
+/// Whether a pattern of this weight is small enough to be kept among many.
+pub fn is_light(weight: usize) -> bool {
+    weight <= LIGHT
 }
 
 impl Pattern {
@@ -23,7 +43,24 @@ impl Pattern {
         let translated = syntax::translate(pattern)?;
         let regex = Regex::new(&translated.pattern)
             .map_err(|_| format!("expression nests too deeply: `{pattern}`"))?;
-        Ok(Self { regex, names: translated.names })
+        let parsed = weight::parse(&translated.pattern);
+        let looks_far = parsed.as_ref().is_some_and(weight::looks_far);
+        Ok(Self { regex, names: translated.names, weight: parsed.as_ref().map_or(0, weight::of), looks_far })
+    }
+
+    /// As [`weight`] has it.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Of so many bytes behind a match, those that the search may have looked at.
+    pub fn bytes_beyond(&self, rest: usize) -> usize {
+        if self.looks_far { rest } else { 0 }
+    }
+
+    /// Whether it is small enough to be kept among many.
+    pub fn is_light(&self) -> bool {
+        is_light(self.weight)
     }
 
     /// What matches. Its groups have numbers only.
@@ -116,6 +153,49 @@ mod tests {
             ("(((a{1,100}){1,100}){1,100}){1,100}", refused("{1,100}")),
         ] {
             assert_eq!(Pattern::compile(pattern).err(), wanted, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_weighed() {
+        for (pattern, wanted) in [
+            ("abc", 3),
+            ("[a-z]", 1),
+            ("[a-z0-9]{1,63}", 126),
+            ("(a|b)*", 2),
+            ("(?:ab){10}c", 22),
+            ("[xxxxxx]", 1),
+            ("a(", 0),
+        ] {
+            assert_eq!(weight(pattern), wanted, "{pattern}");
+        }
+        // Hundreds of ranges, a hundred times.
+        assert!((60_000..400_000).contains(&weight(r"\pL{100}")));
+        assert_eq!(
+            weight(&format!("{}a{}", "(".repeat(1_000), ")".repeat(1_000))),
+            0,
+            "nobody follows it so deep"
+        );
+    }
+
+    #[test]
+    fn searches_look_beyond_their_match() {
+        for (pattern, is_far) in [
+            ("x*y|x", true),
+            (r"\s*,\s*", true),
+            ("(a+b)?", true),
+            ("((ab)*)*", true),
+            ("[a-z]+", false),
+            ("a{1,900}b", false),
+            ("x(y|z+)", false),
+            ("(ab)*", false),
+            ("a.{0,9}$", false),
+        ] {
+            assert_eq!(
+                Pattern::compile(pattern).unwrap().bytes_beyond(7),
+                if is_far { 7 } else { 0 },
+                "{pattern}"
+            );
         }
     }
 

@@ -16,6 +16,11 @@ use crate::value::{Element, IntKind, List, Map, Value};
 /// The arguments of a call; few calls have more, so that they stay off the heap.
 pub(super) type Arguments = SmallVec<[Value; 4]>;
 
+/// What a call takes besides the evaluation of its arguments.
+const CALL_STEPS: usize = 5;
+/// Bytes of the texts that a function is given for which it accounts a step.
+const BYTES_PER_STEP: usize = 16;
+
 /// Written operands, and the piped value.
 pub(super) type Given<'g> = (&'g [NodeId], Option<Reached>);
 
@@ -79,6 +84,7 @@ impl Evaluator<'_> {
         (operands, piped): Given<'_>,
     ) -> Result<Reached> {
         self.check_count(name, signature, operands.len(), piped.is_some())?;
+        self.spend(CALL_STEPS)?;
         let mut last = Value::Absent;
         for &operand in operands {
             last = self.argument(operand, Type::Raw, dot)?;
@@ -122,6 +128,9 @@ impl Evaluator<'_> {
         if let Some(piped) = piped {
             arguments.push(self.fit(piped, type_at(operands.len()))?);
         }
+        // Most functions look at the whole text that they are given, if only to find out that it is no number.
+        let bytes: usize = arguments.iter().filter_map(Value::as_str).map(|text| text.len()).sum();
+        self.spend(CALL_STEPS + bytes / BYTES_PER_STEP)?;
         Ok(arguments)
     }
 

@@ -3,7 +3,6 @@
 use groundwork_budget::held::Held;
 
 use super::{Evaluator, Flow, Reached, Result};
-use crate::budget::LimitError;
 use crate::error::ErrorKind;
 use crate::format;
 use crate::syntax::tree::{Branch, NodeId, Pipe};
@@ -149,11 +148,7 @@ impl Evaluator<'_> {
 
     /// A value inside an error message.
     fn shown(&mut self, value: &Value) -> Result<String> {
-        let mut sink = format::sink(self.context.budget());
-        format::write_value(&mut sink, value);
-        let bytes = sink
-            .into_bytes()
-            .map_err(|failure| self.failure(ErrorKind::Limit, LimitError::from(failure).to_string()))?;
+        let bytes = format::to_bytes(value, self.context.budget()).map_err(|limit| self.limited(limit))?;
         Ok(crate::text::lossy(&bytes).into_owned())
     }
 }

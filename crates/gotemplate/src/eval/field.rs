@@ -34,6 +34,7 @@ impl Evaluator<'_> {
         dot: &Reached,
         given: Given<'_>,
     ) -> Result<Reached> {
+        self.step()?;
         if let Some(method) = named_method(&receiver.value, name) {
             return self.named_call(&receiver.value, method, name, node, dot, given);
         }

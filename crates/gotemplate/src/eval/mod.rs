@@ -148,14 +148,18 @@ impl<'r> Evaluator<'r> {
 
     fn spend(&mut self, amount: usize) -> Result<()> {
         let spent = self.context.budget().spend(amount);
-        spent.map_err(|limit| self.failure(ErrorKind::Limit, limit.to_string()))
+        spent.map_err(|limit| self.limited(limit))
+    }
+
+    fn limited(&self, limit: LimitError) -> Box<Error> {
+        self.failure(ErrorKind::Limit, limit.to_string())
     }
 
     fn check_output(&self) -> Result<()> {
         self.held.set(self.output.len());
         match self.output.error() {
             None => Ok(()),
-            Some(failure) => Err(self.failure(ErrorKind::Limit, LimitError::from(failure).to_string())),
+            Some(error) => Err(self.limited(self.context.run.budget.refusal(error))),
         }
     }
 
@@ -203,7 +207,15 @@ impl<'r> Evaluator<'r> {
             Value::Object(object) if let Some(text) = object.text_in_place() => {
                 self.output.push(text.as_bytes());
             }
-            value => format::write_value(&mut self.output, &value),
+            Value::Str(text) => self.output.push(&text),
+            value => {
+                // What was written before is paid for: each text and action of the template with a step.
+                self.output.take_pieces();
+                self.output.allow_pieces(self.context.run.budget.pieces());
+                format::write_value(&mut self.output, &value);
+                let spent = self.context.budget().spend_pieces(self.output.take_pieces());
+                spent.map_err(|limit| self.limited(limit))?;
+            }
         }
         self.check_output()
     }

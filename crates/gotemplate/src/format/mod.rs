@@ -10,7 +10,9 @@ use crate::value::Value;
 
 /// An empty text that may grow as far as the budget allows.
 pub(crate) fn sink(budget: &Budget) -> Sink {
-    Sink::new(budget.limits().output_bytes)
+    let mut sink = Sink::new(budget.limits().output_bytes);
+    sink.allow_pieces(budget.pieces());
+    sink
 }
 
 /// The value in its default format, as one text.
@@ -21,8 +23,9 @@ pub(crate) fn to_bytes(value: &Value, budget: &mut Budget) -> Result<Vec<u8>, Li
 }
 
 /// Ends a text that a function built and accounts for it.
-pub(crate) fn finish(sink: Sink, budget: &mut Budget) -> Result<Vec<u8>, LimitError> {
-    let bytes = sink.into_bytes()?;
+pub(crate) fn finish(mut sink: Sink, budget: &mut Budget) -> Result<Vec<u8>, LimitError> {
+    budget.spend_pieces(sink.take_pieces())?;
+    let bytes = sink.into_bytes().map_err(|error| budget.refusal(error))?;
     budget.text(bytes.len())?;
     Ok(bytes)
 }

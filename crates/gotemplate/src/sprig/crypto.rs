@@ -22,6 +22,8 @@ const BCRYPT_COST: u32 = 10;
 /// Longer passwords would be cut.
 const LONGEST_PASSWORD: usize = 72;
 const BLOCK: usize = 16;
+/// Bytes that are encrypted or decrypted in the time of a step.
+const BYTES_PER_STEP: usize = 4;
 
 pub(super) fn register(functions: &mut Functions) {
     let two = Signature::fixed(&[Type::String, Type::String]);
@@ -41,6 +43,7 @@ pub(super) fn register(functions: &mut Functions) {
         .add("encryptAES", two.clone(), |context, args| encrypt(context, args.string(0), args.string(1)))
         .add("decryptAES", two, |context, args| {
             context.check_text(args.string(1).len())?;
+            context.spend(args.string(1).len() / BYTES_PER_STEP)?;
             decrypt(args.string(0), args.string(1))
         })
         .add(
@@ -80,6 +83,7 @@ fn encrypt(context: &mut Context<'_>, password: &[u8], text: &[u8]) -> Outcome {
         return Ok(Value::str(""));
     }
     context.check_text(text.len().saturating_mul(2))?;
+    context.spend(text.len() / BYTES_PER_STEP)?;
     let cipher = cbc::Encryptor::<Aes256>::new(&key(password).into(), &start.into());
     let mut message = start.to_vec();
     message.extend(cipher.encrypt_padded_vec::<Pkcs7>(text));

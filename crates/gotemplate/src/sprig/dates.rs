@@ -11,6 +11,8 @@ use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::value::{IntKind, Value};
 
+/// What writing a time in a zone takes.
+const STEPS: usize = 10;
 const DAY: &[u8] = b"2006-01-02";
 
 pub(super) fn register(functions: &mut Functions) {
@@ -83,6 +85,7 @@ fn shown(
     zone: &[u8],
 ) -> Outcome {
     context.check_text(layout.len().saturating_mul(10))?;
+    context.spend(STEPS)?;
     let instant = instant(context, function, time)?;
     let zone = std::str::from_utf8(zone).ok().and_then(Zone::find).unwrap_or(Zone::Utc);
     Ok(instant.within(zone).format(layout).into())

@@ -39,7 +39,8 @@ pub(super) fn register(functions: &mut Functions) {
         .add("omit", Signature::variadic(&[Type::Map], Type::String), |context, args| {
             filtered(context, args, false)
         })
-        .add("pluck", Signature::variadic(&[Type::String], Type::Map), |_, args| {
+        .add("pluck", Signature::variadic(&[Type::String], Type::Map), |context, args| {
+            context.spend(args.len().saturating_mul(4))?;
             Ok(Value::list((1..args.len()).filter_map(|index| args.map(index).get(args.string(0)))))
         })
         .add("dig", any_rest(&[]), dig);
@@ -150,7 +151,7 @@ fn merge(
     }
     context.reserve(source.len().saturating_mul(2 * ENTRY_BYTES))?;
     for (key, value) in source.entries() {
-        context.spend(1)?;
+        context.spend(6)?;
         let current = target.get(&key);
         if let (Some(Value::Map(inner)), Value::Map(value)) = (&current, &value) {
             stack::guarded(|| merge(context, inner, value, overwrites, depth + 1))?;
@@ -172,7 +173,7 @@ fn merge(
 }
 
 fn deep_copy(context: &mut Context<'_>, value: &Value, depth: usize) -> Outcome {
-    context.spend(1)?;
+    context.spend(4)?;
     context.budget().check_value_depth(depth)?;
     match value {
         Value::List(list) if !list.is_nil() => stack::guarded(|| {

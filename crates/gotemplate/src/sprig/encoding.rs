@@ -1,5 +1,7 @@
 //! Base64 and Base32 (section 12.11). Undecodable input gives the error's text instead of failing.
 
+use super::registration::Outcome;
+use crate::context::Context;
 use crate::encoding;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
@@ -8,10 +10,16 @@ use crate::value::Value;
 pub(super) fn register(functions: &mut Functions) {
     let one = Signature::fixed(&[Type::String]);
     functions
-        .add("b64enc", one.clone(), |_, args| Ok(encoding::base64_encode(args.string(0)).into()))
-        .add("b32enc", one.clone(), |_, args| Ok(encoding::base32_encode(args.string(0)).into()))
+        .add("b64enc", one.clone(), |context, args| encoded(context, args.string(0), encoding::base64_encode))
+        .add("b32enc", one.clone(), |context, args| encoded(context, args.string(0), encoding::base32_encode))
         .add("b64dec", one.clone(), |_, args| Ok(decoded(encoding::base64_decode(args.string(0)), "base64")))
         .add("b32dec", one, |_, args| Ok(decoded(encoding::base32_decode(args.string(0)), "base32")));
+}
+
+fn encoded(context: &mut Context<'_>, bytes: &[u8], encode: fn(&[u8]) -> String) -> Outcome {
+    context.check_text(bytes.len().saturating_mul(2))?;
+    context.spend(bytes.len() / 16)?;
+    Ok(encode(bytes).into())
 }
 
 fn decoded(result: Result<Vec<u8>, usize>, name: &str) -> Value {

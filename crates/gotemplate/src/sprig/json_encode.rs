@@ -2,7 +2,6 @@
 
 use groundwork_go::strconv;
 
-use crate::budget::LimitError;
 use crate::context::Context;
 use crate::encoding;
 use crate::error::CallError;
@@ -40,7 +39,7 @@ impl Encoder<'_, '_> {
         self.context.budget().check_value_depth(self.depth)?;
         self.context.spend(1)?;
         if let Some(error) = self.sink.error() {
-            return Err(LimitError::from(error).into());
+            return Err(self.context.budget().refusal(error).into());
         }
         match value {
             Value::Absent | Value::Nil => self.sink.push(b"null"),

@@ -162,7 +162,7 @@ fn chunk(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let list = items(args.value(1), "Cannot chunk type")?;
     // A chunk of one element is a list of its own.
     context.reserve(list.len().saturating_mul(4 * SLOT_BYTES))?;
-    context.spend(list.len())?;
+    context.spend(list.len().saturating_mul(2))?;
     let chunks = |size: usize| {
         let chunk = |part: &[Value]| Value::List(List::new(part.to_vec()));
         Ok(Value::List(List::typed(Element::List, list.chunks(size).map(chunk).collect())))

@@ -49,7 +49,7 @@ pub(super) fn register(functions: &mut Functions) {
 }
 
 /// A number below the bound, each as likely as any other.
-pub(super) fn below(context: &Context<'_>, function: &'static str, bound: u64) -> Result<u64, CallError> {
+pub(super) fn below(context: &mut Context<'_>, function: &'static str, bound: u64) -> Result<u64, CallError> {
     let mut bytes = [0; 8];
     loop {
         context.randomize(function, &mut bytes)?;
@@ -67,6 +67,7 @@ pub(super) fn below(context: &Context<'_>, function: &'static str, bound: u64) -
 fn characters(context: &mut Context<'_>, function: &'static str, alphabet: &[u8], count: i64) -> Outcome {
     let count = usize::try_from(count).unwrap_or(0);
     context.check_text(count)?;
+    context.spend(count / 4)?;
     context.randomize(function, &mut [])?;
     let mut out = Vec::with_capacity(count);
     // Bytes that would prefer the beginning of the alphabet are passed over.

@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use groundwork_go::regexp;
+
 use super::registration::Outcome;
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
-use crate::patterns::Pattern;
+use crate::patterns::{Compiled, Pattern, is_light};
 use crate::text;
 use crate::value::{Element, List, SLOT_BYTES, Str, Value};
 
@@ -62,17 +64,26 @@ fn pair(functions: &mut Functions, [plain, must]: [&'static str; 2], signature: 
 /// The pattern in the first argument. What compiling it costs is accounted for in each render, so that a render does not
 /// depend on earlier ones.
 fn pattern(context: &mut Context<'_>, args: &[Value]) -> Result<Arc<Pattern>, CallError> {
-    let source = args.text(0);
-    context.spend(args.string(1).len() / 16)?;
-    if let Some(known) = context.run.patterns.get(&source) {
-        return known.clone().map_err(CallError::Message);
-    }
-    // Counted repetitions multiply what a pattern compiles to.
-    let weight = if source.contains(&b'{') { 50 } else { 1 };
-    context.spend((1_000 + source.len()).saturating_mul(weight))?;
-    let compiled = context.run.shared.get(&source);
-    context.run.patterns.insert(source, compiled.clone());
+    let compiled = compiled(context, args.text(0))?;
+    // At worst a search goes through the whole pattern for each byte of the text.
+    let weight = compiled.as_ref().map_or(0, |pattern| pattern.pattern.weight());
+    context.spend(args.string(1).len().saturating_mul(4 + weight) / 16)?;
     compiled.map_err(CallError::Message)
+}
+
+fn compiled(context: &mut Context<'_>, source: Str) -> Result<Compiled, CallError> {
+    if let Some(known) = context.run.patterns.get(&source) {
+        return Ok(known.clone());
+    }
+    // While it is read, each byte of a class may take a third of a kilobyte.
+    context.spend(source.len().saturating_mul(100).saturating_add(1_000))?;
+    context.spend(regexp::weight(&source.to_text()).saturating_mul(40))?;
+    let compiled = context.run.shared.get(&source);
+    // Heavy ones are compiled again and again, and pay for it: so they take no memory in the end.
+    if is_light(&compiled) {
+        context.run.patterns.insert(source, compiled.clone());
+    }
+    Ok(compiled)
 }
 
 /// The text to search. Each broken byte is searched as U+FFFD, but stays in what is found.
@@ -129,10 +140,16 @@ fn find_all(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Out
     let found = pattern.pattern.regex().find_iter(&subject.text).take(limit(args));
     let mut all: Vec<Str> = Vec::new();
     for found in found {
+        look_on(context, pattern, subject.text.len() - found.end())?;
         take_part(context, &mut all, subject.slice(found.range()))?;
     }
     let found = all;
     if found.is_empty() { Ok(List::nil(Element::String).into()) } else { Ok(List::strings(found).into()) }
+}
+
+/// Accounts for what a search looked at behind its match.
+fn look_on(context: &mut Context<'_>, pattern: &Pattern, rest: usize) -> Result<(), CallError> {
+    context.spend(pattern.pattern.bytes_beyond(rest) / 16)
 }
 
 /// Adds a part of the subject to a list in the making, which grows by doubling.
@@ -158,6 +175,7 @@ fn split(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcom
             break;
         }
         end = found.start();
+        look_on(context, pattern, subject.text.len() - found.end())?;
         // A match at the very start that is empty separates nothing.
         if found.end() != 0 {
             take_part(context, &mut parts, subject.slice(begin..end))?;
@@ -177,12 +195,13 @@ fn replace(context: &mut Context<'_>, pattern: &Pattern, args: &[Value], expands
     let mut end = 0;
     for captures in pattern.pattern.regex().captures_iter(&subject.text) {
         let Some(whole) = captures.get(0) else { continue };
+        look_on(context, pattern, subject.text.len() - whole.end())?;
         out.extend(subject.slice(end..whole.start()));
         // Each reference may stand for the whole match.
         let references = if expands { replacement.iter().filter(|byte| **byte == b'$').count() } else { 0 };
         let most = replacement.len().saturating_add(references.saturating_mul(whole.len()));
         context.reserve(out.len().saturating_add(most))?;
-        context.spend(1 + most / 16)?;
+        context.spend(3 + most / 16)?;
         if expands {
             expand(&mut out, replacement, |name| {
                 group(name, pattern, &captures).map(|range| subject.slice(range))

@@ -120,7 +120,7 @@ fn split<'s>(
 fn numbered(context: &mut Context<'_>, parts: &[&[u8]]) -> Outcome {
     let map = Map::of_strings();
     for (index, &part) in parts.iter().enumerate() {
-        context.spend(2)?;
+        context.spend(4)?;
         map.insert(format!("_{index}").into(), Str::from(part).into());
     }
     Ok(map.into())

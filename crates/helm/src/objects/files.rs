@@ -42,7 +42,7 @@ fn call(
         "GetBytes" => Ok(Value::Bytes(bytes(&argument()))),
         "Lines" => {
             let text = bytes(&argument());
-            context.spend(text.len() / 64)?;
+            context.spend(text.len() / 4)?;
             Ok(Value::List(List::strings(lines(&text))))
         }
         "Glob" => glob(context, files, &argument()),

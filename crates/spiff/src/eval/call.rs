@@ -49,8 +49,8 @@ pub(super) fn function(
         let Some(callee) = find(run, name) else {
             return Err(EvalError::issue(format!("unknown function '{name}'")));
         };
-        for pattern in functions::patterns_of(name, &values) {
-            run.pattern(pattern)?;
+        if let Some((pattern, bytes)) = functions::pattern_of(name, &values) {
+            run.pattern(pattern, bytes)?;
         }
         run.spend(functions::cost(name, &values))?;
         let result = callee.call(run, &values, env)?;
@@ -151,6 +151,10 @@ impl Caller for FromFunction<'_, '_, '_> {
     fn spend(&mut self, units: usize) -> Result<(), Issue> {
         // The call that asked looks at the run when it is back.
         self.run.spend(units as u64).map_err(|_| Issue::default())
+    }
+
+    fn pattern(&mut self, pattern: &str, bytes: usize) -> Result<(), Issue> {
+        self.run.pattern(pattern, bytes).map_err(|_| Issue::default())
     }
 
     fn now(&self) -> Option<SystemTime> {

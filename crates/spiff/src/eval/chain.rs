@@ -356,5 +356,6 @@ fn slice(
         }
     }
     let position = |bound: i64| usize::try_from(if bound < 0 { bound + length } else { bound }).unwrap_or(0);
+    run.spend(16 * end.abs_diff(start))?;
     Ok(Some(list.iter().take(position(end) + 1).skip(position(start)).cloned().collect()))
 }

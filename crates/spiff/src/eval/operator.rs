@@ -70,9 +70,15 @@ fn left_over((whole, rest): Operand<'_>) -> Expr {
 /// Units of work that an operator takes besides the evaluation of its operands.
 fn cost(operator: Operator, first: &Value, second: &Value) -> u64 {
     match operator {
-        Operator::Equal | Operator::NotEqual => u64::from(first.size().min(second.size())),
+        Operator::Equal
+        | Operator::NotEqual
+        | Operator::Less
+        | Operator::LessEqual
+        | Operator::Greater
+        | Operator::GreaterEqual => u64::from(first.size().min(second.size())),
         Operator::Concatenate => made(first).saturating_add(made(second)),
-        _ => 0,
+        // Each of them looks for an address in a text.
+        _ => [first, second].into_iter().filter_map(Value::as_str).map(|text| text.len() as u64 / 32).sum(),
     }
 }
 

@@ -22,6 +22,9 @@ pub(crate) trait Caller {
     /// Accounts for units of work before they are done.
     fn spend(&mut self, units: usize) -> Result<(), Issue>;
 
+    /// Accounts for a pattern that is searched in a text of so many bytes, before it is.
+    fn pattern(&mut self, pattern: &str, bytes: usize) -> Result<(), Issue>;
+
     /// The time, if the host grants its clock.
     fn now(&self) -> Option<SystemTime>;
 }

@@ -25,10 +25,11 @@ mod wireguard;
 mod x509;
 
 pub(crate) use calling::{Caller, Function, Guarded, Source, denial};
-pub(crate) use cost::{cost, patterns_of};
+pub(crate) use cost::{cost, pattern_of};
 pub(crate) use encode::base64_lines;
 pub(crate) use maps::list_to_map;
 pub(crate) use network::{indices as address_indices, pool as address_pool};
+pub(crate) use patterns::KEPT as KEPT_PATTERNS;
 pub(crate) use secrets::decrypted;
 
 /// The function `name`, if it is one that needs nothing of the document.

@@ -1,9 +1,11 @@
 //! `x509genkey` and `x509cert` (section 11.5).
 
+use std::time::Duration;
+
 use groundwork_go::time;
 use groundwork_keys::{
     Algorithm, Certificate, ExtendedKeyUsage, Issuer, KeyUsage, PrivateKey, PublicKey, SigningKey, Subject,
-    TbsCertificate,
+    TbsCertificate, signing_effort,
 };
 
 use super::arguments::{count, go_type, map, simple};
@@ -18,25 +20,41 @@ const DEFAULT_VALIDITY_HOURS: i64 = 24 * 365;
 /// Smaller keys are no keys to Go.
 const SMALLEST_BITS: i64 = 1024;
 
+/// What a call of a function of this module takes of a processor. What it refuses costs nothing.
+pub(super) fn effort(name: &str, arguments: &[Value]) -> Duration {
+    match (name, arguments.first()) {
+        ("x509genkey", key) => algorithm(key).map_or(Duration::ZERO, Algorithm::effort),
+        (_, Some(Value::Map(request))) => {
+            let texts = request.iter().filter_map(|(_, node)| node.value.as_str()).map(str::len);
+            signing_effort(texts.max().unwrap_or(0) / 4 * 3)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
 /// `x509genkey([bits|curve])`
 pub(super) fn generate_key(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
     count(arguments, 0..=1, "invalid argument count for x509genkey([<bitsize>|<ecdsaCurve>])")?;
-    let algorithm = match arguments.first() {
-        None => rsa(DEFAULT_BITS)?,
-        Some(Value::Int(bits) | Value::Data(bits)) => rsa(*bits)?,
-        Some(Value::String(text)) => match text.parse::<i32>() {
-            Ok(bits) => rsa(i64::from(bits))?,
-            // To spiff++ an empty text names no curve, and is no number of bits either.
-            Err(_) if text.is_empty() => rsa(0)?,
-            Err(_) => curve(text)?,
-        },
-        Some(_) => return Err("argument for x509genkey must be a string or integer".into()),
-    };
+    let algorithm = algorithm(arguments.first())?;
     // The library draws its own randomness, but only for hosts that grant some.
     source.fill(&mut [0])?;
     let key = SigningKey::generate(algorithm).and_then(|key| key.to_pem());
     let key = key.map_err(|error| Issue::new(format!("failed to generate private key: {error}")))?;
     Ok(Value::string(key))
+}
+
+fn algorithm(key: Option<&Value>) -> Result<Algorithm, Issue> {
+    match key {
+        None => rsa(DEFAULT_BITS),
+        Some(Value::Int(bits) | Value::Data(bits)) => rsa(*bits),
+        Some(Value::String(text)) => match text.parse::<i32>() {
+            Ok(bits) => rsa(i64::from(bits)),
+            // To spiff++ an empty text names no curve, and is no number of bits either.
+            Err(_) if text.is_empty() => rsa(0),
+            Err(_) => curve(text),
+        },
+        Some(_) => Err("argument for x509genkey must be a string or integer".into()),
+    }
 }
 
 fn rsa(bits: i64) -> Result<Algorithm, Issue> {

@@ -13,7 +13,7 @@ use crate::issue::Issue;
 use crate::value::Value;
 
 /// Patterns that are kept compiled.
-const KEPT: usize = 64;
+pub(crate) const KEPT: usize = 64;
 
 /// The compiled pattern; those that were used last in this thread are kept, since `map` calls with the same ones again and again.
 pub(super) fn compile(pattern: &str) -> Result<Pattern, Issue> {
@@ -29,7 +29,9 @@ pub(super) fn compile(pattern: &str) -> Result<Pattern, Issue> {
         if compiled.len() >= KEPT {
             compiled.clear();
         }
-        compiled.insert(pattern.to_owned(), regex.clone());
+        if regex.is_light() {
+            compiled.insert(pattern.to_owned(), regex.clone());
+        }
         Ok(regex)
     })
 }
@@ -66,6 +68,8 @@ pub(super) fn matches(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     };
     let (mut matches, mut entries) = (Vec::new(), 0);
     for captures in regex.regex().captures_iter(&subject).take(limit) {
+        let beyond = captures.get(0).map_or(0, |whole| regex.bytes_beyond(subject.len() - whole.end()));
+        caller.spend(20 + beyond / 4)?;
         // The list of a match takes what three entries take.
         entries += captures.len() + 3;
         if entries > caller.limits().nodes {
@@ -103,6 +107,7 @@ pub(super) fn split_match(caller: &mut dyn Caller, arguments: &[Value]) -> Answe
             return Err(too_many_entries("split_match", caller.limits()));
         }
         end = found.start();
+        caller.spend(4 + regex.bytes_beyond(subject.len() - found.end()) / 4)?;
         // A match of nothing at the start splits nothing off.
         if found.end() != 0 {
             parts.push(&subject[begin..end]);
@@ -130,7 +135,7 @@ pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Ans
     for _ in 0..times {
         // A search may look at all that is left, and a template is read again for each match.
         let template = arguments[2].as_str().map_or(0, str::len);
-        caller.spend(200 + rest.len() / 16 + 3 * template)?;
+        caller.spend(200 + rest.len() / 16 + regex.bytes_beyond(rest.len()) / 4 + 3 * template)?;
         let Some(captures) = regex.regex().captures(rest) else { break };
         let Some(whole) = captures.get(0) else { break };
         result.push_str(&rest[..whole.start()]);

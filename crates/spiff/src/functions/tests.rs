@@ -44,6 +44,10 @@ impl Caller for Lambdas {
         Ok(())
     }
 
+    fn pattern(&mut self, _: &str, _: usize) -> Result<(), Issue> {
+        Ok(())
+    }
+
     fn limits(&self) -> &Limits {
         &self.limits
     }

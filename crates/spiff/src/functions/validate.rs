@@ -163,7 +163,7 @@ fn named(caller: &mut dyn Caller, value: &Value, operator: &str, arguments: &[Va
         "value" | "=" | "gt" | ">" | "ge" | ">=" | "lt" | "<" | "le" | "<=" => {
             comparison(value, operator, arguments)
         }
-        "match" | "~=" => pattern(value, arguments),
+        "match" | "~=" => pattern(caller, value, arguments),
         "empty" => {
             let is_empty = match value {
                 Value::String(text) => text.is_empty(),
@@ -347,8 +347,9 @@ fn same(value: &Value, arguments: &[Value]) -> Checked {
     verdict(is_equal(wanted, value), &format!("valid value{text}"), &format!("invalid value{text}"))
 }
 
-fn pattern(value: &Value, arguments: &[Value]) -> Checked {
+fn pattern(caller: &mut dyn Caller, value: &Value, arguments: &[Value]) -> Checked {
     let [Value::String(pattern)] = arguments else { return Err("match requires a regexp argument".into()) };
+    caller.pattern(pattern, value.as_str().map_or(0, str::len))?;
     let regex = compile(pattern).map_err(|issue| Issue::new(format!("regexp {pattern}: {issue}")))?;
     let text = value.as_str().ok_or("no string to match regexp")?;
     verdict(

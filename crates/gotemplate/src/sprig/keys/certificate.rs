@@ -192,7 +192,7 @@ pub(super) struct Authority {
 
 impl Authority {
     /// From a certificate value.
-    pub(super) fn of(value: &Value) -> Result<Self, CallError> {
+    pub(super) fn of(context: &mut Context<'_>, value: &Value) -> Result<Self, CallError> {
         let empty = Certificate { cert: Str::default(), key: Str::default() };
         let certificate = match value {
             Value::Object(object) => object.as_any().downcast_ref::<Certificate>(),
@@ -201,7 +201,7 @@ impl Authority {
         let Certificate { cert, key } = certificate.unwrap_or(&empty);
         let block = pem_block(cert).ok_or("unable to decode certificate")?;
         let certificate = parse(block.contents(), "decodedSignerCert")?;
-        let key = private_key::parse(key).map_err(|error| format!("error parsing private key: {error}"))?;
+        let key = private_key::parse(context, key, "error parsing private key")?;
         Ok(Self { certificate, key: private_key::signing(key)? })
     }
 }

@@ -5,6 +5,8 @@
 mod certificate;
 mod private_key;
 
+use std::time::Duration;
+
 use groundwork_keys::{Algorithm, DSA_RANDOM_BYTES, SigningKey, new_dsa_key, pem_block};
 
 use super::registration::Outcome;
@@ -16,10 +18,11 @@ use crate::functions::{Functions, Signature, Type};
 use crate::value::Value;
 use certificate::{Authority, CERTIFICATE, Certificate, Role};
 
-/// What an RSA key of 4096 bits is accounted for, in steps. Some take many times as long as others: this is what they take on average.
-const RSA_4096_STEPS: usize = 16_000_000;
-const RSA_2048_STEPS: usize = 3_200_000;
-/// Any other key, and each signature.
+/// Steps that are made in the time of a microsecond: 50 million of them take two seconds.
+const STEPS_PER_MICROSECOND: u128 = 25;
+/// What a key of DSA takes.
+const DSA_EFFORT: Duration = Duration::from_millis(128);
+/// What a certificate takes besides its signature.
 const STEPS: usize = 50_000;
 
 pub(super) fn register(functions: &mut Functions) {
@@ -32,7 +35,7 @@ pub(super) fn register(functions: &mut Functions) {
             role.self_signed(context, "genCA", &key)
         })
         .add("genCAWithKey", Signature::fixed(&[Type::String, Type::Int, Type::String]), |context, args| {
-            let key = given(args.string(2))?;
+            let key = given(context, args.string(2))?;
             Role::authority(args.string(0), args.int(1)).self_signed(context, "genCAWithKey", &key)
         });
     functions
@@ -49,7 +52,7 @@ pub(super) fn register(functions: &mut Functions) {
             "genSelfSignedCertWithKey",
             Signature::fixed(&[Type::String, Type::List, Type::List, Type::Int, Type::String]),
             |context, args| {
-                let key = given(args.string(4))?;
+                let key = given(context, args.string(4))?;
                 Role::holder(context, args)?.self_signed(context, "genSelfSignedCertWithKey", &key)
             },
         )
@@ -57,7 +60,7 @@ pub(super) fn register(functions: &mut Functions) {
             "genSignedCert",
             Signature::fixed(&[Type::String, Type::List, Type::List, Type::Int, Type::Object(CERTIFICATE)]),
             |context, args| {
-                let authority = Authority::of(args.value(4))?;
+                let authority = Authority::of(context, args.value(4))?;
                 let role = Role::holder(context, args)?;
                 let key = new_rsa(context, "genSignedCert")?;
                 role.signed_by(context, "genSignedCert", &key, &authority)
@@ -74,45 +77,50 @@ pub(super) fn register(functions: &mut Functions) {
                 Type::String,
             ]),
             |context, args| {
-                let key = given(args.string(5))?;
-                let authority = Authority::of(args.value(4))?;
+                let key = given(context, args.string(5))?;
+                let authority = Authority::of(context, args.value(4))?;
                 Role::holder(context, args)?.signed_by(context, "genSignedCertWithKey", &key, &authority)
             },
         );
 }
 
+/// Accounts for what takes so long of a processor.
+fn spend_effort(context: &mut Context<'_>, effort: Duration) -> Result<(), CallError> {
+    context.spend(usize::try_from(effort.as_micros() * STEPS_PER_MICROSECOND).unwrap_or(usize::MAX))
+}
+
 /// A key that the template brought along.
-fn given(text: &[u8]) -> Result<SigningKey, CallError> {
-    let key = private_key::parse(text).map_err(|error| format!("parsing private key: {error}"))?;
+fn given(context: &mut Context<'_>, text: &[u8]) -> Result<SigningKey, CallError> {
+    let key = private_key::parse(context, text, "parsing private key")?;
     Ok(private_key::signing(key)?)
 }
 
 fn new_rsa(context: &mut Context<'_>, function: &'static str) -> Result<SigningKey, CallError> {
     context.randomize(function, &mut [0])?;
-    context.spend(RSA_2048_STEPS)?;
+    spend_effort(context, Algorithm::Rsa2048.effort())?;
     SigningKey::generate(Algorithm::Rsa2048)
         .map_err(|error| format!("error generating rsa key: {error}").into())
 }
 
 fn gen_private_key(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let kind = args.text(0);
-    let (algorithm, steps) = match &*kind {
-        b"" | b"rsa" => (Algorithm::Rsa4096, RSA_4096_STEPS),
+    let algorithm = match &*kind {
+        b"" | b"rsa" => Algorithm::Rsa4096,
         b"dsa" => {
             let mut random = [0; DSA_RANDOM_BYTES];
             context.randomize("genPrivateKey", &mut random)?;
-            context.spend(RSA_2048_STEPS)?;
+            spend_effort(context, DSA_EFFORT)?;
             return Ok(new_dsa_key(random).into());
         }
-        b"ecdsa" => (Algorithm::P256, STEPS),
-        b"ed25519" => (Algorithm::Ed25519, STEPS),
+        b"ecdsa" => Algorithm::P256,
+        b"ed25519" => Algorithm::Ed25519,
         _ => {
             context.randomize("genPrivateKey", &mut [0])?;
             return Ok([b"Unknown type ", &*kind].concat().into());
         }
     };
     context.randomize("genPrivateKey", &mut [0])?;
-    context.spend(steps)?;
+    spend_effort(context, algorithm.effort())?;
     let text = SigningKey::generate(algorithm).and_then(|key| key.to_pem());
     Ok(text.unwrap_or_else(|error| format!("failed to generate private key: {error}")).into())
 }
@@ -126,7 +134,7 @@ fn build_custom_cert(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let key = decoded(1, "private key")?;
     let block = pem_block(&cert).ok_or("unable to decode certificate")?;
     certificate::parse(block.contents(), "decodedCert")?;
-    private_key::parse(&key).map_err(|error| format!("error parsing private key: {error}"))?;
+    private_key::parse(context, &key, "error parsing private key")?;
     Ok(Certificate::value(cert, key))
 }
 
@@ -189,6 +197,26 @@ mod tests {
             );
             assert_eq!(run(&source), "true");
         }
+    }
+
+    /// A key of 8192 bits that a template brought along took 35 ms for each certificate, at the price of one of a curve.
+    #[test]
+    fn keys_and_certificates_cost_what_they_take() {
+        let is_refused = |source: &str| {
+            let text = run(source);
+            text.ends_with("template execution exceeds the limit of 50000000 steps")
+        };
+        assert!(!is_refused("{{range 2}}{{$_ := genPrivateKey `rsa`}}{{end}}"));
+        assert!(is_refused("{{range 3}}{{$_ := genPrivateKey `rsa`}}{{end}}"));
+        assert!(is_refused("{{range 17}}{{$_ := genCA `x` 1}}{{end}}"));
+        let signed = |kind: &str, count: usize| {
+            let call = "{{$_ := genCAWithKey `x` 1 $k}}";
+            is_refused(&format!("{{{{$k := genPrivateKey `{kind}`}}}}{{{{range {count}}}}}{call}{{{{end}}}}"))
+        };
+        assert!(!signed("rsa", 50));
+        assert!(signed("rsa", 250));
+        assert!(!signed("ecdsa", 100));
+        assert!(signed("ecdsa", 1_000));
     }
 
     #[test]

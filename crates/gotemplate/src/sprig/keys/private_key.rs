@@ -1,13 +1,27 @@
 //! Private keys that templates bring along, in sprig's reading.
 
-use groundwork_keys::{SigningKey, pem_block};
+use groundwork_keys::{Pem, SigningKey, pem_block, signing_effort};
+
+use super::spend_effort;
+use crate::context::Context;
+use crate::error::CallError;
 
 const SUFFIX: &str = " PRIVATE KEY";
 
-/// The key of the first block of a text. The error is a text of sprig where that does not depend on Go's parser. `None`: a key of DSA,
-/// which can be read, but signs nothing.
-pub(super) fn parse(text: &[u8]) -> Result<Option<SigningKey>, String> {
-    let block = pem_block(text).ok_or("no PEM data in input")?;
+/// The key of the first block of a text, which is accounted for together with one signature. The error, after the complaint, is a text of
+/// sprig where that does not depend on Go's parser. `None`: a key of DSA, which can be read, but signs nothing.
+pub(super) fn parse(
+    context: &mut Context<'_>,
+    text: &[u8],
+    complaint: &str,
+) -> Result<Option<SigningKey>, CallError> {
+    let block = pem_block(text);
+    spend_effort(context, signing_effort(block.as_ref().map_or(0, |block| block.contents().len())))?;
+    read(block).map_err(|error| format!("{complaint}: {error}").into())
+}
+
+fn read(block: Option<Pem>) -> Result<Option<SigningKey>, String> {
+    let block = block.ok_or("no PEM data in input")?;
     let label = block.tag();
     let kind = match label.strip_suffix(SUFFIX) {
         Some(kind) => kind,
