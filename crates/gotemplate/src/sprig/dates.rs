@@ -42,10 +42,15 @@ pub(super) fn register(functions: &mut Functions) {
     });
     let two = Signature::fixed(&[Type::String, Type::String]);
     functions
-        .add("toDate", two.clone(), |_, args| {
+        .add("toDate", two.clone(), |context, args| {
+            // Why a text is no date is said with all of it.
+            context.spend(args.string(1).len() / 16)?;
             Ok(object(time::parse(args.string(0), args.string(1)).unwrap_or_else(|_| Instant::zero())))
         })
-        .add("mustToDate", two, |_, args| Ok(object(time::parse(args.string(0), args.string(1))?)))
+        .add("mustToDate", two, |context, args| {
+            context.spend(args.string(1).len() / 16)?;
+            Ok(object(time::parse(args.string(0), args.string(1))?))
+        })
         .add("unixEpoch", Signature::fixed(&[Type::Object(TIME)]), |_, args| {
             let seconds = TimeObject::of(args.value(0)).map_or(0, |time| time.seconds);
             Ok(seconds.to_string().into())

@@ -36,6 +36,7 @@ pub(super) fn register(functions: &mut Functions) {
             let count =
                 usize::try_from(args.int(0)).map_err(|_| "runtime error: makeslice: len out of range")?;
             context.check_text(count.saturating_mul(2))?;
+            context.spend(count / 16)?;
             let mut bytes = vec![0; count];
             context.randomize("randBytes", &mut bytes)?;
             Ok(encoding::base64_encode(&bytes).into())

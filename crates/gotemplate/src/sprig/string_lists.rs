@@ -65,7 +65,7 @@ fn strings(context: &mut Context<'_>, value: &Value) -> Result<Vec<Str>, CallErr
         Value::Absent | Value::Nil => Ok(Vec::new()),
         Value::List(list) => {
             context.reserve(list.len().saturating_mul(SLOT_BYTES))?;
-            context.spend(list.len())?;
+            context.spend(list.len().saturating_mul(2))?;
             list.items().iter().filter(|item| !item.is_nil()).map(|item| strval(context, item)).collect()
         }
         Value::Bytes(bytes) => {

@@ -25,6 +25,7 @@ pub(super) fn register(functions: &mut Functions) {
         .add("quote", any_rest(&[]), |context, args| {
             joined(context, args, |context, sink, arg| {
                 let text = strval(context, arg)?;
+                context.spend(text.len() / 16)?;
                 let mut quoted = Vec::with_capacity(text.len() + 2);
                 text::quote_into(&mut quoted, &text, false);
                 sink.push(&quoted);
