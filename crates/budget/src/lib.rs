@@ -4,8 +4,8 @@
 //! * [`TemplateLimits`]: what an operator may let templates take.
 //! * [`held`]: the bytes that the values of an engine hold at this moment.
 //!
-//! A unit is about ten nanoseconds of one core: one evaluated node of a Go template, one copied element of a list, the hashing of
-//! eight bytes. Engines charge before they work.
+//! A unit is about ten nanoseconds of one core: one copied element of a list, the hashing of eight bytes. A step of a Go template, such as
+//! the evaluation of a node, is four of them. Engines charge before they work.
 
 pub mod held;
 mod template_limits;

@@ -11,8 +11,8 @@ const MEMORY: u64 = 192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "arguments", derive(clap::Args), group(skip), command(next_help_heading = "Limits"))]
 pub struct TemplateLimits {
-    /// Millions of units of work that all templates of one blueprint, or of one chart, may take together; one Go template of a blueprint
-    /// may take a quarter of them
+    /// Millions of units of work that all templates of one blueprint, or of one chart, may take together; in a blueprint a step of a Go
+    /// template counts as four
     #[cfg_attr(feature = "arguments", arg(long, env = "GROUNDWORK_TEMPLATE_WORK", default_value_t = DEFAULT_WORK / MILLION, value_name = "MILLIONS", value_parser = clap::value_parser!(u64).range(1..=1_000_000)))]
     pub template_work: u64,
 
@@ -33,7 +33,7 @@ impl TemplateLimits {
         self.template_work.saturating_mul(MILLION)
     }
 
-    /// Units of work of one Go template of a blueprint.
+    /// Steps of one Go template of a blueprint: if it is alone, it may take all that there is.
     pub fn work_of_go(self) -> u64 {
         self.work() / 4
     }

@@ -30,6 +30,13 @@ pub enum LimitError {
 /// Pieces of a formatted text, see [`groundwork_go::fmt::Sink::take_pieces`], that take as long as a step.
 const PIECES_PER_STEP: usize = 2;
 
+/// What a step takes, in the units that engines share.
+const UNITS_PER_STEP: u64 = 4;
+
+fn units(steps: u64) -> u64 {
+    steps.saturating_mul(UNITS_PER_STEP)
+}
+
 /// The deadline is asked each time this many steps (a power of two) are full.
 const STEPS_PER_CHECK: u64 = 4_096;
 
@@ -100,7 +107,7 @@ impl Budget {
     #[cold]
     fn report(&mut self) -> Result<(), LimitError> {
         if let Some(shared) = &self.shared {
-            shared.spend(self.steps - self.reported)?;
+            shared.spend(units(self.steps - self.reported))?;
             self.reported = self.steps;
         }
         match &self.limits.deadline {
@@ -136,7 +143,7 @@ impl Drop for Budget {
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
             // Whoever goes on with the account learns that it is empty.
-            let _ = shared.spend(self.steps - self.reported);
+            let _ = shared.spend(units(self.steps - self.reported));
         }
     }
 }
