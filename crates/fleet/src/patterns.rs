@@ -22,6 +22,18 @@ struct Known {
     searched: usize,
 }
 
+impl Known {
+    fn add(&mut self, weight: usize) -> Result<(), EvalError> {
+        self.weight = self.weight.saturating_add(weight);
+        if self.weight > MOST_WEIGHT {
+            return Err(EvalError::new(
+                "the patterns of this set are too many or too large: use fewer, without counted repetitions",
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Patterns {
     /// `text.matches(pattern)`.
     ///
@@ -31,13 +43,8 @@ impl Patterns {
     pub(crate) fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.compiled.contains_key(pattern) {
-            known.weight =
-                known.weight.saturating_add(200).saturating_add(regexp::weight(pattern).max(pattern.len()));
-            if known.weight > MOST_WEIGHT {
-                return Err(EvalError::new(
-                    "the patterns of this set are too many or too large: use fewer, without counted repetitions",
-                ));
-            }
+            known.add(200 + regexp::reading_weight(pattern))?;
+            known.add(regexp::weight(pattern))?;
             known.compiled.insert(pattern.to_owned(), Pattern::compile(pattern));
         }
         let Known { compiled, searched, .. } = &mut *known;

@@ -31,14 +31,18 @@ pub(super) enum TooExpensive {
 
 /// What all patterns of a schema may weigh, as [`regexp::weight`] has it: a hundred megabytes and half a second.
 const MOST_PATTERNS: usize = 1_000_000;
-/// While a pattern is read, each byte may take a third of a kilobyte.
-const LONGEST_PATTERN: usize = 200_000;
 /// Bytes of texts, times the weight of the pattern that is searched in them, that take as long as a step.
 const SEARCHED_PER_STEP: u64 = 16;
 
+/// The format of texts that are patterns: those are read.
+const PATTERN_FORMAT: &str = "regex";
+/// What reading them weighs at most for each of their bytes, as if a pattern were searched in them.
+const READING: usize = 4_000;
+
 fn weight(pattern: &str) -> usize {
+    let reading = regexp::reading_weight(pattern);
     // One that does not compile is the library's to refuse.
-    if pattern.len() > LONGEST_PATTERN { usize::MAX } else { regexp::weight(pattern).max(pattern.len()) }
+    if reading > MOST_PATTERNS { reading } else { regexp::weight(pattern).max(pattern.len()) }
 }
 
 /// Steps of searching patterns of this weight in so many bytes.
@@ -55,10 +59,14 @@ pub(super) fn check_patterns(root: &Value) -> Result<usize, TooExpensive> {
 fn patterns(root: &Value) -> usize {
     let mut sum = 0_usize;
     let mut open = vec![root];
-    while let Some(value) = open.pop() {
+    while let Some(value) = open.pop()
+        && sum <= MOST_PATTERNS
+    {
         match value {
             Value::Object(members) => {
                 let own = members.get("pattern").and_then(Value::as_str).map_or(0, weight);
+                let reads = members.get("format").and_then(Value::as_str) == Some(PATTERN_FORMAT);
+                sum = sum.saturating_add(if reads { READING } else { 0 });
                 let names = members.get("patternProperties").and_then(Value::as_object);
                 let names = names.into_iter().flat_map(Map::keys).map(|name| weight(name));
                 sum = names.fold(sum.saturating_add(own), usize::saturating_add);
@@ -357,12 +365,18 @@ impl<'a> Counter<'a> {
                     steps = steps.and_below(self.below(keyword, rule, members, value, depth)?);
                 }
                 None => {
-                    if let ("pattern", Value::String(pattern), Value::String(text)) =
-                        (keyword.as_str(), rule, value)
-                    {
-                        let weight = self.weight(rule, || weight(pattern));
-                        steps = steps.and_below(searching(weight, text.len() as u64));
-                    }
+                    let own = match (keyword.as_str(), rule, value) {
+                        ("pattern", Value::String(pattern), Value::String(text)) => {
+                            searching(self.weight(rule, || weight(pattern)), text.len() as u64)
+                        }
+                        ("format", Value::String(format), Value::String(text))
+                            if format == PATTERN_FORMAT =>
+                        {
+                            4 * regexp::reading_weight(text) as u64
+                        }
+                        _ => 0,
+                    };
+                    steps = steps.and_below(own);
                 }
             }
             if steps.check > MOST_STEPS {
@@ -525,7 +539,7 @@ mod tests {
         assert_eq!(check_patterns(&schema(3_000, "^[a-z]{1,500}$")), Err(TooExpensive::Patterns));
         // Few bytes, and a gigabyte when they were compiled.
         assert_eq!(check_patterns(&schema(200, r"[a-z]{300}\p{L}{245}")), Err(TooExpensive::Patterns));
-        let class = format!("[{}]", "x".repeat(LONGEST_PATTERN));
+        let class = format!("[{}]", "x".repeat(400_000));
         assert_eq!(check_patterns(&json!({"pattern": class})), Err(TooExpensive::Patterns));
     }
 
@@ -537,6 +551,9 @@ mod tests {
         assert_eq!(check(&json!({"pattern": r"(\pL{100}|x)*y"}), &text), Err(TooExpensive::Steps));
         let names: Map<_, _> = (0..5_000).map(|index| (format!("name{index}"), json!(1))).collect();
         assert_eq!(check(&json!({"patternProperties": {"^[a-z]{1,63}$": {}}}), &json!(names)), Ok(()));
+        let reads = json!({"items": {"format": "regex"}});
+        assert_eq!(check(&reads, &json!(vec!["^[a-z]{1,63}$"; 100])), Ok(()));
+        assert_eq!(check(&reads, &json!(vec![r"\pL"; 20_000])), Err(TooExpensive::Steps));
         let heavy = json!({"patternProperties": {r"\pL{60}x": {}, r"\pL{61}x": {}}});
         assert_eq!(check(&heavy, &json!(names)), Err(TooExpensive::Steps));
     }

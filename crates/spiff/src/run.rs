@@ -206,8 +206,7 @@ impl<'e> Run<'e> {
         let weight = match known {
             Some(weight) => weight,
             None => {
-                // While it is read, each byte of a class may take a third of a kilobyte.
-                self.spend(1_000 + (pattern.len() as u64).saturating_mul(400))?;
+                self.spend(1_000 + (regexp::reading_weight(pattern) as u64).saturating_mul(130))?;
                 let weight = regexp::weight(pattern);
                 self.spend((weight as u64).saturating_mul(60))?;
                 if self.patterns.len() >= functions::KEPT_PATTERNS {

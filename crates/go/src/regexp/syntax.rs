@@ -3,6 +3,10 @@
 //! Both descend from RE2. The differences: `\d \w \s \b` are ASCII in Go, an opening brace or bracket may be literal
 //! there, some escapes and flags exist on one side only, and the error texts are Go's own.
 
+use std::collections::HashSet;
+
+use super::weight;
+
 /// A translated pattern with the names of its groups; group 0 is the whole match.
 #[derive(Debug)]
 pub(super) struct Translated {
@@ -30,6 +34,7 @@ pub(super) fn translate(pattern: &str) -> Result<Translated, String> {
         repeats: Repeats::NONE,
         can_repeat: false,
         last_operator: None,
+        known: HashSet::new(),
     };
     while !translator.rest.is_empty() {
         translator.item()?;
@@ -52,6 +57,8 @@ struct Translator<'p> {
     can_repeat: bool,
     /// The operator just read, with everything behind it.
     last_operator: Option<&'p str>,
+    /// Names of Unicode's classes that were met.
+    known: HashSet<&'p str>,
 }
 
 /// How often parts of a group are repeated, counts inside of counts multiplied.
@@ -343,7 +350,9 @@ impl<'p> Translator<'p> {
             && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
         let mark = if class.starts_with("\\P") == negated { 'p' } else { 'P' };
         let translated = format!("\\{mark}{{{name}}}");
-        if is_name && regex::Regex::new(&translated).is_ok() {
+        // Whether there is such a class is looked up once, however often it is named.
+        if is_name && (self.known.contains(name) || weight::parse(&translated).is_some()) {
+            self.known.insert(name);
             return Ok(Escape::Set(translated));
         }
         Err(format!("invalid character class range: `{class}`"))

@@ -15,6 +15,10 @@ use crate::patterns::{Compiled, Pattern, is_light};
 use crate::text;
 use crate::value::{Element, List, SLOT_BYTES, Str, Value};
 
+/// What a part of a pattern takes when it is compiled, see [`regexp::weight`]: more than the time, so that those which are kept fit into
+/// memory.
+const STEPS_PER_PART: usize = 40;
+
 pub(super) fn register(functions: &mut Functions) {
     let two = Signature::fixed(&[Type::String, Type::String]);
     let three = Signature::fixed(&[Type::String, Type::String, Type::String]);
@@ -75,9 +79,9 @@ fn compiled(context: &mut Context<'_>, source: Str) -> Result<Compiled, CallErro
     if let Some(known) = context.run.patterns.get(&source) {
         return Ok(known.clone());
     }
-    // While it is read, each byte of a class may take a third of a kilobyte.
-    context.spend(source.len().saturating_mul(100).saturating_add(1_000))?;
-    context.spend(regexp::weight(&source.to_text()).saturating_mul(40))?;
+    let text = source.to_text();
+    context.spend(regexp::reading_weight(&text).saturating_mul(STEPS_PER_PART).saturating_add(1_000))?;
+    context.spend(regexp::weight(&text).saturating_mul(STEPS_PER_PART))?;
     let compiled = context.run.shared.get(&source);
     // Heavy ones are compiled again and again, and pay for it: so they take no memory in the end.
     if is_light(&compiled) {

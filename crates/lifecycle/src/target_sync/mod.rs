@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{TargetSync, TargetSyncSpec, Time};
-use groundwork_go::regexp::Pattern;
+use groundwork_go::regexp::{self, Pattern};
 use groundwork_kubernetes::is_dns_subdomain;
 
 pub use mirror::{
@@ -62,13 +62,20 @@ pub enum Selection {
 #[derive(Debug, Clone)]
 pub struct Names(Option<Pattern>);
 
+/// The largest expression, as [`regexp::weight`] has it; `[a-z0-9-]{1,253}` is 759.
+const HEAVIEST: usize = 3_000;
+
 impl Names {
     fn parse(field: &'static str, expression: &str) -> Result<Self, SpecError> {
         if expression == "*" {
             return Ok(Self(None));
         }
-        let pattern = Pattern::compile(expression);
-        pattern.map(|pattern| Self(Some(pattern))).map_err(|problem| SpecError::Expression { field, problem })
+        let failed = |problem| SpecError::Expression { field, problem };
+        // It is searched in the names of a whole namespace, by the service itself.
+        if regexp::reading_weight(expression).max(regexp::weight(expression)) > HEAVIEST {
+            return Err(failed("it is too large: name fewer classes, or repeat them less often".to_owned()));
+        }
+        Pattern::compile(expression).map(|pattern| Self(Some(pattern))).map_err(failed)
     }
 
     /// Whether a name is meant: the expression need not match all of it.

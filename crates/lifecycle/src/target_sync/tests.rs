@@ -89,6 +89,8 @@ fn what_cannot_be_meant() {
         (json!({"createTargetToSource": true, "targetToSourceName": "A_b"}), "spec.targetToSourceName"),
         (json!({"secretNameExpression": "(", "shootNameExpression": ""}), "spec.secretNameExpression is no"),
         (json!({"secretNameExpression": "*", "shootNameExpression": "*"}), "both set"),
+        (json!({"secretNameExpression": r"(\pL{90}|x)*y"}), "it is too large"),
+        (json!({"shootNameExpression": "a".repeat(2_000)}), "it is too large"),
     ] {
         let error = selection(&sync(&spec).spec).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

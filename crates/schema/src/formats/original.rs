@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use groundwork_go::regexp::Pattern;
+use groundwork_go::regexp;
 use groundwork_go::time::parse;
 use groundwork_go::url::Url;
 
@@ -28,7 +28,7 @@ pub(super) const CHECKS: [(&str, Check); 17] = [
     ("iri-reference", |text| reference(text).is_some()),
     ("uri-template", |text| reference(text).is_some_and(|url| is_template(&url.path))),
     ("uuid", is_uuid),
-    ("regex", |text| Pattern::compile(text).is_ok()),
+    ("regex", regexp::is_valid),
     ("json-pointer", |text| text.is_empty() || is_pointer(text)),
     ("relative-json-pointer", is_relative_pointer),
 ];
