@@ -1,7 +1,7 @@
 //! Rust types of every object that Groundwork reads and writes, and their CRDs.
 //!
 //! - Custom resources: [`Installation`], [`Execution`], [`DeployItem`], [`DataObject`], [`Target`], [`TargetSync`],
-//!   [`Context`], [`ComponentVersionOverwrites`] (`landscaper.gardener.cloud`), [`PackageVariant`],
+//!   [`Context`], [`ComponentVersionOverwrites`], [`CriticalProblems`], [`SyncObject`] (`landscaper.gardener.cloud`), [`PackageVariant`],
 //!   [`PackageVariantSet`], [`PackageRevisionSet`], [`Repository`] (`config.porch.kpt.dev`), [`PackageRevision`] and
 //!   [`PackageRevisionResources`] (`porch.kpt.dev`).
 //! - Files: [`Blueprint`], [`InstallationTemplate`], [`ComponentDescriptor`]; Kptfiles are read by `groundwork_krm`.
@@ -37,6 +37,7 @@ mod pipeline;
 mod repository;
 pub mod rights;
 mod schema;
+mod service_records;
 mod target_sync;
 pub mod view;
 
@@ -69,5 +70,6 @@ pub use package_variant::*;
 pub use package_variant_set::*;
 pub use pipeline::*;
 pub use repository::*;
+pub use service_records::*;
 pub use target_sync::*;
 pub use view::{WATCHED, Watched};

@@ -188,6 +188,35 @@ async fn the_files_are_a_kustomization() -> Result<()> {
     Ok(())
 }
 
+/// installations.md 1.5: deployers of the reference list the first when they start, and write both as they are here.
+#[tokio::test]
+async fn records_of_the_reference_are_kept() -> Result<()> {
+    let Some(cluster) = with_kubectl("records").await? else {
+        return Ok(());
+    };
+    let none = kubectl(cluster.plane(), &["get", "criticalproblems,syncobjects", "-A", "--no-headers"])?;
+    ensure!(none.is_empty(), "{none}");
+    let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let time = "2026-01-01T00:00:00Z";
+    let problem = json!({"podName": "pod", "creationTime": time, "description": "it fell"});
+    let lock = json!({"podName": "", "kind": "DeployItem", "name": "item", "lastUpdateTime": time, "prefix": "helm"});
+    let written = [
+        object("CriticalProblems", "critical-problems", json!({"criticalProblem": [problem]})),
+        object("SyncObject", "lock", lock),
+    ];
+    let input = json!({"apiVersion": "v1", "kind": "List", "items": written}).to_string();
+    let apply = ["apply", "--validate=strict", "-n", cluster.namespace(), "-f", "-"];
+    kubectl_with_input(cluster.plane(), &apply, &input)?;
+    for object in written {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let stored = kubectl(cluster.plane(), &["get", kind, name, "-n", cluster.namespace(), "-o", "json"])?;
+        let stored: Value = serde_json::from_str(&stored)?;
+        ensure!(stored["spec"] == object["spec"], "{stored}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn kubectl_apply_accepts_the_examples() -> Result<()> {
     let Some(cluster) = with_kubectl("kubectl").await? else {

@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 
 use crate::object::Kind;
 use crate::{
-    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, PackageRevision,
-    PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, Target, TargetSync,
+    ComponentVersionOverwrites, Context, CriticalProblems, DataObject, DeployItem, Execution, Installation,
+    PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, SyncObject, Target,
+    TargetSync,
 };
 use structural::{UnknownMembers, structural};
 
@@ -170,6 +171,23 @@ fn landscaper_crds() -> Vec<CustomResourceDefinition> {
         crd::<ComponentVersionOverwrites>(&About {
             singular: "componentversionoverwrite",
             short_names: &["compveroverwrite", "cvo"],
+            ..About::default()
+        }),
+        crd::<CriticalProblems>(&About {
+            singular: "criticalproblems",
+            short_names: &["cps"],
+            status: true,
+            ..About::default()
+        }),
+        crd::<SyncObject>(&About {
+            singular: "syncobject",
+            short_names: &["so"],
+            columns: &[
+                Column::text("PodName", ".spec.podName"),
+                Column::text("Kind", ".spec.kind"),
+                Column::text("Name", ".spec.name"),
+            ],
+            status: true,
             ..About::default()
         }),
     ]
@@ -343,11 +361,29 @@ mod tests {
         check_lossless::<TargetSync>();
         check_lossless::<Context>();
         check_lossless::<ComponentVersionOverwrites>();
+        check_lossless::<CriticalProblems>();
+        check_lossless::<SyncObject>();
         check_lossless::<PackageVariant>();
         check_lossless::<PackageVariantSet>();
         check_lossless::<PackageRevisionSet>();
         check_lossless::<Repository>();
         check_lossless::<PackageRevision>();
+    }
+
+    /// installations.md 1.5: the reference's deployers list the first when they start.
+    #[test]
+    fn deployers_of_the_reference_find_their_kinds() {
+        for (name, short_name) in [
+            ("criticalproblems.landscaper.gardener.cloud", "cps"),
+            ("syncobjects.landscaper.gardener.cloud", "so"),
+        ] {
+            let crds = crds();
+            let found = crds.iter().find(|crd| crd.metadata.name.as_deref() == Some(name)).unwrap();
+            assert_eq!(found.spec.names.short_names.as_deref(), Some(&[short_name.to_owned()][..]));
+            let version = &found.spec.versions[0];
+            assert_eq!((version.name.as_str(), version.served, version.storage), ("v1alpha1", true, true));
+            assert!(version.subresources.as_ref().is_some_and(|subresources| subresources.status.is_some()));
+        }
     }
 
     #[test]
