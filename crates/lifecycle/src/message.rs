@@ -19,6 +19,17 @@ pub(crate) fn bounded(message: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{head}… ({} bytes in all, sha256 {hash}…; the log has the rest)", message.len()))
 }
 
+/// Bytes of a message of something below that is told above. Each level adds names to it, and the whole fits into a status.
+const LONGEST_CAUSE: usize = 3 << 10;
+
+/// The beginning of a message that has its whole in another object.
+pub(crate) fn excerpt(message: &str) -> Cow<'_, str> {
+    if message.len() <= LONGEST_CAUSE {
+        return Cow::Borrowed(message);
+    }
+    Cow::Owned(format!("{}…", &message[..message.floor_char_boundary(LONGEST_CAUSE)]))
+}
+
 /// Whether a status holds only the beginning of a message.
 pub fn is_shortened(message: &str) -> bool {
     message.len() > LONGEST
@@ -38,5 +49,13 @@ mod tests {
         assert!(one.len() < LONGEST + 100 && one.starts_with("ää"), "{}", one.len());
         assert!(one.contains("… (400001 bytes in all, sha256 "), "{}", &one[LONGEST - 10..]);
         assert_ne!(one, other);
+    }
+
+    /// Causes of both kinds of things below fit into one status.
+    #[test]
+    fn causes_are_cut_shorter_than_messages() {
+        assert_eq!(excerpt("short"), "short");
+        let cut = excerpt(&"ä".repeat(LONGEST)).into_owned();
+        assert!(cut.ends_with("ä…") && 2 * cut.len() + 2_000 <= LONGEST + 4, "{}", cut.len());
     }
 }

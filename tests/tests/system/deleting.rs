@@ -25,7 +25,9 @@ async fn a_failed_deletion_is_told_and_can_be_repeated() -> Result<()> {
     assert_eq!((operation.as_str(), reason.as_str()), ("handlePhaseDeleting", "UndeletedSubobjects"));
     let execution = case.get::<Execution>("server").await?.status.unwrap_or_default();
     let told = execution.last_error.unwrap_or_default();
-    assert_eq!((told.reason.as_str(), told.message.as_str()), ("handlePhaseDeleting", "has failed items"));
+    let sticky = case.item("server", "sticky").await?.name_any();
+    let message = format!("has failed items: item sticky ({sticky}) failed");
+    assert_eq!((told.reason.as_str(), told.message), ("handlePhaseDeleting", message));
     let wait =
         ["wait", "-n", "delete-failed", "--for=condition=Stalled", "installation/server", "--timeout=20s"];
     system.kubectl(&wait).await?;

@@ -1,9 +1,10 @@
 //! Jobs that fail: what people read, and how it is put right.
 
 use anyhow::{Context as _, Result, ensure};
-use groundwork_api::{Context as LandscaperContext, DataObject, Execution, Installation};
+use groundwork_api::{Context as LandscaperContext, DataObject, DeployItem, Execution, Installation};
 use groundwork_tests::System;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::case::{Case, error, job};
@@ -18,13 +19,16 @@ async fn a_failed_item_fails_its_installation() -> Result<()> {
     let text = blueprint(&[("good", json!({})), ("bad", json!({"phase": "Failed"}))]);
     let failed = case.install("server", &text).await?;
     assert_eq!(outcome(&failed).0, "Failed");
-    let told = ("buildErrorIfFailedChild", "children failed", "Execution is failed");
+    let bad = case.item("server", "bad").await?.name_any();
+    let at_root = format!("Execution is failed: item bad ({bad}) failed");
+    let told = ("buildErrorIfFailedChild", "children failed", at_root.as_str());
     assert_eq!(error(&failed), (told.0.to_owned(), told.1.to_owned(), told.2.to_owned()));
+    let message = format!("has failed or missing deploy items: item bad ({bad}) failed");
     let execution = case.get::<Execution>("server").await?.status.unwrap_or_default();
     let error = execution.last_error.unwrap_or_default();
     assert_eq!(
         (error.operation.as_str(), error.reason.as_str(), error.message.as_str()),
-        ("handleReconcilePhase", "handlePhaseProgressing", "has failed or missing deploy items")
+        ("handleReconcilePhase", "handlePhaseProgressing", message.as_str())
     );
     // What had nothing to do with it was done.
     let good = case.item("server", "good").await?.status.unwrap_or_default();
@@ -38,9 +42,61 @@ async fn a_failed_item_fails_its_installation() -> Result<()> {
         |name: &str| conditions.iter().find(|found| found.type_ == name).map(|found| found.status.as_str());
     assert_eq!([of("Ready"), of("Reconciling"), of("Stalled")], [Some("False"), Some("False"), Some("True")]);
     assert_eq!(case.warnings::<Installation>("server").await?, [(told.1.to_owned(), told.2.to_owned())]);
-    let of_execution = ("handlePhaseProgressing".to_owned(), "has failed or missing deploy items".to_owned());
+    let of_execution = ("handlePhaseProgressing".to_owned(), message);
     assert_eq!(case.warnings::<Execution>("server").await?, [of_execution]);
     Ok(())
+}
+
+/// 2.2, 2.3, 8.3: the root tells which item of which child has failed and why, and so does its deletion; reasons are those of the chapter.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_root_tells_which_item_failed_and_why() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "causes").await?;
+    let child = |name: &str, blueprint: &str| {
+        json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "InstallationTemplate", "name": name,
+            "blueprint": {"filesystem": {"blueprint.yaml": blueprint}},
+        })
+    };
+    let parent = |web: &str| {
+        let good = blueprint(&[("item", json!({}))]);
+        json!({
+            "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
+            "subinstallations": [child("a-good", &good), child("web", web)],
+        })
+        .to_string()
+    };
+    let broken = blueprint(&[("shop", json!({"phase": "broken", "deletePhase": "DeleteFailed"}))]);
+    let failed = case.install("server", &parent(&broken)).await?;
+    let children = case.list::<Installation>("landscaper.gardener.cloud/encompassed-by=server").await?;
+    let web = children.iter().map(ResourceExt::name_any).find(|name| name.starts_with("web-"));
+    let web = web.context("there is a child web")?;
+    let item = case.item(&web, "shop").await?;
+    let cause = item.status.clone().unwrap_or_default().last_error.context("the item tells why")?.message;
+    ensure!(!cause.is_empty());
+    let told = format!(
+        "children failed: Failed sub-installation(s): {web}; {web}: Execution is failed: item shop ({}) failed: {cause}",
+        item.name_any()
+    );
+    assert_eq!(outcome(&failed), ("Failed".to_owned(), told));
+
+    let stuck = blueprint(&[("shop", json!({"deletePhase": "DeleteFailed"}))]);
+    let change =
+        json!({"spec": {"blueprint": {"inline": {"filesystem": {"blueprint.yaml": parent(&stuck)}}}}});
+    case.change::<Installation>("server", &change).await?;
+    let good = case.finished_after("server", &job(&failed)).await?;
+    assert_eq!(outcome(&good), ("Succeeded".to_owned(), String::new()));
+    case.delete::<Installation>("server").await?;
+    let failed = case.finished_after("server", &job(&good)).await?;
+    let told = format!(
+        "UndeletedSubobjects: subinstallations could not be deleted: {web}; {web}: the execution could not be deleted: item shop ({}) \
+         failed",
+        item.name_any()
+    );
+    assert_eq!(outcome(&failed), ("DeleteFailed".to_owned(), told));
+    case.change::<DeployItem>(&item.name_any(), &json!({"spec": {"config": {"deletePhase": null}}})).await?;
+    case.ask("server", "reconcile").await?;
+    case.gone::<Installation>("server").await
 }
 
 /// An Installation that cannot begin its work: how it is made, what is said, and what puts it right.

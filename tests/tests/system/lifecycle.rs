@@ -208,7 +208,12 @@ async fn interrupt_ends_a_job() -> Result<()> {
     .await?;
     case.ask("server", "interrupt").await?;
     let ended = case.finished_after("server", &job(&begun)).await?;
-    assert_eq!(outcome(&ended), ("Failed".to_owned(), "children failed: Execution is failed".to_owned()));
+    let waiting = case.item("server", "waiting").await.map(name)?;
+    let told = format!(
+        "children failed: Execution is failed: item endless ({endless}) failed: the job was interrupted; failed or missing, too: waiting \
+         ({waiting})"
+    );
+    assert_eq!(outcome(&ended), ("Failed".to_owned(), told));
     assert_eq!(annotations(&ended), [IF_CHANGED]);
     for template in ["endless", "waiting"] {
         let status = case.item("server", template).await?.status.unwrap_or_default();
@@ -235,13 +240,16 @@ async fn an_item_that_nobody_serves_waits_for_its_time_out() -> Result<()> {
     let reconciling = conditions.iter().find(|found| found.type_ == "Reconciling").context("Reconciling")?;
     assert_eq!(reconciling.status, "True");
     let ended = case.finished("server").await?;
-    assert_eq!(outcome(&ended), ("Failed".to_owned(), "children failed: Execution is failed".to_owned()));
+    let seconds = shared::PICKUP_SECONDS;
+    let late = format!("no deployer has reconciled this deployitem within {seconds} seconds");
+    let item = case.item("server", "item").await?.name_any();
+    let at_root = format!("children failed: Execution is failed: item item ({item}) failed: {late}");
+    assert_eq!(outcome(&ended), ("Failed".to_owned(), at_root));
     assert_eq!(error(&ended).0, "buildErrorIfFailedChild");
     let status = case.item("server", "item").await?.status.unwrap_or_default();
     let told = status.last_error.context("the item tells why")?;
     assert_eq!((told.operation.as_str(), told.reason.as_str()), ("WaitingForPickup", "PickupTimeout"));
-    let seconds = shared::PICKUP_SECONDS;
-    assert_eq!(told.message, format!("no deployer has reconciled this deployitem within {seconds} seconds"));
+    assert_eq!(told.message, late);
     assert_eq!(told.codes.to_vec(), ["ERR_TIMEOUT"]);
     assert_eq!((status.phase.as_deref(), status.last_reconcile_time), (Some("Failed"), None));
     Ok(())

@@ -6,6 +6,7 @@ use groundwork_api::DeployItem;
 use groundwork_api::metadata::annotation;
 use jiff::Timestamp;
 
+use super::causes::FailedItem;
 use super::children::{Child as _, Children};
 use super::phase::Phase;
 use super::protocol::{HasJob as _, Standing};
@@ -27,8 +28,8 @@ pub(super) fn waiting_since(item: &DeployItem) -> Option<Timestamp> {
 pub(super) struct Classes<'a> {
     pub(super) running: Vec<&'a DeployItem>,
     pub(super) succeeded: usize,
-    /// Template names, also of items that are missing.
-    pub(super) failed: Vec<&'a str>,
+    /// Also those that are missing.
+    pub(super) failed: Vec<FailedItem<'a>>,
     pub(super) runnable: Vec<&'a DeployItem>,
     pub(super) pending: usize,
 }
@@ -40,12 +41,14 @@ pub(super) fn classify<'a>(items: &'a Items, templates: &'a Templates, current: 
         |name: &String| items.of_template(name).is_some_and(|item| item.job().finished == current);
     for template in &templates.list {
         let Some(item) = items.of_template(&template.name) else {
-            classes.failed.push(&template.name);
+            classes.failed.push(FailedItem { template: &template.name, item: None });
             continue;
         };
         match item.standing(current) {
             Standing::Succeeded => classes.succeeded += 1,
-            Standing::Failed => classes.failed.push(&template.name),
+            Standing::Failed => {
+                classes.failed.push(FailedItem { template: &template.name, item: Some(item) });
+            }
             Standing::Running => classes.running.push(item),
             Standing::Waiting if template.depends_on.iter().all(is_finished) => classes.runnable.push(item),
             Standing::Waiting => classes.pending += 1,
@@ -64,7 +67,8 @@ pub(super) fn classify_deletion<'a>(items: &[&'a DeployItem], current: &str) -> 
         let its = item.job();
         let has_failed = matches!(item.phase(), Phase::Failed | Phase::DeleteFailed);
         if its.finished == current && has_failed {
-            classes.failed.push(item.template().unwrap_or_default());
+            let template = item.template().unwrap_or_default();
+            classes.failed.push(FailedItem { template, item: Some(item) });
         } else if its.id == current {
             classes.running.push(item);
         } else if item.template().is_none_or(|name| !needed.contains(name)) {

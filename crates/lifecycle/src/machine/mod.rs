@@ -10,6 +10,7 @@
 //! One step is one write, or several that do not depend on one another, so a process may die between any two and another one
 //! finds its way: whatever a step needs is read from the objects. What a Tree remembers beyond them only saves reads.
 
+mod causes;
 mod children;
 mod execution;
 mod installation;

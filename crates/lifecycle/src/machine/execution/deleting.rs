@@ -6,6 +6,7 @@ use groundwork_api::{DeployItem, DeployItemCache, Execution};
 use super::installing::{delete_items, name_of, trigger_items};
 use super::interrupting::expire_items;
 use super::{enter, failed, patch, status};
+use crate::machine::causes;
 use crate::machine::items::classify_deletion;
 use crate::machine::metadata::{has_finalizer, is_set, without_finalizer};
 use crate::machine::phase::Phase;
@@ -65,6 +66,9 @@ pub(super) fn next(tree: &Tree, execution: &Execution, moment: &Moment) -> Next 
     if !classes.running.is_empty() {
         return Next::Rest;
     }
-    let message = if classes.failed.is_empty() { "has pending items" } else { "has failed items" };
-    failed(execution, moment, Phase::DeleteFailed, Reason::HandlePhaseDeleting, message)
+    let message = match classes.failed.is_empty() {
+        true => "has pending items".to_owned(),
+        false => causes::of_items(causes::UNDELETED_ITEMS, &classes.failed),
+    };
+    failed(execution, moment, Phase::DeleteFailed, Reason::HandlePhaseDeleting, &message)
 }

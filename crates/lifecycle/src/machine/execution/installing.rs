@@ -6,6 +6,7 @@ use groundwork_api::{DeployItem, DeployItemCache, DeployItemTemplate, Execution,
 use super::interrupting::expire_items;
 use super::{OPERATION, completing, enter, failed, finish, status};
 use crate::error::OperationError;
+use crate::machine::causes;
 use crate::machine::items::{Classes, classify, classify_deletion};
 use crate::machine::metadata::has_finalizer;
 use crate::machine::phase::Phase;
@@ -180,8 +181,8 @@ pub(super) fn progressing(
         return Next::Rest;
     }
     if !classes.failed.is_empty() {
-        let message = "has failed or missing deploy items";
-        return failed(execution, moment, Phase::Failed, Reason::HandlePhaseProgressing, message);
+        let message = causes::of_items(causes::FAILED_ITEMS, &classes.failed);
+        return failed(execution, moment, Phase::Failed, Reason::HandlePhaseProgressing, &message);
     }
     if is_given_up && !classes.runnable.is_empty() {
         return failed(execution, moment, Phase::Failed, Reason::HandlePhaseProgressing, GIVEN_UP);
@@ -241,8 +242,8 @@ fn delete_all(tree: &Tree, items: &[&DeployItem], execution: &Execution, moment:
         return step;
     }
     if classes.running.is_empty() && !classes.failed.is_empty() {
-        let message = "has failed or missing deploy items";
-        return failed(execution, moment, Phase::Failed, Reason::HandlePhaseProgressing, message);
+        let message = causes::of_items(causes::FAILED_ITEMS, &classes.failed);
+        return failed(execution, moment, Phase::Failed, Reason::HandlePhaseProgressing, &message);
     }
     Next::Rest
 }

@@ -10,6 +10,7 @@ use groundwork_api::{
 
 use super::{CREATE, INIT, fail};
 use crate::error::OperationError;
+use crate::machine::causes;
 use crate::machine::children::Child as _;
 use crate::machine::metadata::{has_finalizer, is_set};
 use crate::machine::protocol::{HasJob as _, triggered};
@@ -88,10 +89,13 @@ pub(super) fn ensure(
             Some(found) if found.is_deleting() => {
                 // As an orphan of this job (6.2): it goes, and is made anew then.
                 if found.job().finished == installation.job().id {
-                    let cause = format!(
+                    let mut cause = format!(
                         "an installation {} should be created which is currently under deletion, and that failed",
                         found.name_any()
                     );
+                    if let Some(below) = causes::of_child(found) {
+                        cause = format!("{cause}: {below}");
+                    }
                     return failed(Reason::EnsureSubinstallations, cause);
                 }
                 is_held_up = true;

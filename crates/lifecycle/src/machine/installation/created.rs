@@ -4,6 +4,7 @@ use groundwork_api::{Installation, List, ResourceExt};
 
 use super::{children, fail, own_execution, status, tell};
 use crate::error::OperationError;
+use crate::machine::causes;
 use crate::machine::phase::Phase;
 use crate::machine::protocol::{HasJob as _, Standing};
 use crate::machine::status::Draft;
@@ -37,10 +38,11 @@ fn wait_for_orphans(orphans: &[&Installation], installation: &Installation, mome
     if let Some(step) = write_some(jobs) {
         return step;
     }
-    let names = || orphans.iter().map(|orphan| orphan.name_any()).collect::<Vec<_>>().join(", ");
     let id = installation.job().id;
     if orphans.iter().all(|orphan| orphan.standing(id) == Standing::Failed) {
-        let message = format!("the deletion of orphaned subinstallations failed: {}", names());
+        let failed: Vec<_> = orphans.iter().map(|orphan| (orphan.name_any(), Some(*orphan))).collect();
+        let message =
+            format!("the deletion of orphaned subinstallations failed: {}", causes::of_children(&failed));
         let error = OperationError::child(
             "handlePhaseObjectsCreated",
             Reason::AllOrphanedSubinstallationsFailed,
@@ -48,7 +50,8 @@ fn wait_for_orphans(orphans: &[&Installation], installation: &Installation, mome
         );
         return fail(installation, moment, &error, &[]);
     }
-    let message = format!("orphaned subinstallations are still being deleted: {}", names());
+    let names: Vec<String> = orphans.iter().map(|orphan| orphan.name_any()).collect();
+    let message = format!("orphaned subinstallations are still being deleted: {}", names.join(", "));
     let error =
         OperationError::waiting("handlePhaseObjectsCreated", Reason::OrphanedSubinstsStillDeleting, message);
     tell(installation, &error, moment).unwrap_or(Next::Rest)

@@ -1,10 +1,11 @@
 //! `InitDelete`, `TriggerDelete`, `Deleting` (2.2, 8).
 
-use groundwork_api::Installation;
 use groundwork_api::metadata::annotation;
+use groundwork_api::{Execution, Installation, ResourceExt as _};
 
 use super::{DELETING, children, fail, hand_down, own_execution, patch, siblings, status};
 use crate::error::OperationError;
+use crate::machine::causes;
 use crate::machine::metadata::{is_set, without_finalizer};
 use crate::machine::phase::Phase;
 use crate::machine::protocol::{HasJob as _, Standing};
@@ -81,13 +82,31 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
     if !standings.iter().all(|standing| matches!(standing, Standing::Failed | Standing::Succeeded)) {
         return Next::Rest;
     }
-    let message = match (execution.is_some(), tree.children.present().next().is_some()) {
-        (true, false) => "the execution could not be deleted",
-        (false, _) => "subinstallations could not be deleted",
-        (true, true) => "the execution and subinstallations could not be deleted",
-    };
+    let message = undeleted(tree, execution.as_deref());
     let error = OperationError::child(DELETING, Reason::UndeletedSubobjects, message);
     fail(installation, moment, &error, &[])
+}
+
+/// Names of the objects that are left, and a cause.
+fn undeleted(tree: &Tree, execution: Option<&Execution>) -> String {
+    let cause = execution.and_then(causes::of_execution);
+    let children: Vec<_> = tree.children.present().map(|child| (child.name_any(), Some(child))).collect();
+    let subinstallations = (!children.is_empty()).then(|| causes::of_children(&children));
+    match (execution, subinstallations, cause) {
+        (Some(_), None, None) => "the execution could not be deleted".to_owned(),
+        (Some(_), None, Some(cause)) => format!("the execution could not be deleted: {cause}"),
+        (Some(_), Some(below), None) => {
+            format!("the execution and subinstallations could not be deleted: {below}")
+        }
+        (Some(_), Some(below), Some(cause)) => {
+            format!(
+                "the execution and subinstallations could not be deleted: {below}; the execution: {cause}"
+            )
+        }
+        (None, below, _) => {
+            format!("subinstallations could not be deleted: {}", below.unwrap_or_default())
+        }
+    }
 }
 
 fn read_below(tree: &mut Tree, installation: &Installation) -> Option<Next> {

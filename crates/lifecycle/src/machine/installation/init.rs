@@ -6,6 +6,7 @@ use groundwork_component::OVERWRITE_CONDITION;
 use super::{CREATE, INIT, children, created, fail, give_job, owned_by, siblings, status, write_computed};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
+use crate::machine::causes;
 use crate::machine::execution;
 use crate::machine::phase::Phase;
 use crate::machine::protocol::HasJob;
@@ -226,7 +227,10 @@ fn ensure_execution(
     if found.is_deleting() {
         // Deleted by hand (8.6): this job finishes the deletion, then it is created anew.
         if found.job().finished == installation.job().id {
-            let cause = "the execution is being deleted, and that failed";
+            let mut cause = "the execution is being deleted, and that failed".to_owned();
+            if let Some(below) = causes::of_execution(found) {
+                cause = format!("{cause}: {below}");
+            }
             let error = OperationError::caused_by(
                 INIT,
                 Reason::CreateImportsAndSubobjects,

@@ -4,6 +4,7 @@ use groundwork_api::{Installation, ResourceExt};
 
 use super::{children, completing, fail, hand_down, own_execution};
 use crate::error::OperationError;
+use crate::machine::causes;
 use crate::machine::protocol::{HasJob as _, Standing};
 use crate::machine::step::{Moment, Next, Read};
 use crate::machine::tree::Tree;
@@ -23,34 +24,32 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
     if let Some(step) = hand_down(tree, installation, moment) {
         return step;
     }
-    let execution_failed = match own_execution(tree, installation) {
+    let execution = own_execution(tree, installation);
+    let execution_failed = match execution.as_ref().map(|execution| execution.standing(id)) {
         None => expects_execution,
-        Some(execution) => match execution.standing(id) {
-            Standing::Waiting | Standing::Running => return Next::Rest,
-            Standing::Succeeded => false,
-            Standing::Failed => true,
-        },
+        Some(Standing::Waiting | Standing::Running) => return Next::Rest,
+        Some(Standing::Succeeded) => false,
+        Some(Standing::Failed) => true,
     };
     let is_unfinished =
         |child: &Installation| matches!(child.standing(id), Standing::Waiting | Standing::Running);
     if tree.children.present().any(is_unfinished) {
         return Next::Rest;
     }
-    let mut failed: Vec<String> = tree
-        .children
-        .present()
-        .filter(|child| child.standing(id) == Standing::Failed)
-        .map(ResourceExt::name_any)
-        .collect();
-    failed.extend(missing(tree, installation));
-    failed.sort();
+    let children = tree.children.present().filter(|child| child.standing(id) == Standing::Failed);
+    let mut failed: Vec<_> = children.map(|child| (child.name_any(), Some(child))).collect();
+    failed.extend(missing(tree, installation).into_iter().map(|name| (name, None)));
     if execution_failed || !failed.is_empty() {
         let mut parts = Vec::new();
         if !failed.is_empty() {
-            parts.push(format!("Failed sub-installation(s): {}", failed.join(", ")));
+            parts.push(format!("Failed sub-installation(s): {}", causes::of_children(&failed)));
         }
         if execution_failed {
-            parts.push("Execution is failed".to_owned());
+            let cause = execution.as_deref().and_then(causes::of_execution);
+            parts.push(cause.map_or_else(
+                || "Execution is failed".to_owned(),
+                |cause| format!("Execution is failed: {cause}"),
+            ));
         }
         let error =
             OperationError::child("buildErrorIfFailedChild", Reason::ChildrenFailed, parts.join("; "));

@@ -20,12 +20,14 @@ use super::super::{
 };
 use crate::data::ScopedObject;
 use crate::deployer::{Exports, Verdict, Work, conclude, work_of};
+use crate::error::OperationError;
 use crate::imports::{Entries, ImportedObjects, is_import_of};
 use crate::job::Inputs;
 use crate::names::{living_scope, parent_name, scope_name, state_secret_name};
 use crate::prepare::{
     OwnNames, OwnScope, UnreadStates, complete, imports_hash, item_exports, prepare, state_of,
 };
+use crate::reason::Reason;
 use crate::siblings::{Interface, Scope, SiblingIndex};
 
 /// The Installation that most tests are about.
@@ -637,6 +639,7 @@ impl Cluster {
             };
             let template = item.labels()["execution.landscaper.gardener.cloud/name"].clone();
             let verdict = self.verdicts.get(&template).copied();
+            let broken = format!("{template} is broken");
             self.worked.push(template);
             if item.metadata.deletion_timestamp.is_some() && verdict.is_none() {
                 self.version += 1;
@@ -645,9 +648,11 @@ impl Cluster {
             }
             let is_deleting = item.metadata.deletion_timestamp.is_some();
             let good = if is_deleting { Phase::DeleteFailed } else { Phase::Succeeded };
+            let is_bad = verdict.is_some_and(|verdict| ["Failed", "DeleteFailed"].contains(&verdict));
+            let error = is_bad.then(|| OperationError::child("work", Reason::ForeignObject, broken));
             let verdict = Verdict {
                 phase: verdict.unwrap_or(good.as_str()).to_owned(),
-                error: None,
+                error,
                 provider_status: None,
                 exports: self.export(&item),
             };

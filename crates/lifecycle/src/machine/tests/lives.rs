@@ -139,7 +139,6 @@ fn items_run_in_order_and_a_failure_stops_what_comes_after() {
     cluster.verdicts.insert("a".to_owned(), "Failed");
     cluster.run(None);
     assert_eq!(cluster.phase(), "Failed");
-    assert_eq!(cluster.error(), "buildErrorIfFailedChild/children failed: Execution is failed");
     let phase = |name: &str| {
         let item = cluster
             .items
@@ -149,7 +148,13 @@ fn items_run_in_order_and_a_failure_stops_what_comes_after() {
     };
     assert_eq!((phase("a"), phase("b"), phase("c")), ("Failed".into(), String::new(), "Succeeded".into()));
     let execution = cluster.execution().unwrap().status.clone().unwrap();
-    assert_eq!(execution.last_error.unwrap().message, "has failed or missing deploy items");
+    let item = cluster.items.keys().find(|name| name.contains("-a-")).unwrap();
+    let told = format!("item a ({item}) failed: a is broken");
+    assert_eq!(execution.last_error.unwrap().message, format!("has failed or missing deploy items: {told}"));
+    assert_eq!(
+        cluster.error(),
+        format!("buildErrorIfFailedChild/children failed: Execution is failed: {told}")
+    );
 }
 
 /// 6.2: an Execution whose blueprint renders nothing any more is emptied; `blueprints.md` 7.4, acceptance item 8.

@@ -203,13 +203,45 @@ fn failures_are_named() {
     let name = |template: &str| cluster.child(template).unwrap().metadata.name.clone().unwrap();
     let mut names = [name("db"), name("mail"), name("web")];
     names.sort();
+    // The one that only waited for `db` is not the cause, whatever its name is.
+    let first = names.iter().find(|one| **one != name("web")).unwrap();
+    let item = cluster.items.keys().find(|item| item.starts_with(&format!("{first}-item-"))).unwrap();
     assert_eq!(
         cluster.error(),
-        format!("buildErrorIfFailedChild/children failed: Failed sub-installation(s): {}", names.join(", "))
+        format!(
+            "buildErrorIfFailedChild/children failed: Failed sub-installation(s): {}; {first}: Execution is failed: item item ({item}) \
+             failed: item is broken",
+            names.join(", ")
+        )
     );
     assert_eq!(
         cluster.error_of(&name("web")),
         format!("init/AllPredecessorsSucceeded: predecessors have not succeeded: {}", name("db"))
+    );
+}
+
+/// 8.3: the root names what is left of a deletion, down to the item and its cause.
+#[test]
+fn a_failed_deletion_is_told_up_to_the_root() {
+    let mut cluster = shop(&["db: who > access"]);
+    cluster.run(None);
+    let db = cluster.child("db").unwrap().metadata.name.clone().unwrap();
+    let item = cluster.items.keys().next().unwrap().clone();
+    cluster.verdicts.insert("item".to_owned(), "DeleteFailed");
+    cluster.delete();
+    cluster.run(None);
+    let told = format!("item item ({item}) failed: item is broken");
+    let execution = cluster.executions[&db].status.clone().unwrap();
+    assert_eq!(execution.last_error.unwrap().message, format!("has failed items: {told}"));
+    let of = |name: &str, message: String| {
+        assert_eq!(cluster.error_of(name), format!("handlePhaseDeleting/UndeletedSubobjects: {message}"));
+    };
+    of(&db, format!("the execution could not be deleted: {told}"));
+    of(
+        "server",
+        format!(
+            "subinstallations could not be deleted: {db}; {db}: the execution could not be deleted: {told}"
+        ),
     );
 }
 
