@@ -16,6 +16,7 @@ pub mod deployer;
 mod error;
 mod gaps;
 mod imports;
+mod item_types;
 mod job;
 pub mod machine;
 mod message;
@@ -38,6 +39,7 @@ pub use data::{
 pub use error::OperationError;
 pub use gaps::TOPICS;
 pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet, is_import_of};
+pub use item_types::{TypeChange, refused_types};
 pub use job::{
     BlueprintCache, BlueprintDigest, Child, ExportOutcome, Inputs, JobError, Offline, Outcome,
     OverwriteChange, OverwriteReport, Resolution, SignatureCheck, SignaturePolicy, Subject, Warning, export,

@@ -6,8 +6,8 @@ use groundwork_blueprint::{Exports, States, other_value};
 use groundwork_lifecycle::deployer::MOCK_TYPE;
 use groundwork_lifecycle::machine::Phase;
 use groundwork_lifecycle::{
-    DataKind, Inputs, Outcome, ROOT_SCOPE, ScopedObject, assumed_context, deploy_items, export,
-    export_objects, export_values, import_copies, item_exports, render, scope_name, state_of,
+    DataKind, Inputs, Outcome, ROOT_SCOPE, ScopedObject, TypeChange, assumed_context, deploy_items, export,
+    export_objects, export_values, import_copies, item_exports, refused_types, render, scope_name, state_of,
     state_secret_name,
 };
 use k8s_openapi::ByteString;
@@ -174,6 +174,12 @@ impl<'a> Walk<'a> {
             let child = self.visit(place);
             node.children.push(child);
         }
+        if let Some(error) = self.refused_types(&node) {
+            node.error = Some(error);
+            let reason = format!("the job of {} fails", title(&node));
+            self.unpublished(&mut node, reason);
+            return node;
+        }
         self.publish(&mut node, &outcome.states);
         node
     }
@@ -201,6 +207,18 @@ impl<'a> Walk<'a> {
         {
             execution.metadata.uid.clone_from(&present.metadata.uid);
         }
+    }
+
+    /// Why the Execution fails before it writes anything (`installations.md` 1.3).
+    fn refused_types(&self, node: &Node) -> Option<String> {
+        let place = key(&node.execution.as_ref()?.metadata);
+        let present = if node.is_named { self.common.below.items(&place) } else { &[] };
+        let templates = node.templates();
+        refused_types(templates.iter().filter_map(|template| {
+            let item = present.iter().find(|item| is_of(item, &template.name))?;
+            let is_here = item.metadata.deletion_timestamp.is_none();
+            TypeChange::new(&template.name, &item.spec.type_, &template.type_).filter(|_| is_here)
+        }))
     }
 
     fn render(&self, node: &mut Node) -> Outcome {

@@ -227,6 +227,31 @@ async fn interrupt_ends_a_job() -> Result<()> {
     Ok(())
 }
 
+/// 1.3: an item keeps its type, on a cluster without policies, too; nothing is touched by the job that would change it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_keeps_its_type() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "item-type").await?;
+    let first = case.install("server", &blueprint(&[("x", json!({})), ("old", json!({}))])).await?;
+    let item = case.item("server", "x").await?;
+    let other =
+        one_item(&json!({})).replace("name: item\n", "name: x\n").replace("cloud/mock\n", "cloud/unknown\n");
+    case.change::<Installation>("server", &inline(&other)).await?;
+    let failed = case.finished_after("server", &job(&first)).await?;
+    let told = "children failed: Execution is failed: item x was a landscaper.gardener.cloud/mock and cannot become a \
+                landscaper.gardener.cloud/unknown; give it another name";
+    assert_eq!(outcome(&failed), ("Failed".to_owned(), told.to_owned()));
+    let after = case.item("server", "x").await?;
+    assert_eq!((&after.spec.type_, after.resource_version()), (&item.spec.type_, item.resource_version()));
+    let orphan = case.item("server", "old").await?;
+    assert_eq!(orphan.metadata.deletion_timestamp, None, "not even an orphan goes");
+    case.change::<Installation>("server", &inline(&blueprint(&[("x", json!({}))]))).await?;
+    let good = case.finished_after("server", &job(&failed)).await?;
+    assert_eq!(outcome(&good), ("Succeeded".to_owned(), String::new()));
+    assert_eq!(case.list::<DeployItem>("").await?.len(), 1);
+    Ok(())
+}
+
 /// 7.6: an item of a type that no deployer serves waits, and is given up after the time-out of the pick-up.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_that_nobody_serves_waits_for_its_time_out() -> Result<()> {

@@ -7,6 +7,7 @@ mod large;
 mod lives;
 mod model;
 mod nested;
+mod refusals;
 mod roots;
 
 use serde_json::{Value, json};

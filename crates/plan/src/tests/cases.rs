@@ -318,3 +318,16 @@ fn what_is_looked_for_and_not_there_is_noted() {
     let lacking = unread(&present);
     assert_eq!((lacking.secrets.len(), lacking.config_maps), (0, [key("settings")].into()));
 }
+
+/// `installations.md` 1.3: the job fails, and what it holds stays.
+#[test]
+fn a_type_that_would_change_is_told() {
+    let blueprint = blueprint(&["seed"], &[("item", HELM, "size: 2"), ("more", MOCK, "size: 3")], &[]);
+    let changed = installation("first", &blueprint, &refs(&["seed"]), &[]);
+    let plan = planned(&pair(), &Landscape::default().with([asking(changed)]));
+    let first = named(&plan, "first");
+    let told = format!("item item was a {MOCK} and cannot become a {HELM}; give it another name");
+    assert_eq!(first.error.as_deref(), Some(&*told));
+    let items: Vec<_> = first.items.iter().map(|item| (item.template.as_str(), item.change)).collect();
+    assert_eq!(items, [("item", Change::Unchanged)]);
+}

@@ -6,6 +6,7 @@ use groundwork_api::{DeployItem, DeployItemCache, DeployItemTemplate, Execution,
 use super::interrupting::expire_items;
 use super::{OPERATION, completing, enter, failed, finish, status};
 use crate::error::OperationError;
+use crate::item_types::{TypeChange, refused_types};
 use crate::machine::causes;
 use crate::machine::items::{Classes, classify, classify_deletion};
 use crate::machine::metadata::has_finalizer;
@@ -19,6 +20,11 @@ use crate::reason::Reason;
 pub(super) fn init(tree: &mut Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
     if is_given_up(tree) {
         return failed(execution, moment, Phase::Failed, Reason::CreateOrUpdateDeployItem, GIVEN_UP);
+    }
+    // Before anything is written or deleted: a job that fails for it leaves all items as they were.
+    if let Some(message) = changed_types(tree, templates) {
+        let error = OperationError::new(OPERATION, Reason::CreateOrUpdateDeployItem, message);
+        return finish(execution, moment, Phase::Failed, Some(&error));
     }
     let orphans = tree.items.orphans(|name| templates.contains(name));
     if let Some(step) = delete_items(orphans.iter().copied()) {
@@ -66,6 +72,15 @@ fn waiting_error(execution: &Execution, moment: &Moment) -> LastError {
     let previous = execution.status.as_ref().and_then(|status| status.last_error.as_ref());
     OperationError::waiting(OPERATION, Reason::HandlePhaseProgressing, "some running items")
         .to_last_error(previous, &moment.now)
+}
+
+/// 1.3: why items cannot be updated. One that is being deleted goes by its old type, and is made anew.
+fn changed_types(tree: &Tree, templates: &Templates) -> Option<String> {
+    refused_types(templates.list.iter().filter_map(|template| {
+        let item = tree.items.of_template(&template.name)?;
+        let is_here = item.metadata.deletion_timestamp.is_none();
+        TypeChange::new(&template.name, &item.spec.type_, &template.type_).filter(|_| is_here)
+    }))
 }
 
 fn items_of<'a>(tree: &'a Tree, templates: &'a Templates) -> impl Iterator<Item = &'a DeployItem> {
