@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use groundwork_api::{Installation, InstallationTemplate, ResourceExt};
 use groundwork_blueprint::{Capabilities, SiblingGraph};
 use groundwork_lifecycle::{
-    Inputs, Offline, OperationError, Outcome, ROOT_SCOPE, Reason, SignatureCheck, SignaturePolicy,
+    Inputs, JobError, Offline, OperationError, Outcome, ROOT_SCOPE, Reason, SignatureCheck, SignaturePolicy,
     assumed_context, deploy_items, export, export_objects, import_copies, render, scope_name,
 };
 use groundwork_registry::RepositoryMap;
@@ -22,6 +22,8 @@ use crate::rendering::{Published, Rendering};
 const DEEPEST: usize = 32;
 /// No job of a cluster stands behind what is made here.
 const NO_JOB: &str = "";
+/// The operation in which exports are written.
+const COMPLETING: &str = "handlePhaseCompleting";
 
 /// Renders all Installations of an input.
 pub(super) struct Runner<'a> {
@@ -190,26 +192,33 @@ impl<'a> Runner<'a> {
                 self.world.add_unknown(&node.installation, &node.scope, &reason);
                 Published::Unknown(reason)
             }
-            (Some(error), None) => {
-                report::failed(node, &error, &mut self.diagnostics);
-                let reason = format!("{} failed", rendering.title());
-                self.world.add_unknown(&node.installation, &node.scope, &reason);
-                Published::Failed(error)
-            }
+            (Some(error), None) => self.fail(node, rendering, error),
             (None, unknown) => {
                 report::warnings(node, &outcome.warnings, &mut self.diagnostics);
                 if outcome.exports.declared.is_empty() {
                     return Published::Nothing;
                 }
+                let objects = export_objects(&node.installation, &node.scope, NO_JOB, &outcome.exports);
+                if let Some(taken) = self.world.taken(&objects) {
+                    let error =
+                        OperationError::new(COMPLETING, Reason::CreateOrUpdateExports, taken.to_string());
+                    return self.fail(node, rendering, error.into());
+                }
                 if let Some(reason) = unknown {
                     let message = format!("the exports are what templates give without it: {reason}");
                     report::warnings(node, &[message.into()], &mut self.diagnostics);
                 }
-                let objects = export_objects(&node.installation, &node.scope, NO_JOB, &outcome.exports);
                 self.world.add(objects.clone());
                 Published::Objects { exports: outcome.exports, objects, origins: outcome.origins }
             }
         }
+    }
+
+    fn fail(&mut self, node: &Node<'_>, rendering: &Rendering, error: JobError) -> Published {
+        report::failed(node, &error, &mut self.diagnostics);
+        let reason = format!("{} failed", rendering.title());
+        self.world.add_unknown(&node.installation, &node.scope, &reason);
+        Published::Failed(error)
     }
 
     /// What the items export by their names, null where it is not known, and the paths of those of which it is not.

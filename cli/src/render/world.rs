@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use groundwork_api::{DataObject, Installation, ResourceExt, Target, TargetSource};
 use groundwork_blueprint::ExportValues;
 use groundwork_lifecycle::{
-    Entries, ImportedObjects, ScopedObject, export_values, is_import_of, object_name,
+    Entries, ImportedObjects, ScopedObject, Taken, export_values, is_import_of, may_publish, object_name,
 };
 use serde_json::{Map, Value};
 
@@ -88,6 +88,20 @@ impl<'a> World<'a> {
         let data = self.data.iter().filter(|((of, _), _)| *of == namespace).map(|(_, object)| object);
         let targets = self.targets.iter().filter(|((of, _), _)| *of == namespace).map(|(_, target)| target);
         export_values(installation, deploy_items, data, targets)
+    }
+
+    /// The first export that has the name of something of the input that is no export (`installations.md` 4.3).
+    pub(super) fn taken(&self, exports: &[ScopedObject]) -> Option<Taken> {
+        exports.iter().find_map(|export| {
+            let wanted = export.metadata();
+            let part = |part: &Option<String>| part.clone().unwrap_or_default();
+            let place = (part(&wanted.namespace), part(&wanted.name));
+            let found = match export {
+                ScopedObject::Data(_) => &self.inventory.data_objects.get(&place)?.object.metadata,
+                ScopedObject::Target(_) => &self.inventory.targets.get(&place)?.object.metadata,
+            };
+            may_publish(export.kind_name(), found, wanted).err()
+        })
     }
 
     /// The objects of one namespace.

@@ -270,3 +270,40 @@ fn siblings_run_in_the_order_of_their_exports() {
     assert!(at("Installation prod/shop/database") < at("Installation prod/shop/web"));
     assert!(at("Installation prod/shop/web") < at("Installation prod/monitor"));
 }
+
+/// `installations.md` 4.3: what a cluster would refuse is told before.
+#[test]
+fn an_export_that_would_take_over_an_object_of_the_input_is_an_error() {
+    let input = |metadata: &str| {
+        format!(
+            r#"
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: Installation
+metadata: {{name: root, namespace: team}}
+spec:
+  exports: {{data: [{{name: port, dataRef: port}}]}}
+  blueprint:
+    inline:
+      filesystem:
+        blueprint.yaml: |
+          exports: [{{name: port, schema: {{type: integer}}}}]
+          exportExecutions:
+          - {{name: e, type: GoTemplate, template: "exports: {{port: 1}}"}}
+---
+apiVersion: landscaper.gardener.cloud/v1alpha1
+kind: DataObject
+metadata: {{name: port, namespace: team, {metadata}}}
+data: 8080
+"#
+        )
+    };
+    let run = groundwork(&["render", "-"], &input(""));
+    assert_eq!(run.code, 1, "{}", run.err);
+    let told = "the data object port cannot be exported: one of this name exists, which is no export of this installation";
+    assert!(run.err.contains(told), "{}", run.err);
+    let labels = "labels: {data.landscaper.gardener.cloud/source: Inst.root, data.landscaper.gardener.cloud/sourceType: export}";
+    for metadata in ["annotations: {landscaper.gardener.cloud/adopt: 'true'}", labels] {
+        let run = groundwork(&["render", "-"], &input(metadata));
+        assert_eq!(run.code, 0, "{}", run.err);
+    }
+}

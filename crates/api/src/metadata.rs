@@ -21,6 +21,8 @@ pub mod annotation {
     pub const DELETE_IGNORE_SUCCESSORS: &str = "landscaper.gardener.cloud/delete-ignore-successors";
     /// Leave the object alone.
     pub const IGNORE: &str = "landscaper.gardener.cloud/ignore";
+    /// `true` on a DataObject or Target that somebody has made by hand: an export may take it over.
+    pub const ADOPT: &str = "landscaper.gardener.cloud/adopt";
     /// Only causes an event.
     pub const TOUCH: &str = "landscaper.gardener.cloud/touch";
     /// Deployers may cache charts.

@@ -43,6 +43,23 @@ pub enum ScopedObject {
     Target(Target),
 }
 
+impl ScopedObject {
+    pub fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Data(object) => &object.metadata,
+            Self::Target(target) => &target.metadata,
+        }
+    }
+
+    /// Its kind in the words of messages.
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            Self::Data(_) => "data object",
+            Self::Target(_) => "target",
+        }
+    }
+}
+
 impl From<ScopedObject> for Write {
     fn from(object: ScopedObject) -> Self {
         match object {

@@ -27,6 +27,7 @@ mod prepare;
 mod reason;
 mod siblings;
 pub mod sources;
+mod takeover;
 pub mod target_sync;
 mod validate;
 
@@ -56,4 +57,5 @@ pub use prepare::{
 };
 pub use reason::Reason;
 pub use siblings::{DataKind, DataName, Interface, Relations, Scope, SiblingIndex};
+pub use takeover::{Taken, may_publish};
 pub use validate::validate;

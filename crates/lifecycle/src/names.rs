@@ -43,11 +43,13 @@ pub fn living_scope(installation: &Installation) -> String {
 /// The name of the Installation that owns another one; `None` for a root (2.1).
 pub fn parent_name(installation: &Installation) -> Option<&str> {
     let mut owners = installation.metadata.owner_references.iter().flatten();
-    let is_parent = |owner: &&OwnerReference| {
-        let group = owner.api_version.split_once('/').map(|(group, _)| group);
-        owner.kind == Installation::KIND && group == Some(Installation::GROUP)
-    };
-    owners.find(is_parent).map(|owner| owner.name.as_str())
+    owners.find(|owner| is_installation(owner)).map(|owner| owner.name.as_str())
+}
+
+/// An owner counts as an Installation in any version.
+pub(crate) fn is_installation(owner: &OwnerReference) -> bool {
+    let group = owner.api_version.split_once('/').map(|(group, _)| group);
+    owner.kind == Installation::KIND && group == Some(Installation::GROUP)
 }
 
 /// The name of the Secret that keeps the state of an execution (`blueprints.md` 4.6).

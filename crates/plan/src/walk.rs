@@ -6,9 +6,9 @@ use groundwork_blueprint::{Exports, States, other_value};
 use groundwork_lifecycle::deployer::MOCK_TYPE;
 use groundwork_lifecycle::machine::Phase;
 use groundwork_lifecycle::{
-    DataKind, Inputs, Outcome, ROOT_SCOPE, ScopedObject, TypeChange, assumed_context, deploy_items, export,
-    export_objects, export_values, import_copies, item_exports, refused_types, render, scope_name, state_of,
-    state_secret_name,
+    DataKind, Inputs, Outcome, ROOT_SCOPE, ScopedObject, Taken, TypeChange, assumed_context, deploy_items,
+    export, export_objects, export_values, import_copies, item_exports, may_publish, refused_types, render,
+    scope_name, state_of, state_secret_name,
 };
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -325,6 +325,11 @@ impl<'a> Walk<'a> {
             return self.unpublished(node, reason);
         }
         let objects = export_objects(&node.installation, &node.scope, NO_JOB, &known);
+        if let Some(taken) = self.taken(&objects) {
+            node.error = Some(taken.to_string());
+            let reason = format!("the job of {} fails", title(node));
+            return self.unpublished(node, reason);
+        }
         if let Some(reason) = reason {
             self.world.add_unknown(&node.installation, &node.scope, &reason);
             self.world.add(&objects, !node.may_be_secret);
@@ -333,6 +338,18 @@ impl<'a> Walk<'a> {
             self.world.add(&objects, !node.may_be_secret);
             node.published = Published::Known(objects);
         }
+    }
+
+    /// The first export that has the name of something else (`installations.md` 4.3).
+    fn taken(&self, exports: &[ScopedObject]) -> Option<Taken> {
+        exports.iter().find_map(|export| {
+            let (wanted, landscape) = (export.metadata(), self.landscape);
+            let found = match export {
+                ScopedObject::Data(_) => &landscape.data_objects.get(&key(wanted))?.metadata,
+                ScopedObject::Target(_) => &landscape.targets.get(&key(wanted))?.metadata,
+            };
+            may_publish(export.kind_name(), found, wanted).err()
+        })
     }
 
     fn export(&self, node: &mut Node, states: &States, items: Map<String, Value>) -> Result<Exports, String> {

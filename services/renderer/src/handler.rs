@@ -22,6 +22,7 @@ use crate::relations::ObjectRelations;
 use crate::rendering::Renderings;
 use crate::snapshots::{PICKUP_MARGIN, needs_work, next_automatic, pickup_deadline};
 use crate::steps::{Reader, Writer};
+use crate::write_error::WriteError;
 use crate::{inputs, job_log, narration, steps};
 
 /// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
@@ -281,7 +282,7 @@ impl Installations {
                 Next::Read(read) => {
                     let need = matches!(read, Read::Exports(_)).then_some(Need::Exports);
                     if let Err(error) = self.reader(request).read(tree, read).await {
-                        self.handle_api_error(error, need, tree, request, scribe).await?;
+                        self.handle_error(error.into(), need, tree, request, scribe).await?;
                     }
                 }
                 Next::Write(writes) => {
@@ -291,7 +292,7 @@ impl Installations {
                     let first =
                         failed.into_iter().max_by_key(|(need, error)| need.is_some() && error.is_final());
                     if let Some((need, error)) = first {
-                        self.handle_api_error(error, need, tree, request, scribe).await?;
+                        self.handle_error(error, need, tree, request, scribe).await?;
                     }
                 }
                 Next::Prepare => {
@@ -328,18 +329,17 @@ impl Installations {
         Err(AttemptError::Transient(OperationError::transient("Reconcile", Reason::TooManySteps, message)))
     }
 
-    /// Passes an answer of the API server on; its final no to something that the job needs ends the job.
-    async fn handle_api_error(
+    /// Passes an error on; a final no to something that the job needs ends the job.
+    async fn handle_error(
         &self,
-        error: ApiError,
+        error: WriteError,
         need: Option<Need>,
         tree: &mut Tree,
         request: &ReconcileRequest<'_>,
         scribe: &mut Scribe<'_>,
     ) -> Result<(), AttemptError> {
         let Some(need) = need else { return Err(error.into()) };
-        let is_gone = need == Need::Exports && matches!(error, ApiError::NotFound(_));
-        if !error.is_final() && !is_gone {
+        if !error.ends_job(need) {
             return Err(error.into());
         }
         if tree.dependents.is_none() {

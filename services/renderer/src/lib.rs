@@ -24,6 +24,7 @@ mod rendering;
 mod snapshots;
 mod steps;
 mod work;
+mod write_error;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -11,6 +11,8 @@ use groundwork_controller::{ApiError, Note, Scribe};
 use groundwork_lifecycle::machine::{Change, HasJob, Tree, Write};
 use groundwork_lifecycle::{OperationError, parent_name};
 
+use crate::write_error::WriteError;
+
 /// The kind that a plural belongs to, among those that the renderer handles.
 fn kind_of(plural: &str) -> &str {
     match plural {
@@ -151,6 +153,13 @@ fn reason_of(error: &ApiError) -> &'static str {
     }
 }
 
+fn reason_of_write(error: &WriteError) -> &'static str {
+    match error {
+        WriteError::Api(error) => reason_of(error),
+        WriteError::Taken(_) => "Taken",
+    }
+}
+
 /// A write before it is done.
 pub(crate) struct Planned(Option<Note>);
 
@@ -183,7 +192,7 @@ impl Planned {
     }
 
     /// Tells of it, now that it is known what came of it.
-    pub(crate) fn tell(self, scribe: &mut Scribe<'_>, written: Result<Option<String>, &ApiError>) {
+    pub(crate) fn tell(self, scribe: &mut Scribe<'_>, written: Result<Option<String>, &WriteError>) {
         let Some(mut note) = self.0 else { return };
         match written {
             Ok(version) => {
@@ -192,7 +201,7 @@ impl Planned {
             }
             Err(error) => {
                 note.text = format!("could not be written: {error}");
-                note.reason = reason_of(error).to_owned();
+                note.reason = reason_of_write(error).to_owned();
                 scribe.note(What::Error, note);
             }
         }
@@ -342,7 +351,7 @@ mod tests {
         let write =
             || Write::Execution(Change::Delete { name: "a".into(), uid: None, resource_version: None });
         Planned::of(&write(), &tree, &scribe).tell(&mut scribe, Ok(Some("5".to_owned())));
-        let refused = ApiError::Refused("executions n/a".to_owned());
+        let refused = ApiError::Refused("executions n/a".to_owned()).into();
         Planned::of(&write(), &tree, &scribe).tell(&mut scribe, Err(&refused));
         tell_rest(&mut scribe, &tree);
         drop(scribe);

@@ -15,14 +15,15 @@ use groundwork_lifecycle::machine::{
     Change, HasJob as _, Known, MetadataPatch, Need, Predecessors, Read, Sibling, StaleCopy, Tree, Write,
 };
 use groundwork_lifecycle::{
-    DataName, Interface, Reason, SOURCE_TYPE_EXPORT, Scope, living_scope, object_name, parent_name,
-    scope_name,
+    DataName, Interface, Reason, SOURCE_TYPE_EXPORT, Scope, Taken, living_scope, may_publish, object_name,
+    parent_name, scope_name,
 };
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
 use crate::handler::{Installations, kind};
 use crate::narration::Planned;
+use crate::write_error::WriteError;
 use crate::{job_log, narration};
 
 /// The entry of an export Secret that holds the values.
@@ -296,7 +297,7 @@ pub(crate) async fn write_all(
     writes: Vec<Write>,
     writer: Writer<'_>,
     scribe: &mut Scribe<'_>,
-) -> Vec<(Option<Need>, ApiError)> {
+) -> Vec<(Option<Need>, WriteError)> {
     let namespace = tree.namespace.clone();
     let running = job_log::running_job(tree);
     let errors = Errors {
@@ -365,7 +366,7 @@ async fn write_one(
     namespace: &str,
     errors: &Errors,
     writer: Writer<'_>,
-) -> Result<Written, ApiError> {
+) -> Result<Written, WriteError> {
     Ok(match write {
         Write::Installation(change) => {
             let stored = apply(change, namespace, writer).await?;
@@ -432,18 +433,19 @@ async fn apply<K: Stored>(
     change: Change<K>,
     namespace: &str,
     writer: Writer<'_>,
-) -> Result<Option<K>, ApiError> {
+) -> Result<Option<K>, WriteError> {
     let objects = writer.objects;
-    match change {
+    let answer = match change {
         Change::Create(object) => match objects.create(&object).await {
             // An earlier attempt whose answer was lost, or somebody else: the next step looks at it.
             Err(ApiError::AlreadyExists(_)) => objects.get::<K>(namespace, &object.name_any()).await,
             answer => answer.map(Some),
         },
-        Change::Ensure(object) => ensure(object, namespace, writer, |_| Ok(())).await.map(Some),
+        Change::Ensure(object) => return ensure(object, namespace, writer, |_| Ok(())).await.map(Some),
         Change::Publish(object) => {
-            let owner = object.owner_references().iter().map(|owner| owner.uid.clone()).collect::<Vec<_>>();
-            ensure(object, namespace, writer, |found| ours_or_free(found, &owner)).await.map(Some)
+            let wanted = object.meta().clone();
+            let may_take = |found: &K| may_publish(kind_name::<K>(), found.meta(), &wanted);
+            return ensure(object, namespace, writer, may_take).await.map(Some);
         }
         Change::Replace(object) => objects.replace(&object).await.map(Some),
         Change::Status(object) => objects.replace_status(&object).await.map(Some),
@@ -459,7 +461,13 @@ async fn apply<K: Stored>(
         Change::Delete { name, uid, resource_version } => {
             objects.delete::<K>(namespace, &name, uid.as_deref(), resource_version.as_deref()).await
         }
-    }
+    };
+    Ok(answer?)
+}
+
+/// The kind of an export in the words of messages.
+fn kind_name<K: Stored>() -> &'static str {
+    if K::plural(&()) == Target::PLURAL { "target" } else { "data object" }
 }
 
 /// Creates, or replaces what has the name. What events have told of, and is ours, is replaced in the version that they told of: if that is
@@ -468,14 +476,14 @@ async fn ensure<K: Stored>(
     mut object: K,
     namespace: &str,
     writer: Writer<'_>,
-    may_take: impl FnOnce(&K) -> Result<(), ApiError>,
-) -> Result<K, ApiError> {
+    may_take: impl FnOnce(&K) -> Result<(), Taken>,
+) -> Result<K, WriteError> {
     let Writer { objects, index } = writer;
     if let Some(version) = version_of_ours(&object, namespace, index) {
         object.meta_mut().resource_version = Some(version);
         match objects.replace(&object).await {
             Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => object.meta_mut().resource_version = None,
-            answer => return answer,
+            answer => return Ok(answer?),
         }
     }
     match objects.create(&object).await {
@@ -487,9 +495,9 @@ async fn ensure<K: Stored>(
                 return Ok(found);
             }
             object.meta_mut().resource_version = found.resource_version();
-            objects.replace(&object).await
+            Ok(objects.replace(&object).await?)
         }
-        answer => answer,
+        answer => Ok(answer?),
     }
 }
 
@@ -501,22 +509,6 @@ fn version_of_ours<K: Stored>(wanted: &K, namespace: &str, index: &Index) -> Opt
     let is_ours = !owners.is_empty()
         && owners.iter().all(|owner| snapshot.owner_references.iter().any(|found| found.uid == owner.uid));
     (is_ours && !snapshot.is_deleting()).then(|| snapshot.resource_version.clone())
-}
-
-/// 4.3: what another Installation owns is not taken over; what nobody owns is.
-fn ours_or_free<K: Stored>(found: &K, owners: &[String]) -> Result<(), ApiError> {
-    let mut others = found.owner_references().iter().filter(|owner| {
-        owner.kind == <Installation as groundwork_api::Kind>::KIND && !owners.contains(&owner.uid)
-    });
-    match others.next() {
-        None => Ok(()),
-        Some(other) => Err(ApiError::Refused(format!(
-            "{}: it conflicts with an existing one that the installation {} owns; export under another name, or stop that one \
-             from exporting it",
-            found.name_any(),
-            other.name
-        ))),
-    }
 }
 
 /// Whether an object is as wanted already, but for what the API server and others add.

@@ -174,3 +174,48 @@ async fn timers_start_nothing_new() -> Result<()> {
     );
     Ok(())
 }
+
+/// 4.3: an export takes over neither Target nor DataObject that somebody has written; the annotation of the object hands it over.
+#[tokio::test(flavor = "multi_thread")]
+async fn exports_take_nothing_that_was_written_by_hand() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let case = Case::new(system, "written-by-hand").await?;
+    let spec = |exports: Value| json!({"exports": exports});
+    let garden = json!({"spec": {"type": CLUSTER_TYPE, "config": {"kubeconfig": "of-mine"}}});
+    case.create::<Target>("garden", &garden).await?;
+    case.create::<DataObject>("port", &json!({"data": 8080})).await?;
+    let exports = [
+        ("of-targets", "target garden", json!({"targets": [{"name": "cluster", "target": "garden"}]})),
+        ("of-data", "data object port", json!({"data": [{"name": "plain", "dataRef": "port"}]})),
+    ];
+    for (name, object, exports) in &exports {
+        let failed = case.install_with(name, &exporter(CLUSTER_TYPE), &spec(exports.clone())).await?;
+        let (operation, reason, message) = error(&failed);
+        assert_eq!(outcome(&failed).0, "Failed", "{name}");
+        assert_eq!((operation.as_str(), reason.as_str()), ("handlePhaseCompleting", "CreateOrUpdateExports"));
+        let told = format!(
+            "the {object} cannot be exported: one of this name exists, which is no export of this installation and would be deleted with \
+             it; export under another name, or hand it over by its annotation landscaper.gardener.cloud/adopt: \"true\""
+        );
+        assert_eq!(message, told);
+        case.delete::<Installation>(name).await?;
+        case.gone::<Installation>(name).await?;
+    }
+    let kept = case.get::<Target>("garden").await?;
+    assert_eq!(json!(kept.spec), garden["spec"]);
+    assert_eq!(value(&case.get("port").await?), json!(8080));
+
+    let adopt = json!({"metadata": {"annotations": {"landscaper.gardener.cloud/adopt": "true"}}});
+    case.change::<Target>("garden", &adopt).await?;
+    case.change::<DataObject>("port", &adopt).await?;
+    for (name, _, exports) in &exports {
+        let good = case.install_with(name, &exporter(CLUSTER_TYPE), &spec(exports.clone())).await?;
+        assert_eq!(outcome(&good), ("Succeeded".to_owned(), String::new()));
+        let again = case.reconcile(name).await?;
+        assert_eq!(outcome(&again), ("Succeeded".to_owned(), String::new()));
+    }
+    let taken = case.get::<Target>("garden").await?;
+    ensure!(taken.owner_references().iter().any(|owner| owner.name == "of-targets"), "{taken:?}");
+    assert_eq!(value(&case.get("port").await?), json!("one"));
+    Ok(())
+}

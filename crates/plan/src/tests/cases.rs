@@ -331,3 +331,18 @@ fn a_type_that_would_change_is_told() {
     let items: Vec<_> = first.items.iter().map(|item| (item.template.as_str(), item.change)).collect();
     assert_eq!(items, [("item", Change::Unchanged)]);
 }
+
+/// `installations.md` 4.3: whether it is there already or is applied, too.
+#[test]
+fn an_export_that_would_take_over_an_object_is_told() {
+    let by_hand = Landscape::default().with_data("one", &json!("by hand"));
+    let alone = || Landscape::default().with_data("seed", &json!("corn"));
+    let told = |plan: &Plan| named(plan, "first").error.clone().unwrap_or_default();
+    let plan =
+        planned(&by_hand.clone().with_data("seed", &json!("corn")), &Landscape::default().with([first(1)]));
+    assert!(told(&plan).contains("the data object one cannot be exported"), "{}", told(&plan));
+    let plan = planned(&alone(), &by_hand.with([first(1)]));
+    assert!(told(&plan).contains("the data object one cannot be exported"), "{}", told(&plan));
+    let plan = planned(&pair(), &Landscape::default().with([first(2)]));
+    assert_eq!(told(&plan), "", "an export of a former job is no obstacle");
+}

@@ -29,6 +29,7 @@ use crate::prepare::{
 };
 use crate::reason::Reason;
 use crate::siblings::{Interface, Scope, SiblingIndex};
+use crate::takeover::may_publish;
 
 /// The Installation that most tests are about.
 const SERVER: &str = "server";
@@ -363,8 +364,8 @@ impl Cluster {
         writes: &mut Option<usize>,
         moment: &Moment,
     ) -> bool {
-        if self.is_refused(&write) {
-            let ending = Need::of(&write).and_then(|need| refused(tree, need, "it is refused", moment));
+        if let Some(cause) = self.is_refused(&write) {
+            let ending = Need::of(&write).and_then(|need| refused(tree, need, &cause, moment));
             self.write(tree, ending.expect("a refused creation ends the job"));
             return true;
         }
@@ -383,23 +384,22 @@ impl Cluster {
         }
     }
 
-    fn is_refused(&self, write: &Write) -> bool {
+    /// Why a write is not made.
+    fn is_refused(&self, write: &Write) -> Option<String> {
         let kind = match write {
             Write::Execution(Change::Create(_)) => "Execution",
             Write::DeployItem(Change::Create(_)) => "DeployItem",
             Write::DataObject(Change::Ensure(_)) => "DataObject",
             Write::Child(Change::Create(_)) => "Child",
-            Write::DataObject(Change::Publish(object)) => return self.is_taken(object),
-            _ => return false,
+            Write::DataObject(Change::Publish(wanted)) => {
+                let found = self.data_objects.get(&wanted.name_any())?;
+                return Some(
+                    may_publish("data object", &found.metadata, &wanted.metadata).err()?.to_string(),
+                );
+            }
+            _ => return None,
         };
-        self.refuses == Some(kind)
-    }
-
-    /// 4.3: what another Installation owns is not taken over.
-    fn is_taken(&self, wanted: &DataObject) -> bool {
-        let owner = |object: &DataObject| object.owner_references().first().map(|owner| owner.uid.clone());
-        let found = self.data_objects.get(&wanted.name_any());
-        found.and_then(owner).is_some_and(|uid| Some(uid) != owner(wanted))
+        (self.refuses == Some(kind)).then(|| "it is refused".to_owned())
     }
 
     fn siblings(&self) -> SiblingIndex {

@@ -1,6 +1,10 @@
-//! Refusals for the sake of objects that are there already: items of another type (`installations.md` 1.3).
+//! Refusals for the sake of objects that are there already: items of another type, exports under names of others
+//! (`installations.md` 1.3, 4.3).
 
+use super::roots::root;
 use super::*;
+
+const RECONCILE: (&str, &str) = ("landscaper.gardener.cloud/operation", "reconcile");
 
 /// `cluster`, whose blueprint is the same but for a text.
 fn with(items: &[&str], from: &str, to: &str) -> Value {
@@ -79,4 +83,67 @@ fn an_item_deleted_by_hand_comes_back_with_another_type() {
         cluster.items.values().next().unwrap().spec.type_,
         "landscaper.gardener.cloud/kubernetes-manifest"
     );
+}
+
+fn by_hand(cluster: &mut Cluster, metadata: &Value) {
+    let mut object = json!({"metadata": metadata, "data": "by hand"});
+    object["metadata"]["name"] = json!("one");
+    object["metadata"]["namespace"] = json!("team");
+    cluster.data_objects.insert("one".to_owned(), serde_json::from_value(object).unwrap());
+}
+
+/// 4.3: whoever deletes the root would delete what somebody has written by hand.
+#[test]
+fn an_export_takes_nothing_that_was_written_by_hand() {
+    let mut cluster = Cluster::new(root("server: > one"));
+    by_hand(&mut cluster, &json!({}));
+    cluster.run(None);
+    let told = "handlePhaseCompleting/CreateOrUpdateExports: the data object one cannot be exported: one of this name exists";
+    assert!(cluster.phase() == "Failed" && cluster.error().starts_with(told), "{}", cluster.error());
+    let condition = cluster.server().status.clone().unwrap().conditions;
+    let condition = condition.iter().find(|one| one.type_ == "CreateExports").cloned().unwrap();
+    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "CreateDataObjects"));
+    assert_eq!(cluster.data("one"), Some(json!("by hand")));
+    // A further job takes nothing either, and the deletion leaves it.
+    cluster.annotate(RECONCILE.0, RECONCILE.1);
+    cluster.run(None);
+    assert_eq!((cluster.phase().as_str(), cluster.data("one")), ("Failed", Some(json!("by hand"))));
+    cluster.delete();
+    cluster.run(None);
+    assert!(cluster.installations.is_empty());
+    assert_eq!(cluster.data("one"), Some(json!("by hand")));
+}
+
+#[test]
+fn what_was_written_by_hand_is_handed_over_by_an_annotation() {
+    let mut cluster = Cluster::new(root("server: > one"));
+    by_hand(&mut cluster, &json!({"annotations": {"landscaper.gardener.cloud/adopt": "true"}}));
+    for _ in 0..2 {
+        cluster.run(None);
+        assert_eq!((cluster.phase().as_str(), cluster.error().as_str()), ("Succeeded", ""));
+        assert_eq!(cluster.data("one"), Some(json!("server([])")));
+        cluster.annotate(RECONCILE.0, RECONCILE.1);
+    }
+    cluster.delete();
+    cluster.run(None);
+    assert_eq!(cluster.data("one"), None, "it is the root's now");
+}
+
+/// 4.3: what the reference has exported for the same Installation is updated, with its owner and without.
+#[test]
+fn exports_of_the_reference_are_updated() {
+    let labels = json!({
+        "data.landscaper.gardener.cloud/key": "one", "data.landscaper.gardener.cloud/source": "Inst.server",
+        "data.landscaper.gardener.cloud/sourceType": "export", "data.landscaper.gardener.cloud/jobid": "old",
+    });
+    let owner = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation", "name": "server", "uid": "uid-server",
+    });
+    for owners in [json!([]), json!([owner])] {
+        let mut cluster = Cluster::new(root("server: > one"));
+        by_hand(&mut cluster, &json!({"labels": labels, "ownerReferences": owners}));
+        cluster.run(None);
+        assert_eq!((cluster.phase().as_str(), cluster.error().as_str()), ("Succeeded", ""));
+        assert_eq!(cluster.data("one"), Some(json!("server([])")));
+    }
 }
