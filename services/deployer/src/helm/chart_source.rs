@@ -182,6 +182,7 @@ impl ChartSources {
     }
 
     async fn pull(&self, round: &Round<'_>, reference: String) -> Result<Vec<u8>, OperationError> {
+        check_scheme(&reference)?;
         let context = context(round).await?;
         let keyring = Arc::new(keyring(round, context.as_ref()).await?);
         let client = self.client.clone();
@@ -387,6 +388,17 @@ fn is_below(address: &str, other: &str) -> bool {
     address == other || address.strip_prefix(&other).is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// A reference that begins with the scheme of a web page would be read as the name of a host.
+fn check_scheme(reference: &str) -> Result<(), OperationError> {
+    match reference.split_once("://") {
+        Some((scheme, _)) if scheme != "oci" => Err(broken(format!(
+            "chart.ref begins with {scheme}://, and no scheme but oci:// is possible there: write host/path:tag, or give the address \
+             of an archive in chart.archive.remote.url"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn unpacked(raw: &str) -> Result<Vec<u8>, OperationError> {
     // Four letters are three bytes.
     if raw.len() as u64 / 4 * 3 > LARGEST {
@@ -430,6 +442,18 @@ mod tests {
         assert!(unpacked("%").unwrap_err().message.contains("is no base64"));
         let large = "A".repeat(usize::try_from(LARGEST).unwrap() / 3 * 4 + 8);
         assert!(unpacked(&large).unwrap_err().message.contains("larger than"));
+    }
+
+    #[test]
+    fn references_have_no_scheme_but_that_of_registries() {
+        for reference in ["host/c:1", "oci://host/c:1", "host:5000/c:1@sha256:00"] {
+            assert_eq!(check_scheme(reference), Ok(()), "{reference}");
+        }
+        for (reference, scheme) in [("http://host/c:1", "http"), ("https://host/c:1", "https")] {
+            let error = check_scheme(reference).unwrap_err();
+            assert!(error.message.contains(&format!("{scheme}://, and no scheme but oci://")), "{error:?}");
+            assert_eq!(error.codes, vec![ErrorCode::ConfigurationProblem]);
+        }
     }
 
     #[test]
