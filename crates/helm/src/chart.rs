@@ -17,7 +17,7 @@ use crate::values::{self, Table};
 pub(crate) const MOST_FILES: usize = 20_000;
 const DEEPEST: usize = 16;
 const MOST_CHARTS: usize = 500;
-/// Of a description, defaults or a schema, in bytes.
+/// Of a description or defaults, in bytes.
 const LARGEST_RECORD: usize = 1 << 20;
 /// Of one file, in bytes.
 pub const LARGEST_FILE: usize = 5 << 20;
@@ -294,7 +294,8 @@ impl Sorted {
                 self.values = values::floats(decode::table(&file.data).map_err(failed)?);
             }
             "values.schema.json" => {
-                check_size(&file)?;
+                // Generated ones hold all of Kubernetes' API, and count as any file does.
+                check_bytes(&file, LARGEST_FILE)?;
                 self.schema = Some(file.data);
             }
             "requirements.yaml" => {
@@ -341,8 +342,12 @@ impl Sorted {
 }
 
 fn check_size(file: &File) -> Result<(), LoadError> {
-    if file.data.len() > LARGEST_RECORD {
-        return Err(LoadError::TooLarge { name: file.path.clone(), limit: LARGEST_RECORD });
+    check_bytes(file, LARGEST_RECORD)
+}
+
+fn check_bytes(file: &File, limit: usize) -> Result<(), LoadError> {
+    if file.data.len() > limit {
+        return Err(LoadError::TooLarge { name: file.path.clone(), limit });
     }
     Ok(())
 }

@@ -157,8 +157,8 @@ impl Record {
         serde_json::from_slice(&text).map(Self).map_err(|_| RecordError::Unreadable)
     }
 
-    /// What stands under `release` in the data of a Secret. A record that is too large does without its files, and then without its
-    /// templates too, which only people read (R30).
+    /// What stands under `release` in the data of a Secret. A record that is too large does without its files, then without its templates
+    /// and then without its schema too, which only people read (R30).
     ///
     /// # Errors
     ///
@@ -166,9 +166,12 @@ impl Record {
     pub fn encode(&self) -> Result<Encoded, RecordError> {
         let mut record = self.clone();
         let mut size = 0;
-        for (truncated, left_out) in
-            [(None, None), (Some("files"), Some("files")), (Some("files.templates"), Some("templates"))]
-        {
+        for (truncated, left_out) in [
+            (None, None),
+            (Some("files"), Some("files")),
+            (Some("files.templates"), Some("templates")),
+            (Some("files.templates.schema"), Some("schema")),
+        ] {
             if let (Some(member), Some(Value::Object(chart))) = (left_out, record.0.get_mut("chart")) {
                 chart.insert(member.to_owned(), Value::Null);
             }
@@ -437,6 +440,8 @@ mod tests {
         assert_eq!(record.encode().unwrap().truncated, Some("files"));
         record.0["chart"]["templates"] = json!([{"name": "f", "data": noise(900_000)}]);
         assert_eq!(record.encode().unwrap().truncated, Some("files.templates"));
+        record.0["chart"]["schema"] = json!(noise(900_000));
+        assert_eq!(record.encode().unwrap().truncated, Some("files.templates.schema"));
         record.0.insert("manifest".to_owned(), json!(noise(900_000)));
         assert!(matches!(record.encode(), Err(RecordError::TooLarge(size)) if size > LARGEST));
     }

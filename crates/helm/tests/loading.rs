@@ -219,3 +219,28 @@ fn trees_have_an_end() {
     let error = directory(&[("Chart.yaml", DESCRIPTION), ("values.yaml", &large)]);
     assert_eq!(error, Err("values.yaml larger than 1048576 bytes".to_owned()));
 }
+
+/// A schema that holds all of Kubernetes' API is larger than other records, and works.
+#[test]
+fn schemas_may_be_as_large_as_any_file() {
+    let schema = |size: usize| {
+        let text = format!(
+            "{{\"properties\": {{\"a\": {{\"type\": \"string\"}}}}, \"description\": \"{}\"}}",
+            "x".repeat(size)
+        );
+        let files = [("Chart.yaml", DESCRIPTION.to_owned()), ("values.schema.json", text)];
+        Chart::from_files(files.into_iter().map(|(path, text)| File::new(path, text.into_bytes())).collect())
+    };
+    let chart = schema(4 << 20).expect("5 MiB may be there");
+    let values = serde_json::json!({"a": 1}).as_object().expect("it is a table").clone();
+    let request = groundwork_helm::Request { values, ..groundwork_helm::Request::default() };
+    let error =
+        groundwork_helm::Renderer::new(chart).render(&request).expect_err("it does not fit").to_string();
+    assert!(error.ends_with("- at '/a': got number, want string\n"), "{error}");
+    let files = vec![
+        File::new("Chart.yaml", DESCRIPTION.as_bytes()),
+        File::new("values.schema.json", vec![b' '; (5 << 20) + 1]),
+    ];
+    let error = Chart::from_files(files).expect_err("it is too large").to_string();
+    assert_eq!(error, "values.schema.json larger than 5242880 bytes");
+}
