@@ -12,7 +12,9 @@ use groundwork_blueprint::Capabilities as System;
 use groundwork_budget::TemplateLimits;
 use groundwork_gotemplate::{Deadline, Grants};
 use groundwork_helm::values::{self, Setter, Table};
-use groundwork_helm::{Capabilities, Chart, KubeVersion, Release, Renderer, Request, TIME_LIMIT};
+use groundwork_helm::{
+    Capabilities, Chart, KubeVersion, Release, Renderer, Request, TIME_LIMIT, check_release_name,
+};
 
 use super::{Failure, STANDARD_INPUT, unusable};
 use crate::diagnostic::{self, Diagnostic};
@@ -134,8 +136,10 @@ fn render(path: &Path, arguments: &HelmArguments) -> Result<String, Failure> {
         revision: if arguments.render_only { 0 } else { 1 },
         is_upgrade: arguments.is_upgrade && !arguments.render_only,
     };
+    let values = given_values(arguments)?;
+    check_release_name(&release.name).map_err(|error| unusable(error.to_string()))?;
     let request = Request {
-        values: given_values(arguments)?,
+        values,
         release: Some(release),
         capabilities,
         include_crds: arguments.include_crds,

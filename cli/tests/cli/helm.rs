@@ -106,6 +106,34 @@ fn what_cannot_be_rendered_is_told() {
     assert_eq!(run.code, 2);
 }
 
+/// The words are Helm's; so is the exit code of a name that no release may have.
+#[test]
+fn names_of_releases_are_those_that_helm_takes() {
+    let folder = TempDir::new().unwrap();
+    let chart = write(&folder, &[DESCRIPTION, ("templates/t.yaml", "a: {{ .Release.Name }}\n")]);
+    let long = "a".repeat(54);
+    for name in ["Rel", "a_b", "a-", "-a", "a..b", &long] {
+        let run = groundwork(&["template", "helm", &chart, &format!("--name={name}")], "");
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{name}");
+        let expected = format!("release name \"{name}\": invalid release name, must match regex ^[a-z0-9](");
+        assert!(run.err.contains(&expected), "{}", run.err);
+    }
+    let run = groundwork(&["template", "helm", &chart, "--name", ""], "");
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("release name \"\": no name provided"), "{}", run.err);
+    let run = groundwork(&["template", "helm", &chart, "--name", &long[..53]], "");
+    assert_eq!(run.code, 0);
+    let files = json!({"Chart.yaml": DESCRIPTION.1, "templates/t.yaml": "a: 1"});
+    let got = answers(&[
+        json!({"chart": files, "release": {"name": "Rel"}}),
+        json!({"chart": files, "release": {"name": "Rel", "isUpgrade": true, "revision": 2}}),
+    ]);
+    let message = |answer: &Value| answer["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(got[0]["error"]["stage"], "render");
+    assert!(message(&got[0]).starts_with("release name \"Rel\": invalid release name"), "{got:?}");
+    assert_eq!(message(&got[1]), "release name is invalid: Rel");
+}
+
 /// `helm.md` 2.2, R2.
 #[cfg(unix)]
 #[test]

@@ -53,6 +53,6 @@ pub use functions::Lookup;
 pub use ignore::{IGNORE_FILE, Ignore, PatternError};
 pub use manifest::{Document, Hook, INSTALL_ORDER, UNINSTALL_ORDER, compare_for_uninstall, documents};
 pub use metadata::{Dependency, Maintainer, Metadata};
-pub use release::{Encoded, HOOK_RUNS, Record, RecordError, Status, is_release_name, release_name_problem};
+pub use release::{Encoded, HOOK_RUNS, Record, RecordError, ReleaseNameError, Status, check_release_name};
 pub use render::{Prepared, Release, Rendered, Renderer, Request, TIME_LIMIT};
 pub use repository_index::{IndexEntry, IndexError, find_in_index};

@@ -6,6 +6,7 @@ use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use groundwork_go::text::quote;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,7 @@ const LARGEST: usize = 1_000_000;
 const LARGEST_UNPACKED: u64 = 24 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const LONGEST_NAME: usize = 53;
-/// What [`is_release_name`] tests, as it is told.
+/// What [`check_release_name`] tests, as it is told.
 const NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// Where a revision is in its life.
@@ -345,22 +346,35 @@ fn without_empty(value: Value) -> Value {
     }
 }
 
-/// Whether a release may have the name.
-pub fn is_release_name(name: &str) -> bool {
+/// Why no release may have a name, in Helm's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReleaseNameError {
+    #[error("release name \"\": no name provided")]
+    Missing,
+    #[error(
+        "release name {}: invalid release name, must match regex {NAME} and the length must not be longer than {LONGEST_NAME}",
+        quote(.0.as_bytes())
+    )]
+    Invalid(String),
+}
+
+/// Whether a release may have the name: a DNS subdomain that leaves room for what charts append to it.
+///
+/// # Errors
+///
+/// It may not; see [`ReleaseNameError`].
+pub fn check_release_name(name: &str) -> Result<(), ReleaseNameError> {
     let is_end =
         |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     let is_part = |part: &str| {
         let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         is_end(part.bytes().next()) && is_end(part.bytes().last()) && part.bytes().all(is_fit)
     };
-    name.len() <= LONGEST_NAME && name.split('.').all(is_part)
-}
-
-/// What is wrong with a name that no release may have, in Helm's words.
-pub fn release_name_problem(name: &str) -> String {
-    format!(
-        "release name {name:?}: invalid release name, must match regex {NAME} and the length must not be longer than {LONGEST_NAME}"
-    )
+    match name {
+        "" => Err(ReleaseNameError::Missing),
+        _ if name.len() <= LONGEST_NAME && name.split('.').all(is_part) => Ok(()),
+        _ => Err(ReleaseNameError::Invalid(name.to_owned())),
+    }
 }
 
 #[cfg(test)]
@@ -446,14 +460,24 @@ mod tests {
         assert!(matches!(record.encode(), Err(RecordError::TooLarge(size)) if size > LARGEST));
     }
 
+    /// The answers are those of Helm's `ValidateReleaseName`.
     #[test]
     fn names() {
-        for (name, expected) in
-            [("shop", true), ("a.b-c", true), ("Rel", false), ("", false), ("-a", false), ("a..b", false)]
-        {
-            assert_eq!(is_release_name(name), expected, "{name}");
+        for name in ["shop", "a.b-c", "1", "a--b", "0.0"] {
+            assert_eq!(check_release_name(name), Ok(()), "{name}");
         }
-        assert!(is_release_name(&"a".repeat(53)) && !is_release_name(&"a".repeat(54)));
+        for name in ["Rel", "-a", "a-", "a..b", ".a", "a.", "a_b", "a b", "a\n", "é", "a.-b", "a-.b"] {
+            assert_eq!(check_release_name(name), Err(ReleaseNameError::Invalid(name.to_owned())), "{name}");
+        }
+        assert_eq!(check_release_name(&"a".repeat(53)), Ok(()));
+        assert!(check_release_name(&"a".repeat(54)).is_err());
+        assert_eq!(check_release_name("").unwrap_err().to_string(), "release name \"\": no name provided");
+        let text = check_release_name("Rel\u{1}").unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "release name \"Rel\\x01\": invalid release name, must match regex \
+             ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
+        );
     }
 
     #[test]

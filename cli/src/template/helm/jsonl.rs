@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use data_encoding::BASE64;
 use groundwork_budget::TemplateLimits;
 use groundwork_helm::values::{self, Table};
-use groundwork_helm::{Capabilities, Chart, File, Hook, KubeVersion, Release, Rendered, Renderer, Request};
+use groundwork_helm::{
+    Capabilities, Chart, File, Hook, KubeVersion, Release, Rendered, Renderer, Request, check_release_name,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -141,15 +143,22 @@ fn rendered(mut case: Case, limits: TemplateLimits) -> Result<Output, Failure> {
     capabilities.api_versions.extend(case.api_versions.unwrap_or_default());
     let release = case.release.unwrap_or_default();
     let is_given = |text: &String| !text.is_empty();
+    let release = Release {
+        name: release.name.filter(is_given).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
+        namespace: release.namespace.filter(is_given).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
+        revision: release.revision.filter(|revision| *revision > 0).unwrap_or(1),
+        is_upgrade: release.is_upgrade.unwrap_or(false),
+    };
+    check_release_name(&release.name).map_err(|error| {
+        // Upgrades have words of their own for it.
+        let is_upgrade = release.is_upgrade && release.revision > 1;
+        let text = format!("release name is invalid: {}", release.name);
+        Failure::new("render", if is_upgrade { text } else { error.to_string() })
+    })?;
     let request = Request {
         // JSON has only one kind of number, as files of values have.
         values: values::floats(case.values.unwrap_or_default()),
-        release: Some(Release {
-            name: release.name.filter(is_given).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
-            namespace: release.namespace.filter(is_given).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
-            revision: release.revision.filter(|revision| *revision > 0).unwrap_or(1),
-            is_upgrade: release.is_upgrade.unwrap_or(false),
-        }),
+        release: Some(release),
         capabilities,
         include_crds: case.include_crds.unwrap_or(false),
         skip_schema: case.skip_schema_validation.unwrap_or(false),

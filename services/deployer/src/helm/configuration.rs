@@ -3,7 +3,7 @@
 use groundwork_apply::{
     DeletionGroup, Export, Exports, ReadinessChecks, UpdateStrategy, null_is_default, problems, target_names,
 };
-use groundwork_helm::{is_release_name, release_name_problem};
+use groundwork_helm::check_release_name;
 use groundwork_lifecycle::OperationError;
 use groundwork_lifecycle::deployer::invalid_configuration;
 use serde::Deserialize;
@@ -232,8 +232,8 @@ impl Configuration {
                 found.push(format!("{member}: must not be empty"));
             }
         }
-        if !self.name.is_empty() && !is_release_name(&self.name) {
-            found.push(release_name_problem(&self.name));
+        if !self.name.is_empty() {
+            found.extend(check_release_name(&self.name).err().map(|error| error.to_string()));
         }
         if !self.values.is_null() && !self.values.is_object() {
             found.push("values: must be an object".to_owned());
