@@ -13,7 +13,8 @@ use groundwork_budget::TemplateLimits;
 use groundwork_gotemplate::{Deadline, Grants};
 use groundwork_helm::values::{self, Setter, Table};
 use groundwork_helm::{
-    Capabilities, Chart, KubeVersion, Release, Renderer, Request, TIME_LIMIT, check_release_name,
+    Capabilities, Chart, KubeVersion, Printing, Release, RenderError, Renderer, Request, TIME_LIMIT,
+    check_release_name,
 };
 
 use super::{Failure, STANDARD_INPUT, unusable};
@@ -64,6 +65,23 @@ pub(super) struct HelmArguments {
     /// Print the files of `crds` first.
     #[arg(long)]
     include_crds: bool,
+
+    /// Print these files only, by their paths in the chart, such as `templates/service.yaml`; `*`, `?` and `[a-z]` fit what they fit in
+    /// names of files.
+    #[arg(long, short, value_name = "PATH")]
+    show_only: Vec<String>,
+
+    /// Do not print hooks.
+    #[arg(long)]
+    no_hooks: bool,
+
+    /// Do not print hooks that are tests.
+    #[arg(long)]
+    skip_tests: bool,
+
+    /// Print what templates have given even if it is no YAML.
+    #[arg(long)]
+    debug: bool,
 
     /// Values are not compared with values.schema.json.
     #[arg(long)]
@@ -147,12 +165,39 @@ fn render(path: &Path, arguments: &HelmArguments) -> Result<String, Failure> {
         strict: arguments.strict,
         ..granted(arguments.limits)
     };
-    let rendered = Renderer::new(chart)
-        .render(&request)
-        .map_err(|error| (Ending::Failed, Box::new(Diagnostic::error(error.to_string()))))?;
+    let printing = Printing {
+        show_only: arguments.show_only.clone(),
+        no_hooks: arguments.no_hooks,
+        skip_tests: arguments.skip_tests,
+    };
+    let renderer = Renderer::new(chart);
+    let rendered = match renderer.render(&request) {
+        Ok(rendered) => rendered,
+        Err(error @ RenderError::Manifest { .. }) if arguments.debug => {
+            print_unread(&renderer, &request, &printing)?;
+            return Err(failed(error));
+        }
+        Err(error @ RenderError::Manifest { .. }) => {
+            return Err(failed(format!("{error}\n\nUse --debug flag to render out invalid YAML")));
+        }
+        Err(error) => return Err(failed(error)),
+    };
     let warnings: Vec<Diagnostic> = rendered.warnings.iter().map(Diagnostic::warning).collect();
     diagnostic::print(&warnings);
-    Ok(rendered.text())
+    rendered.printed(&printing).map_err(failed)
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    (Ending::Failed, Box::new(Diagnostic::error(error.to_string())))
+}
+
+/// Prints files that could not be read as YAML, so that a user sees what is wrong with them.
+fn print_unread(renderer: &Renderer, request: &Request, printing: &Printing) -> Result<(), Failure> {
+    let files = renderer.files(request).map_err(failed)?;
+    let text: String = files.iter().map(|(path, text)| format!("---\n# Source: {path}\n{text}\n")).collect();
+    let text = printing.of_text(format!("{}\n", text.trim())).map_err(failed)?;
+    output::write_bytes(text.as_bytes());
+    Ok(())
 }
 
 /// What this command grants templates, and how long they may take.

@@ -134,6 +134,58 @@ fn names_of_releases_are_those_that_helm_takes() {
     assert_eq!(message(&got[1]), "release name is invalid: Rel");
 }
 
+#[test]
+fn parts_of_a_chart_are_printed() {
+    let folder = TempDir::new().unwrap();
+    let job = |name: &str, event: &str| {
+        format!("kind: Job\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: {event}}}}}\n")
+    };
+    let (hook, test) = (job("h", "pre-install"), job("t", "test"));
+    let chart = write(
+        &folder,
+        &[
+            DESCRIPTION,
+            ("templates/a.yaml", "kind: A\n"),
+            ("templates/b.yaml", "kind: B\n"),
+            ("templates/h.yaml", &hook),
+            ("templates/tests/t.yaml", &test),
+        ],
+    );
+    let document = |file: &str, text: &str| format!("---\n# Source: web/templates/{file}\n{text}");
+    let (a, b) = (document("a.yaml", "kind: A\n"), document("b.yaml", "kind: B\n"));
+    let (hook, test) = (document("h.yaml", &hook), document("tests/t.yaml", &test));
+    let check = |arguments: &[&str], expected: &str| {
+        let run = groundwork(&[&["template", "helm", &chart], arguments].concat(), "");
+        assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, expected, ""), "{arguments:?}");
+    };
+    check(&[], &format!("{a}{b}{hook}{test}"));
+    check(&["--no-hooks"], &format!("{a}{b}"));
+    check(&["--skip-tests"], &format!("{a}{b}{hook}"));
+    check(&["--show-only", "templates/b.yaml", "-s", "templates/a.yaml"], &format!("{b}{a}"));
+    check(&["-s", "templates/tests/*"], &test);
+    for arguments in [&["-s", "templates/none.yaml"][..], &["-s", "templates/h.yaml", "--no-hooks"]] {
+        let run = groundwork(&[&["template", "helm", &chart], arguments].concat(), "");
+        assert_eq!((run.code, run.out.as_str()), (1, ""), "{arguments:?}");
+        let expected = format!("could not find template {} in chart", arguments[1]);
+        assert!(run.err.contains(&expected), "{}", run.err);
+    }
+}
+
+#[test]
+fn what_is_no_yaml_is_shown_to_those_who_ask() {
+    let folder = TempDir::new().unwrap();
+    let chart =
+        write(&folder, &[DESCRIPTION, ("templates/a.yaml", "a: [\n"), ("templates/b.yaml", "b: 1\n")]);
+    let run = groundwork(&["template", "helm", &chart], "");
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    assert!(run.err.contains("YAML parse error on web/templates/a.yaml"), "{}", run.err);
+    assert!(run.err.contains("Use --debug flag to render out invalid YAML"), "{}", run.err);
+    let run = groundwork(&["template", "helm", &chart, "--debug", "-s", "templates/a.yaml"], "");
+    assert_eq!((run.code, run.out.as_str()), (1, "---\n# Source: web/templates/a.yaml\na: [\n"));
+    assert!(run.err.contains("YAML parse error on web/templates/a.yaml"), "{}", run.err);
+    assert!(!run.err.contains("--debug"), "{}", run.err);
+}
+
 /// `helm.md` 2.2, R2.
 #[cfg(unix)]
 #[test]

@@ -110,18 +110,6 @@ impl Rendered {
             text
         })
     }
-
-    /// What the command `helm template` prints: the manifest, trimmed, then the hooks.
-    pub fn text(&self) -> String {
-        let mut text = self.manifest().trim_matches(groundwork_go::text::is_space).to_owned();
-        text.push('\n');
-        for hook in &self.hooks {
-            for part in ["---\n# Source: ", &hook.file, "\n", &hook.content, "\n"] {
-                text.push_str(part);
-            }
-        }
-        text
-    }
 }
 
 /// A chart that is rendered again and again: its templates are parsed once for each choice of subcharts.
@@ -195,6 +183,19 @@ impl Renderer {
     /// The values do not fit, a template fails, or what it gives is no manifest; see [`RenderError`].
     pub fn render(&self, request: &Request) -> Result<Rendered, RenderError> {
         self.finish(self.prepare(request)?, request)
+    }
+
+    /// The text of each file, as it is before anything reads it as YAML; files that are blank are left out. For whoever has to see why
+    /// [`Renderer::render`] could not read one.
+    ///
+    /// # Errors
+    ///
+    /// The values do not fit, or a template fails; see [`RenderError`].
+    pub fn files(&self, request: &Request) -> Result<BTreeMap<String, String>, RenderError> {
+        let Prepared { chart, values, .. } = self.prepare(request)?;
+        let mut files = self.execute(&chart, &values, request)?;
+        files.retain(|path, text| !path.ends_with(NOTES) && !text.chars().all(groundwork_go::text::is_space));
+        Ok(files)
     }
 
     /// The rest of [`Renderer::render`], for whoever has prepared the same request.
