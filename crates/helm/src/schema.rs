@@ -115,7 +115,7 @@ fn compile(bytes: &[u8], warnings: &mut Vec<String>) -> Result<Schema, String> {
     check_references(&mut document, &ids, warnings)?;
     let invalid = |problem: String| format!("\"{PLACE}#\" is not valid against metaschema: {problem}");
     let dialect = Dialect::of(&document, DEFAULT_DIALECT).map_err(|error| invalid(error.to_string()))?;
-    let formats = if dialect.is_before_2019() { Formats::Standard } else { Formats::Ignored };
+    let formats = if dialect.is_before_2019() { Formats::Helm } else { Formats::Ignored };
     Schema::compile_with(document, dialect, formats).map_err(|error| invalid(error.to_string()))
 }
 

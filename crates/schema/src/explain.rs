@@ -156,11 +156,9 @@ impl<'s> Explainer<'s> {
         {
             return Some(("enum", words::options(options)));
         }
-        if self.formats != Formats::Ignored
-            && let (Some(Value::String(format)), Value::String(text)) = (schema.get("format"), value)
-            && !self.fits("format", schema, value)
+        if let (Some(Value::String(format)), Value::String(text)) = (schema.get("format"), value)
+            && let Some(reason) = self.formats.problem(format, text)
         {
-            let reason = words::format_reason(format, text);
             return Some(("format", format!("{} is not valid {format}: {reason}", quoted(text))));
         }
         None

@@ -173,7 +173,7 @@ fn checks_that_would_not_end_are_not_made() {
 fn faults_are_explained_as_a_tree() {
     let check = |schema: Value, value: Value, expected: &str| {
         let dialect = Dialect::of(&schema, "https://json-schema.org/draft/2020-12/schema").unwrap();
-        let formats = if dialect.is_before_2019() { Formats::Standard } else { Formats::Ignored };
+        let formats = if dialect.is_before_2019() { Formats::Helm } else { Formats::Ignored };
         let schema = Schema::compile_with(schema, dialect, formats).unwrap();
         let mut lines = String::new();
         schema.findings(&value).iter().for_each(|finding| finding.write(&mut lines, 0));

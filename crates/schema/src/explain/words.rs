@@ -100,14 +100,3 @@ fn scalar(value: &Value) -> String {
         other => other.to_string(),
     }
 }
-
-/// What is said about a text that is not of a format, for the formats that say one thing only.
-pub(super) fn format_reason(format: &str, text: &str) -> String {
-    match format {
-        "ipv4" if text.split('.').count() != 4 => "expected four decimals".to_owned(),
-        "email" if !text.contains('@') => "missing @".to_owned(),
-        "uri" => "relative url".to_owned(),
-        "uuid" => "must be 36 characters long".to_owned(),
-        _ => format!("does not match the format {format}"),
-    }
-}
