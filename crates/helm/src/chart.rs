@@ -48,6 +48,8 @@ pub struct Chart {
     pub values: Table,
     /// Of the values, as JSON Schema.
     pub schema: Option<Arc<[u8]>>,
+    /// What references of the schema may lead to: the files of this chart and of those in it; empty without a schema.
+    pub(crate) holdings: Arc<[Holding]>,
     pub templates: Arc<[File]>,
     /// What is none of the other things.
     pub files: Arc<[File]>,
@@ -57,6 +59,13 @@ pub struct Chart {
     pub warnings: Vec<String>,
     /// The name that paths of its subcharts have for it, where that is not its name (`helm.md` 3.2).
     pub(crate) name_in_paths: Option<String>,
+}
+
+/// What a chart holds that schemas may refer to (`helm.md` 5, R8).
+#[derive(Debug, Clone)]
+pub(crate) struct Holding {
+    pub(crate) schema: Option<Arc<[u8]>>,
+    pub(crate) files: Arc<[File]>,
 }
 
 impl Chart {
@@ -131,6 +140,10 @@ impl Chart {
         &self.metadata.name
     }
 
+    fn holding(&self) -> Holding {
+        Holding { schema: self.schema.clone(), files: Arc::clone(&self.files) }
+    }
+
     /// This chart and all below it, parents first, with their paths.
     pub(crate) fn tree(&self) -> Vec<(String, &Chart)> {
         let mut found = Vec::new();
@@ -190,6 +203,7 @@ fn load(files: Vec<File>, budget: &mut Budget) -> Result<Chart, LoadError> {
         metadata,
         values,
         schema,
+        holdings: Arc::new([]),
         templates: templates.into(),
         files: files.into(),
         charts: Vec::new(),
@@ -209,6 +223,10 @@ fn load(files: Vec<File>, budget: &mut Budget) -> Result<Chart, LoadError> {
         let mut loaded = loaded?;
         chart.warnings.append(&mut loaded.warnings);
         chart.charts.push(loaded);
+    }
+    if chart.schema.is_some() {
+        // Now: which subcharts take part, and under which names, is another question.
+        chart.holdings = chart.tree().into_iter().map(|(_, chart)| chart.holding()).collect();
     }
     Ok(chart)
 }

@@ -23,7 +23,8 @@ pub struct NoSuchTemplateError(String);
 
 impl Printing {
     fn takes(&self, hook: &Hook) -> bool {
-        !self.no_hooks && !(self.skip_tests && hook.events.iter().any(|event| event == "test"))
+        let is_test = || hook.events.iter().any(|event| event == "test");
+        !(self.no_hooks || self.skip_tests && is_test())
     }
 
     /// The documents of this text that were asked for.

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use groundwork_schema::{Dialect, Formats, Schema};
+use groundwork_schema::{PLACE, Schema, bundle};
 use serde_json::{Number, Value};
 
-use crate::chart::Chart;
+use crate::chart::{Chart, Holding};
 use crate::error::RenderError;
 use crate::values::Table;
 
@@ -13,8 +13,10 @@ use crate::values::Table;
 const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// What is meant by the newest dialect, whatever that is.
 const NEWEST: [&str; 2] = ["http://json-schema.org/schema", "https://json-schema.org/schema"];
-/// Where the schema of a chart is, for the names in errors.
-const PLACE: &str = "file:///values.schema.json";
+
+mod held;
+
+use held::Held;
 
 /// Compiled schemas, by the bytes that they were compiled from.
 #[derive(Debug, Default)]
@@ -48,7 +50,7 @@ fn check_tree(
     warnings: &mut Vec<String>,
 ) {
     if let Some(bytes) = &chart.schema {
-        let compiled = schemas.get(bytes);
+        let compiled = schemas.get(bytes, &chart.holdings);
         warnings.extend(compiled.warnings.iter().cloned());
         if let Some(complaint) = compiled.complaint(values) {
             complaints.push_str(&format!("{}:\n{complaint}", chart.name()));
@@ -65,21 +67,21 @@ fn check_tree(
 }
 
 impl Schemas {
-    fn get(&self, bytes: &Arc<[u8]>) -> Arc<Compiled> {
+    fn get(&self, bytes: &Arc<[u8]>, holdings: &[Holding]) -> Arc<Compiled> {
         let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((_, compiled)) = known.iter().find(|(known, _)| Arc::ptr_eq(known, bytes)) {
             return Arc::clone(compiled);
         }
-        let compiled = Arc::new(Compiled::new(bytes));
+        let compiled = Arc::new(Compiled::new(bytes, holdings));
         known.push((Arc::clone(bytes), Arc::clone(&compiled)));
         compiled
     }
 }
 
 impl Compiled {
-    fn new(bytes: &[u8]) -> Compiled {
+    fn new(bytes: &[u8], holdings: &[Holding]) -> Compiled {
         let mut warnings = Vec::new();
-        let schema = compile(bytes, &mut warnings);
+        let schema = compile(bytes, holdings, &mut warnings);
         Compiled { schema, warnings }
     }
 
@@ -99,24 +101,28 @@ impl Compiled {
     }
 }
 
-fn compile(bytes: &[u8], warnings: &mut Vec<String>) -> Result<Schema, String> {
+fn compile(bytes: &[u8], holdings: &[Holding], warnings: &mut Vec<String>) -> Result<Schema, String> {
     let text = String::from_utf8_lossy(bytes);
     if text.trim().is_empty() {
         return Err("EOF".to_owned());
     }
-    let mut document: Value = serde_json::from_str(&text).map_err(|error| json_problem(&text, &error))?;
+    let document: Value = serde_json::from_str(&text).map_err(|error| json_problem(&text, &error))?;
+    let document = with_known_dialect(document);
+    let mut held = Held::new(holdings);
+    let bundled = bundle(document, DEFAULT_DIALECT, &mut |address| held.find(address));
+    let bundled = bundled.map_err(|error| error.to_string())?;
+    warnings.extend(bundled.warnings);
+    Schema::compile_with(bundled.document, bundled.dialect, bundled.formats)
+        .map_err(|error| format!("\"{PLACE}#\" is not valid against metaschema: {error}"))
+}
+
+fn with_known_dialect(mut document: Value) -> Value {
     if let Some(newest) = document.get_mut("$schema")
         && newest.as_str().is_some_and(|uri| NEWEST.contains(&uri.trim_end_matches('#')))
     {
         *newest = DEFAULT_DIALECT.into();
     }
-    let mut ids = Vec::new();
-    collect_ids(&document, &mut ids);
-    check_references(&mut document, &ids, warnings)?;
-    let invalid = |problem: String| format!("\"{PLACE}#\" is not valid against metaschema: {problem}");
-    let dialect = Dialect::of(&document, DEFAULT_DIALECT).map_err(|error| invalid(error.to_string()))?;
-    let formats = if dialect.is_before_2019() { Formats::Helm } else { Formats::Ignored };
-    Schema::compile_with(document, dialect, formats).map_err(|error| invalid(error.to_string()))
+    document
 }
 
 /// What Go's decoder says about a text that is no JSON, where that can be told.
@@ -132,44 +138,6 @@ fn json_problem(text: &str, error: &serde_json::Error) -> String {
         "looking for beginning of value"
     };
     found.map_or_else(|| error.to_string(), |c| format!("invalid character {c:?} {place}"))
-}
-
-fn collect_ids(schema: &Value, ids: &mut Vec<String>) {
-    match schema {
-        Value::Object(members) => {
-            for key in ["$id", "id"] {
-                if let Some(Value::String(id)) = members.get(key) {
-                    ids.push(id.split('#').next().unwrap_or_default().to_owned());
-                }
-            }
-            members.values().for_each(|member| collect_ids(member, ids));
-        }
-        Value::Array(items) => items.iter().for_each(|item| collect_ids(item, ids)),
-        _ => {}
-    }
-}
-
-/// References stay inside of the document; names of another kind are taken for anything.
-fn check_references(schema: &mut Value, ids: &[String], warnings: &mut Vec<String>) -> Result<(), String> {
-    match schema {
-        Value::Object(members) => {
-            if let Some(Value::String(reference)) = members.get("$ref") {
-                let base = reference.split('#').next().unwrap_or_default();
-                let is_known = ids.iter().any(|id| id == base) || base.contains("json-schema.org/draft");
-                if base.starts_with("urn:") && !is_known {
-                    warnings.push(format!(
-                        "WARNING: unresolved URN reference ignored; using permissive schema: {reference}"
-                    ));
-                    members.remove("$ref");
-                } else if base.contains("://") && !is_known {
-                    return Err(format!("schema reference {reference} is not allowed"));
-                }
-            }
-            members.values_mut().try_for_each(|member| check_references(member, ids, warnings))
-        }
-        Value::Array(items) => items.iter_mut().try_for_each(|item| check_references(item, ids, warnings)),
-        _ => Ok(()),
-    }
 }
 
 /// Whole numbers as integers: 1.0 is one in every draft.

@@ -18,7 +18,7 @@ const LONGEST_CHAIN: usize = 1_000;
 
 /// Why a check is not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum TooExpensive {
+pub(crate) enum TooExpensive {
     #[error(
         "the check would take more than {MOST_STEPS} steps: its rules refer to one another too often, or its patterns are searched in too much text"
     )]
@@ -51,7 +51,7 @@ fn searching(weight: usize, bytes: u64) -> u64 {
 }
 
 /// What the patterns of a schema weigh together. The error: they cannot be compiled in reasonable time and memory.
-pub(super) fn check_patterns(root: &Value) -> Result<usize, TooExpensive> {
+pub(crate) fn check_patterns(root: &Value) -> Result<usize, TooExpensive> {
     let sum = patterns(root);
     if sum > MOST_PATTERNS { Err(TooExpensive::Patterns) } else { Ok(sum) }
 }
@@ -195,13 +195,13 @@ pub(super) fn check(
 }
 
 /// Where references lead.
-struct Anchors<'a> {
+pub(super) struct Anchors<'a> {
     root: &'a Value,
     named: HashMap<&'a str, Vec<&'a Value>>,
 }
 
 impl<'a> Anchors<'a> {
-    fn of(root: &'a Value) -> Self {
+    pub(super) fn of(root: &'a Value) -> Self {
         let mut anchors = Self { root, named: HashMap::new() };
         let mut open = vec![root];
         while let Some(value) = open.pop() {
@@ -257,7 +257,7 @@ fn percent_decoded(text: &str) -> String {
 }
 
 /// How a keyword applies the schemas in it.
-enum Scope {
+pub(super) enum Scope {
     /// To the same place.
     Here,
     /// To members of an object, or elements of a list.
@@ -265,7 +265,7 @@ enum Scope {
 }
 
 /// The schemas that a schema holds under a keyword.
-fn held<'a>(keyword: &str, rule: &'a Value) -> Option<(Scope, Vec<&'a Value>)> {
+pub(super) fn held<'a>(keyword: &str, rule: &'a Value) -> Option<(Scope, Vec<&'a Value>)> {
     let one = || vec![rule];
     let values = || match rule {
         Value::Array(items) => items.iter().collect(),
@@ -288,7 +288,7 @@ fn held<'a>(keyword: &str, rule: &'a Value) -> Option<(Scope, Vec<&'a Value>)> {
     })
 }
 
-fn referred<'a>(keyword: &str, rule: &Value, anchors: &Anchors<'a>) -> Option<Vec<&'a Value>> {
+pub(super) fn referred<'a>(keyword: &str, rule: &Value, anchors: &Anchors<'a>) -> Option<Vec<&'a Value>> {
     let is_reference = matches!(keyword, "$ref" | "$dynamicRef" | "$recursiveRef");
     is_reference.then(|| rule.as_str().map(|text| anchors.targets(text)).unwrap_or_default())
 }

@@ -25,13 +25,17 @@ impl Dialect {
         let declared = schema.get("$schema").and_then(Value::as_str);
         let uri = declared.unwrap_or(default);
         let draft =
-            draft(uri).ok_or_else(|| InvalidSchemaError(format!("the dialect {uri:?} is not known")))?;
+            draft_of(uri).ok_or_else(|| InvalidSchemaError(format!("the dialect {uri:?} is not known")))?;
         Ok(Self { draft, hybrid: declared.is_none() && default == DEFAULT_DIALECT })
     }
 
     /// Whether the draft is older than 2019-09: these assert formats.
     pub fn is_before_2019(self) -> bool {
         matches!(self.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
+    }
+
+    pub(crate) fn of_draft(draft: Draft) -> Self {
+        Self { draft, hybrid: false }
     }
 
     pub(crate) fn draft(self) -> Draft {
@@ -71,7 +75,7 @@ impl Dialect {
 }
 
 /// The draft behind a URI; a trailing `#` and the scheme make no difference.
-fn draft(uri: &str) -> Option<Draft> {
+pub(crate) fn draft_of(uri: &str) -> Option<Draft> {
     let uri = uri.trim_end_matches('#');
     let uri = uri.strip_prefix("https://").or_else(|| uri.strip_prefix("http://"))?;
     match uri {
@@ -105,7 +109,7 @@ fn normalise(schema: &mut Value, hybrid: bool) {
 }
 
 /// Draft 4: `minimum: 1, exclusiveMinimum: true`; later drafts: `exclusiveMinimum: 1`.
-fn exclusive_bound(members: &mut Map<String, Value>, exclusive: &str, bound: &str) {
+pub(crate) fn exclusive_bound(members: &mut Map<String, Value>, exclusive: &str, bound: &str) {
     let Some(Value::Bool(is_exclusive)) = members.get(exclusive) else { return };
     let is_exclusive = *is_exclusive;
     members.remove(exclusive);
@@ -115,7 +119,7 @@ fn exclusive_bound(members: &mut Map<String, Value>, exclusive: &str, bound: &st
 }
 
 /// `dependencies` became two keywords in draft 2019-09.
-fn split_dependencies(members: &mut Map<String, Value>) {
+pub(crate) fn split_dependencies(members: &mut Map<String, Value>) {
     let is_keyword = |value: &Value| {
         value.as_object().is_some_and(|entries| {
             entries.values().all(|entry| {

@@ -4,14 +4,23 @@
 //! a place with several faults has a line of its own, and so have `allOf`, `anyOf` and `oneOf`. Faults are in the order of the places,
 //! then of the keywords.
 
+use std::cell::Cell;
+
 use jsonschema::{Draft, PatternOptions};
 use serde_json::{Map, Value, json};
 
-use crate::{Formats, LARGEST_PATTERN};
+use crate::{Formats, LARGEST_PATTERN, bundle};
 
+mod bounds;
+mod lookup;
+mod trail;
 mod words;
 
-use words::{Want, number, quoted, quoted_list, type_name};
+use bounds::count_between;
+use lookup::{by_anchor, by_id, equal, is_integer, pointer_of};
+pub(crate) use lookup::{escaped, percent_decoded};
+use trail::{At, Trail, Unevaluated, member};
+use words::{number, quoted, quoted_list, type_name};
 
 /// Something that does not fit, and what follows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,12 +58,19 @@ impl Finding {
 
 /// References that lead to one another are followed so far.
 const DEEPEST: usize = 200;
+/// Rules that are applied to places before the explanation of rings of rules is given up: there are many ways through them, which what a
+/// check costs does not tell.
+const MOST_STEPS: u32 = 200_000;
+/// Where the original takes a schema to be.
+pub const PLACE: &str = "file:///values.schema.json";
 
 /// Explains what is wrong with a value.
 pub(crate) struct Explainer<'s> {
     root: &'s Value,
     draft: Draft,
     formats: Formats,
+    /// Left of those that may be made, where they are bounded.
+    steps: Cell<Option<u32>>,
 }
 
 /// A list of faults of one place and what is below it.
@@ -62,58 +78,160 @@ type Findings = Vec<Finding>;
 
 impl<'s> Explainer<'s> {
     pub(crate) fn new(root: &'s Value, draft: Draft, formats: Formats) -> Self {
-        Self { root, draft, formats }
+        Self { root, draft, formats, steps: Cell::new(None) }
+    }
+
+    /// For a schema whose rules lead back to themselves.
+    pub(crate) fn bounded(self) -> Self {
+        Self { steps: Cell::new(Some(MOST_STEPS)), ..self }
     }
 
     /// All faults; none if this finds none, although the library has.
     pub(crate) fn explain(&self, value: &Value) -> Findings {
-        opened(self.faults(self.root, value, "", 0))
+        let at = At { value, pointer: "", trail: None };
+        opened(self.faults(self.root, at, &mut Unevaluated::default(), ""))
     }
 
-    /// The faults of a part of the schema as one: several are put together.
-    fn fault(&self, schema: &Value, value: &Value, at: &str, depth: usize) -> Option<Finding> {
-        together(self.faults(schema, value, at, depth), at)
+    /// Whether the explanation was given up.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.steps.get() == Some(0)
     }
 
-    fn faults(&self, schema: &Value, value: &Value, at: &str, depth: usize) -> Findings {
-        let found = |keyword, message: String| vec![finding(at, keyword, message)];
-        let schema = match schema {
+    /// Takes a step, if one may be taken.
+    fn goes_on(&self, trail: &Trail<'_>) -> bool {
+        let is_deep = trail.depth() >= DEEPEST;
+        self.steps.set(self.steps.get().map(|left| if is_deep { 0 } else { left.saturating_sub(1) }));
+        !is_deep && !self.is_exhausted()
+    }
+
+    /// The faults of a part of the schema, applied to a member or an element, as one: several are put together.
+    fn fault(&self, schema: &Value, at: At<'_>, keyword: &str) -> Option<Finding> {
+        together(self.faults(schema, at, &mut Unevaluated::default(), keyword), at.pointer)
+    }
+
+    /// The same for a part that is applied to the same place: what it has looked at is no longer unevaluated, if it fits.
+    fn fault_here(
+        &self,
+        schema: &Value,
+        at: At<'_>,
+        unevaluated: &mut Unevaluated,
+        keyword: &str,
+    ) -> Option<Finding> {
+        let mut left =
+            if unevaluated.is_empty() { Unevaluated::default() } else { Unevaluated::of(at.value) };
+        let fault = together(self.faults(schema, at, &mut left, keyword), at.pointer);
+        if fault.is_none() {
+            unevaluated.keep(&left);
+        }
+        fault
+    }
+
+    /// `unevaluated` is what nobody has looked at so far; empty where nobody asks. `keyword` is how the schema was come to.
+    fn faults(&self, schema: &Value, at: At<'_>, unevaluated: &mut Unevaluated, keyword: &str) -> Findings {
+        let trail = Trail { schema, value: at.value, keyword, parent: at.trail };
+        let here = At { trail: Some(&trail), ..at };
+        let found = |keyword, message: String| vec![finding(at.pointer, keyword, message)];
+        let members = match schema {
             Value::Bool(true) => return Vec::new(),
             Value::Bool(false) => return found("", "false schema".to_owned()),
-            Value::Object(schema) if depth < DEEPEST => schema,
+            Value::Object(members) if self.goes_on(&trail) => members,
             _ => return Vec::new(),
         };
-        let modern = !matches!(self.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7);
-        let reference = schema.get("$ref").and_then(Value::as_str);
-        if let (Some(reference), false) = (reference, modern) {
-            return self.referred(reference, value, at, depth).into_iter().collect();
+        if let Some(first) = trail.ring() {
+            let [second, first] = [trail.location(), first.location()];
+            let target = words::go_quoted(&bundle::origin(&pointer_of(self.root, schema)));
+            let message = format!("both {second} and {first} resolve to {target} causing reference cycle");
+            return found("", message);
         }
         // One of these, and nothing else is looked at.
-        if let Some(message) = self.decisive(schema, value) {
-            return found(message.0, message.1);
+        let reference = members.get("$ref").and_then(Value::as_str);
+        if !self.is_modern()
+            && let Some(reference) = reference
+        {
+            return self.referred(reference, here, unevaluated, "/$ref").into_iter().collect();
+        }
+        if let Some((keyword, message)) = self.decisive(members, at.value) {
+            return found(keyword, message);
+        }
+        let own =
+            ["unevaluatedProperties", "unevaluatedItems"].iter().any(|name| members.contains_key(*name));
+        if own && self.is_modern() && unevaluated.is_empty() {
+            *unevaluated = Unevaluated::of(at.value);
         }
         let mut faults = Vec::new();
-        faults.extend(reference.and_then(|reference| self.referred(reference, value, at, depth)));
-        match value {
-            Value::Object(members) => self.object(schema, members, at, depth, &mut faults),
-            Value::Array(items) => self.array(schema, items, at, depth, &mut faults),
-            Value::String(text) => self.text(schema, text, at, &mut faults),
-            Value::Number(_) => self.number(schema, value, at, &mut faults),
+        if let Some(reference) = reference {
+            faults.extend(self.referred(reference, here, unevaluated, "/$ref"));
+        }
+        match at.value {
+            Value::Object(values) => self.object(members, values, here, unevaluated, &mut faults),
+            Value::Array(items) => self.array(members, items, here, unevaluated, &mut faults),
+            Value::String(text) => self.text(members, text, at.pointer, &mut faults),
+            Value::Number(_) => self.number(members, at.value, at.pointer, &mut faults),
             Value::Null | Value::Bool(_) => {}
         }
-        self.combined(schema, value, at, depth, &mut faults);
+        for (keyword, step) in [("$recursiveRef", "/$recursiveRef"), ("$dynamicRef", "/$dynamicRef")] {
+            if let Some(reference) = members.get(keyword).and_then(Value::as_str).filter(|_| self.is_modern())
+            {
+                faults.extend(self.referred(reference, here, unevaluated, step));
+            }
+        }
+        self.combined(members, here, unevaluated, &mut faults);
+        if self.is_modern() {
+            self.unevaluated(members, here, unevaluated, &mut faults);
+        }
         faults.sort_by(|a, b| (&a.pointer, a.keyword).cmp(&(&b.pointer, b.keyword)));
         faults
     }
 
-    /// What a reference leads to. One fault behind it stands for itself.
-    fn referred(&self, reference: &str, value: &Value, at: &str, depth: usize) -> Option<Finding> {
+    /// Whether the draft is 2019-09 or newer.
+    fn is_modern(&self) -> bool {
+        !matches!(self.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
+    }
+
+    fn referred(
+        &self,
+        reference: &str,
+        at: At<'_>,
+        unevaluated: &mut Unevaluated,
+        keyword: &str,
+    ) -> Option<Finding> {
         let target = self.target(reference)?;
-        let faults = opened(self.faults(target, value, at, depth + 1));
-        together(faults, at).map(|fault| match fault.keyword {
+        let mut left =
+            if unevaluated.is_empty() { Unevaluated::default() } else { Unevaluated::of(at.value) };
+        let faults = opened(self.faults(target, at, &mut left, keyword));
+        if faults.is_empty() {
+            unevaluated.keep(&left);
+        }
+        together(faults, at.pointer).map(|fault| match fault.keyword {
             "" if !fault.causes.is_empty() => Finding { keyword: "$ref", ..fault },
             _ => fault,
         })
+    }
+
+    /// What nothing else has looked at.
+    fn unevaluated(
+        &self,
+        schema: &Map<String, Value>,
+        at: At<'_>,
+        unevaluated: &mut Unevaluated,
+        faults: &mut Findings,
+    ) {
+        if let (Some(rule), Value::Object(members)) = (schema.get("unevaluatedProperties"), at.value) {
+            for name in std::mem::take(&mut unevaluated.names) {
+                if let Some(value) = members.get(&name) {
+                    let pointer = member(at.pointer, &name);
+                    faults.extend(self.fault(rule, at.below(value, &pointer), "/unevaluatedProperties"));
+                }
+            }
+        }
+        if let (Some(rule), Value::Array(items)) = (schema.get("unevaluatedItems"), at.value) {
+            for index in std::mem::take(&mut unevaluated.places) {
+                if let Some(item) = items.get(index) {
+                    let pointer = format!("{}/{index}", at.pointer);
+                    faults.extend(self.fault(rule, at.below(item, &pointer), "/unevaluatedItems"));
+                }
+            }
+        }
     }
 
     fn target(&self, reference: &str) -> Option<&'s Value> {
@@ -178,11 +296,11 @@ impl<'s> Explainer<'s> {
         &self,
         schema: &Map<String, Value>,
         members: &Map<String, Value>,
-        at: &str,
-        depth: usize,
+        at: At<'_>,
+        unevaluated: &mut Unevaluated,
         faults: &mut Findings,
     ) {
-        count_between(schema, ["minProperties", "maxProperties"], members.len(), at, faults);
+        count_between(schema, ["minProperties", "maxProperties"], members.len(), at.pointer, faults);
         let missing = |names: &Value| -> Vec<String> {
             let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
             names.filter(|name| !members.contains_key(*name)).map(str::to_owned).collect()
@@ -191,37 +309,43 @@ impl<'s> Explainer<'s> {
             let missing = missing(required);
             match &missing[..] {
                 [] => {}
-                [one] => faults.push(finding(at, "required", format!("missing property {}", quoted(one)))),
+                [one] => {
+                    faults.push(finding(at.pointer, "required", format!("missing property {}", quoted(one))));
+                }
                 many => {
-                    faults.push(finding(at, "required", format!("missing properties {}", quoted_list(many))));
+                    let message = format!("missing properties {}", quoted_list(many));
+                    faults.push(finding(at.pointer, "required", message));
                 }
             }
         }
         for keyword in ["dependencies", "dependentRequired", "dependentSchemas"] {
-            let Some(Value::Object(entries)) = schema.get(keyword) else { continue };
+            let is_known = keyword == "dependencies" || self.is_modern();
+            let Some(Value::Object(entries)) = schema.get(keyword).filter(|_| is_known) else { continue };
             for (name, wanted) in entries.iter().filter(|(name, _)| members.contains_key(*name)) {
                 if wanted.is_array() {
                     let missing = missing(wanted);
                     if !missing.is_empty() {
                         let [missing, name] = [quoted_list(&missing), quoted(name)];
                         let message = format!("properties {missing} required, if {name} exists");
-                        faults.push(finding(at, "dependencies", message));
+                        faults.push(finding(at.pointer, "dependencies", message));
                     }
                 } else {
-                    let whole = Value::Object(members.clone());
-                    faults.extend(self.fault(wanted, &whole, at, depth + 1));
+                    let step = format!("/{keyword}/{}", escaped(name));
+                    faults.extend(self.fault_here(wanted, at, unevaluated, &step));
                 }
             }
         }
-        self.properties(schema, members, at, depth, faults);
+        self.properties(schema, members, at, unevaluated, faults);
         if self.draft != Draft::Draft4
             && let Some(names) = schema.get("propertyNames")
         {
             for name in members.keys() {
-                let causes = self.faults(names, &Value::String(name.clone()), "", depth + 1);
+                let text = Value::String(name.clone());
+                // The original checks a name by itself, and forgets where it stands.
+                let alone = At { value: &text, pointer: "", trail: None };
+                let causes = opened(self.faults(names, alone, &mut Unevaluated::default(), ""));
                 if !causes.is_empty() {
                     let message = format!("invalid propertyName {}", quoted(name));
-                    // The original checks a name by itself, and forgets where it stands.
                     faults.push(Finding { causes, ..finding("", "propertyNames", message) });
                 }
             }
@@ -232,36 +356,44 @@ impl<'s> Explainer<'s> {
         &self,
         schema: &Map<String, Value>,
         members: &Map<String, Value>,
-        at: &str,
-        depth: usize,
+        at: At<'_>,
+        unevaluated: &mut Unevaluated,
         faults: &mut Findings,
     ) {
+        let patterns = schema.get("patternProperties").and_then(Value::as_object);
+        let others = schema.get("additionalProperties");
         let mut unexpected = Vec::new();
         for (name, value) in members {
-            let place = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let pointer = member(at.pointer, name);
+            let below = at.below(value, &pointer);
             let mut is_known = false;
             if let Some(rule) = schema.get("properties").and_then(|rules| rules.get(name)) {
                 is_known = true;
-                faults.extend(self.fault(rule, value, &place, depth + 1));
+                faults.extend(self.fault(rule, below, &format!("/properties/{}", escaped(name))));
             }
-            for (pattern, rule) in
-                schema.get("patternProperties").and_then(Value::as_object).into_iter().flatten()
-            {
+            for (pattern, rule) in patterns.into_iter().flatten() {
                 let holder = Map::from_iter([("pattern".to_owned(), json!(pattern))]);
                 if self.fits("pattern", &holder, &json!(name)) {
                     is_known = true;
-                    faults.extend(self.fault(rule, value, &place, depth + 1));
+                    faults.extend(self.fault(
+                        rule,
+                        below,
+                        &format!("/patternProperties/{}", escaped(pattern)),
+                    ));
                 }
             }
-            match schema.get("additionalProperties") {
+            match others {
                 Some(Value::Bool(false)) if !is_known => unexpected.push(name.clone()),
-                Some(rule) if !is_known => faults.extend(self.fault(rule, value, &place, depth + 1)),
+                Some(rule) if !is_known => faults.extend(self.fault(rule, below, "/additionalProperties")),
                 _ => {}
+            }
+            if is_known || others.is_some() {
+                unevaluated.names.remove(name);
             }
         }
         if !unexpected.is_empty() {
             let message = format!("additional properties {} not allowed", quoted_list(&unexpected));
-            faults.push(finding(at, "additionalProperties", message));
+            faults.push(finding(at.pointer, "additionalProperties", message));
         }
     }
 
@@ -269,17 +401,18 @@ impl<'s> Explainer<'s> {
         &self,
         schema: &Map<String, Value>,
         items: &[Value],
-        at: &str,
-        depth: usize,
+        at: At<'_>,
+        unevaluated: &mut Unevaluated,
         faults: &mut Findings,
     ) {
-        count_between(schema, ["minItems", "maxItems"], items.len(), at, faults);
+        count_between(schema, ["minItems", "maxItems"], items.len(), at.pointer, faults);
         if schema.get("uniqueItems") == Some(&Value::Bool(true)) {
             let twins = (1..items.len())
                 .flat_map(|second| (0..second).map(move |first| (first, second)))
                 .find(|(first, second)| equal(&items[*first], &items[*second]));
             if let Some((first, second)) = twins {
-                faults.push(finding(at, "uniqueItems", format!("items at {first} and {second} are equal")));
+                let message = format!("items at {first} and {second} are equal");
+                faults.push(finding(at.pointer, "uniqueItems", message));
             }
         }
         let is_new = self.draft == Draft::Draft202012;
@@ -289,41 +422,55 @@ impl<'s> Explainer<'s> {
             (false, every) => (None, every),
         };
         let placed = by_place.map_or(0, Vec::len);
+        if rest.is_some() {
+            unevaluated.places.clear();
+        }
+        unevaluated.places.retain(|index| *index >= placed);
+        let counts_rest = !is_new && placed > 0 && rest == Some(&Value::Bool(false));
         for (index, item) in items.iter().enumerate() {
-            let rule = by_place.and_then(|rules| rules.get(index)).or(rest);
+            let (rule, step) = match by_place.and_then(|rules| rules.get(index)) {
+                Some(rule) => {
+                    (Some(rule), format!("/{}/{index}", if is_new { "prefixItems" } else { "items" }))
+                }
+                None => (rest.filter(|_| !counts_rest), "/items".to_owned()),
+            };
             // The original counts what is behind those with a place of their own from 0.
             let shown = if index >= placed { index - placed } else { index };
-            let counts_rest = !is_new && index >= placed && placed > 0 && rest == Some(&Value::Bool(false));
-            if let Some(rule) = rule
-                && !counts_rest
-            {
-                faults.extend(self.fault(rule, item, &format!("{at}/{shown}"), depth + 1));
+            if let Some(rule) = rule {
+                let pointer = format!("{}/{shown}", at.pointer);
+                faults.extend(self.fault(rule, at.below(item, &pointer), &step));
             }
         }
-        if !is_new && placed > 0 && items.len() > placed && rest == Some(&Value::Bool(false)) {
+        if counts_rest && items.len() > placed {
             let message = format!("last {} additionalItem(s) not allowed", items.len() - placed);
-            faults.push(finding(at, "additionalItems", message));
+            faults.push(finding(at.pointer, "additionalItems", message));
         }
-        self.contained(schema, items, at, depth, faults);
+        self.contained(schema, items, at, unevaluated, faults);
     }
 
     fn contained(
         &self,
         schema: &Map<String, Value>,
         items: &[Value],
-        at: &str,
-        depth: usize,
+        at: At<'_>,
+        unevaluated: &mut Unevaluated,
         faults: &mut Findings,
     ) {
         let Some(rule) = schema.get("contains").filter(|_| self.draft != Draft::Draft4) else { return };
         let (mut matched, mut causes) = (Vec::new(), Vec::new());
         for (index, item) in items.iter().enumerate() {
-            match self.fault(rule, item, &format!("{at}/{index}"), depth + 1) {
-                None => matched.push(index.to_string()),
+            let pointer = format!("{}/{index}", at.pointer);
+            match self.fault(rule, at.below(item, &pointer), "/contains") {
+                None => {
+                    matched.push(index.to_string());
+                    if self.draft == Draft::Draft202012 {
+                        unevaluated.places.remove(&index);
+                    }
+                }
                 Some(fault) => causes.push(fault),
             }
         }
-        let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+        let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64).filter(|_| self.is_modern());
         let count = matched.len() as f64;
         let matching = || format!("matched {} items at {}", matched.len(), matched.join(" "));
         match bound("minContains") {
@@ -331,68 +478,18 @@ impl<'s> Explainer<'s> {
                 let got = if matched.is_empty() { "none matched".to_owned() } else { matching() };
                 let least = number(least);
                 let message = format!("min {least} items required to match contains schema, but {got}");
-                faults.push(Finding { causes, ..finding(at, "minContains", message) });
+                faults.push(Finding { causes, ..finding(at.pointer, "minContains", message) });
             }
             None if matched.is_empty() => {
                 let message = "no items match contains schema".to_owned();
-                faults.push(Finding { causes, ..finding(at, "contains", message) });
+                faults.push(Finding { causes, ..finding(at.pointer, "contains", message) });
             }
             _ => {}
         }
         if let Some(most) = bound("maxContains").filter(|most| count > *most) {
             let (most, got) = (number(most), matching());
             let message = format!("max {most} items required to match contains schema, but {got}");
-            faults.push(finding(at, "maxContains", message));
-        }
-    }
-
-    fn text(&self, schema: &Map<String, Value>, text: &str, at: &str, faults: &mut Findings) {
-        count_between(schema, ["minLength", "maxLength"], text.chars().count(), at, faults);
-        if let Some(Value::String(pattern)) = schema.get("pattern")
-            && !self.fits("pattern", schema, &json!(text))
-        {
-            let message = format!("{} does not match pattern {}", quoted(text), quoted(pattern));
-            faults.push(finding(at, "pattern", message));
-        }
-    }
-
-    fn number(&self, schema: &Map<String, Value>, value: &Value, at: &str, faults: &mut Findings) {
-        let got = value.as_f64().unwrap_or(f64::NAN);
-        let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
-        let is_exclusive = |keyword: &str| schema.get(keyword) == Some(&Value::Bool(true));
-        let bounds: [(&'static str, &str, bool, bool); 4] = [
-            ("minimum", "minimum", false, !is_exclusive("exclusiveMinimum")),
-            ("maximum", "maximum", true, !is_exclusive("exclusiveMaximum")),
-            (
-                "exclusiveMinimum",
-                if is_exclusive("exclusiveMinimum") { "minimum" } else { "exclusiveMinimum" },
-                false,
-                false,
-            ),
-            (
-                "exclusiveMaximum",
-                if is_exclusive("exclusiveMaximum") { "maximum" } else { "exclusiveMaximum" },
-                true,
-                false,
-            ),
-        ];
-        for (keyword, holder, is_upper, is_inclusive) in bounds {
-            let inclusive_only = matches!(keyword, "minimum" | "maximum");
-            let Some(want) = bound(holder).filter(|_| !inclusive_only || is_inclusive) else { continue };
-            let fits = match (is_upper, is_inclusive) {
-                (false, true) => got >= want,
-                (false, false) => got > want,
-                (true, true) => got <= want,
-                (true, false) => got < want,
-            };
-            if !fits {
-                faults.push(finding(at, keyword, Want { keyword, got, want }.to_string()));
-            }
-        }
-        if let Some(want) = bound("multipleOf")
-            && !self.fits("multipleOf", schema, value)
-        {
-            faults.push(finding(at, "multipleOf", Want { keyword: "multipleOf", got, want }.to_string()));
+            faults.push(finding(at.pointer, "maxContains", message));
         }
     }
 
@@ -400,54 +497,64 @@ impl<'s> Explainer<'s> {
     fn combined(
         &self,
         schema: &Map<String, Value>,
-        value: &Value,
-        at: &str,
-        depth: usize,
+        at: At<'_>,
+        unevaluated: &mut Unevaluated,
         faults: &mut Findings,
     ) {
-        let fault = |rule: &Value| self.fault(rule, value, at, depth + 1);
         let all =
             |keyword: &str| schema.get(keyword).and_then(Value::as_array).filter(|rules| !rules.is_empty());
-        if schema.get("not").is_some_and(|rule| fault(rule).is_none()) {
-            faults.push(finding(at, "not", "'not' failed".to_owned()));
+        if schema.get("not").is_some_and(|rule| self.fault_here(rule, at, unevaluated, "/not").is_none()) {
+            faults.push(finding(at.pointer, "not", "'not' failed".to_owned()));
         }
+        let mut each = |keyword: &str, rules: &[Value], until_one_fits: bool| {
+            let mut results: Vec<Option<Finding>> = Vec::new();
+            for (index, rule) in rules.iter().enumerate() {
+                let fault = self.fault_here(rule, at, unevaluated, &format!("/{keyword}/{index}"));
+                let is_enough = until_one_fits && fault.is_none() && unevaluated.is_empty();
+                results.push(fault);
+                if is_enough {
+                    break;
+                }
+            }
+            results
+        };
         if let Some(rules) = all("allOf") {
-            let causes: Vec<Finding> = rules.iter().filter_map(fault).collect();
+            let causes: Vec<Finding> = each("allOf", rules, false).into_iter().flatten().collect();
             if !causes.is_empty() {
-                faults.push(Finding { causes, ..finding(at, "allOf", "'allOf' failed".to_owned()) });
+                faults.push(Finding { causes, ..finding(at.pointer, "allOf", "'allOf' failed".to_owned()) });
             }
         }
         if let Some(rules) = all("anyOf") {
-            let causes: Vec<Finding> = rules.iter().filter_map(fault).collect();
-            if causes.len() == rules.len() {
-                faults.push(Finding { causes, ..finding(at, "anyOf", "'anyOf' failed".to_owned()) });
+            let results = each("anyOf", rules, true);
+            if results.iter().all(Option::is_some) {
+                let causes = results.into_iter().flatten().collect();
+                faults.push(Finding { causes, ..finding(at.pointer, "anyOf", "'anyOf' failed".to_owned()) });
             }
         }
         if let Some(rules) = all("oneOf") {
-            let results: Vec<Option<Finding>> = rules.iter().map(fault).collect();
-            let matched: Vec<usize> = results
-                .iter()
-                .enumerate()
-                .filter(|(_, fault)| fault.is_none())
-                .map(|(index, _)| index)
-                .collect();
-            match matched[..] {
-                [] => {
-                    let causes = results.into_iter().flatten().collect();
-                    let message = "'oneOf' failed, none matched".to_owned();
-                    faults.push(Finding { causes, ..finding(at, "oneOf", message) });
-                }
-                [_] => {}
-                [first, second, ..] => {
-                    let message = format!("'oneOf' failed, subschemas {first}, {second} matched");
-                    faults.push(finding(at, "oneOf", message));
-                }
-            }
+            faults.extend(one_of(each("oneOf", rules, false), at.pointer));
         }
         let is_old = matches!(self.draft, Draft::Draft4 | Draft::Draft6);
         if let Some(condition) = schema.get("if").filter(|_| !is_old) {
-            let then = if fault(condition).is_none() { "then" } else { "else" };
-            faults.extend(schema.get(then).and_then(fault));
+            let fits = self.fault_here(condition, at, unevaluated, "/if").is_none();
+            let (keyword, step) = if fits { ("then", "/then") } else { ("else", "/else") };
+            let rule = schema.get(keyword);
+            faults.extend(rule.and_then(|rule| self.fault_here(rule, at, unevaluated, step)));
+        }
+    }
+}
+
+fn one_of(results: Vec<Option<Finding>>, at: &str) -> Option<Finding> {
+    let matched = results.iter().enumerate().filter(|(_, fault)| fault.is_none()).map(|(index, _)| index);
+    match matched.collect::<Vec<usize>>()[..] {
+        [] => {
+            let causes = results.into_iter().flatten().collect();
+            Some(Finding { causes, ..finding(at, "oneOf", "'oneOf' failed, none matched".to_owned()) })
+        }
+        [_] => None,
+        [first, second, ..] => {
+            let message = format!("'oneOf' failed, subschemas {first}, {second} matched");
+            Some(finding(at, "oneOf", message))
         }
     }
 }
@@ -469,87 +576,4 @@ fn opened(mut faults: Findings) -> Findings {
         [only] if only.keyword.is_empty() && !only.causes.is_empty() => std::mem::take(&mut only.causes),
         _ => faults,
     }
-}
-
-fn count_between(
-    schema: &Map<String, Value>,
-    [least, most]: [&'static str; 2],
-    count: usize,
-    at: &str,
-    faults: &mut Findings,
-) {
-    let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
-    let got = count as f64;
-    if let Some(want) = bound(least).filter(|want| got < *want) {
-        faults.push(finding(at, least, Want { keyword: least, got, want }.to_string()));
-    }
-    if let Some(want) = bound(most).filter(|want| got > *want) {
-        faults.push(finding(at, most, Want { keyword: most, got, want }.to_string()));
-    }
-}
-
-/// Equal as JSON: 1 and 1.0 are the same.
-fn equal(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
-        }
-        (a, b) => a == b,
-    }
-}
-
-fn is_integer(value: &Value) -> bool {
-    value.as_f64().is_some_and(|number| number.fract() == 0.0)
-}
-
-/// The part of a schema with this id.
-fn by_id<'s>(schema: &'s Value, id: &str) -> Option<&'s Value> {
-    search(schema, &|part| {
-        let own = ["$id", "id"].iter().find_map(|key| part.get(*key)?.as_str());
-        own.is_some_and(|own| own.trim_end_matches('#') == id)
-    })
-}
-
-fn by_anchor<'s>(schema: &'s Value, anchor: &str) -> Option<&'s Value> {
-    search(schema, &|part| {
-        let named = ["$anchor", "$dynamicAnchor"].iter().find_map(|key| part.get(*key)?.as_str());
-        named == Some(anchor) || part.get("$id").and_then(Value::as_str) == Some(&format!("#{anchor}"))
-    })
-}
-
-fn search<'s>(schema: &'s Value, is_it: &impl Fn(&Value) -> bool) -> Option<&'s Value> {
-    let mut waiting = vec![schema];
-    while let Some(part) = waiting.pop() {
-        match part {
-            Value::Object(members) => {
-                if is_it(part) {
-                    return Some(part);
-                }
-                waiting.extend(members.values());
-            }
-            Value::Array(items) => waiting.extend(items),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn percent_decoded(pointer: &str) -> String {
-    let mut bytes = Vec::with_capacity(pointer.len());
-    let mut rest = pointer.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let code = match rest {
-            [b'%', high, low, ..] => {
-                std::str::from_utf8(&[*high, *low]).ok().and_then(|text| u8::from_str_radix(text, 16).ok())
-            }
-            _ => None,
-        };
-        match code {
-            Some(code) => (bytes.push(code), rest = &rest[3..]).1,
-            None => (bytes.push(*first), rest = tail).1,
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

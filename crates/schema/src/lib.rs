@@ -6,13 +6,16 @@
 //! Schema + value --cost--> steps are few enough --> violations
 //! ```
 //!
-//! References are followed inside the document only; what leads elsewhere has been embedded before. A crate of its own because the
+//! References are followed inside the document only; [`bundle`] embeds what leads elsewhere before. A crate of its own because the
 //! library behind it is instantiated where it is called, which takes long to compile.
 
+mod bundle;
 mod cost;
 mod dialect;
 mod explain;
 mod formats;
+mod metaschema;
+mod rings;
 mod violation;
 
 use std::collections::HashSet;
@@ -20,8 +23,9 @@ use std::collections::HashSet;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
+pub use bundle::{Bundle, BundleError, bundle, joined};
 pub use dialect::{DEFAULT_DIALECT, Dialect};
-pub use explain::Finding;
+pub use explain::{Finding, PLACE};
 pub use formats::Formats;
 pub use violation::Violation;
 
@@ -46,6 +50,8 @@ pub struct Schema {
     expansion: Option<u64>,
     /// What its patterns weigh together.
     patterns: usize,
+    /// Whether rules lead back to themselves at one place.
+    has_ring: bool,
 }
 
 impl Schema {
@@ -78,7 +84,13 @@ impl Schema {
         let validator = formats.apply(options).build(&document);
         let validator = validator.map_err(|error| InvalidSchemaError(error.to_string()))?;
         let expansion = cost::expansion(&document);
-        Ok(Self { validator, document, dialect, formats, expansion, patterns })
+        let has_ring = expansion.is_none() && rings::has_ring(&document);
+        Ok(Self { validator, document, dialect, formats, expansion, patterns, has_ring })
+    }
+
+    /// Whether a value fits; what that costs is not counted.
+    pub(crate) fn is_valid(&self, value: &Value) -> bool {
+        self.validator.is_valid(value)
     }
 
     /// Why `value` does not fit, as a tree; empty if it does. The messages quote the value. A check that would take too long is not made, and
@@ -87,12 +99,17 @@ impl Schema {
         if let Err(error) = cost::check(&self.document, value, self.expansion, self.patterns) {
             return vec![Finding::root(error.to_string())];
         }
-        if self.validator.is_valid(value) {
+        // The engine takes a ring of rules for one that fits.
+        if !self.has_ring && self.validator.is_valid(value) {
             return Vec::new();
         }
         let explainer = explain::Explainer::new(&self.document, self.dialect.draft(), self.formats);
+        let explainer = if self.has_ring { explainer.bounded() } else { explainer };
         let findings = explainer.explain(value);
-        if findings.is_empty() {
+        if explainer.is_exhausted() {
+            return vec![Finding::root(cost::TooExpensive::Steps.to_string())];
+        }
+        if findings.is_empty() && !self.has_ring {
             // A rule that is not explained: in the library's words.
             return self.validator.iter_errors(value).map(|error| Finding::of(&error)).collect();
         }

@@ -35,22 +35,17 @@ pub(super) fn number(number: f64) -> String {
     }
 }
 
-/// A text in single quotes, otherwise as a Go literal.
+/// A text as a Go literal.
+pub(super) fn go_quoted(text: &str) -> String {
+    groundwork_go::text::quote(text.as_bytes())
+}
+
+/// A text in single quotes, otherwise as a Go literal. The original takes the escapes of double quotes away before the quotes around the
+/// literal: of a backslash at the end, one is left.
 pub(super) fn quoted(text: &str) -> String {
-    let mut out = String::from("'");
-    for c in text.chars() {
-        match c {
-            '\'' => out.push_str("\\'"),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if c.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('\'');
-    out
+    let literal = go_quoted(text).replace("\\\"", "\"");
+    let inner = literal.get(1..literal.len().saturating_sub(1)).unwrap_or_default();
+    format!("'{}'", inner.replace('\'', "\\'"))
 }
 
 pub(super) fn quoted_list(texts: &[String]) -> String {

@@ -317,7 +317,7 @@ fn integer(text: &[u8]) -> Result<i64, String> {
 mod tests {
     use super::*;
 
-    /// What the original itself says: the reason, or nothing.
+    /// What the original itself says, asked in draft 7: the reason, or nothing.
     #[test]
     fn recorded_answers() {
         let recorded: Vec<(String, String, Option<String>)> =
