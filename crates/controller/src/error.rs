@@ -3,6 +3,8 @@
 use groundwork_telemetry::innermost_cause;
 use kube::core::Status;
 
+use crate::cause;
+
 /// Why a request to the API server failed.
 ///
 /// No text quotes a value: messages of refused objects name fields and reasons only.
@@ -18,9 +20,9 @@ pub enum ApiError {
     /// A right is missing; the text names verb and resource.
     #[error("may not {verb} {resource}: grant it to the service account of this service")]
     Forbidden { verb: &'static str, resource: String },
-    /// An admission policy or webhook of the cluster says no. Its words may quote values.
-    #[error("{0} is refused by an admission policy of the cluster")]
-    Refused(String),
+    /// An admission policy, a webhook or a quota of the cluster says no: its name, and what it says as far as that quotes no value.
+    #[error("{object} is refused by {by} of the cluster")]
+    Refused { object: String, by: String },
     /// The API server does not accept the object.
     #[error("{object} is not accepted: {causes}")]
     Invalid { object: String, causes: String },
@@ -29,9 +31,18 @@ pub enum ApiError {
         "{0} is larger than the API server can store (about 1.5 MiB); make it smaller, for example by several installations with fewer items each"
     )]
     TooLarge(String),
+    /// The schema of the kind does not have some fields, by their paths. Every way of writing but server-side apply leaves them out.
+    #[error("{object} is not accepted: the cluster does not know the fields {}", fields.join(", "))]
+    Undeclared { object: String, fields: Vec<String> },
+    /// There is no such namespace to create something in.
+    #[error("{object} cannot be created: namespaces {namespace:?} not found")]
+    NoNamespace { object: String, namespace: String },
     /// The namespace is being deleted, so nothing can be created in it.
     #[error("{0} cannot be created because its namespace is being deleted")]
     Terminating(String),
+    /// An admission webhook of the cluster does not answer. It may be back in a moment, and its owner has to know.
+    #[error("cannot {verb} {object}: {problem}")]
+    WebhookAway { verb: &'static str, object: String, problem: String },
     /// It may go away by itself: the server is away, busy, or out of order.
     #[error("cannot {verb} {object}: {problem}")]
     Transient { verb: &'static str, object: String, problem: String },
@@ -58,7 +69,14 @@ pub enum Unasked {
 impl ApiError {
     /// Whether the same request would get the same answer for ever.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::Invalid { .. } | Self::TooLarge(_) | Self::Terminating(_))
+        matches!(
+            self,
+            Self::Refused { .. }
+                | Self::Invalid { .. }
+                | Self::Undeclared { .. }
+                | Self::TooLarge(_)
+                | Self::Terminating(_)
+        )
     }
 
     /// What it means that a request to `verb` an object failed. `resource` is what a right is missing to, and where.
@@ -80,49 +98,60 @@ impl ApiError {
             .iter()
             .flat_map(|details| &details.causes)
             .any(|cause| cause.reason == "NamespaceTerminating");
+        let message = status.message.as_str();
+        let refused = |object| {
+            let by = cause::refuser(message).unwrap_or_else(|| "an admission policy".to_owned());
+            let by = match cause::quota(message) {
+                Some(amounts) => format!("{by} ({amounts})"),
+                None => by,
+            };
+            Self::Refused { object, by }
+        };
         match (status.code, status.reason.as_str()) {
             (403, _) if is_terminating => Self::Terminating(object),
             // Authorisation says what the user cannot do; everybody else who answers 403 has looked at the object.
-            (403, _) if !status.message.contains(" cannot ") => Self::Refused(object),
+            (403, _) if !message.contains(" cannot ") || cause::refuser(message).is_some() => refused(object),
             (401 | 403, _) => Self::Forbidden { verb, resource: resource.to_owned() },
-            (404, _) => Self::NotFound(object),
+            (404, _) if verb != "create" => Self::NotFound(object),
+            (404, _) => match missing_namespace(status) {
+                Some(namespace) => Self::NoNamespace { object, namespace },
+                None => Self::NotFound(object),
+            },
             (409, "AlreadyExists") => Self::AlreadyExists(object),
             (409, _) => Self::Conflict(object),
             (413, _) => Self::TooLarge(object),
             // The store is asked last, so that its limit looks like a fault of the server.
-            (500, _) if TOO_LARGE.iter().any(|words| status.message.contains(words)) => {
-                Self::TooLarge(object)
-            }
+            (500, _) if TOO_LARGE.iter().any(|words| message.contains(words)) => Self::TooLarge(object),
             // A policy may answer with any of these, and names no field.
-            (400 | 422, _) if is_of_a_policy(status) => Self::Refused(object),
-            (400 | 415 | 422, _) => Self::Invalid { object, causes: causes(status) },
+            (400 | 422, _) if cause::refuser(message).is_some() => refused(object),
+            (400 | 415 | 422, _) => Self::Invalid { object, causes: cause::invalid(status) },
             (code, reason) => {
+                if let Some(fields) = cause::undeclared(message) {
+                    return Self::Undeclared { object, fields };
+                }
+                if let Some(problem) = cause::webhook_away(message) {
+                    return Self::WebhookAway { verb, object, problem };
+                }
                 Self::Transient { verb, object, problem: format!("{code} {reason}").trim().to_owned() }
             }
         }
     }
 }
 
-/// Whether an admission policy or webhook has answered.
-fn is_of_a_policy(status: &Status) -> bool {
-    ["ValidatingAdmissionPolicy '", "admission webhook \""].iter().any(|words| status.message.contains(words))
+/// The namespace that the answer to a creation misses.
+fn missing_namespace(status: &Status) -> Option<String> {
+    let details = status.details.as_ref().filter(|details| details.kind == "namespaces")?;
+    Some(details.name.clone())
 }
 
 /// What etcd and its client say about an object over their limits.
 const TOO_LARGE: [&str; 2] = ["request is too large", "trying to send message larger than max"];
 
-/// Field and reason of each cause; the messages quote values.
-fn causes(status: &Status) -> String {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    let texts: Vec<String> = causes.map(|cause| format!("{} ({})", cause.field, cause.reason)).collect();
-    if texts.is_empty() { format!("{} {}", status.code, status.reason) } else { texts.join(", ") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the API server itself says of fields is told; a policy may quote values, so it is told of only.
+    /// The rules of the API server itself are told; a policy may quote values, so only its name is.
     #[test]
     fn policies_refuse_with_several_codes() {
         let error = |code: u16, reason: &str, message: &str| {
@@ -135,14 +164,15 @@ mod tests {
         };
         let policy = "things \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'q' denied request: secret";
         let webhook = "admission webhook \"w.example.org\" denied the request: secret";
-        let refused = "things a/b is refused by an admission policy of the cluster";
-        for (code, reason, message) in [
-            (422, "Invalid", policy),
-            (403, "Forbidden", policy),
-            (400, "BadRequest", webhook),
-            (403, "Forbidden", webhook),
+        let refused = |by: &str| format!("things a/b is refused by {by} of the cluster");
+        for (code, reason, message, by) in [
+            (422, "Invalid", policy, "the ValidatingAdmissionPolicy p"),
+            (403, "Forbidden", policy, "the ValidatingAdmissionPolicy p"),
+            (400, "BadRequest", webhook, "the admission webhook w.example.org"),
+            (403, "Forbidden", webhook, "the admission webhook w.example.org"),
+            (403, "Forbidden", "things \"b\" is forbidden: secret", "an admission policy"),
         ] {
-            assert_eq!(error(code, reason, message), refused, "{code} {message}");
+            assert_eq!(error(code, reason, message), refused(by), "{code} {message}");
         }
         let invalid = error(422, "Invalid", "things \"b\" is invalid: spec.a: Required value");
         assert!(

@@ -17,6 +17,7 @@
 //! - What is decided is told in the journal by a [`Scribe`], which nobody waits for.
 
 mod arguments;
+mod cause;
 mod connection;
 mod controller;
 mod error;

@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
             None => "ok",
             Some(ApiError::Conflict(_) | ApiError::AlreadyExists(_)) => "conflict",
             Some(ApiError::NotFound(_)) => "not_found",
-            Some(ApiError::Forbidden { .. } | ApiError::Refused(_)) => "forbidden",
+            Some(ApiError::Forbidden { .. } | ApiError::Refused { .. }) => "forbidden",
             Some(_) => "failed",
         };
         metrics.request(self.verb, &self.resource(), outcome);

@@ -222,13 +222,14 @@ impl Handler for Installations {
 fn reason(error: &ApiError) -> Option<Reason> {
     match error {
         ApiError::Forbidden { .. } => Some(Reason::Forbidden),
-        ApiError::Refused(_) => Some(Reason::Refused),
-        ApiError::Invalid { .. } => Some(Reason::Invalid),
+        ApiError::Refused { .. } | ApiError::WebhookAway { .. } => Some(Reason::Refused),
+        ApiError::Invalid { .. } | ApiError::Undeclared { .. } => Some(Reason::Invalid),
         ApiError::TooLarge(_) => Some(Reason::TooLarge),
         ApiError::Terminating(_) => Some(Reason::Terminating),
         ApiError::Conflict(_)
         | ApiError::AlreadyExists(_)
         | ApiError::NotFound(_)
+        | ApiError::NoNamespace { .. }
         | ApiError::Transient { .. }
         | ApiError::Unasked { .. } => None,
     }

@@ -145,7 +145,9 @@ fn reason_of(error: &ApiError) -> &'static str {
         ApiError::AlreadyExists(_) => "AlreadyExists",
         ApiError::NotFound(_) => "NotFound",
         ApiError::Forbidden { .. } => "Forbidden",
-        ApiError::Refused(_) => "Refused",
+        ApiError::Refused { .. } | ApiError::WebhookAway { .. } => "Refused",
+        ApiError::Undeclared { .. } => "Invalid",
+        ApiError::NoNamespace { .. } => "NotFound",
         ApiError::Invalid { .. } => "Invalid",
         ApiError::TooLarge(_) => "TooLarge",
         ApiError::Terminating(_) => "Terminating",
@@ -351,7 +353,8 @@ mod tests {
         let write =
             || Write::Execution(Change::Delete { name: "a".into(), uid: None, resource_version: None });
         Planned::of(&write(), &tree, &scribe).tell(&mut scribe, Ok(Some("5".to_owned())));
-        let refused = ApiError::Refused("executions n/a".to_owned()).into();
+        let refused =
+            ApiError::Refused { object: "executions n/a".to_owned(), by: "a policy".to_owned() }.into();
         Planned::of(&write(), &tree, &scribe).tell(&mut scribe, Err(&refused));
         tell_rest(&mut scribe, &tree);
         drop(scribe);

@@ -10,7 +10,11 @@ fn answers_that_are_told() {
     let object = || "installations a/b".to_owned();
     for (error, told) in [
         (ApiError::Forbidden { verb: "get", resource: "secrets".to_owned() }, Some("Forbidden")),
-        (ApiError::Refused(object()), Some("Refused")),
+        (ApiError::Refused { object: object(), by: "the policy p".to_owned() }, Some("Refused")),
+        (
+            ApiError::WebhookAway { verb: "update", object: object(), problem: "away".to_owned() },
+            Some("Refused"),
+        ),
         (ApiError::Invalid { object: object(), causes: "spec (Invalid)".to_owned() }, Some("Invalid")),
         (ApiError::TooLarge(object()), Some("TooLarge")),
         (ApiError::Terminating(object()), Some("Terminating")),

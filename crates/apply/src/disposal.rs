@@ -1,0 +1,297 @@
+//! Objects that an item gives up: deleted if they are its own and nobody else lists them, else left or handed over
+//! (`installations.md` 7.9, ownership).
+//!
+//! ```text
+//! read ──> gone, kept, or another's ──> left, told
+//!   └─ own ──fates──> heir: handed over | in use: left | nobody's: changed before, deleted while it is as it was read
+//! ```
+
+use futures::FutureExt as _;
+use futures::stream::{self, StreamExt as _};
+use groundwork_controller::ApiError;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, PatchKind, ResourceKind};
+use crate::configuration::Policy;
+use crate::error::ApplyError;
+use crate::object::{Reference, is_being_deleted, merge_over, resource_version};
+use crate::ownership::{Heir, Marked, Owner, Whose, left_to};
+use crate::prepare::annotate;
+use crate::record::{Giver, ManagedResource};
+use crate::round::Deadline;
+use crate::succession::{Fate, GivenUp, Succession};
+
+/// How often an object is read anew that changes between the look at it and its deletion, as a busy status does.
+const TRIES: usize = 5;
+
+/// Gives objects up.
+#[derive(Debug)]
+pub struct Disposal<'a> {
+    pub cluster: &'a Cluster,
+    pub owner: &'a Owner,
+    pub succession: &'a dyn Succession,
+    pub deadline: Deadline,
+    /// Objects that are written side by side; 1 keeps their order.
+    pub side_by_side: usize,
+}
+
+/// An object that is given up, and how.
+#[derive(Debug, Clone)]
+pub struct Surplus<'a> {
+    pub kind: ResourceKind,
+    pub reference: Reference,
+    /// What the item remembers of it.
+    pub settings: Option<&'a ManagedResource>,
+    /// It goes whoever it belongs to.
+    pub is_everybodys: bool,
+    /// Its finalizers are taken away.
+    pub is_forced: bool,
+    /// Whether a live object is to stay, by what it says itself.
+    pub is_kept: fn(&Value) -> bool,
+    /// Whether its end is looked at.
+    pub is_awaited: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Disposed {
+    /// Objects that are still there and are to go, as they were seen last.
+    pub left: Vec<(Reference, Value)>,
+    /// An object that somebody has announced and not marked yet.
+    pub in_transit: Option<Reference>,
+    /// What people should know.
+    pub told: Vec<Told>,
+}
+
+/// Something that people should know of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Reason of the Event.
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl Told {
+    fn left(message: String) -> Self {
+        Self { reason: "ObjectLeft", message }
+    }
+}
+
+impl Disposal<'_> {
+    /// Gives objects up, and tells which of them are still there.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not answer, or refuses; or the time of the item is over.
+    pub async fn dispose(&self, surplus: &[Surplus<'_>]) -> Result<Disposed, ApplyError> {
+        let reads = surplus.iter().map(|one| self.cluster.get_of(&one.kind, &one.reference));
+        let reads: Vec<_> = reads.collect();
+        let found: Vec<_> = stream::iter(reads).buffered(self.side_by_side.max(4)).collect().await;
+        let mut disposed = Disposed::default();
+        let (mut own, mut ready): (Vec<(&Surplus<'_>, Value)>, Vec<(&Surplus<'_>, Value)>) =
+            Default::default();
+        for (one, live) in surplus.iter().zip(found) {
+            let Some(live) = live? else { continue };
+            match self.standing(one, &live) {
+                Standing::Stays => {}
+                Standing::Anothers(other) => {
+                    disposed.told.push(Told::left(left_to(&one.reference, &other)));
+                }
+                Standing::Givers(giver) if self.succession.is_handing_over(giver).await? => {
+                    disposed.in_transit = Some(one.reference.clone());
+                }
+                Standing::Givers(_) => own.push((one, live)),
+                // It has been decided about.
+                Standing::Goes if one.is_everybodys || is_being_deleted(&live) => ready.push((one, live)),
+                Standing::Goes => own.push((one, live)),
+            }
+        }
+        let (condemned, told) = self.settle(own).await?;
+        disposed.told.extend(told);
+        ready.extend(condemned);
+        let position = |one: &Surplus<'_>| surplus.iter().position(|other| std::ptr::eq(one, other));
+        ready.sort_by_key(|(one, _)| position(one));
+        let work: Vec<_> = ready
+            .into_iter()
+            .map(|(one, live)| self.delete(one, live).map(|answer| (one.reference.clone(), answer)))
+            .collect();
+        let answers: Vec<_> = stream::iter(work).buffered(self.side_by_side).collect().await;
+        let mut errors = Vec::new();
+        for (reference, answer) in answers {
+            match answer {
+                Ok(Deleted::Gone) => {}
+                Ok(Deleted::Left(told)) => disposed.told.push(told),
+                Ok(Deleted::There(live)) => disposed.left.push((reference, live)),
+                Err(error) => errors.push(error),
+            }
+        }
+        ApplyError::of_all(errors).map_or(Ok(disposed), Err)
+    }
+
+    fn standing<'s>(&self, one: &Surplus<'s>, live: &Value) -> Standing<'s> {
+        let policy = one.settings.map_or(Policy::Manage, |settings| settings.policy);
+        if matches!(policy, Policy::Keep | Policy::Ignore) || (one.is_kept)(live) {
+            return Standing::Stays;
+        }
+        if one.is_everybodys {
+            return Standing::Goes;
+        }
+        let giver = one.settings.and_then(|settings| settings.inherited_from.as_ref());
+        match self.owner.whose(live) {
+            Whose::Another(Marked::Item { label, name }) => match giver {
+                Some(giver) if giver.label == label && giver.item == name => Standing::Givers(giver),
+                _ => Standing::Anothers(Marked::Item { label, name }),
+            },
+            Whose::Another(other) => Standing::Anothers(other),
+            Whose::Nobodys if policy == Policy::Fallback => Standing::Stays,
+            Whose::Nobodys | Whose::Own => Standing::Goes,
+        }
+    }
+
+    /// Hands over what others list; what is left is to go.
+    async fn settle<'s>(
+        &self,
+        own: Vec<(&'s Surplus<'s>, Value)>,
+    ) -> Result<(Vec<(&'s Surplus<'s>, Value)>, Vec<Told>), ApplyError> {
+        if own.is_empty() {
+            return Ok(Default::default());
+        }
+        let given_up: Vec<GivenUp<'_>> = own
+            .iter()
+            .map(|(one, live)| GivenUp {
+                reference: &one.reference,
+                live,
+                taken_from: one.settings.and_then(|settings| settings.taken_from.as_deref()),
+            })
+            .collect();
+        let fates = self.succession.fates(&given_up).await?;
+        let (mut condemned, mut told) = (Vec::new(), Vec::new());
+        for ((one, live), fate) in own.into_iter().zip(fates) {
+            match fate {
+                Fate::Goes => condemned.push((one, live)),
+                Fate::HandedOver(heir) => told.extend(self.hand_over(one, live, &heir).await?),
+                Fate::InUse { by } => told.push(Told::left(format!(
+                    "{} was left: objects of the item {by} would go with it; delete it by hand when they are gone",
+                    one.reference
+                ))),
+            }
+        }
+        Ok((condemned, told))
+    }
+
+    /// Writes the mark of the heir in the version that was looked at; another version is looked at again.
+    async fn hand_over(
+        &self,
+        one: &Surplus<'_>,
+        live: Value,
+        heir: &Heir,
+    ) -> Result<Option<Told>, ApplyError> {
+        let mut live = live;
+        for _ in 0..TRIES {
+            let mut patch = self.owner.hand_over_patch(heir);
+            patch["metadata"]["resourceVersion"] = json!(resource_version(&live));
+            match self.cluster.patch(&one.kind, &one.reference, PatchKind::Merge, &patch).await {
+                Ok(_) => {
+                    let message = format!("{} was handed over to the item {}", one.reference, heir.item);
+                    return Ok(Some(Told { reason: "ObjectHandedOver", message }));
+                }
+                Err(ApiError::NotFound(_)) => return Ok(None),
+                Err(ApiError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let Some(now) = self.cluster.get_of(&one.kind, &one.reference).await? else { return Ok(None) };
+            match self.standing(one, &now) {
+                Standing::Goes | Standing::Givers(_) => live = now,
+                Standing::Stays => return Ok(None),
+                Standing::Anothers(other) => {
+                    return Ok(Some(Told::left(left_to(&one.reference, &other))));
+                }
+            }
+        }
+        Err(busy(&one.reference))
+    }
+
+    /// Deletes an object in the version that was looked at; another version is looked at again.
+    async fn delete(&self, one: &Surplus<'_>, live: Value) -> Result<Deleted, ApplyError> {
+        let mut live = live;
+        let mut tries = 0;
+        while !is_being_deleted(&live) {
+            tries += 1;
+            if tries > TRIES {
+                return Err(busy(&one.reference));
+            }
+            self.deadline.check(&format!("deployer: start deleting - resource {}", one.reference))?;
+            if let Some(settings) = one.settings {
+                live = changed_before(self.cluster, &one.kind, settings, live).await?;
+            }
+            match self.cluster.delete(&one.kind, &live).await {
+                Ok(()) => break,
+                Err(ApiError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let Some(now) = self.cluster.get_of(&one.kind, &one.reference).await? else {
+                return Ok(Deleted::Gone);
+            };
+            match self.standing(one, &now) {
+                Standing::Goes | Standing::Givers(_) => live = now,
+                Standing::Stays => return Ok(Deleted::Gone),
+                Standing::Anothers(other) => {
+                    return Ok(Deleted::Left(Told::left(left_to(&one.reference, &other))));
+                }
+            }
+        }
+        if !one.is_awaited {
+            return Ok(Deleted::Gone);
+        }
+        // Most objects are gone at once, and need no further round.
+        let Some(live) = self.cluster.get_of(&one.kind, &one.reference).await? else {
+            return Ok(Deleted::Gone);
+        };
+        let is_held = live["metadata"]["finalizers"].as_array().is_some_and(|names| !names.is_empty());
+        if !(one.is_forced && is_held && is_being_deleted(&live)) {
+            return Ok(Deleted::There(live));
+        }
+        self.cluster.strip_finalizers(&one.kind, &live).await?;
+        let live = self.cluster.get_of(&one.kind, &one.reference).await?;
+        Ok(live.map_or(Deleted::Gone, Deleted::There))
+    }
+}
+
+/// How an item stands to a live object that it gives up.
+enum Standing<'s> {
+    Goes,
+    Stays,
+    Anothers(Marked),
+    /// It carries the mark of the item that has announced it.
+    Givers(&'s Giver),
+}
+
+fn busy(reference: &Reference) -> ApplyError {
+    ApplyError::Retry(format!("{reference} changes between each look at it and the write that follows"))
+}
+
+enum Deleted {
+    Gone,
+    Left(Told),
+    There(Value),
+}
+
+/// The object with the annotations and the patch that come before its deletion.
+async fn changed_before(
+    cluster: &Cluster,
+    kind: &ResourceKind,
+    settings: &ManagedResource,
+    live: Value,
+) -> Result<Value, ApplyError> {
+    let mut patch = Value::Null;
+    annotate(&mut patch, &settings.annotate_before_delete);
+    if let Some(change) = &settings.patch_before_delete {
+        merge_over(&mut patch, change);
+    }
+    let mut wanted = live.clone();
+    merge_over(&mut wanted, &patch);
+    if patch.is_null() || wanted == live {
+        return Ok(live);
+    }
+    Ok(cluster.patch(kind, &settings.resource, PatchKind::Merge, &patch).await?)
+}

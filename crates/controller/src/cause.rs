@@ -1,0 +1,323 @@
+//! Why an API server refuses an object, in its words as far as they quote no value: fields and rules, the names of policies and
+//! webhooks, quotas.
+
+use kube::core::Status;
+
+/// What comes before the value in the message about a field.
+const QUOTES_A_VALUE: [&str; 4] =
+    ["Invalid value: ", "Unsupported value: ", "Duplicate value: ", "Duplicate value"];
+/// Rules that are told although the value before them is no plain text, since they quote nothing.
+const RULES: [&str; 12] = [
+    "field is immutable",
+    "field can not be ",
+    "may not ",
+    "must ",
+    "cannot be ",
+    "is immutable",
+    "spec is immutable",
+    "updates to ",
+    "pod updates may not change fields other than",
+    "should be ",
+    "should match ",
+    "a valid ",
+];
+/// Values that stand for whole objects, about which rules of definitions speak in words of their authors.
+const PLACEHOLDERS: [&str; 5] = ["object", "array", "string", "integer", "boolean"];
+
+/// Field and rule of each cause; the parts of the messages that quote values are left out.
+pub(crate) fn invalid(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut texts: Vec<String> = Vec::new();
+    for cause in causes {
+        let text = match rule(&cause.message) {
+            Some(rule) => format!("{}: {rule}", cause.field),
+            None => format!("{} ({})", cause.field, cause.reason),
+        };
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    if !texts.is_empty() {
+        return texts.join(", ");
+    }
+    let plain = undecodable(&status.message).or_else(|| undecoded_quantity(&status.message));
+    plain.unwrap_or_else(|| format!("{} {}", status.code, status.reason).trim().to_owned())
+}
+
+/// The rule that the message about a field states, without the value.
+fn rule(message: &str) -> Option<String> {
+    let Some(prefix) = QUOTES_A_VALUE.iter().find(|prefix| message.starts_with(*prefix)) else {
+        // `Required value`, `Forbidden: …` and `Too many: …` quote none.
+        let is_plain = ["Required value", "Forbidden: ", "Too many: ", "Too long: ", "Not found"]
+            .iter()
+            .any(|start| message.starts_with(start));
+        return is_plain
+            .then(|| if message.starts_with("Not found") { "Not found".into() } else { bounded(message) });
+    };
+    let rest = &message[prefix.len()..];
+    let word = prefix.trim_end_matches([':', ' ']);
+    let (value, rule) = match rest.strip_prefix('"') {
+        Some(_) => {
+            let end = end_of_quoted(rest)?;
+            (rest.get(1..end)?, rest.get(end + 1..)?.strip_prefix(": ")?)
+        }
+        // A number, or an object as Go or JSON prints it: its end is not to be found for certain.
+        None => ("", known_rule(rest)?),
+    };
+    let is_of_a_definition = PLACEHOLDERS.contains(&value) && !rule.contains(" in body ");
+    let rule = if is_of_a_definition { without_literals(rule) } else { bounded(rule) };
+    Some(format!("{word}: {rule}"))
+}
+
+/// Index of the quote that ends a text as Go quotes it.
+fn end_of_quoted(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    for (index, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => return Some(index),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn known_rule(rest: &str) -> Option<&str> {
+    let (_, tail) = rest.rsplit_once(": ")?;
+    RULES.iter().any(|rule| tail.starts_with(rule)).then_some(tail)
+}
+
+/// Words of the author of a definition, who may have put values between them: texts in quotes and numbers are withheld.
+fn without_literals(text: &str) -> String {
+    let mut told = String::new();
+    let mut quote = None;
+    for character in text.chars() {
+        match (quote, character) {
+            (Some(open), _) if character == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => {
+                quote = Some(character);
+                told.push_str("[...]");
+            }
+            (None, digit) if digit.is_ascii_digit() => {
+                if !told.ends_with("[...]") {
+                    told.push_str("[...]");
+                }
+            }
+            (None, plain) => told.push(plain),
+        }
+    }
+    bounded(&told)
+}
+
+/// `json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string`.
+fn undecodable(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("cannot unmarshal ")?;
+    let (found, rest) = rest.split_once(" into Go ")?;
+    let found = found.split(' ').next().unwrap_or_default();
+    let (place, wanted) = rest.split_once(" of type ")?;
+    let field = place.strip_prefix("struct field ").unwrap_or_default();
+    let wanted = wanted.split([' ', ',', ';']).next().unwrap_or_default();
+    let at = if field.is_empty() { "the object".to_owned() } else { format!("the field {field}") };
+    let article = if found.starts_with(['a', 'o', 'i']) { "an" } else { "a" };
+    Some(format!("{at} has {article} {found} where the type {wanted} belongs"))
+}
+
+fn undecoded_quantity(message: &str) -> Option<String> {
+    message
+        .contains("quantities must match the regular expression")
+        .then(|| "a quantity has another form than 500m, 1.5 or 2Gi".to_owned())
+}
+
+/// Fields that the schema of a kind does not have, as server-side apply names them: `.spec.x`.
+pub(crate) fn undeclared(message: &str) -> Option<Vec<String>> {
+    const WORDS: &str = ": field not declared in schema";
+    let (_, told) = message.split_once("): ").filter(|_| message.contains(WORDS))?;
+    let fields: Vec<String> = told
+        .split('\n')
+        .filter_map(|line| line.trim().strip_suffix(WORDS))
+        .filter(|field| field.starts_with('.'))
+        .map(str::to_owned)
+        .collect();
+    (!fields.is_empty()).then_some(fields)
+}
+
+/// Which policy, webhook or quota refuses an object; its own words may quote values.
+pub(crate) fn refuser(message: &str) -> Option<String> {
+    for (words, end, what) in [
+        ("ValidatingAdmissionPolicy '", '\'', "the ValidatingAdmissionPolicy"),
+        ("MutatingAdmissionPolicy '", '\'', "the MutatingAdmissionPolicy"),
+        ("admission webhook \"", '"', "the admission webhook"),
+        ("exceeded quota: ", ',', "the ResourceQuota"),
+        ("violates PodSecurity \"", '"', "the pod security level"),
+    ] {
+        if let Some((_, rest)) = message.split_once(words) {
+            let name: String = rest.chars().take_while(|character| *character != end).take(253).collect();
+            return Some(format!("{what} {name}"));
+        }
+    }
+    None
+}
+
+/// `limited: pods=10, used: …` of a quota; amounts are no values of an object.
+pub(crate) fn quota(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("exceeded quota: ")?;
+    let (_, amounts) = rest.split_once(", ")?;
+    Some(bounded(amounts))
+}
+
+/// A webhook that does not answer: its name and the end of the chain of errors, which holds no value.
+pub(crate) fn webhook_away(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("failed calling webhook \"")?;
+    let (name, rest) = rest.split_once('"')?;
+    let why = rest.rsplit(": ").next().unwrap_or_default().trim();
+    Some(format!("the admission webhook {name} does not answer: {}", bounded(why)))
+}
+
+/// Texts of servers are kept short.
+fn bounded(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let mut text = text.replace(['\n', '\r', '\t'], " ");
+    if text.len() > LONGEST {
+        text.truncate(text.floor_char_boundary(LONGEST));
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(message: &str, causes: &serde_json::Value) -> Status {
+        serde_json::from_value(serde_json::json!({
+            "status": "Failure", "code": 422, "reason": "Invalid", "message": message, "details": {"causes": causes},
+        }))
+        .unwrap()
+    }
+
+    fn cause(reason: &str, message: &str) -> String {
+        let causes = serde_json::json!([{"field": "spec.a", "reason": reason, "message": message}]);
+        invalid(&status("", &causes))
+    }
+
+    #[test]
+    fn rules_are_told_and_values_are_not() {
+        for (reason, message, expected) in [
+            (
+                "FieldValueInvalid",
+                "Invalid value: \"s: \\\"x\\\": 1\": field is immutable",
+                "spec.a: Invalid value: field is immutable",
+            ),
+            (
+                "FieldValueInvalid",
+                "Invalid value: {\"matchLabels\":{\"a\":\"secret\"}}: field is immutable",
+                "spec.a: Invalid value: field is immutable",
+            ),
+            (
+                "FieldValueInvalid",
+                "Invalid value: v1.PodSpec{Volumes: secret}: pod updates may not change fields other than `spec.x`",
+                "spec.a: Invalid value: pod updates may not change fields other than `spec.x`",
+            ),
+            (
+                "FieldValueInvalid",
+                "Invalid value: 70000: must be between 1 and 65535, inclusive",
+                "spec.a: Invalid value: must be between 1 and 65535, inclusive",
+            ),
+            ("FieldValueInvalid", "Invalid value: \"secret\"", "spec.a (FieldValueInvalid)"),
+            ("FieldValueInvalid", "Invalid value: \"a: secret", "spec.a (FieldValueInvalid)"),
+            ("FieldValueInvalid", "Invalid value: {\"a\": secret}: secret", "spec.a (FieldValueInvalid)"),
+            (
+                "FieldValueInvalid",
+                "Invalid value: \"object\": size 7 of 'secret' is too much",
+                "spec.a: Invalid value: size [...] of [...] is too much",
+            ),
+            (
+                "FieldValueTypeInvalid",
+                "Invalid value: \"string\": spec.a in body must be of type integer: \"string\"",
+                "spec.a: Invalid value: spec.a in body must be of type integer: \"string\"",
+            ),
+            (
+                "FieldValueNotSupported",
+                "Unsupported value: \"secret\": supported values: \"Always\", \"Never\"",
+                "spec.a: Unsupported value: supported values: \"Always\", \"Never\"",
+            ),
+            ("FieldValueRequired", "Required value", "spec.a: Required value"),
+            ("FieldValueForbidden", "Forbidden: may not be set", "spec.a: Forbidden: may not be set"),
+            ("FieldValueNotFound", "Not found: \"secret\"", "spec.a: Not found"),
+            ("FieldValueDuplicate", "Duplicate value: \"secret\"", "spec.a (FieldValueDuplicate)"),
+        ] {
+            assert_eq!(cause(reason, message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_decoded() {
+        let none = serde_json::json!([]);
+        for (message, expected) in [
+            (
+                "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number 5.5 into Go struct field \
+                 ObjectMeta.metadata.annotations of type string",
+                "the field ObjectMeta.metadata.annotations has a number where the type string belongs",
+            ),
+            (
+                "json: cannot unmarshal array into Go value of type map[string]interface {}",
+                "the object has an array where the type map[string]interface belongs",
+            ),
+            (
+                "quantities must match the regular expression '^(secret)'",
+                "a quantity has another form than 500m, 1.5 or 2Gi",
+            ),
+            ("something secret", "422 Invalid"),
+        ] {
+            assert_eq!(invalid(&status(message, &none)), expected);
+        }
+    }
+
+    #[test]
+    fn fields_that_no_schema_has() {
+        let one = "failed to create typed patch object (g1/d; apps/v1, Kind=Deployment): .spec.hostUserz: field not declared in schema";
+        assert_eq!(undeclared(one).unwrap(), [".spec.hostUserz"]);
+        let two = "failed to create typed patch object (a/b; v1, Kind=X): errors:\n  .spec.a: field not declared in schema\n  \
+                   .spec.l[name=\"x\"].b: field not declared in schema";
+        assert_eq!(undeclared(two).unwrap(), [".spec.a", ".spec.l[name=\"x\"].b"]);
+        assert_eq!(undeclared("something else"), None);
+    }
+
+    #[test]
+    fn who_refuses() {
+        for (message, expected) in [
+            (
+                "x is forbidden: ValidatingAdmissionPolicy 'no-red' with binding 'b' denied request: secret",
+                Some("the ValidatingAdmissionPolicy no-red"),
+            ),
+            (
+                "admission webhook \"deny.example.org\" denied the request: secret",
+                Some("the admission webhook deny.example.org"),
+            ),
+            (
+                "pods \"a\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1",
+                Some("the ResourceQuota small"),
+            ),
+            (
+                "pods \"a\" is forbidden: violates PodSecurity \"restricted:latest\": secret",
+                Some("the pod security level restricted:latest"),
+            ),
+            ("secret", None),
+        ] {
+            assert_eq!(refuser(message).as_deref(), expected, "{message}");
+        }
+        assert_eq!(
+            quota("is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1")
+                .unwrap(),
+            "requested: pods=1, used: pods=1, limited: pods=1"
+        );
+        let away = "Internal error occurred: failed calling webhook \"deny.example.org\": failed to call webhook: Post \
+                    \"https://127.0.0.1:1/?timeout=10s\": dial tcp 127.0.0.1:1: connect: connection refused";
+        assert_eq!(
+            webhook_away(away).unwrap(),
+            "the admission webhook deny.example.org does not answer: connection refused"
+        );
+    }
+}
