@@ -92,8 +92,6 @@ pub mod label {
     pub const DATA_TARGET_MAP_KEY: &str = "data.landscaper.gardener.cloud/targetmapkey";
     /// Job that wrote a DataObject or Target.
     pub const DATA_JOB_ID: &str = "data.landscaper.gardener.cloud/jobid";
-    /// Deploy item that a resource was deployed by.
-    pub const MANIFEST_DEPLOY_ITEM: &str = "manifest.deployer.landscaper.gardener.cloud/deployitem";
     /// `true` on the newest published revision of a package.
     pub const LATEST_REVISION: &str = "kpt.dev/latest-revision";
     /// Label of a component reference that holds a nested component descriptor.

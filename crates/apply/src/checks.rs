@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::configuration::{CustomCheck, ReadinessChecks, Requirement};
 use crate::error::ApplyError;
 use crate::object::Reference;
-use crate::prepare::Owner;
+use crate::ownership::Owner;
 use crate::readiness::{meets, not_ready};
 use crate::round::{OtherClusters, Seen, cluster_of};
 

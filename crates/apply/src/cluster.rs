@@ -30,6 +30,16 @@ pub struct ResourceKind {
     pub is_namespaced: bool,
 }
 
+impl ResourceKind {
+    /// `deployments.apps`, as the words of API servers have it.
+    pub fn resource(&self) -> String {
+        match self.api_version.split_once('/') {
+            Some((group, _)) => format!("{}.{group}", self.plural),
+            None => self.plural.clone(),
+        }
+    }
+}
+
 /// An API server that objects are applied to. What it says of its kinds is kept for as long as this lives.
 #[derive(Clone)]
 pub struct Cluster {
@@ -230,6 +240,22 @@ impl Cluster {
         self.send(request, "create", &reference.to_string()).await
     }
 
+    /// Creates an object by server-side apply, which takes no field from others: one that somebody has made meanwhile is left to them.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Conflict`] if it is there and says something else, or it was refused.
+    pub(crate) async fn apply_new(
+        &self,
+        kind: &ResourceKind,
+        reference: &Reference,
+        object: &Value,
+    ) -> Result<Value, ApiError> {
+        let path = format!("{}?fieldManager={}", path_of(kind, reference)?, self.manager);
+        let request = self.request(Method::PATCH, &path, "application/apply-patch+yaml", bytes(object))?;
+        self.send(request, "create", &reference.to_string()).await
+    }
+
     /// Asks an object for something by creating a subresource of it, and returns the answer.
     ///
     /// # Errors
@@ -281,17 +307,17 @@ impl Cluster {
         self.send(request, "patch", &reference.to_string()).await
     }
 
-    /// Asks for the deletion of an object in the background. Whether it is gone shows when it is read again.
+    /// Asks for the deletion of an object in the background, while it is as it was read. Whether it is gone shows when it is read again.
     ///
     /// # Errors
     ///
-    /// The deletion was refused.
+    /// [`ApiError::Conflict`] if it has changed since it was read, or is another one by now; or the deletion was refused.
     pub async fn delete(&self, kind: &ResourceKind, object: &Value) -> Result<(), ApiError> {
         let reference = Reference::of(object);
-        // Another object of the same name, made meanwhile, is not the one that was looked at.
+        // Another object of the same name, or one that somebody has taken over meanwhile, is not the one that was looked at.
         let body = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
-            "preconditions": {"uid": object["metadata"]["uid"]},
+            "preconditions": {"uid": object["metadata"]["uid"], "resourceVersion": resource_version(object)},
         });
         let path = path_of(kind, &reference)?;
         let request = self.request(Method::DELETE, &path, "application/json", bytes(&body))?;

@@ -1,17 +1,17 @@
 //! Objects go in groups, each when the one before is gone (`installations.md` 7.9, deletion groups).
 
-use futures::FutureExt as _;
-use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
 
 use crate::awaited::{Awaited, Waiting};
-use crate::cluster::{Cluster, PatchKind, ResourceKind};
-use crate::configuration::{CustomGroup, DeletionGroup, Policy, PredefinedKind, ResourceType};
+use crate::cluster::{Cluster, ResourceKind};
+use crate::configuration::{CustomGroup, DeletionGroup, PredefinedKind, ResourceType};
+use crate::disposal::{Disposal, Surplus, Told};
 use crate::error::ApplyError;
-use crate::object::{Reference, is_being_deleted, label, merge_over};
-use crate::prepare::{Owner, annotate};
+use crate::object::Reference;
+use crate::ownership::Owner;
 use crate::record::ManagedResource;
 use crate::round::{Deadline, OtherClusters, cluster_of};
+use crate::succession::Succession;
 
 /// Objects that are deleted side by side.
 const SIDE_BY_SIDE: usize = 16;
@@ -22,7 +22,10 @@ pub struct Deletion<'a> {
     pub cluster: &'a Cluster,
     pub others: &'a OtherClusters,
     pub owner: &'a Owner,
+    pub succession: &'a dyn Succession,
     pub groups: &'a [DeletionGroup],
+    /// Whether a live object is to stay, by what it says itself.
+    pub is_kept: fn(&Value) -> bool,
     pub deadline: Deadline,
 }
 
@@ -33,13 +36,8 @@ pub struct Deleted {
     pub waiting: Option<Waiting>,
     /// Resources that are still there, of those that were to go.
     pub left: Vec<Reference>,
-}
-
-/// An object that is to go, and what is done to it before.
-struct Condemned<'a> {
-    reference: Reference,
-    settings: Option<&'a ManagedResource>,
-    is_forced: bool,
+    /// What people should know.
+    pub told: Vec<Told>,
 }
 
 /// Deletes what is left of the first group that is not gone. Whoever calls it calls again until nothing is waited for.
@@ -52,43 +50,86 @@ pub async fn delete_round(
     resources: &[ManagedResource],
 ) -> Result<Deleted, ApplyError> {
     let groups = distributed(deletion.groups, resources);
+    let mut told = Vec::new();
     for (index, (group, members)) in deletion.groups.iter().zip(&groups).enumerate() {
-        let mut condemned: Vec<Condemned<'_>> = Vec::new();
-        let mut cluster = deletion.cluster;
-        let is_forced = is_forced(group);
-        if let Some(all) = deletes_all(group) {
-            cluster = cluster_of(deletion.cluster, deletion.others, all.target_name.as_deref())?;
-            for kind in &all.resources {
-                let found = listed(cluster, kind).await?;
-                condemned.extend(found.into_iter().map(|reference| Condemned {
-                    reference,
-                    settings: None,
-                    is_forced,
-                }));
-            }
-        } else {
-            condemned.extend(members.iter().map(|managed| Condemned {
-                reference: managed.resource.clone(),
-                settings: Some(managed),
-                is_forced,
-            }));
-        }
-        let left = delete_all(deletion, cluster, &condemned).await?;
-        if let Some((first, _)) = left.first() {
-            let what = format!("deployer: start deleting - resource {first}");
+        let (cluster, surplus) = surplus_of(deletion, group, members).await?;
+        let disposal = Disposal {
+            cluster,
+            owner: deletion.owner,
+            succession: deletion.succession,
+            deadline: deletion.deadline,
+            side_by_side: SIDE_BY_SIDE,
+        };
+        let mut disposed = disposal.dispose(&surplus).await?;
+        told.append(&mut disposed.told);
+        disposed.left.sort_by(|(left, _), (right, _)| left.cmp(right));
+        let in_transit = disposed.in_transit.as_ref().map(|reference| (reference, String::new()));
+        let first = disposed.left.first().map(|(reference, live)| (reference, held(live)));
+        if let Some((first, held)) = in_transit.or(first) {
+            let what = format!("deployer: start deleting - resource {first}{held}");
             deletion.deadline.check(&what)?;
             let mut waiting = Waiting::from(what);
-            for (_, live) in &left {
+            // A mark that is about to be written is over in a moment, and nothing else needs to be.
+            let watched = disposed.left.iter().filter(|_| disposed.in_transit.is_none());
+            for (_, live) in watched {
                 let awaited = Awaited::gone(cluster, live).await;
                 let labels = deletion.owner.selector(live);
                 waiting.awaited.extend(awaited.map(|awaited| awaited.with_labels(labels)));
             }
             let behind = groups.iter().skip(index + 1).flatten().map(|managed| managed.resource.clone());
-            let left = left.into_iter().map(|(reference, _)| reference);
-            return Ok(Deleted { waiting: Some(waiting), left: left.chain(behind).collect() });
+            let left = disposed.left.into_iter().map(|(reference, _)| reference).chain(disposed.in_transit);
+            return Ok(Deleted { waiting: Some(waiting), left: left.chain(behind).collect(), told });
         }
     }
-    Ok(Deleted::default())
+    Ok(Deleted { told, ..Deleted::default() })
+}
+
+/// Names the finalizers that hold an object; empty if none does.
+pub fn held(live: &Value) -> String {
+    let names = live["metadata"]["finalizers"].as_array();
+    let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!(" (held by the finalizer {one})"),
+        several => format!(" (held by the finalizers {})", several.join(", ")),
+    }
+}
+
+/// The objects of a group, and the cluster that they are in.
+async fn surplus_of<'a>(
+    deletion: &Deletion<'a>,
+    group: &DeletionGroup,
+    members: &[&'a ManagedResource],
+) -> Result<(&'a Cluster, Vec<Surplus<'a>>), ApplyError> {
+    let is_forced = is_forced(group);
+    let surplus = |kind: ResourceKind, reference: Reference, settings: Option<&'a ManagedResource>| Surplus {
+        kind,
+        reference,
+        settings,
+        is_everybodys: settings.is_none(),
+        is_forced,
+        is_kept: deletion.is_kept,
+        is_awaited: true,
+    };
+    let mut found = Vec::new();
+    if let Some(all) = deletes_all(group) {
+        let cluster = cluster_of(deletion.cluster, deletion.others, all.target_name.as_deref())?;
+        for kind in &all.resources {
+            // A definition that is gone has taken its objects along.
+            let Some(known) = cluster.kind(&kind.api_version, &kind.kind).await? else { continue };
+            let objects = cluster.list(&known, None, "").await?;
+            let references = objects.iter().map(Reference::of).filter(|reference| is_of(kind, reference));
+            found.extend(references.map(|reference| surplus(known.clone(), reference, None)));
+        }
+        return Ok((cluster, found));
+    }
+    for managed in members {
+        let resource = &managed.resource;
+        if let Some(kind) = deletion.cluster.kind(&resource.api_version, &resource.kind).await? {
+            found.push(surplus(kind, resource.clone(), Some(managed)));
+        }
+    }
+    Ok((deletion.cluster, found))
 }
 
 fn is_forced(group: &DeletionGroup) -> bool {
@@ -139,94 +180,6 @@ fn is_of(kind: &ResourceType, resource: &Reference) -> bool {
         && is_in(&kind.namespaces, resource.namespace.as_deref().unwrap_or_default())
 }
 
-async fn listed(cluster: &Cluster, kind: &ResourceType) -> Result<Vec<Reference>, ApplyError> {
-    // A definition that is gone has taken its objects along.
-    let Some(known) = cluster.kind(&kind.api_version, &kind.kind).await? else { return Ok(Vec::new()) };
-    let objects = cluster.list(&known, None, "").await?;
-    let references = objects.iter().map(Reference::of);
-    Ok(references.filter(|reference| is_of(kind, reference)).collect())
-}
-
-/// Asks for the deletion of all, and tells which are still there, and how they were seen.
-async fn delete_all(
-    deletion: &Deletion<'_>,
-    cluster: &Cluster,
-    condemned: &[Condemned<'_>],
-) -> Result<Vec<(Reference, Value)>, ApplyError> {
-    let work: Vec<_> = condemned
-        .iter()
-        .map(|one| delete(deletion, cluster, one).map(|answer| (one.reference.clone(), answer)))
-        .collect();
-    let answers: Vec<_> = stream::iter(work).buffer_unordered(SIDE_BY_SIDE).collect().await;
-    let (mut left, mut errors) = (Vec::new(), Vec::new());
-    for (reference, answer) in answers {
-        match answer {
-            Ok(None) => {}
-            Ok(Some(live)) => left.push((reference, live)),
-            Err(error) => errors.push(error),
-        }
-    }
-    left.sort_by(|(left, _), (right, _)| left.cmp(right));
-    ApplyError::of_all(errors).map_or(Ok(left), Err)
-}
-
-/// The object as it is still there; `None` if it is gone, or is none that may be deleted.
-async fn delete(
-    deletion: &Deletion<'_>,
-    cluster: &Cluster,
-    one: &Condemned<'_>,
-) -> Result<Option<Value>, ApplyError> {
-    let policy = one.settings.map_or(Policy::Manage, |settings| settings.policy);
-    if matches!(policy, Policy::Keep | Policy::Ignore) {
-        return Ok(None);
-    }
-    let Some(kind) = cluster.kind(&one.reference.api_version, &one.reference.kind).await? else {
-        return Ok(None);
-    };
-    let Some(live) = cluster.get_of(&kind, &one.reference).await? else { return Ok(None) };
-    let is_own = label(&live, deletion.owner.label) == Some(&deletion.owner.item);
-    if policy == Policy::Fallback && !is_own {
-        return Ok(None);
-    }
-    if !is_being_deleted(&live) {
-        deletion.deadline.check(&format!("deployer: start deleting - resource {}", one.reference))?;
-        let live = match one.settings {
-            Some(settings) => changed_before(cluster, &kind, settings, live).await?,
-            None => live,
-        };
-        cluster.delete(&kind, &live).await?;
-    }
-    if !one.is_forced {
-        // Most objects are gone at once, and need no further round.
-        return Ok(cluster.get_of(&kind, &one.reference).await?);
-    }
-    let Some(live) = cluster.get_of(&kind, &one.reference).await? else { return Ok(None) };
-    if live["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()) {
-        cluster.strip_finalizers(&kind, &live).await?;
-    }
-    Ok(cluster.get_of(&kind, &one.reference).await?)
-}
-
-/// The object with the annotations and the patch that come before its deletion.
-async fn changed_before(
-    cluster: &Cluster,
-    kind: &ResourceKind,
-    settings: &ManagedResource,
-    live: Value,
-) -> Result<Value, ApplyError> {
-    let mut patch = Value::Null;
-    annotate(&mut patch, &settings.annotate_before_delete);
-    if let Some(change) = &settings.patch_before_delete {
-        merge_over(&mut patch, change);
-    }
-    let mut wanted = live.clone();
-    merge_over(&mut wanted, &patch);
-    if patch.is_null() || wanted == live {
-        return Ok(live);
-    }
-    Ok(cluster.patch(kind, &settings.resource, PatchKind::Merge, &patch).await?)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -240,13 +193,7 @@ mod tests {
             namespace: namespace.map(str::to_owned),
             name: name.into(),
         };
-        ManagedResource {
-            annotate_before_delete: serde_json::Map::new(),
-            patch_before_delete: None,
-            policy: Policy::Manage,
-            resource,
-            applied: None,
-        }
+        ManagedResource::new(resource)
     }
 
     #[test]

@@ -11,6 +11,9 @@ pub enum ApplyError {
     /// It may go away by itself.
     #[error("{0}")]
     Retry(String),
+    /// What was started has failed, such as the job of a hook; the next try may end otherwise.
+    #[error("{0}")]
+    Failed(String),
     /// The time of the item is over; names the step that was next.
     #[error("timeout at: {0:?}")]
     Timeout(String),
@@ -23,7 +26,7 @@ impl From<ApiError> for ApplyError {
             ApiError::Forbidden { verb, resource } => Self::Retry(format!(
                 "the Target's user may not {verb} {resource}: its credentials are wrong, or it lacks a right in that cluster"
             )),
-            error @ (ApiError::Invalid { .. } | ApiError::TooLarge(_)) => {
+            error @ (ApiError::Invalid { .. } | ApiError::Undeclared { .. } | ApiError::TooLarge(_)) => {
                 Self::Configuration(error.to_string())
             }
             other => Self::Retry(other.to_string()),

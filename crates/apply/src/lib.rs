@@ -8,18 +8,22 @@ mod awaited;
 mod checks;
 mod cluster;
 mod configuration;
+mod declared;
 mod deletion;
+mod disposal;
 mod error;
 mod exchange;
 mod exports;
 mod gate;
 mod json_path;
 mod object;
+mod ownership;
 mod prepare;
 mod readiness;
 mod record;
 mod round;
 mod server_side;
+mod succession;
 mod update;
 mod watch;
 
@@ -31,14 +35,20 @@ pub use configuration::{
     PredefinedGroup, PredefinedKind, ReadinessChecks, Requirement, RequirementValue, ResourceType,
     UpdateStrategy, null_is_default, problems, target_names,
 };
-pub use deletion::{Deleted, Deletion, delete_round};
+pub use deletion::{Deleted, Deletion, delete_round, held};
+pub use disposal::{Disposal, Disposed, Surplus, Told};
 pub use error::ApplyError;
 pub use exports::{Exported, nested, one, read_exports};
 pub use json_path::{JsonPath, JsonPathError};
-pub use object::{Reference, is_being_deleted, set_metadata};
-pub use prepare::{Owner, expand};
+pub use object::{Reference, is_being_deleted, set_metadata, without_server_fields};
+pub use ownership::{
+    HELM_ITEM, Heir, MANAGED_BY, MANIFEST_ITEM, Marked, Owner, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseName,
+    Whose, release_of,
+};
+pub use prepare::expand;
 pub use readiness::{has_condition, meets, not_ready};
-pub use record::{Applied, ManagedResource, fitting};
+pub use record::{Applied, Giver, ManagedResource, fitting};
 pub use round::{Deadline, OtherClusters, Progress, Round, Seen, Task, round};
 pub use server_side::{ServerSideApply, server_side_apply};
+pub use succession::{Fate, GivenUp, Succession};
 pub use watch::{Scope, Selector, WatchEvent, WatchEvents};

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::cluster::{Cluster, ResourceKind};
 use crate::configuration::Manifest;
 use crate::error::ApplyError;
-use crate::object::{Reference, label, set_metadata};
+use crate::object::{Reference, set_metadata};
+use crate::ownership::Owner;
 
 /// How many objects an item may have.
 const MAX_OBJECTS: usize = 5000;
@@ -27,25 +28,6 @@ pub(crate) struct Member {
 
 /// Definitions, objects of the cluster, objects of namespaces: each is applied when the one before is.
 pub(crate) type Groups = [Vec<Member>; 3];
-
-/// The label that says whose an object is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
-    pub label: &'static str,
-    pub item: String,
-}
-
-impl Owner {
-    /// The deployer, as its label begins: manifest or helm.
-    pub(crate) fn deployer(&self) -> &'static str {
-        self.label.split('.').next().unwrap_or_default()
-    }
-
-    /// The labels by which objects of the item are found, if this one carries them: `key=value`.
-    pub(crate) fn selector(&self, live: &Value) -> Option<String> {
-        (label(live, self.label) == Some(&self.item)).then(|| format!("{}={}", self.label, self.item))
-    }
-}
 
 /// Every object of the manifests on its own, lists taken apart.
 ///

@@ -20,6 +20,34 @@ pub struct ManagedResource {
     /// Ours: what was written and what came of it, so that the next job writes only if one of the two has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
+    /// Ours: the item whose mark it carried when this one took it over. That one may list it still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_from: Option<String>,
+    /// Ours: who has handed it over, of an object that the item does not list (yet).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherited_from: Option<Giver>,
+}
+
+/// An item that has given an object up, by the label that it wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Giver {
+    pub label: String,
+    pub item: String,
+}
+
+impl ManagedResource {
+    /// An object of the policy `manage` of which nothing else is known.
+    pub fn new(resource: Reference) -> Self {
+        Self {
+            annotate_before_delete: Map::new(),
+            patch_before_delete: None,
+            policy: Policy::Manage,
+            resource,
+            applied: None,
+            taken_from: None,
+            inherited_from: None,
+        }
+    }
 }
 
 /// Fingerprints of a manifest and of the object that it became.
@@ -67,8 +95,8 @@ fn live_digest(manifest: &Value, live: &Value) -> String {
 }
 
 /// What an item remembers of an object.
-pub(crate) fn applied<'a>(former: &'a [ManagedResource], reference: &Reference) -> Option<&'a Applied> {
-    former.iter().find(|managed| managed.resource.is_same(reference))?.applied.as_ref()
+pub(crate) fn known<'a>(former: &'a [ManagedResource], reference: &Reference) -> Option<&'a ManagedResource> {
+    former.iter().find(|managed| managed.resource.is_same(reference))
 }
 
 #[cfg(test)]
@@ -99,13 +127,8 @@ mod tests {
             namespace: Some("a".into()),
             name: "b".into(),
         };
-        let managed = ManagedResource {
-            annotate_before_delete: Map::new(),
-            patch_before_delete: None,
-            policy: Policy::Manage,
-            resource,
-            applied: Some(Applied::new(&json!({}), &json!({}))),
-        };
+        let applied = Some(Applied::new(&json!({}), &json!({})));
+        let managed = ManagedResource { applied, ..ManagedResource::new(resource) };
         assert!(fitting(vec![managed.clone(); 100]).iter().all(|managed| managed.applied.is_some()));
         let left = fitting(vec![managed; 5000]);
         assert!(left.iter().all(|managed| managed.applied.is_none()));

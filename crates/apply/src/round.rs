@@ -19,19 +19,27 @@ use serde_json::{Map, Value};
 
 use crate::awaited::{Awaited, Waiting};
 use crate::checks::failed_check;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, PatchKind, ResourceKind};
 use crate::configuration::{DeletionGroup, Export, Manifest, Policy, ReadinessChecks, UpdateStrategy};
-use crate::deletion::{Deletion, delete_round};
+use crate::deletion::{Deletion, delete_round, held};
+use crate::disposal::Told;
 use crate::error::ApplyError;
 use crate::exports::{Exported, read_exports};
-use crate::object::{Reference, is_being_deleted, label, merge_over, without_server_fields};
-use crate::prepare::{Groups, Member, Owner, annotate, expand, kind_of, prepare};
+use crate::object::{Reference, is_being_deleted, merge_over, without_server_fields};
+use crate::ownership::{Marked, Owner, Whose};
+use crate::prepare::{Groups, Member, annotate, expand, kind_of, prepare};
 use crate::readiness::has_condition;
-use crate::record::{Applied, ManagedResource, applied};
-use crate::update::{Write, update};
+use crate::record::{Applied, ManagedResource, known};
+use crate::server_side::{ServerSideApply, server_side_apply, server_side_create};
+use crate::succession::Succession;
+use crate::update::merge;
 
 /// Objects of one group that are written side by side.
 const SIDE_BY_SIDE: usize = 16;
+/// The manager of the deployer that Groundwork takes over from.
+const PREDECESSORS: [&str; 1] = ["manifest-deployer-controller"];
+/// Managers of those that an object may be taken over from: their fields go with their marks.
+const FORMER_OWNERS: [&str; 3] = ["manifest-deployer-controller", "helm", "helm-deployer-controller"];
 
 /// Clusters of other Targets, by the names of these.
 pub type OtherClusters = BTreeMap<String, Arc<Cluster>>;
@@ -42,6 +50,10 @@ pub struct Task<'a> {
     pub cluster: &'a Cluster,
     pub others: &'a OtherClusters,
     pub owner: Owner,
+    /// Who gets what the item lists no more.
+    pub succession: &'a dyn Succession,
+    /// Others know what the item lists now. Before that it gives nothing up: it would get back what it hands over.
+    pub is_listed: bool,
     pub manifests: &'a [Manifest],
     /// For objects of namespaces that name none.
     pub default_namespace: Option<&'a str>,
@@ -78,6 +90,10 @@ impl Deadline {
 pub struct Round {
     /// What is applied now; what could not be deleted yet is still in it.
     pub managed: Vec<ManagedResource>,
+    /// Whether `managed` holds all that the item lists.
+    pub is_complete: bool,
+    /// What people should know.
+    pub told: Vec<Told>,
     pub outcome: Result<Progress, ApplyError>,
 }
 
@@ -94,36 +110,55 @@ pub type Seen = HashMap<Reference, Value>;
 
 /// Brings the objects of a task closer to what they should be.
 pub async fn round(task: &Task<'_>) -> Round {
-    let mut record = task.former.to_vec();
-    let outcome = advance(task, &mut record).await;
-    Round { managed: record, outcome }
+    let mut round = Round {
+        managed: task.former.to_vec(),
+        is_complete: false,
+        told: Vec::new(),
+        outcome: Ok(Progress::none()),
+    };
+    round.outcome = advance(task, &mut round).await;
+    round
 }
 
-async fn advance(task: &Task<'_>, record: &mut Vec<ManagedResource>) -> Result<Progress, ApplyError> {
+impl Progress {
+    fn none() -> Self {
+        Self::Done(Map::new())
+    }
+}
+
+async fn advance(task: &Task<'_>, round: &mut Round) -> Result<Progress, ApplyError> {
     let objects =
         expand(task.manifests).map_err(|problems| ApplyError::Configuration(problems.join("; ")))?;
     let groups = prepare(task.cluster, objects, &task.owner, task.default_namespace).await?;
     let mut seen = Seen::new();
     let mut listed = Vec::new();
     for group in &groups {
-        let (managed, failure) = apply_group(task, group, &mut seen).await;
+        let (managed, failure) = apply_group(task, group, &mut seen, &mut round.told).await;
         listed.extend(managed);
         if let Some(failure) = failure {
-            remember(record, listed);
+            remember(&mut round.managed, listed);
             return failure;
         }
     }
+    round.is_complete = true;
+    let record = &mut round.managed;
     let dropped = dropped(record, &listed);
     remember(record, listed);
+    if !dropped.is_empty() && !task.is_listed {
+        return Ok(Progress::Waiting(Waiting::from("the new list of objects is written down".to_owned())));
+    }
     if !dropped.is_empty() {
         let deletion = Deletion {
             cluster: task.cluster,
             others: task.others,
             owner: &task.owner,
+            succession: task.succession,
             groups: task.deletion_groups,
+            is_kept: |_| false,
             deadline: task.deadline,
         };
-        let progress = delete_round(&deletion, &dropped).await?;
+        let mut progress = delete_round(&deletion, &dropped).await?;
+        round.told.append(&mut progress.told);
         record.retain(|managed| !dropped.contains(managed) || progress.left.contains(&managed.resource));
         if let Some(waiting) = progress.waiting {
             return waits(task.deadline, waiting);
@@ -171,6 +206,7 @@ async fn apply_group(
     task: &Task<'_>,
     group: &[Member],
     seen: &mut Seen,
+    told: &mut Vec<Told>,
 ) -> (Vec<ManagedResource>, Option<GroupFailure>) {
     let work: Vec<_> = group
         .iter()
@@ -187,18 +223,16 @@ async fn apply_group(
             Ok(Applying::Waits(what)) => {
                 waiting.get_or_insert(*what);
                 // It is ours already, as far as one can know.
-                managed.extend(
-                    task.former.iter().find(|known| known.resource.is_same(&member.reference)).cloned(),
-                );
+                managed.extend(known(task.former, &member.reference).cloned());
             }
-            Ok(Applying::Stored { object, applied }) => {
-                managed.push(managed_resource(member, applied));
+            Ok(Applying::Stored(stored)) => {
+                let Stored { object, applied, taken_from, warning } = *stored;
+                managed.push(managed_resource(member, applied, taken_from));
+                told.extend(warning.map(|message| Told { reason: "ManifestWarning", message }));
                 seen.insert(member.reference.clone(), object);
             }
             Err(error) => {
-                managed.extend(
-                    task.former.iter().find(|known| known.resource.is_same(&member.reference)).cloned(),
-                );
+                managed.extend(known(task.former, &member.reference).cloned());
                 errors.push(error);
             }
         }
@@ -234,14 +268,19 @@ async fn unestablished(cluster: &Cluster, seen: &Seen) -> Option<Waiting> {
     waiting
 }
 
-fn managed_resource(member: &Member, applied: Option<Applied>) -> ManagedResource {
+fn managed_resource(
+    member: &Member,
+    applied: Option<Applied>,
+    taken_from: Option<String>,
+) -> ManagedResource {
     let manifest = &member.manifest;
     ManagedResource {
         annotate_before_delete: manifest.annotate_before_delete.clone(),
         patch_before_delete: manifest.patch_before_delete.clone(),
         policy: manifest.policy,
-        resource: member.reference.clone(),
         applied,
+        taken_from,
+        ..ManagedResource::new(member.reference.clone())
     }
 }
 
@@ -250,10 +289,16 @@ enum Applying {
     /// Its policy leaves it alone, and it is none of the item's.
     Skipped,
     Waits(Box<Waiting>),
-    Stored {
-        object: Value,
-        applied: Option<Applied>,
-    },
+    Stored(Box<Stored>),
+}
+
+/// An object that is as it should be.
+struct Stored {
+    object: Value,
+    applied: Option<Applied>,
+    /// The item that listed it before this one, and may list it still.
+    taken_from: Option<String>,
+    warning: Option<String>,
 }
 
 impl Applying {
@@ -276,49 +321,76 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
         return Ok(Applying::waits(format!("{reference}: the cluster does not know the kind yet"), None));
     };
     let Some(live) = task.cluster.get_of(&kind, reference).await? else {
-        task.deadline.check(&step(task, "create", reference))?;
-        let mut object = settings.manifest.clone();
-        annotate(&mut object, &settings.annotate_before_create);
-        let stored = match task.cluster.create(&kind, &object).await {
-            // Somebody was quicker: the next round decides by the policy what that means.
-            Err(ApiError::AlreadyExists(_)) => {
-                return Ok(Applying::waits(
-                    format!("{reference} was created by somebody else meanwhile"),
-                    None,
-                ));
-            }
-            answer => answer?,
-        };
-        let applied = Some(Applied::new(&settings.manifest, &stored));
-        return Ok(Applying::Stored { object: stored, applied });
+        return create(task, &kind, member).await;
     };
-    let is_own = label(&live, task.owner.label) == Some(&task.owner.item);
     match settings.policy {
-        Policy::Fallback if !is_own => return Ok(Applying::Skipped),
-        Policy::Immutable => return Ok(Applying::Stored { object: live, applied: None }),
+        Policy::Fallback if !task.owner.is_labelled(&live) => return Ok(Applying::Skipped),
+        Policy::Immutable => {
+            let stored = Stored { object: live, applied: None, taken_from: None, warning: None };
+            return Ok(Applying::Stored(Box::new(stored)));
+        }
         _ => {}
     }
     if is_being_deleted(&live) {
-        let what = format!("{reference} is being deleted, and is made anew when it is gone");
+        let what = format!("{reference} is being deleted, and is made anew when it is gone{}", held(&live));
         return Ok(Applying::waits(what, Awaited::gone(task.cluster, &live).await));
     }
     let now = Applied::new(&settings.manifest, &live);
-    if applied(task.former, reference) == Some(&now) {
-        return Ok(Applying::Stored { object: live, applied: Some(now) });
-    }
-    let write = update(task.strategy, &settings.manifest, &live);
-    if write != Write::Nothing {
-        task.deadline.check(&step(task, "update", reference))?;
-    }
-    let stored = match write {
-        Write::Nothing => live,
-        Write::Replace(object) => task.cluster.replace(&kind, &object).await?,
-        Write::Patch(patch) => {
-            task.cluster.patch(&kind, reference, crate::cluster::PatchKind::Merge, &patch).await?
-        }
+    let before = known(task.former, reference);
+    let taken_from = match task.owner.whose(&live) {
+        Whose::Another(Marked::Item { name, .. }) => Some(name),
+        _ => before.and_then(|before| before.taken_from.clone()),
     };
-    let applied = Some(Applied::new(&settings.manifest, &stored));
-    Ok(Applying::Stored { object: stored, applied })
+    if before.and_then(|before| before.applied.as_ref()) == Some(&now) {
+        let stored = Stored { object: live, applied: Some(now), taken_from, warning: None };
+        return Ok(Applying::Stored(Box::new(stored)));
+    }
+    task.deadline.check(&step(task, "update", reference))?;
+    let (object, warning) = bring(task, &kind, member, live).await?;
+    let applied = Some(Applied::new(&settings.manifest, &object));
+    Ok(Applying::Stored(Box::new(Stored { object, applied, taken_from, warning })))
+}
+
+async fn create(task: &Task<'_>, kind: &ResourceKind, member: &Member) -> Result<Applying, ApplyError> {
+    let (reference, settings) = (&member.reference, &member.manifest);
+    task.deadline.check(&step(task, "create", reference))?;
+    let mut object = settings.manifest.clone();
+    annotate(&mut object, &settings.annotate_before_create);
+    match server_side_create(task.cluster, kind, &object).await {
+        // Somebody was quicker: the next round decides by the policy what that means.
+        Err(ApiError::AlreadyExists(_) | ApiError::Conflict(_)) => {
+            Ok(Applying::waits(format!("{reference} was created by somebody else meanwhile"), None))
+        }
+        Err(error) => Err(error.into()),
+        Ok((object, warning)) => {
+            let applied = Some(Applied::new(&settings.manifest, &object));
+            Ok(Applying::Stored(Box::new(Stored { object, applied, taken_from: None, warning })))
+        }
+    }
+}
+
+/// An object that exists, as its manifest wants it by the strategy of the item; with what people should know.
+async fn bring(
+    task: &Task<'_>,
+    kind: &ResourceKind,
+    member: &Member,
+    live: Value,
+) -> Result<(Value, Option<String>), ApplyError> {
+    let manifest = &member.manifest.manifest;
+    if matches!(task.strategy, UpdateStrategy::Merge | UpdateStrategy::MergeOverwrite) {
+        return Ok(match merge(task.strategy, &task.owner, manifest, &live) {
+            None => (live, None),
+            Some(object) => (task.cluster.replace(kind, &object).await?, None),
+        });
+    }
+    let is_taken_over = matches!(task.owner.whose(&live), Whose::Another(_));
+    let predecessors = if is_taken_over { &FORMER_OWNERS[..] } else { &PREDECESSORS[..] };
+    let live = match task.owner.claim_patch(&live, manifest) {
+        None => live,
+        Some(patch) => task.cluster.patch(kind, &member.reference, PatchKind::Merge, &patch).await?,
+    };
+    let apply = ServerSideApply { kind, manifest, live: &live, former: None, predecessors };
+    server_side_apply(task.cluster, &apply).await
 }
 
 /// The cluster of a named Target, or the item's own.
@@ -352,8 +424,7 @@ async fn patch_after(
             continue;
         }
         let Some(kind) = kind_of(task.cluster, member).await? else { continue };
-        let merge = crate::cluster::PatchKind::Merge;
-        let stored = task.cluster.patch(&kind, &member.reference, merge, patch).await?;
+        let stored = task.cluster.patch(&kind, &member.reference, PatchKind::Merge, patch).await?;
         // What the patch made of it is how it should be: the next job finds nothing to do.
         if let Some(managed) = record.iter_mut().find(|managed| managed.resource == member.reference) {
             managed.applied = Some(Applied::new(&settings.manifest, &stored));

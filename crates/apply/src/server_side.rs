@@ -4,6 +4,7 @@ use groundwork_controller::ApiError;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, PatchKind, ResourceKind};
+use crate::declared::Declared;
 use crate::error::ApplyError;
 use crate::exchange::REPEATED_KEYS;
 use crate::object::{Reference, merge_over, resource_version, without_server_fields};
@@ -35,15 +36,58 @@ pub async fn server_side_apply(
     if let Some(patch) = handed_over(apply.live, cluster.manager(), apply.predecessors) {
         cluster.patch(apply.kind, &reference, PatchKind::Json, &patch).await?;
     }
-    match cluster.patch(apply.kind, &reference, PatchKind::Apply, apply.manifest).await {
-        // Real charts hold lists with repeated keys, which every other way of writing takes.
-        Err(ApiError::Invalid { causes, .. }) if causes == REPEATED_KEYS => {
-            let patch = three_way(apply.former.unwrap_or(&Value::Null), apply.manifest, apply.live);
-            let stored = cluster.patch(apply.kind, &reference, PatchKind::Merge, &patch).await?;
-            let warning = format!("{reference}: a list has a key twice, so that it was patched as a whole");
-            Ok((stored, Some(warning)))
+    let mut manifest = Declared::new(apply.manifest);
+    let why = loop {
+        match cluster.patch(apply.kind, &reference, PatchKind::Apply, &manifest.object).await {
+            Err(ApiError::Undeclared { fields, .. }) if manifest.leave_out(&fields) => {}
+            Err(error) => match beyond_apply(&error) {
+                Some(why) => break why,
+                None => return Err(error.into()),
+            },
+            Ok(stored) => return Ok((stored, manifest.warning(&reference))),
         }
-        answer => Ok((answer?, None)),
+    };
+    let patch = three_way(apply.former.unwrap_or(&Value::Null), &manifest.object, apply.live);
+    let stored = cluster.patch(apply.kind, &reference, PatchKind::Merge, &patch).await?;
+    let texts = [
+        Some(format!("{reference}: {why}, so that it was patched as a whole")),
+        manifest.warning(&reference),
+    ];
+    Ok((stored, Some(texts.into_iter().flatten().collect::<Vec<_>>().join("; "))))
+}
+
+/// Creates an object by server-side apply, so that what the cluster and its webhooks add to it is not taken for a wish of the manifest.
+///
+/// # Errors
+///
+/// [`ApiError::AlreadyExists`] or [`ApiError::Conflict`] if somebody was quicker; or it was refused.
+pub(crate) async fn server_side_create(
+    cluster: &Cluster,
+    kind: &ResourceKind,
+    object: &Value,
+) -> Result<(Value, Option<String>), ApiError> {
+    let reference = Reference::of(object);
+    let mut manifest = Declared::new(object);
+    loop {
+        match cluster.apply_new(kind, &reference, &manifest.object).await {
+            Err(ApiError::Undeclared { fields, .. }) if manifest.leave_out(&fields) => {}
+            Err(error) if beyond_apply(&error).is_some() => {
+                let stored = cluster.create(kind, &manifest.object).await?;
+                return Ok((stored, manifest.warning(&reference)));
+            }
+            answer => return Ok((answer?, manifest.warning(&reference))),
+        }
+    }
+}
+
+/// Why an object cannot be applied by the server, though every other way of writing takes it.
+fn beyond_apply(error: &ApiError) -> Option<&'static str> {
+    match error {
+        // Real charts hold lists with repeated keys.
+        ApiError::Invalid { causes, .. } if causes == REPEATED_KEYS => Some("a list has a key twice"),
+        ApiError::Invalid { causes, .. } if causes.starts_with("415") => Some("its server knows no apply"),
+        ApiError::Undeclared { .. } => Some("its schema lacks a field"),
+        _ => None,
     }
 }
 
@@ -54,9 +98,7 @@ fn handed_over(live: &Value, manager: &str, predecessors: &[&str]) -> Option<Val
     let is_predecessor = |entry: &Value| {
         let subresource = entry["subresource"].as_str().unwrap_or_default();
         let name = entry["manager"].as_str().unwrap_or_default();
-        entry["operation"] == "Update"
-            && subresource.is_empty()
-            && (name == manager || predecessors.contains(&name))
+        subresource.is_empty() && !is_own(entry) && (name == manager || predecessors.contains(&name))
     };
     let first = entries.iter().find(|entry| is_predecessor(entry))?;
     let mut fields = json!({});

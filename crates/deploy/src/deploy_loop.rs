@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use groundwork_api::metadata::{FINALIZER, annotation};
 use groundwork_api::{AnyJson, DeployItem, DeployerInformation, ErrorCode, ResourceExt, Target, Time, view};
-use groundwork_apply::{Deadline, Waiting};
+use groundwork_apply::{Deadline, Told, Waiting};
 use groundwork_bus::{Change, Index, ObjectId, Snapshot};
 use groundwork_controller::{
     ApiError, Handler, Journal, Key, Metadata, ObjectEvent, Objects, ReconcileError, ReconcileRequest,
@@ -222,14 +222,10 @@ impl DeployLoop {
 
     /// When an item has to be done; none if it has no limit.
     pub(crate) fn deadline(&self, item: &DeployItem) -> Deadline {
-        let timeout = match &item.spec.timeout {
-            Some(timeout) if timeout.is_none() => None,
-            Some(timeout) => timeout.to_std(),
-            None => Some(DEFAULT_TIMEOUT),
-        };
-        let timeout = timeout.filter(|_| self.deployer.has_timeout());
+        let timeout = timeout(item).filter(|_| self.deployer.has_timeout());
         let length = timeout.and_then(|timeout| SignedDuration::try_from(timeout).ok());
-        Deadline(started(item).zip(length).and_then(|(start, length)| start.checked_add(length).ok()))
+        let end = started(item).zip(length).and_then(|(start, length)| start.checked_add(length).ok());
+        Deadline(end.map(|end| self.deployer.extension(item).map_or(end, |extended| extended.max(end))))
     }
 
     async fn install(
@@ -405,6 +401,15 @@ impl DeployLoop {
     }
 }
 
+/// How long an item may take; `None` for no limit.
+fn timeout(item: &DeployItem) -> Option<Duration> {
+    match &item.spec.timeout {
+        Some(timeout) if timeout.is_none() => None,
+        Some(timeout) => timeout.to_std(),
+        None => Some(DEFAULT_TIMEOUT),
+    }
+}
+
 pub(crate) fn started(item: &DeployItem) -> Option<Timestamp> {
     let times = item.status.as_ref()?.transition_times.as_ref()?;
     times.init_time.as_ref().map(|time| time.0)
@@ -452,14 +457,26 @@ fn failed(item: &DeployItem, failure: Failure, deadline: Deadline) -> Verdict {
         error = OperationError {
             operation: error.operation,
             reason: Reason::ProgressingTimeout,
-            message: format!(
-                "timeout at: \"deployer: start reconcile\"; the last error was: {}",
-                error.message
-            ),
+            message: format!("timeout at: \"deployer: start reconcile\"{LAST_ERROR}{}", error.message),
             codes: vec![ErrorCode::Timeout],
         };
     }
+    if error.reason == Reason::ProgressingTimeout {
+        error.message = with_last_error(item, &error.message, true);
+    }
     Verdict { provider_status, ..Verdict::failed(item, error) }
+}
+
+/// Words before the cause that a time-out would hide.
+const LAST_ERROR: &str = "; the last error was: ";
+
+/// A text that names a step at which the time was over, with the error that the job had until then. Other texts stay as they are.
+pub fn with_last_error(item: &DeployItem, text: &str, is_timeout: bool) -> String {
+    let last = item.status.as_ref().and_then(|status| status.last_error.as_ref());
+    match last.filter(|_| is_timeout && !text.contains(LAST_ERROR)) {
+        Some(last) => format!("{text}{LAST_ERROR}{}", last.message),
+        None => text.to_owned(),
+    }
 }
 
 /// The Target that an item names has to exist (2.4, 7.7).
@@ -496,9 +513,21 @@ fn lost(recorded: Result<(), ApiError>) {
 }
 
 impl Round<'_> {
+    /// How long the item may take; `None` for no limit.
+    pub fn timeout(&self) -> Option<Duration> {
+        timeout(self.item)
+    }
+
     /// Tells people what came up just now; the same is told once a job.
     pub async fn warn(&self, reason: &str, message: &str) {
         warn(self.item, reason, message, self.objects).await;
+    }
+
+    /// Tells what became of objects.
+    pub async fn tell(&self, told: &[Told]) {
+        for Told { reason, message } in told {
+            self.warn(reason, message).await;
+        }
     }
 
     /// The same about what went well.

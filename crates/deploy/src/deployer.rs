@@ -5,6 +5,7 @@ use groundwork_api::{AnyJson, DeployItem, Target};
 use groundwork_apply::{Deadline, Waiting};
 use groundwork_controller::Objects;
 use groundwork_lifecycle::OperationError;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::target::Targets;
@@ -19,6 +20,11 @@ pub trait Deployer: Send + Sync + 'static {
     /// Whether an item that takes too long has failed. The mock deployer has none (`installations.md` 7.8).
     fn has_timeout(&self) -> bool {
         true
+    }
+
+    /// When an item has to be done at the latest whose work goes on beyond its time: what has failed is being taken back.
+    fn extension(&self, _item: &DeployItem) -> Option<Timestamp> {
+        None
     }
 
     /// Brings about what the item says.

@@ -23,7 +23,7 @@ mod vanished;
 mod waiting;
 mod watches;
 
-pub use deploy_loop::{DeployLoop, identity};
+pub use deploy_loop::{DeployLoop, identity, with_last_error};
 pub use deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
 pub use selector::{TargetSelector, TargetSelectors};
 pub use source::{Source, SourceError};

@@ -121,6 +121,22 @@ impl Targets {
         }
     }
 
+    /// The address of the API server that a Target stands for; `None` if it names none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Targets::cluster`].
+    pub async fn server(&self, target: &Target, objects: &Objects) -> Result<Option<String>, TargetError> {
+        if target.spec.type_ != KUBERNETES_CLUSTER {
+            return Err(TargetError::Type);
+        }
+        Ok(match Access::parse(&content(target, objects).await?)? {
+            Access::Kubeconfig(kubeconfig) => server_of(&kubeconfig).map(str::to_owned),
+            Access::Oidc(oidc) => Some(oidc.server),
+            Access::Home(_) => self.home.as_ref().map(|home| home.server.clone()),
+        })
+    }
+
     /// The name of the Shoot that a Target stands for, by the server of its kubeconfig; `None` if it has not the form of one.
     ///
     /// # Errors

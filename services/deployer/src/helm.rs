@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use groundwork_api::ResourceExt;
+use groundwork_api::{DeployItem, ResourceExt};
 use groundwork_apply::{ApplyError, Deadline, Progress, Task, round};
 use groundwork_budget::TemplateLimits;
 use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
@@ -43,12 +43,15 @@ use jiff::{SignedDuration, Timestamp};
 use moka::sync::Cache;
 use serde_json::Map;
 
-use crate::manifest::{operation_error, other_clusters, own_cluster, record, step};
+use crate::manifest::{operation_error, other_clusters, own_cluster, step};
 use chart_source::ChartSources;
 use configuration::{Configuration, OperationOptions};
 use errors::{release_error, rendering_error, unreachable_cluster};
 use history::History;
-use prepared::{OwnRelease, Prepared, is_first, item_owner, releases, warnings};
+use prepared::{
+    Known, OwnRelease, Prepared, estate, is_first, item_owner, releases, rollback_until, siblings, warnings,
+};
+pub(crate) use prepared::{is_listed, keeps, known, provider_status};
 use release::{Carried, Next, ReleaseRun, as_helm, next};
 use rendering::{Rendering, RenderingError, capabilities};
 use work::{Input, Said};
@@ -109,7 +112,7 @@ impl HelmDeployer {
         let given = configuration.values.as_object().cloned().unwrap_or_default();
         let values = if configuration.keeps_releases() { values::floats(given) } else { given };
         let warnings = warnings(&configuration, round.item);
-        let (capabilities, former) = (capabilities(&versions), record(round));
+        let capabilities = capabilities(&versions);
         let exports = Map::new();
         let mut prepared = Prepared {
             round,
@@ -120,7 +123,6 @@ impl HelmDeployer {
             capabilities,
             values,
             exports,
-            former,
             warnings,
         };
         if !value_exports::of(&prepared.configuration).is_empty() {
@@ -157,28 +159,34 @@ impl HelmDeployer {
         prepared.warn(rendered.warnings.into_iter().chain(warnings));
         let configuration = &prepared.configuration;
         let exports = configuration.exports_from_resources();
+        let former = estate(prepared.round.item);
+        let siblings = siblings(prepared.round);
         let task = Task {
             cluster: &prepared.cluster,
             others: &prepared.others,
-            owner: item_owner(prepared.round),
+            owner: item_owner(prepared.round, None),
+            succession: &siblings,
+            is_listed: is_listed(prepared.round.item),
             manifests: &manifests,
             default_namespace: Some(&configuration.namespace),
             strategy: configuration.update_strategy,
             checks: &configuration.readiness_checks,
             exports: &exports,
             deletion_groups: &configuration.deletion_groups_during_update,
-            former: &prepared.former,
+            former: &former,
             deadline: prepared.round.deadline,
         };
         let result = round(&task).await;
-        let status = prepared.status(&result.managed, OwnRelease::AsBefore, &[]);
+        prepared.round.tell(&result.told).await;
+        let known = Known { managed: &result.managed, is_complete: result.is_complete, ..Known::default() };
+        let status = prepared.status(known, OwnRelease::AsBefore);
         match result.outcome {
             Ok(Progress::Done(values)) => {
                 let progress = Progress::Done(prepared.all_exports(values));
                 self.forget_release(&prepared)
                     .await
                     .map_err(|error| operation_error("ApplyManifests", &error))?;
-                let status = prepared.status(&result.managed, OwnRelease::Forgotten, &[]);
+                let status = prepared.status(known, OwnRelease::Forgotten);
                 Ok(step(progress, status, prepared.warnings))
             }
             Ok(waiting) => Ok(step(waiting, status, prepared.warnings)),
@@ -225,7 +233,7 @@ impl HelmDeployer {
         let carried = match self.carry(&mut prepared, &mut run, next, reason.clone()).await {
             Ok(carried) => carried,
             Err(OperationEnd::Rendering(error)) => return Err(error.into()),
-            Err(OperationEnd::Applying(error)) => return Err(prepared.failed(run, &error, reason).await),
+            Err(OperationEnd::Applying(error)) => return prepared.failed(run, &error, reason).await,
         };
         let status = prepared.release_status(&run);
         if let Carried::Waiting(mut waiting) = carried {
@@ -255,7 +263,7 @@ impl HelmDeployer {
                 return Err(ApplyError::Retry(text.to_owned()).into());
             }
             Next::RolledBack => Carried::Done,
-            Next::Settled => run.repair().await.map(|()| Carried::Done)?,
+            Next::Settled => run.repair().await?,
             Next::Continue => run.carry_on().await?,
             Next::Begin { revision, is_upgrade } => {
                 let release = prepared.release(revision, is_upgrade);
@@ -301,7 +309,7 @@ impl HelmDeployer {
             chart: prepared.chart.digest.clone(),
         };
         if self.same.contains_key(&compared) {
-            return Ok(run.repair().await.map(|()| Carried::Done)?);
+            return Ok(run.repair().await?);
         }
         let release = prepared.release(revision, revision > 1);
         let Said { rendered, record } =
@@ -312,7 +320,7 @@ impl HelmDeployer {
         if is_same && !has_hooks {
             prepared.warn(rendered.warnings);
             self.same.insert(compared, ());
-            return Ok(run.repair().await.map(|()| Carried::Done)?);
+            return Ok(run.repair().await?);
         }
         let release = prepared.release(revision + 1, true);
         self.begin(prepared, run, release, Reason::UpgradeRelease).await
@@ -340,11 +348,10 @@ impl From<ApplyError> for OperationEnd {
 
 /// What became of an upgrade with `atomic` that failed.
 fn rolled_back(run: &ReleaseRun<'_>) -> String {
-    let failed = run.history.revisions.iter().rev().find(|stored| stored.record.status() == Status::Failed);
-    let why = failed.map(|stored| stored.record.description().to_owned()).unwrap_or_default();
     format!(
-        "unable to upgrade helm chart release: release {} failed, and has been rolled back due to atomic being set: {why}",
-        run.owner.name
+        "unable to upgrade helm chart release: release {} failed, and has been rolled back due to atomic being set: {}",
+        run.owner.name,
+        run.upgrade_error()
     )
 }
 
@@ -372,6 +379,10 @@ fn earlier(deadline: Deadline, run: &ReleaseRun<'_>, options: OperationOptions) 
 impl Deployer for HelmDeployer {
     fn type_name(&self) -> &'static str {
         TYPE
+    }
+
+    fn extension(&self, item: &DeployItem) -> Option<Timestamp> {
+        rollback_until(item)
     }
 
     async fn reconcile(&self, round: &Round<'_>) -> Result<Step, Failure> {

@@ -10,6 +10,7 @@ mod configuration;
 mod helm;
 mod manifest;
 mod mock;
+mod siblings;
 mod target_sync;
 
 use std::collections::BTreeSet;

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use groundwork_api::metadata::label;
 use groundwork_api::{AnyJson, ErrorCode, ResourceExt, Target};
 use groundwork_apply::{
-    ApplyError, Cluster, Deletion, DeletionGroup, Exports, ManagedResource, Manifest, OtherClusters, Owner,
-    Policy, Progress, ReadinessChecks, Task, UpdateStrategy, delete_round, fitting, null_is_default,
-    problems, round, target_names,
+    ApplyError, Cluster, Deletion, DeletionGroup, Exports, Giver, MANIFEST_ITEM, ManagedResource, Manifest,
+    OtherClusters, Owner, Policy, Progress, ReadinessChecks, Task, UpdateStrategy, delete_round, fitting,
+    null_is_default, problems, round, target_names,
 };
 use groundwork_deploy::{Deployer, Failure, Outcome, Removal, Round, Step, TargetError, Warning};
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
 use groundwork_lifecycle::{OperationError, Reason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use crate::siblings::Siblings;
 
 /// The type of items that it works on.
 pub(crate) const TYPE: &str = "landscaper.gardener.cloud/kubernetes-manifest";
@@ -114,6 +115,15 @@ fn convert(config: &mut Value) {
     }
 }
 
+/// The manifests of a configuration in either version.
+///
+/// # Errors
+///
+/// It is none of this deployer.
+pub(crate) fn manifests(config: &Value) -> Result<Vec<Manifest>, OperationError> {
+    Configuration::parse(config).map(|configuration| configuration.manifests)
+}
+
 /// What the status of an item remembers.
 pub(crate) fn record(round: &Round<'_>) -> Vec<ManagedResource> {
     let status = round.item.status.as_ref().and_then(|status| status.provider_status.get());
@@ -134,7 +144,13 @@ pub(crate) struct ManifestDeployer;
 
 impl ManifestDeployer {
     fn owner(round: &Round<'_>) -> Owner {
-        Owner { label: label::MANIFEST_DEPLOY_ITEM, item: round.item.name_any() }
+        let item = round.item.name_any();
+        Owner { label: MANIFEST_ITEM, item, releases: Vec::new(), keeps_release: false }
+    }
+
+    fn siblings<'a>(round: &'a Round<'a>) -> Siblings<'a> {
+        let giver = Giver { label: MANIFEST_ITEM.to_owned(), item: round.item.name_any() };
+        Siblings { round, giver }
     }
 }
 
@@ -150,10 +166,14 @@ impl Deployer for ManifestDeployer {
         let cluster = own_cluster(round_of_work).await?;
         let others = other_clusters(round_of_work, &configuration.target_names()).await?;
         let former = record(round_of_work);
+        let siblings = Self::siblings(round_of_work);
         let task = Task {
             cluster: &cluster,
             others: &others,
             owner: Self::owner(round_of_work),
+            succession: &siblings,
+            // Its configuration says so.
+            is_listed: true,
             manifests: &configuration.manifests,
             default_namespace: None,
             strategy: configuration.update_strategy,
@@ -164,6 +184,7 @@ impl Deployer for ManifestDeployer {
             deadline: round_of_work.deadline,
         };
         let result = round(&task).await;
+        round_of_work.tell(&result.told).await;
         let provider_status = provider_status(result.managed);
         match result.outcome {
             Ok(progress) => Ok(step(progress, provider_status, configuration.warnings())),
@@ -198,12 +219,15 @@ impl Deployer for ManifestDeployer {
             cluster: &cluster,
             others: &others,
             owner: &Self::owner(round),
+            succession: &Self::siblings(round),
             groups: &groups,
+            is_kept: |_| false,
             deadline: round.deadline,
         };
         let deleted = delete_round(&deletion, &managed)
             .await
             .map_err(|error| operation_error("DeleteManifests", &error))?;
+        round.tell(&deleted.told).await;
         Ok(deleted
             .waiting
             .map_or(Removal::Done, |waiting| Removal::Waiting { waiting, provider_status: None }))
@@ -226,7 +250,9 @@ pub(crate) fn operation_error(operation: &'static str, error: &ApplyError) -> Op
     let message = error.to_string();
     match error {
         ApplyError::Configuration(_) => OperationError::new(operation, Reason::ConfigurationInvalid, message),
-        ApplyError::Retry(_) => OperationError::transient(operation, Reason::TargetCluster, message),
+        ApplyError::Retry(_) | ApplyError::Failed(_) => {
+            OperationError::transient(operation, Reason::TargetCluster, message)
+        }
         ApplyError::Timeout(_) => OperationError {
             operation: operation.into(),
             reason: Reason::ProgressingTimeout,

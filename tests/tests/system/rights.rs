@@ -25,11 +25,12 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::case::{Case, job};
+use crate::deploying_ownership::{Mode, Part, deploy, maps_chart};
 use crate::echo_server::{apply, options};
 use crate::garden::kubeconfig;
 use crate::grpc::{account_of_admin, channel, encode};
 use crate::support::{PATIENCE, blueprint, installation, outcome, stages};
-use crate::target_cluster::{give_job, outcome as outcome_of_item, run_job};
+use crate::target_cluster::{self, give_job, outcome as outcome_of_item, run_job};
 use crate::variants::use_all_rights;
 
 const NAMESPACE: &str = "my-namespace";
@@ -229,6 +230,7 @@ async fn touch_everything(system: &System) -> Result<()> {
     calls_are_made(&case).await?;
     use_all_rights(&case).await?;
     an_item_asks_for_its_cluster(&case).await?;
+    an_item_gives_objects_up(&case).await?;
 
     let bad = case.install("bad", &blueprint(&[("item", json!({"phase": "none"}))])).await?;
     assert_eq!(outcome(&bad).0, "Failed");
@@ -311,6 +313,20 @@ async fn an_item_asks_for_its_cluster(case: &Case<'_>) -> Result<()> {
     let annotations = json!({"landscaper.gardener.cloud/delete-without-uninstall": "true"});
     case.change::<DeployItem>("asking", &json!({"metadata": {"annotations": annotations}})).await?;
     case.gone::<DeployItem>("asking").await
+}
+
+/// Other items may list what one lists no more, unless all of them go.
+async fn an_item_gives_objects_up(case: &Case<'_>) -> Result<()> {
+    let kubeconfig = std::fs::read_to_string(case.system.plane.kubeconfig())?;
+    let config = target_cluster::target(&json!({"kubeconfig": kubeconfig}));
+    case.create::<Target>("dev", &config).await?;
+    let chart = maps_chart()?;
+    for listed in [&["a", "b"][..], &["a"]] {
+        let found = deploy(case, "gives", &chart, &[Part::new("one", Mode::Manifests, listed)]).await?;
+        assert_eq!(outcome(&found), ("Succeeded".to_owned(), String::new()));
+    }
+    case.delete::<Installation>("gives").await?;
+    case.gone::<Installation>("gives").await
 }
 
 fn imports(data: &str, target: &str) -> Value {

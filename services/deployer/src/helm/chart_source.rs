@@ -209,6 +209,12 @@ impl ChartSources {
             return Err(broken(text.to_owned()));
         }
         if helm_chart_repo_url.starts_with("oci://") {
+            let is_range = |character: char| "^~<>=*| ,".contains(character);
+            if version.contains(is_range) {
+                return Err(broken(format!(
+                    "chart.helmChartRepo.helmChartVersion: {version:?} is a range, and a registry has tags alone: give one version"
+                )));
+            }
             let base = helm_chart_repo_url.trim_end_matches('/');
             return self.pull(round, format!("{base}/{name}:{version}")).await;
         }
@@ -263,6 +269,7 @@ fn of_index(
     })?;
     let entry = find_in_index(&index, name, version).map_err(|error| match error {
         IndexError::NoName => for_information(error.to_string()),
+        IndexError::Constraint(_) => broken(error.to_string()),
         error => OperationError::transient("TemplateChart", Reason::GetHelmChart, error.to_string()),
     })?;
     let is_absolute = entry.url.contains("://");

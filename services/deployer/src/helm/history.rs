@@ -4,8 +4,10 @@ use data_encoding::BASE64;
 use groundwork_apply::{ApplyError, Cluster, ResourceKind};
 use groundwork_controller::ApiError;
 use groundwork_helm::{Record, Status};
+use groundwork_kubernetes::is_label_value;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 const TYPE: &str = "helm.sh/release.v1";
 /// Which DeployItem a revision was made for, by its uid.
@@ -58,8 +60,14 @@ impl Stored {
     }
 }
 
+/// A label takes few characters, and a job may be called as its user likes.
 fn operation(job: &str, revision: i64) -> String {
-    format!("{job}.{revision}")
+    let plain = format!("{job}.{revision}");
+    if is_label_value(&plain) {
+        return plain;
+    }
+    let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(job));
+    format!("{}.{revision}", &digest[..32])
 }
 
 /// Who writes records.
@@ -135,6 +143,11 @@ impl<'a> History<'a> {
         let stored = match self.cluster.create(&self.kind, &secret).await {
             Err(ApiError::AlreadyExists(_)) => {
                 return Err(ApplyError::Retry("release: already exists".to_owned()));
+            }
+            Err(ApiError::NoNamespace { namespace, .. }) => {
+                return Err(ApplyError::Retry(format!(
+                    "create: failed to create: namespaces {namespace:?} not found; create it, or set createNamespace"
+                )));
             }
             answer => answer?,
         };
@@ -235,8 +248,11 @@ impl<'a> History<'a> {
             plural: "configmaps".to_owned(),
             ..self.kind.clone()
         };
-        let found =
-            self.cluster.list(&kind, Some(&self.namespace), &format!("name={name},owner=helm")).await?;
-        Ok(!found.is_empty())
+        match self.cluster.list(&kind, Some(&self.namespace), &format!("name={name},owner=helm")).await {
+            Ok(found) => Ok(!found.is_empty()),
+            // Who may not look has kept nothing there.
+            Err(ApiError::Forbidden { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 }

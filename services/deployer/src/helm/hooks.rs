@@ -1,6 +1,8 @@
 //! The hooks of an event of a release (`helm.md` 9.4), in rounds: how far each has come stands in the record.
 
-use groundwork_apply::{ApplyError, Awaited, Cluster, Waiting, is_being_deleted};
+use groundwork_apply::{
+    ApplyError, Awaited, Cluster, Deadline, Owner as ItemOwner, Waiting, Whose, held, is_being_deleted,
+};
 use groundwork_controller::ApiError;
 use groundwork_deploy::Round;
 use groundwork_helm::{HOOK_RUNS, Record};
@@ -55,7 +57,11 @@ pub(super) struct Hooks<'r, 'c> {
     pub(super) cluster: &'c Cluster,
     pub(super) history: &'r mut History<'c>,
     pub(super) author: &'r Author,
+    /// Hooks carry no marks: an object that has those of another is not theirs.
+    pub(super) marks: &'r ItemOwner,
     pub(super) namespace: &'r str,
+    /// When the operation has to be done.
+    pub(super) deadline: Deadline,
     pub(super) round: &'c Round<'c>,
 }
 
@@ -85,7 +91,7 @@ impl Hooks<'_, '_> {
     ///
     /// # Errors
     ///
-    /// A hook failed ([`ApplyError::Configuration`]), or the cluster does not answer.
+    /// A hook failed ([`ApplyError::Failed`]), its time is over, or the cluster does not answer.
     pub(super) async fn run(
         &mut self,
         record: &mut Record,
@@ -158,32 +164,49 @@ impl Hooks<'_, '_> {
                 Ok(None)
             }
             State::Failed(reason) => {
-                hook["last_run"]["phase"] = json!("Failed");
-                hook["last_run"]["completed_at"] = json!(Timestamp::now().to_string());
-                let failed = hook.clone();
-                // They go with their pods.
-                let logs = self.logs(&failed, FAILED).await?.join("\n");
-                if has_policy(&failed, FAILED) {
-                    self.delete_objects(&failed).await?;
-                }
-                for &earlier in order.iter().take_while(|other| **other != index) {
-                    let hook = record.hooks()[earlier].clone();
-                    if has_policy(&hook, SUCCEEDED) {
-                        self.delete_objects(&hook).await?;
-                    }
-                }
-                self.history.update(record.clone(), self.author).await?;
-                Err(ApplyError::Configuration(wrapped(&reason) + &logs))
+                let logs = self.fail(record, index, order).await?;
+                Err(ApplyError::Failed(wrapped(&reason) + &logs))
             }
             State::Waiting => {
+                let what = format!("helm deployer: {event} hook {path}");
+                if let Err(over) = self.deadline.check(&what) {
+                    self.fail(record, index, order).await?;
+                    return Err(over);
+                }
                 if Run::of(hook, event) != Some(Run::Created) {
                     Run::Created.set(hook, event);
                     self.history.update(record.clone(), self.author).await?;
                 }
-                let what = format!("helm deployer: {event} hook {path}");
                 Ok(Some(Waiting { awaited: awaited.into_iter().collect(), ..what.into() }))
             }
         }
+    }
+
+    /// Ends a hook that has failed, or whose time is over: its objects go by its policies, and those of earlier hooks by theirs. Returns
+    /// what its containers wrote.
+    async fn fail(
+        &mut self,
+        record: &mut Record,
+        index: usize,
+        order: &[usize],
+    ) -> Result<String, ApplyError> {
+        let hook = &mut record.hooks_mut()[index];
+        hook["last_run"]["phase"] = json!("Failed");
+        hook["last_run"]["completed_at"] = json!(Timestamp::now().to_string());
+        let failed = hook.clone();
+        // They go with their pods.
+        let logs = self.logs(&failed, FAILED).await?.join("\n");
+        if has_policy(&failed, FAILED) {
+            self.delete_objects(&failed).await?;
+        }
+        for &earlier in order.iter().take_while(|other| **other != index) {
+            let hook = record.hooks()[earlier].clone();
+            if has_policy(&hook, SUCCEEDED) {
+                self.delete_objects(&hook).await?;
+            }
+        }
+        self.history.update(record.clone(), self.author).await?;
+        Ok(logs)
     }
 
     /// What the containers of a hook wrote last, if its chart asks for that at this outcome (`helm.md` 9.4, R34).
@@ -215,13 +238,9 @@ impl Hooks<'_, '_> {
             match self.cluster.create(&object.kind, &object.manifest).await {
                 Err(ApiError::AlreadyExists(_)) if is_again => {}
                 Err(ApiError::AlreadyExists(_)) => {
-                    let (plural, name) = (&object.kind.plural, &object.reference.name);
-                    let group = object.reference.group();
-                    let dot = if group.is_empty() { "" } else { "." };
-                    let text = wrapped(&format!("{plural}{dot}{group} {name:?} already exists"));
-                    return Err(ApplyError::Configuration(format!(
-                        "warning: Hook {event} {path} failed: {text}"
-                    )));
+                    let (resource, name) = (object.kind.resource(), &object.reference.name);
+                    let text = wrapped(&format!("{resource} {name:?} already exists"));
+                    return Err(ApplyError::Failed(format!("warning: Hook {event} {path} failed: {text}")));
                 }
                 answer => drop(answer?),
             }
@@ -237,12 +256,24 @@ impl Hooks<'_, '_> {
                 continue;
             }
             let Some(live) = self.cluster.get_of(&object.kind, &object.reference).await? else { continue };
+            if matches!(self.marks.whose(&live), Whose::Another(_)) {
+                continue;
+            }
             if !is_being_deleted(&live) {
-                self.cluster.delete(&object.kind, &live).await?;
+                match self.cluster.delete(&object.kind, &live).await {
+                    // The next round looks again.
+                    Ok(()) | Err(ApiError::Conflict(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             if let Some(left) = self.cluster.get_of(&object.kind, &object.reference).await? {
                 let waiting = waiting.get_or_insert_with(|| {
-                    format!("helm deployer: deletion of the hook's resource {}", object.reference).into()
+                    format!(
+                        "helm deployer: deletion of the hook's resource {}{}",
+                        object.reference,
+                        held(&left)
+                    )
+                    .into()
                 });
                 waiting.awaited.extend(Awaited::gone(self.cluster, &left).await);
             }

@@ -1,12 +1,11 @@
 //! The objects of a release's manifest (`helm.md` 9.1).
 
-use groundwork_apply::{ApplyError, Cluster, Reference, ResourceKind, set_metadata};
+use groundwork_apply::{
+    ApplyError, Cluster, MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE, Reference, ResourceKind, set_metadata,
+};
 use groundwork_helm::documents;
 use serde_json::{Value, json};
 
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-const RELEASE_NAME: &str = "meta.helm.sh/release-name";
-const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 
 /// An object of a manifest, and the kind that the cluster has for it.
@@ -69,11 +68,8 @@ pub(super) async fn objects(
     namespace: &str,
     unknown: Unknown,
 ) -> Result<Vec<Object>, ApplyError> {
-    let unable = |problem: String| {
-        ApplyError::Configuration(format!(
-            "unable to build kubernetes objects from release manifest: {problem}"
-        ))
-    };
+    let unable =
+        |problem: String| format!("unable to build kubernetes objects from release manifest: {problem}");
     let mut objects = Vec::new();
     for mut manifest in parse(manifest)? {
         let reference = Reference::of(&manifest);
@@ -84,22 +80,23 @@ pub(super) async fn objects(
             .map(|(name, _)| format!("{name} not set"))
             .collect();
         if !missing.is_empty() {
-            return Err(unable(format!(
+            return Err(ApplyError::Configuration(unable(format!(
                 "error validating \"\": error validating data: [{}]",
                 missing.join(", ")
-            )));
+            ))));
         }
         let Some(kind) = cluster.kind(&reference.api_version, &reference.kind).await? else {
             match unknown {
                 Unknown::IsSkipped => continue,
                 Unknown::IsError => {
                     let (api_version, kind) = (&reference.api_version, &reference.kind);
-                    return Err(unable(format!(
+                    // Its definition may come with another item.
+                    return Err(ApplyError::Retry(unable(format!(
                         "resource mapping not found for name: {:?} namespace: {:?} from \"\": no matches for kind {kind:?} in \
                          version {api_version:?}\nensure CRDs are installed first",
                         reference.name,
                         reference.namespace.as_deref().unwrap_or_default(),
-                    )));
+                    ))));
                 }
             }
         };
@@ -107,6 +104,13 @@ pub(super) async fn objects(
             manifest["metadata"]["namespace"] = json!(namespace);
         }
         let reference = Reference::of(&manifest);
+        let name = &manifest["metadata"]["name"];
+        if !name.is_string() && !name.is_null() {
+            return Err(ApplyError::Configuration(unable(format!(
+                "metadata.name of an object of kind {} must be a text: put it in quotes",
+                reference.kind
+            ))));
+        }
         if reference.name.is_empty() {
             return Err(ApplyError::Configuration(format!(
                 "could not get information about the resource {} \"\" in namespace {namespace:?}: resource name may not be empty",
@@ -143,13 +147,6 @@ impl Owner {
         check("annotation", "annotations", RELEASE_NAMESPACE, &self.namespace);
         (!problems.is_empty()).then(|| format!("invalid ownership metadata; {}", problems.join("; ")))
     }
-
-    /// Whether an object says that it is another release's (R18).
-    pub(super) fn is_of_another(&self, live: &Value) -> bool {
-        let annotation = |name: &str| live["metadata"]["annotations"][name].as_str();
-        let differs = |name: &str, own: &str| annotation(name).is_some_and(|found| found != own);
-        differs(RELEASE_NAME, &self.name) || differs(RELEASE_NAMESPACE, &self.namespace)
-    }
 }
 
 /// Whether an object says that it is to be left when its release goes.
@@ -180,10 +177,8 @@ mod tests {
              \"Helm\"; annotation validation error: key \"meta.helm.sh/release-name\" must equal \"r2\": current value is \"r1\"; \
              annotation validation error: missing key \"meta.helm.sh/release-namespace\": must be set to \"t1\""
         );
-        assert!(owner.is_of_another(&object));
         owner.stamp(&mut object);
-        assert_eq!((owner.problem(&object), owner.is_of_another(&object)), (None, false));
-        assert!(!owner.is_of_another(&json!({})));
+        assert_eq!(owner.problem(&object), None);
     }
 
     #[test]

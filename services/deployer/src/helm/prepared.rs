@@ -5,23 +5,25 @@ use std::sync::Arc;
 
 use groundwork_api::{AnyJson, DeployItem, ResourceExt};
 use groundwork_apply::{
-    ApplyError, Cluster, Exported, ManagedResource, OtherClusters, Owner as ItemOwner, Progress, Reference,
-    Seen, failed_check, fitting, read_exports,
+    ApplyError, Cluster, Exported, Giver, HELM_ITEM, ManagedResource, OtherClusters, Owner as ItemOwner,
+    Progress, Reference, ReleaseName, Seen, failed_check, fitting, read_exports,
 };
-use groundwork_deploy::{Failure, Round, Step, Warning};
+use groundwork_deploy::{Failure, Round, Step, Warning, with_last_error};
 use groundwork_helm::{Capabilities, Release, values};
 use groundwork_lifecycle::machine::Phase;
 use groundwork_lifecycle::{OperationError, Reason};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::configuration::{API_VERSION, Configuration, OperationOptions};
 use super::history::{Author, History};
 use super::objects::Owner;
-use super::release::{ITEM_LABEL, ReleaseRun};
+use super::release::{Failing, ReleaseRun};
 use super::render_only;
 use super::rendering::Loaded;
 use super::work::Input;
 use crate::manifest::{operation_error, step};
+use crate::siblings::{INHERITED, LISTED_IN_JOB, Siblings};
 
 /// Kinds whose readiness counts in release mode (10.6).
 const WORKLOADS: [&str; 6] =
@@ -38,7 +40,6 @@ pub(super) struct Prepared<'a> {
     /// The given values, with the numbers of the mode.
     pub(super) values: Map<String, Value>,
     pub(super) exports: Map<String, Value>,
-    pub(super) former: Vec<ManagedResource>,
     pub(super) warnings: Vec<Warning>,
 }
 
@@ -85,16 +86,20 @@ impl<'a> Prepared<'a> {
             );
             self.round.warn("ChartWarning", &text).await;
         }
+        let owner = Owner { name, namespace };
         Ok(ReleaseRun {
             cluster,
             history,
-            owner: Owner { name, namespace },
+            marks: item_owner(self.round, Some(&owner)),
+            owner,
             author: author(item),
-            item: item.name_any(),
             options: OperationOptions::default(),
             deadline: self.round.deadline,
             former: applied(item),
             applied: Vec::new(),
+            is_complete: false,
+            estate: estate_beside_release(item),
+            rollback_until: rollback_until(item),
             seen: Seen::new(),
             absent: HashSet::new(),
             round: self.round,
@@ -123,32 +128,42 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
-    /// Notes in the record that the operation failed, unless the cluster could not be asked.
+    /// Notes in the record that the operation failed, unless the cluster could not be asked. With `atomic` what was there before comes
+    /// again, in rounds that have time of their own.
+    ///
+    /// # Errors
+    ///
+    /// The failure, unless a rollback has begun.
     pub(super) async fn failed(
-        &self,
+        self,
         mut run: ReleaseRun<'_>,
         error: &ApplyError,
         reason: Reason,
-    ) -> Failure {
-        let mut text = error.to_string();
+    ) -> Result<Step, Failure> {
+        let mut text =
+            with_last_error(self.round.item, &error.to_string(), matches!(error, ApplyError::Timeout(_)));
         if !matches!(error, ApplyError::Retry(_)) {
             match run.fail(&text).await {
-                Ok(told) => text = told,
+                Ok(Failing::Told(told)) => text = told,
+                Ok(Failing::RollsBack(what)) => {
+                    let status = self.release_status(&run);
+                    return Ok(Step::waiting(what, status, self.warnings));
+                }
                 Err(second) => tracing::warn!(error = %second, "a failed release could not be noted"),
             }
         }
         let verb = if reason == Reason::InstallRelease { "install" } else { "upgrade" };
+        let full = format!("unable to {verb} helm chart release: {text}");
         let error = match error {
             ApplyError::Timeout(_) => {
                 OperationError { message: text, ..operation_error("RealHelmDeployer.Deploy", error) }
             }
-            _ => OperationError::transient(
-                "RealHelmDeployer.Deploy",
-                reason,
-                format!("unable to {verb} helm chart release: {text}"),
-            ),
+            ApplyError::Configuration(_) => OperationError::new("RealHelmDeployer.Deploy", reason, full),
+            ApplyError::Retry(_) | ApplyError::Failed(_) => {
+                OperationError::transient("RealHelmDeployer.Deploy", reason, full)
+            }
         };
-        Failure { error, provider_status: self.release_status(&run) }
+        Err(Failure { error, provider_status: self.release_status(&run) })
     }
 
     /// Readiness and exports of a release that is brought about.
@@ -198,13 +213,9 @@ impl<'a> Prepared<'a> {
             .filter_map(|resource| run.applied.iter().find(|managed| managed.resource == resource))
             .map(|managed| ManagedResource { applied: None, ..managed.clone() })
             .collect();
-        let mut known: Vec<ManagedResource> = run.applied.clone();
-        known.extend(
-            run.former
-                .iter()
-                .filter(|former| !run.applied.iter().any(|one| one.resource.is_same(&former.resource)))
-                .cloned(),
-        );
+        // What was dropped is known until everything else is applied.
+        let former = if run.is_complete { Vec::new() } else { run.former.clone() };
+        let known = joined([run.applied.clone(), former]);
         let current = run.history.last().map(|last| {
             json!({
                 "name": last.record.name(), "namespace": last.record.namespace(), "revision": last.record.revision(),
@@ -212,17 +223,19 @@ impl<'a> Prepared<'a> {
                 "chartVersion": last.record.chart_version(), "chartDigest": self.chart.digest, "current": true,
             })
         });
-        self.status(&managed, current.map_or(OwnRelease::AsBefore, OwnRelease::Is), &known)
+        let known = Known {
+            managed: &managed,
+            applied: &known,
+            inherited: &run.estate,
+            is_complete: run.is_complete,
+            rollback_until: run.rollback_until,
+        };
+        self.status(known, current.map_or(OwnRelease::AsBefore, OwnRelease::Is))
     }
 
     /// The provider status. Releases that the item had under other names stay known, until it goes.
-    pub(super) fn status(
-        &self,
-        managed: &[ManagedResource],
-        own: OwnRelease,
-        applied: &[ManagedResource],
-    ) -> Option<AnyJson> {
-        let (managed, applied) = (fitting(managed.to_vec()), fitting(applied.to_vec()));
+    pub(super) fn status(&self, known: Known<'_>, own: OwnRelease) -> Option<AnyJson> {
+        let (managed, applied) = (fitting(known.managed.to_vec()), fitting(known.applied.to_vec()));
         let mut all = Vec::new();
         for mut release in releases(self.round.item) {
             if !is_named(&release, &self.configuration) {
@@ -235,16 +248,54 @@ impl<'a> Prepared<'a> {
         if let OwnRelease::Is(release) = own {
             all.insert(0, release);
         }
-        let mut status =
-            json!({"apiVersion": API_VERSION, "kind": "ProviderStatus", "managedResources": managed});
+        let mut status = provider_status(json!(managed));
         if !all.is_empty() {
             status["releases"] = json!(all);
         }
         if !applied.is_empty() {
             status["applied"] = json!(applied);
         }
+        if !known.inherited.is_empty() {
+            status[INHERITED] = json!(known.inherited);
+        }
+        if let Some(until) = known.rollback_until {
+            status[ROLLBACK] = json!({"job": author(self.round.item).job, "until": until.to_string()});
+        }
+        if known.is_complete {
+            status[LISTED_IN_JOB] = json!(author(self.round.item).job);
+        }
         Some(AnyJson::from(status))
     }
+}
+
+/// Objects that the status remembers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Known<'k> {
+    /// As the contract has it: what is applied without a release, or the workloads of one.
+    pub(super) managed: &'k [ManagedResource],
+    /// All that a release has applied.
+    pub(super) applied: &'k [ManagedResource],
+    /// Objects that a release does not list, and that the item is to give up.
+    pub(super) inherited: &'k [ManagedResource],
+    /// Whether all that the item lists was applied in this job.
+    pub(super) is_complete: bool,
+    /// When a rollback has to be done.
+    pub(super) rollback_until: Option<Timestamp>,
+}
+
+/// The member of the provider status that gives a rollback time of its own.
+const ROLLBACK: &str = "rollback";
+
+/// When the rollback that is under way in the current job has to be done.
+pub(super) fn rollback_until(item: &DeployItem) -> Option<Timestamp> {
+    let rollback = known_status(item, ROLLBACK);
+    let is_of_job = rollback["job"] == json!(author(item).job);
+    rollback["until"].as_str().filter(|_| is_of_job)?.parse().ok()
+}
+
+/// A provider status with managed resources.
+pub(crate) fn provider_status(managed: Value) -> Value {
+    json!({"apiVersion": API_VERSION, "kind": "ProviderStatus", "managedResources": managed})
 }
 
 /// What the status says of the release that the configuration names.
@@ -286,8 +337,17 @@ pub(super) fn releases(item: &DeployItem) -> Vec<Value> {
     known_status(item, "releases").as_array().cloned().unwrap_or_default()
 }
 
+/// Whether an item keeps a release now.
+pub(crate) fn keeps(item: &DeployItem, release: &ReleaseName) -> bool {
+    releases(item).iter().any(|kept| {
+        kept["current"] == true
+            && kept["namespace"] == release.namespace.as_str()
+            && kept["name"] == release.name.as_str()
+    })
+}
+
 pub(super) fn applied(item: &DeployItem) -> Vec<ManagedResource> {
-    serde_json::from_value(known_status(item, "applied")).unwrap_or_default()
+    resources(item, "applied")
 }
 
 /// Whether a job has just begun. In later rounds the error of the one before, or what is waited for, says more than the step that would be next.
@@ -299,8 +359,63 @@ pub(super) fn is_first(round: &Round<'_>) -> bool {
     has_begun && status.last_error.is_none()
 }
 
-pub(super) fn item_owner(round: &Round<'_>) -> ItemOwner {
-    ItemOwner { label: ITEM_LABEL, item: round.item.name_any() }
+fn resources(item: &DeployItem, member: &str) -> Vec<ManagedResource> {
+    serde_json::from_value(known_status(item, member)).unwrap_or_default()
+}
+
+/// All that an item has applied, in whichever mode, as its status remembers it.
+pub(crate) fn known(item: &DeployItem) -> Vec<ManagedResource> {
+    joined([resources(item, "managedResources"), applied(item)])
+}
+
+/// The same, and what others have handed over to it.
+pub(super) fn estate(item: &DeployItem) -> Vec<ManagedResource> {
+    joined([resources(item, "managedResources"), applied(item), resources(item, INHERITED)])
+}
+
+/// Objects of an item that are none of a release: those applied without one, and those that others have handed over.
+pub(super) fn estate_beside_release(item: &DeployItem) -> Vec<ManagedResource> {
+    // Workloads of a release are in both lists.
+    let of_releases = applied(item);
+    let mut managed = resources(item, "managedResources");
+    managed.retain(|managed| !of_releases.iter().any(|known| known.resource.is_same(&managed.resource)));
+    joined([managed, resources(item, INHERITED)])
+}
+
+/// Whether the status says what the item lists in the current job.
+pub(crate) fn is_listed(item: &DeployItem) -> bool {
+    known_status(item, LISTED_IN_JOB) == json!(author(item).job)
+}
+
+/// Each object once, as it is known first.
+fn joined<const N: usize>(lists: [Vec<ManagedResource>; N]) -> Vec<ManagedResource> {
+    let mut all: Vec<ManagedResource> = Vec::new();
+    for managed in lists.into_iter().flatten() {
+        if !all.iter().any(|known| known.resource.is_same(&managed.resource)) {
+            all.push(managed);
+        }
+    }
+    all
+}
+
+/// How an item marks its objects: as those of a release, or without one.
+pub(super) fn item_owner(round: &Round<'_>, release: Option<&Owner>) -> ItemOwner {
+    let text = |release: &Value, member: &str| release[member].as_str().unwrap_or_default().to_owned();
+    let kept = releases(round.item);
+    let kept = kept
+        .iter()
+        .map(|release| ReleaseName { namespace: text(release, "namespace"), name: text(release, "name") });
+    let own = release.map(|own| ReleaseName { namespace: own.namespace.clone(), name: own.name.clone() });
+    ItemOwner {
+        label: HELM_ITEM,
+        item: round.item.name_any(),
+        releases: own.into_iter().chain(kept).collect(),
+        keeps_release: release.is_some(),
+    }
+}
+
+pub(super) fn siblings<'a>(round: &'a Round<'a>) -> Siblings<'a> {
+    Siblings { round, giver: Giver { label: HELM_ITEM.to_owned(), item: round.item.name_any() } }
 }
 
 pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<Warning> {

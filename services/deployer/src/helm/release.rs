@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
 use groundwork_apply::{
-    Applied, ApplyError, Awaited, Cluster, Deadline, ManagedResource, Policy, Reference, Seen,
-    ServerSideApply, Waiting, is_being_deleted, server_side_apply,
+    Applied, ApplyError, Awaited, Cluster, Deadline, Disposal, Disposed, ManagedResource, Owner as ItemOwner,
+    PatchKind, Reference, ResourceKind, Seen, ServerSideApply, Surplus, Waiting, Whose, held,
+    server_side_apply, without_server_fields,
 };
 use groundwork_controller::ApiError;
 use groundwork_deploy::Round;
@@ -27,14 +28,16 @@ use super::configuration::OperationOptions;
 use super::history::{Author, History, Stored};
 use super::hooks::Hooks;
 use super::objects::{Object, Owner, Unknown, is_kept, objects, parse};
+use super::prepared::{is_listed, siblings};
 use super::waiting::first_unready;
 
 /// Objects that are read or applied side by side.
 const SIDE_BY_SIDE: usize = 16;
 /// Managers of the deployer that Groundwork takes over from.
 const PREDECESSORS: [&str; 2] = ["helm", "helm-deployer-controller"];
-/// Marks objects that the same item has applied without a release (R27b).
-pub(super) const ITEM_LABEL: &str = "helm.deployer.landscaper.gardener.cloud/deployitem";
+/// Managers of items that an object may be taken over from: their fields go with their marks.
+const FORMER_OWNERS: [&str; 4] =
+    ["helm", "helm-deployer-controller", "manifest-deployer-controller", crate::MANAGER];
 
 /// What is to be done next for a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,17 +88,32 @@ pub(super) struct ReleaseRun<'c> {
     pub(super) history: History<'c>,
     pub(super) owner: Owner,
     pub(super) author: Author,
-    /// Name of the DeployItem, as its label on objects has it.
-    pub(super) item: String,
+    /// How the item and its release mark objects.
+    pub(super) marks: ItemOwner,
     pub(super) options: OperationOptions,
     pub(super) deadline: Deadline,
     /// What former rounds have applied.
     pub(super) former: Vec<ManagedResource>,
     pub(super) applied: Vec<ManagedResource>,
+    /// Whether all that the release lists was applied.
+    pub(super) is_complete: bool,
+    /// Objects of the item that the release may not list: it gives up those.
+    pub(super) estate: Vec<ManagedResource>,
+    /// When a rollback has to be done: it has as much time as the upgrade had.
+    pub(super) rollback_until: Option<Timestamp>,
     pub(super) seen: Seen,
     /// What was not there a moment ago, so that it is not asked for again.
     pub(super) absent: HashSet<Reference>,
     pub(super) round: &'c Round<'c>,
+}
+
+/// What is done about an operation that has failed.
+#[derive(Debug, Clone)]
+pub(super) enum Failing {
+    /// It is the end, told so.
+    Told(String),
+    /// The revision before comes again; what is waited for.
+    RollsBack(String),
 }
 
 /// How far an operation has come.
@@ -217,19 +235,27 @@ impl ReleaseRun<'_> {
                 continue;
             };
             // The same item has applied it without a release.
-            if live["metadata"]["labels"][ITEM_LABEL] == json!(self.item) {
+            if self.marks.is_labelled(&live) {
                 continue;
             }
             if let Some(problem) = self.owner.problem(&live) {
                 let (operation, reference) =
                     (if is_install { "install" } else { "update" }, &object.reference);
-                return Err(ApplyError::Configuration(format!(
+                let text = format!(
                     "Unable to continue with {operation}: {} {:?} in namespace {:?} exists and cannot be imported into the current \
                      release: {problem}",
                     reference.kind,
                     reference.name,
                     reference.namespace.as_deref().unwrap_or_default(),
-                )));
+                );
+                let may_be_given_up = match self.marks.whose(&live) {
+                    Whose::Another(marked) => siblings(self.round).may_give_up(&marked).await?,
+                    Whose::Own | Whose::Nobodys => false,
+                };
+                return Err(match may_be_given_up {
+                    true => ApplyError::Retry(text),
+                    false => ApplyError::Configuration(text),
+                });
             }
         }
         Ok(())
@@ -267,14 +293,15 @@ impl ReleaseRun<'_> {
             Status::PendingRollback => ("pre-rollback", "post-rollback"),
             _ => ("pre-upgrade", "post-upgrade"),
         };
-        let failed = |event: &str, error: ApplyError| match (event, error) {
-            ("pre-install" | "post-install", ApplyError::Configuration(text)) => {
-                ApplyError::Configuration(format!("failed {event}: {text}"))
-            }
-            ("pre-upgrade" | "post-upgrade", ApplyError::Configuration(text)) => {
-                ApplyError::Configuration(format!("{event} hooks failed: {text}"))
-            }
-            (_, error) => error,
+        let told = |event: &str, text: String| match event {
+            "pre-install" | "post-install" => format!("failed {event}: {text}"),
+            "pre-upgrade" | "post-upgrade" => format!("{event} hooks failed: {text}"),
+            _ => text,
+        };
+        let failed = |event: &str, error: ApplyError| match error {
+            ApplyError::Configuration(text) => ApplyError::Configuration(told(event, text)),
+            ApplyError::Failed(text) => ApplyError::Failed(told(event, text)),
+            error => error,
         };
         if let Some(what) =
             self.run_hooks(&mut record, before).await.map_err(|error| failed(before, error))?
@@ -285,7 +312,9 @@ impl ReleaseRun<'_> {
         let wanted = objects(self.cluster, record.manifest(), &namespace, Unknown::IsError).await?;
         let old = self.old_objects(&record).await?;
         self.apply(&wanted, &old).await?;
-        self.remove(&wanted, &old).await?;
+        if let Some(what) = self.drop_surplus(&wanted, &old).await? {
+            return self.waits(what);
+        }
         if self.options.wait {
             let live = wanted.iter().filter_map(|object| self.seen.get_key_value(&object.reference));
             if let Some(waiting) = first_unready(self.cluster, live).await? {
@@ -313,7 +342,9 @@ impl ReleaseRun<'_> {
             cluster: self.cluster,
             history: &mut self.history,
             author: &self.author,
+            marks: &self.marks,
             namespace: &self.owner.namespace,
+            deadline: self.deadline,
             round: self.round,
         };
         hooks.run(record, event).await
@@ -344,17 +375,22 @@ impl ReleaseRun<'_> {
     }
 
     /// Brings the objects of the last record to what they should be, without a new revision.
-    pub(super) async fn repair(&mut self) -> Result<(), ApplyError> {
+    pub(super) async fn repair(&mut self) -> Result<Carried, ApplyError> {
         let Some(manifest) = self.history.last().map(|stored| stored.record.manifest().to_owned()) else {
-            return Ok(());
+            return Ok(Carried::Done);
         };
         let namespace = self.owner.namespace.clone();
         let wanted = objects(self.cluster, &manifest, &namespace, Unknown::IsError).await?;
-        self.apply(&wanted, &[]).await
+        self.apply(&wanted, &[]).await?;
+        match self.drop_surplus(&wanted, &[]).await? {
+            Some(what) => self.waits(what),
+            None => Ok(Carried::Done),
+        }
     }
 
     /// In the order of the manifest, consecutive objects of one kind side by side; all errors of these are told.
     async fn apply(&mut self, wanted: &[Object], old: &[Object]) -> Result<(), ApplyError> {
+        check_repeated(wanted)?;
         for group in wanted.chunk_by(|left, right| left.kind == right.kind) {
             let work: Vec<_> = group.iter().map(|object| self.apply_one(object, old)).collect();
             let answers: Vec<_> = stream::iter(work).buffered(SIDE_BY_SIDE).collect().await;
@@ -375,6 +411,7 @@ impl ReleaseRun<'_> {
                 return Err(error);
             }
         }
+        self.is_complete = true;
         Ok(())
     }
 
@@ -391,7 +428,7 @@ impl ReleaseRun<'_> {
         };
         let Some(live) = live else {
             self.deadline.check("helm deployer: start apply manifests")?;
-            let stored = match self.cluster.create(&object.kind, &manifest).await {
+            let stored = match self.cluster.create(&object.kind, &without_server_fields(&manifest)).await {
                 Err(ApiError::AlreadyExists(what)) => {
                     return Err(ApplyError::Retry(format!("{what} was created by somebody else meanwhile")));
                 }
@@ -408,52 +445,82 @@ impl ReleaseRun<'_> {
         self.deadline.check("helm deployer: start apply manifests")?;
         if self.options.force {
             let mut replacement = manifest.clone();
-            replacement["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+            for field in ["resourceVersion", "uid"] {
+                replacement["metadata"][field] = live["metadata"][field].clone();
+            }
             let stored = self.cluster.replace(&object.kind, &replacement).await?;
             let applied = Applied::new(&manifest, &stored);
             return Ok((stored, applied, None));
         }
         let former = old.iter().find(|one| one.reference.is_same(&object.reference)).map(|one| &one.manifest);
-        let apply = ServerSideApply {
-            kind: &object.kind,
-            manifest: &manifest,
-            live: &live,
-            former,
-            predecessors: &PREDECESSORS,
+        let is_taken_over = matches!(self.marks.whose(&live), Whose::Another(_));
+        let predecessors = if is_taken_over { &FORMER_OWNERS[..] } else { &PREDECESSORS[..] };
+        let live = match self.marks.claim_patch(&live, &manifest) {
+            None => live,
+            Some(patch) => {
+                self.cluster.patch(&object.kind, &object.reference, PatchKind::Merge, &patch).await?
+            }
         };
+        let apply =
+            ServerSideApply { kind: &object.kind, manifest: &manifest, live: &live, former, predecessors };
         let (stored, warning) = server_side_apply(self.cluster, &apply).await?;
         let applied = Applied::new(&manifest, &stored);
         Ok((stored, applied, warning))
     }
 
-    /// Deletes what the old manifests name and the new one does not.
-    async fn remove(&mut self, wanted: &[Object], old: &[Object]) -> Result<(), ApplyError> {
-        for object in old {
-            if wanted.iter().any(|one| one.reference.is_same(&object.reference)) {
-                continue;
+    /// Gives up what the old manifests name, what the item has had without a release, and what others have handed over, if the new manifest
+    /// does not have it. What is waited for, if it is not the time yet.
+    async fn drop_surplus(
+        &mut self,
+        wanted: &[Object],
+        old: &[Object],
+    ) -> Result<Option<Waiting>, ApplyError> {
+        let is_wanted = |reference: &Reference| wanted.iter().any(|one| one.reference.is_same(reference));
+        let of_old = old.iter().filter(|object| !is_wanted(&object.reference));
+        let mut dropped: Vec<Surplus<'_>> = of_old.map(|object| surplus(object, false)).collect();
+        for managed in self.estate.iter().filter(|managed| !is_wanted(&managed.resource)) {
+            let resource = &managed.resource;
+            if let Some(kind) = self.cluster.kind(&resource.api_version, &resource.kind).await? {
+                dropped
+                    .push(Surplus { settings: Some(managed), ..surplus_of(kind, resource.clone(), false) });
             }
-            let Some(live) = self.cluster.get_of(&object.kind, &object.reference).await? else { continue };
-            if is_kept(&live) || is_being_deleted(&live) {
-                continue;
-            }
-            if self.owner.is_of_another(&live) {
-                self.warn(&format!("{} belongs to another release and was left", object.reference)).await;
-                continue;
-            }
-            self.cluster.delete(&object.kind, &live).await?;
         }
-        Ok(())
+        if !dropped.is_empty() && !is_listed(self.round.item) {
+            // Others know what the release lists when the status is written. It would get back what it hands over before.
+            return Ok(Some("helm deployer: the new list of objects is written down".to_owned().into()));
+        }
+        let disposed = self.give_up(&dropped).await?;
+        if let Some(reference) = disposed.in_transit {
+            return Ok(Some(format!("helm deployer: {reference} is being handed over").into()));
+        }
+        self.estate.clear();
+        Ok(None)
+    }
+
+    async fn give_up(&self, surplus: &[Surplus<'_>]) -> Result<Disposed, ApplyError> {
+        let siblings = siblings(self.round);
+        let disposal = Disposal {
+            cluster: self.cluster,
+            owner: &self.marks,
+            succession: &siblings,
+            deadline: self.deadline,
+            side_by_side: 1,
+        };
+        let disposed = disposal.dispose(surplus).await?;
+        self.round.tell(&disposed.told).await;
+        Ok(disposed)
     }
 
     /// Notes that the operation of the last record has failed. With `atomic` it is taken back: what was there before comes again.
-    pub(super) async fn fail(&mut self, error: &str) -> Result<String, ApplyError> {
+    pub(super) async fn fail(&mut self, error: &str) -> Result<Failing, ApplyError> {
+        let told = |text: String| Ok(Failing::Told(text));
         let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {
-            return Ok(error.to_owned());
+            return told(error.to_owned());
         };
         if !record.status().is_pending()
             || !self.history.last().is_some_and(|last| last.is_of(&self.author.job))
         {
-            return Ok(error.to_owned());
+            return told(error.to_owned());
         }
         let name = self.owner.name.clone();
         let status = record.status();
@@ -465,35 +532,60 @@ impl ReleaseRun<'_> {
         record.set_status(Status::Failed, &format!("{verb} {name:?} failed: {error}"));
         let revision = record.revision();
         self.history.update(record, &self.author).await?;
-        if !self.options.atomic {
-            return Ok(error.to_owned());
-        }
         match status {
-            Status::PendingInstall => match self.uninstall(false).await {
-                Ok(_) => Ok(format!(
-                    "release {name} failed, and has been uninstalled due to atomic being set: {error}"
-                )),
-                Err(second) => Ok(format!(
-                    "an error occurred while uninstalling the release. original install error: {error}: {second}"
-                )),
-            },
-            Status::PendingUpgrade => {
-                let target =
-                    self.history.revisions.iter().rev().find(|stored| {
-                        matches!(stored.record.status(), Status::Deployed | Status::Superseded)
-                    });
-                let Some(target) = target.map(|stored| stored.record.clone()) else {
-                    return Ok(format!(
-                        "unable to find a previously successful release when attempting to rollback. original upgrade error: {error}"
-                    ));
-                };
-                let mut rollback = Record::rollback(&target, revision + 1);
-                rollback.set_time("last_deployed", &Timestamp::now().to_string());
-                self.history.create(rollback, &self.author).await?;
-                Ok(format!("release {name} failed, and is rolled back due to atomic being set: {error}"))
+            Status::PendingRollback => {
+                self.rollback_until = None;
+                told(format!(
+                    "an error occurred while rolling back the release. original upgrade error: {}: {error}",
+                    self.upgrade_error()
+                ))
             }
-            _ => Ok(error.to_owned()),
+            Status::PendingInstall if self.options.atomic => told(match self.uninstall(false).await {
+                Ok(_) => format!(
+                    "release {name} failed, and has been uninstalled due to atomic being set: {error}"
+                ),
+                Err(second) => format!(
+                    "an error occurred while uninstalling the release. original install error: {error}: {second}"
+                ),
+            }),
+            Status::PendingUpgrade if self.options.atomic => self.roll_back(revision, error).await,
+            _ => told(error.to_owned()),
         }
+    }
+
+    /// Why the upgrade failed that a rollback takes back.
+    pub(super) fn upgrade_error(&self) -> String {
+        let failed = self.history.revisions.iter().rev().find(|stored| {
+            let record = &stored.record;
+            record.status() == Status::Failed && !record.description().starts_with("Rollback ")
+        });
+        failed.map(|stored| stored.record.description().to_owned()).unwrap_or_default()
+    }
+
+    /// Begins a rollback to the last revision that was good.
+    async fn roll_back(&mut self, revision: i64, error: &str) -> Result<Failing, ApplyError> {
+        let was_good =
+            |stored: &&Stored| matches!(stored.record.status(), Status::Deployed | Status::Superseded);
+        let Some(target) = self.history.revisions.iter().rev().find(was_good) else {
+            return Ok(Failing::Told(format!(
+                "unable to find a previously successful release when attempting to rollback. original upgrade error: {error}"
+            )));
+        };
+        let now = Timestamp::now();
+        let mut rollback = Record::rollback(&target.record, revision + 1);
+        rollback.set_time("last_deployed", &now.to_string());
+        self.history.create(rollback, &self.author).await?;
+        self.rollback_until = self.rollback_time().and_then(|time| now.checked_add(time).ok());
+        let name = &self.owner.name;
+        Ok(Failing::RollsBack(format!(
+            "release {name} failed, and is rolled back due to atomic being set: {error}"
+        )))
+    }
+
+    /// As Helm gives its rollback the time-out once more. `None` for an item that has no limit.
+    fn rollback_time(&self) -> Option<SignedDuration> {
+        let time = self.options.timeout.or_else(|| self.round.timeout())?;
+        SignedDuration::try_from(time).ok()
     }
 
     /// Takes the release away. What is waited for, if it is not gone.
@@ -517,7 +609,7 @@ impl ReleaseRun<'_> {
                 Ok(Some(what)) => return self.waits(what),
                 Ok(None) => {}
                 // The records are gone all the same: nobody could do anything about it any more.
-                Err(ApplyError::Configuration(error)) => {
+                Err(ApplyError::Configuration(error) | ApplyError::Failed(error)) => {
                     self.warn(&format!("uninstallation completed with 1 error(s): {error}")).await;
                 }
                 Err(error) => return Err(error),
@@ -531,38 +623,46 @@ impl ReleaseRun<'_> {
         let namespace = self.owner.namespace.clone();
         let mut objects = objects(self.cluster, record.manifest(), &namespace, Unknown::IsSkipped).await?;
         objects.sort_by(|left, right| compare_for_uninstall(&left.kind.kind, &right.kind.kind));
+        let surplus: Vec<_> = objects.iter().map(|object| surplus(object, waits)).collect();
+        let left = self.give_up(&surplus).await?.left;
         let mut waiting: Option<Waiting> = None;
-        for object in &objects {
-            let Some(live) = self.cluster.get_of(&object.kind, &object.reference).await? else { continue };
-            if is_kept(&live) {
-                continue;
-            }
-            if self.owner.is_of_another(&live) {
-                self.warn(&format!("{} belongs to another release and was left", object.reference)).await;
-                continue;
-            }
-            if !is_being_deleted(&live) {
-                self.cluster.delete(&object.kind, &live).await?;
-            }
-            if waits && let Some(left) = self.cluster.get_of(&object.kind, &object.reference).await? {
-                let waiting = waiting.get_or_insert_with(|| {
-                    format!("helm deployer: deletion of resource {}", object.reference).into()
-                });
-                waiting.awaited.extend(Awaited::gone(self.cluster, &left).await);
-            }
+        for (reference, live) in &left {
+            let waiting = waiting.get_or_insert_with(|| {
+                format!("helm deployer: deletion of resource {reference}{}", held(live)).into()
+            });
+            waiting.awaited.extend(Awaited::gone(self.cluster, live).await);
         }
         Ok(waiting)
     }
 }
 
-fn remembered(reference: &Reference, applied: Applied) -> ManagedResource {
-    ManagedResource {
-        annotate_before_delete: serde_json::Map::new(),
-        patch_before_delete: None,
-        policy: Policy::Manage,
-        resource: reference.clone(),
-        applied: Some(applied),
+/// Of two objects of one name nobody could say which one is meant.
+fn check_repeated(wanted: &[Object]) -> Result<(), ApplyError> {
+    let mut texts = Vec::new();
+    for (index, object) in wanted.iter().enumerate() {
+        if wanted[..index].iter().any(|one| one.reference.is_same(&object.reference)) {
+            let (resource, name) = (object.kind.resource(), &object.reference.name);
+            texts.push(format!("\t* {resource} {name:?} already exists: the chart has it more than once\n"));
+        }
     }
+    let count = match texts.len() {
+        0 => return Ok(()),
+        1 => "1 error".to_owned(),
+        several => format!("{several} errors"),
+    };
+    Err(ApplyError::Configuration(format!("{count} occurred:\n{}\n", texts.concat())))
+}
+
+fn surplus(object: &Object, is_awaited: bool) -> Surplus<'static> {
+    surplus_of(object.kind.clone(), object.reference.clone(), is_awaited)
+}
+
+fn surplus_of(kind: ResourceKind, reference: Reference, is_awaited: bool) -> Surplus<'static> {
+    Surplus { kind, reference, settings: None, is_everybodys: false, is_forced: false, is_kept, is_awaited }
+}
+
+fn remembered(reference: &Reference, applied: Applied) -> ManagedResource {
+    ManagedResource { applied: Some(applied), ..ManagedResource::new(reference.clone()) }
 }
 
 /// Clusters are shared; the one of a release writes as Helm does.

@@ -4,25 +4,26 @@ use std::collections::HashSet;
 
 use std::sync::Arc;
 
-use groundwork_api::ResourceExt;
-use groundwork_apply::{ApplyError, Cluster, Deletion, DeletionGroup, Seen, Waiting, delete_round};
+use groundwork_apply::{
+    ApplyError, Cluster, Deletion, DeletionGroup, Seen, Waiting, delete_round, release_of,
+};
 use groundwork_deploy::{Failure, Removal, Round};
 use groundwork_helm::Status;
 use groundwork_lifecycle::{OperationError, Reason};
 
 use super::configuration::Configuration;
 use super::history::{History, Stored};
-use super::objects::Owner;
-use super::prepared::{author, is_first, item_owner, releases};
+use super::objects::{Owner, is_kept};
+use super::prepared::{author, estate, estate_beside_release, is_first, item_owner, releases, siblings};
 use super::release::{Carried, ReleaseRun, as_helm};
-use crate::manifest::{operation_error, other_clusters, own_cluster, record};
+use crate::manifest::{operation_error, other_clusters, own_cluster};
 
 /// Takes away the releases that an item has had, or the objects that it has applied.
 pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
     let config = round.item.spec.config.get().and_then(|config| Configuration::parse(config).ok());
     let Some(configuration) = config else {
         // What cannot be read was never deployed, unless the status says so.
-        return if releases(round.item).is_empty() && record(round).is_empty() {
+        return if releases(round.item).is_empty() && estate(round.item).is_empty() {
             Ok(Removal::Done)
         } else {
             let text = "spec.config cannot be read any more: mend it, or delete without uninstall";
@@ -45,9 +46,7 @@ pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
             return Ok(Removal::Waiting { waiting, provider_status: None });
         }
     }
-    if configuration.keeps_releases() {
-        return Ok(Removal::Done);
-    }
+    // What an item with a release has besides: from others, or from a time without one.
     delete_rendered(round, &cluster, &configuration).await
 }
 
@@ -58,10 +57,20 @@ async fn delete_rendered(
 ) -> Result<Removal, Failure> {
     let others = other_clusters(round, &configuration.target_names()).await?;
     let groups: &[DeletionGroup] = &configuration.deletion_groups;
-    let owner = item_owner(round);
-    let deletion = Deletion { cluster, others: &others, owner: &owner, groups, deadline: round.deadline };
-    let deleted = delete_round(&deletion, &record(round)).await;
+    let (owner, siblings) = (item_owner(round, None), siblings(round));
+    let deletion = Deletion {
+        cluster,
+        others: &others,
+        owner: &owner,
+        succession: &siblings,
+        groups,
+        // Without a release the policy has no effect, and an object of one that was to stay stays.
+        is_kept: |live| release_of(live).is_some() && is_kept(live),
+        deadline: round.deadline,
+    };
+    let deleted = delete_round(&deletion, &estate_beside_release(round.item)).await;
     let deleted = deleted.map_err(|error| operation_error("DeleteManifests", &error))?;
+    round.tell(&deleted.told).await;
     Ok(deleted.waiting.map_or(Removal::Done, |waiting| Removal::Waiting { waiting, provider_status: None }))
 }
 
@@ -83,16 +92,20 @@ async fn uninstall(
     let helm = as_helm(cluster);
     let history = History::load(&helm, &namespace, &name).await.map_err(|error| failed(&error))?;
     let options = configuration.helm_deployment_config.uninstall();
+    let owner = Owner { name, namespace };
     let mut run = ReleaseRun {
         cluster: &helm,
         history,
-        owner: Owner { name, namespace },
+        marks: item_owner(round, Some(&owner)),
+        owner,
         author: author(round.item),
-        item: round.item.name_any(),
         options,
         deadline: round.deadline,
         former: Vec::new(),
         applied: Vec::new(),
+        is_complete: false,
+        estate: Vec::new(),
+        rollback_until: None,
         seen: Seen::new(),
         absent: HashSet::new(),
         round,
