@@ -79,6 +79,8 @@ pub enum PatchKind {
     Json,
     /// Server-side apply, which takes fields from others.
     Apply,
+    /// The same, and nothing is written.
+    ApplyDryRun,
 }
 
 impl Cluster {
@@ -233,27 +235,24 @@ impl Cluster {
     ///
     /// [`ApiError::AlreadyExists`], or it was refused.
     pub async fn create(&self, kind: &ResourceKind, object: &Value) -> Result<Value, ApiError> {
+        self.create_with_warnings(kind, object).await.map(|(stored, _)| stored)
+    }
+
+    /// The same with the fields that the cluster did not know, and has left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::create`].
+    pub async fn create_with_warnings(
+        &self,
+        kind: &ResourceKind,
+        object: &Value,
+    ) -> Result<(Value, Vec<String>), ApiError> {
         let reference = Reference::of(object);
         let path =
             format!("{}?fieldManager={}", folder_of(kind, reference.namespace.as_deref())?, self.manager);
         let request = self.request(Method::POST, &path, "application/json", bytes(object))?;
-        self.send(request, "create", &reference.to_string()).await
-    }
-
-    /// Creates an object by server-side apply, which takes no field from others: one that somebody has made meanwhile is left to them.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Conflict`] if it is there and says something else, or it was refused.
-    pub(crate) async fn apply_new(
-        &self,
-        kind: &ResourceKind,
-        reference: &Reference,
-        object: &Value,
-    ) -> Result<Value, ApiError> {
-        let path = format!("{}?fieldManager={}", path_of(kind, reference)?, self.manager);
-        let request = self.request(Method::PATCH, &path, "application/apply-patch+yaml", bytes(object))?;
-        self.send(request, "create", &reference.to_string()).await
+        self.send_with_warnings(request, "create", &reference.to_string()).await
     }
 
     /// Asks an object for something by creating a subresource of it, and returns the answer.
@@ -301,6 +300,7 @@ impl Cluster {
             PatchKind::Merge => ("application/merge-patch+json", ""),
             PatchKind::Json => ("application/json-patch+json", ""),
             PatchKind::Apply => ("application/apply-patch+yaml", "&force=true"),
+            PatchKind::ApplyDryRun => ("application/apply-patch+yaml", "&force=true&dryRun=All"),
         };
         let path = format!("{}?fieldManager={}{query}", path_of(kind, reference)?, self.manager);
         let request = self.request(Method::PATCH, &path, content, bytes(body))?;

@@ -2,8 +2,10 @@
 //! (`helm.md` 9.1, 9.2).
 
 use data_encoding::BASE64;
+use groundwork_controller::ApiError;
 use serde_json::{Value, json};
 
+use crate::cluster::{Cluster, ResourceKind};
 use crate::object::{Reference, member, without_server_fields};
 
 /// A manifest as it is sent.
@@ -42,6 +44,22 @@ impl Declared {
             )
         })
     }
+}
+
+/// Creates an object and returns it as stored, with what people should know.
+///
+/// # Errors
+///
+/// [`ApiError::AlreadyExists`], or it was refused.
+pub async fn create_declared(
+    cluster: &Cluster,
+    kind: &ResourceKind,
+    manifest: &Value,
+) -> Result<(Value, Option<String>), ApiError> {
+    let mut declared = Declared::new(manifest);
+    let (stored, unknown) = cluster.create_with_warnings(kind, &declared.object).await?;
+    declared.left_out = unknown;
+    Ok((stored, declared.warning(&Reference::of(manifest))))
 }
 
 /// `stringData` of a Secret is for writing alone: a server that applies it would never take away what has left it.
@@ -141,7 +159,9 @@ fn take(object: &mut Value, path: &[Step]) -> bool {
             let fits = |item: &&mut Value| {
                 keys.iter().all(|(key, value)| item.get(key).is_none_or(|found| found == value))
             };
-            items.iter_mut().filter(fits).fold(false, |found, item| take(item, rest) || found)
+            // Each of them, so that the look does not end at the first.
+            let taken = items.iter_mut().filter(fits).filter_map(|item| take(item, rest).then_some(()));
+            taken.count() > 0
         }
         _ => false,
     }

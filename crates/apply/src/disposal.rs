@@ -24,6 +24,9 @@ use crate::succession::{Fate, GivenUp, Succession};
 /// How often an object is read anew that changes between the look at it and its deletion, as a busy status does.
 const TRIES: usize = 5;
 
+/// Objects that are read side by side.
+const READ_SIDE_BY_SIDE: usize = 16;
+
 /// Gives objects up.
 #[derive(Debug)]
 pub struct Disposal<'a> {
@@ -69,11 +72,17 @@ pub struct Told {
     /// Reason of the Event.
     pub reason: &'static str,
     pub message: String,
+    /// Whether somebody may have to do something about it.
+    pub is_warning: bool,
 }
 
 impl Told {
+    pub(crate) fn warning(reason: &'static str, message: String) -> Self {
+        Self { reason, message, is_warning: true }
+    }
+
     fn left(message: String) -> Self {
-        Self { reason: "ObjectLeft", message }
+        Self::warning("ObjectLeft", message)
     }
 }
 
@@ -86,10 +95,9 @@ impl Disposal<'_> {
     pub async fn dispose(&self, surplus: &[Surplus<'_>]) -> Result<Disposed, ApplyError> {
         let reads = surplus.iter().map(|one| self.cluster.get_of(&one.kind, &one.reference));
         let reads: Vec<_> = reads.collect();
-        let found: Vec<_> = stream::iter(reads).buffered(self.side_by_side.max(4)).collect().await;
+        let found: Vec<_> = stream::iter(reads).buffered(READ_SIDE_BY_SIDE).collect().await;
         let mut disposed = Disposed::default();
-        let (mut own, mut ready): (Vec<(&Surplus<'_>, Value)>, Vec<(&Surplus<'_>, Value)>) =
-            Default::default();
+        let (mut own, mut ready) = (Vec::new(), Vec::new());
         for (one, live) in surplus.iter().zip(found) {
             let Some(live) = live? else { continue };
             match self.standing(one, &live) {
@@ -138,21 +146,17 @@ impl Disposal<'_> {
         }
         let giver = one.settings.and_then(|settings| settings.inherited_from.as_ref());
         match self.owner.whose(live) {
-            Whose::Another(Marked::Item { label, name }) => match giver {
-                Some(giver) if giver.label == label && giver.item == name => Standing::Givers(giver),
-                _ => Standing::Anothers(Marked::Item { label, name }),
+            Whose::Another(other) => match giver.filter(|giver| giver.has(&other)) {
+                Some(giver) => Standing::Givers(giver),
+                None => Standing::Anothers(other),
             },
-            Whose::Another(other) => Standing::Anothers(other),
             Whose::Nobodys if policy == Policy::Fallback => Standing::Stays,
             Whose::Nobodys | Whose::Own => Standing::Goes,
         }
     }
 
     /// Hands over what others list; what is left is to go.
-    async fn settle<'s>(
-        &self,
-        own: Vec<(&'s Surplus<'s>, Value)>,
-    ) -> Result<(Vec<(&'s Surplus<'s>, Value)>, Vec<Told>), ApplyError> {
+    async fn settle<'s>(&self, own: Vec<Live<'s>>) -> Result<(Vec<Live<'s>>, Vec<Told>), ApplyError> {
         if own.is_empty() {
             return Ok(Default::default());
         }
@@ -193,7 +197,7 @@ impl Disposal<'_> {
             match self.cluster.patch(&one.kind, &one.reference, PatchKind::Merge, &patch).await {
                 Ok(_) => {
                     let message = format!("{} was handed over to the item {}", one.reference, heir.item);
-                    return Ok(Some(Told { reason: "ObjectHandedOver", message }));
+                    return Ok(Some(Told { reason: "ObjectHandedOver", message, is_warning: false }));
                 }
                 Err(ApiError::NotFound(_)) => return Ok(None),
                 Err(ApiError::Conflict(_)) => {}
@@ -256,6 +260,9 @@ impl Disposal<'_> {
         Ok(live.map_or(Deleted::Gone, Deleted::There))
     }
 }
+
+/// An object that is given up, as it was read.
+type Live<'s> = (&'s Surplus<'s>, Value);
 
 /// How an item stands to a live object that it gives up.
 enum Standing<'s> {

@@ -45,6 +45,21 @@ impl Cluster {
             .map_err(|error| ApiError::new(&kube::Error::SerdeError(error), verb, object, object))
     }
 
+    /// The same with the fields that the server says it does not know.
+    pub(crate) async fn send_with_warnings(
+        &self,
+        request: Request<Vec<u8>>,
+        verb: &'static str,
+        object: &str,
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let response = self.exchange(request, verb, object).await?;
+        let unknown = unknown_fields(response.headers());
+        let text = self.body(response, verb, object).await?;
+        let stored = serde_json::from_str(&text)
+            .map_err(|error| ApiError::new(&kube::Error::SerdeError(error), verb, object, object))?;
+        Ok((stored, unknown))
+    }
+
     /// The text of an answer.
     pub(crate) async fn text(
         &self,
@@ -53,6 +68,15 @@ impl Cluster {
         object: &str,
     ) -> Result<String, ApiError> {
         let response = self.exchange(request, verb, object).await?;
+        self.body(response, verb, object).await
+    }
+
+    async fn body(
+        &self,
+        response: Response<Body>,
+        verb: &'static str,
+        object: &str,
+    ) -> Result<String, ApiError> {
         let bytes = tokio::time::timeout(REQUEST_LIMIT, response.into_body().collect_bytes()).await;
         self.gate.note(bytes.is_ok());
         let text = match bytes {
@@ -122,6 +146,35 @@ fn no_answer(verb: &'static str, object: &str) -> ApiError {
 fn rest_of(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let is_busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
     retry_after(headers, Timestamp::now()).filter(|_| is_busy)
+}
+
+/// Paths of the fields that warnings (`299 - "unknown field \"spec.x\""`) name. Elements of lists come without their places.
+fn unknown_fields(headers: &HeaderMap) -> Vec<String> {
+    let mut fields: Vec<String> = Vec::new();
+    for text in headers.get_all("warning").iter().filter_map(|value| value.to_str().ok()) {
+        let text = text.replace("\\\"", "\"");
+        let Some((_, rest)) = text.split_once("unknown field \"") else { continue };
+        let path: String = rest.chars().take_while(|character| *character != '"').collect();
+        let path = format!(".{}", without_places(&path));
+        if !fields.contains(&path) {
+            fields.push(path);
+        }
+    }
+    fields
+}
+
+/// `containers[0].x` as `containers[].x`.
+fn without_places(path: &str) -> String {
+    let mut told = String::new();
+    for (index, part) in path.split('[').enumerate() {
+        if index == 0 {
+            told.push_str(part);
+        } else {
+            told.push_str("[]");
+            told.push_str(part.split_once(']').map_or("", |(_, rest)| rest));
+        }
+    }
+    told
 }
 
 /// The status that an answer holds. Who stands before the API server answers in words of its own.

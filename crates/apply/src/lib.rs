@@ -35,12 +35,13 @@ pub use configuration::{
     PredefinedGroup, PredefinedKind, ReadinessChecks, Requirement, RequirementValue, ResourceType,
     UpdateStrategy, null_is_default, problems, target_names,
 };
+pub use declared::create_declared;
 pub use deletion::{Deleted, Deletion, delete_round, held};
 pub use disposal::{Disposal, Disposed, Surplus, Told};
 pub use error::ApplyError;
 pub use exports::{Exported, nested, one, read_exports};
 pub use json_path::{JsonPath, JsonPathError};
-pub use object::{Reference, is_being_deleted, set_metadata, without_server_fields};
+pub use object::{Reference, is_being_deleted, set_metadata};
 pub use ownership::{
     HELM_ITEM, Heir, MANAGED_BY, MANIFEST_ITEM, Marked, Owner, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseName,
     Whose, release_of,

@@ -126,7 +126,7 @@ const SERVER_METADATA: [&str; 8] = [
 ];
 
 /// The object without its status, and without what the API server writes into its metadata.
-pub fn without_server_fields(object: &Value) -> Value {
+pub(crate) fn without_server_fields(object: &Value) -> Value {
     let mut object = object.clone();
     if let Value::Object(members) = &mut object {
         members.remove("status");

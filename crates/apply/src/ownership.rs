@@ -1,8 +1,10 @@
 //! Whose an object is: the marks that deployers leave on it (`installations.md` 7.9, ownership).
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::object::{Reference, label, set_metadata};
+use crate::record::Giver;
 
 /// Label on objects of manifest items; its value is the name of the item.
 pub const MANIFEST_ITEM: &str = "manifest.deployer.landscaper.gardener.cloud/deployitem";
@@ -19,7 +21,7 @@ const ITEM_LABELS: [&str; 2] = [MANIFEST_ITEM, HELM_ITEM];
 const RELEASE_ANNOTATIONS: [&str; 2] = [RELEASE_NAME, RELEASE_NAMESPACE];
 
 /// A release by namespace and name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseName {
     pub namespace: String,
     pub name: String,
@@ -66,6 +68,11 @@ impl Owner {
     /// The deployer, as its label begins: manifest or helm.
     pub(crate) fn deployer(&self) -> &'static str {
         self.label.split('.').next().unwrap_or_default()
+    }
+
+    /// The item as one that gives something up.
+    pub fn giver(&self) -> Giver {
+        Giver { label: self.label.to_owned(), item: self.item.clone(), releases: self.releases.clone() }
     }
 
     /// The labels by which objects of the item are found, if this one carries them: `key=value`.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::configuration::{Policy, null_is_default};
 use crate::object::{Reference, digest, is_of_the_cluster, without_server_fields};
+use crate::ownership::{Marked, ReleaseName};
 
 /// An object that an item has applied.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,11 +29,22 @@ pub struct ManagedResource {
     pub inherited_from: Option<Giver>,
 }
 
-/// An item that has given an object up, by the label that it wrote.
+/// An item that has given an object up, by the marks that it wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Giver {
     pub label: String,
     pub item: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub releases: Vec<ReleaseName>,
+}
+
+impl Giver {
+    pub(crate) fn has(&self, mark: &Marked) -> bool {
+        match mark {
+            Marked::Item { label, name } => self.label == *label && self.item == *name,
+            Marked::Release(release) => self.releases.contains(release),
+        }
+    }
 }
 
 impl ManagedResource {

@@ -21,6 +21,7 @@ use crate::awaited::{Awaited, Waiting};
 use crate::checks::failed_check;
 use crate::cluster::{Cluster, PatchKind, ResourceKind};
 use crate::configuration::{DeletionGroup, Export, Manifest, Policy, ReadinessChecks, UpdateStrategy};
+use crate::declared::create_declared;
 use crate::deletion::{Deletion, delete_round, held};
 use crate::disposal::Told;
 use crate::error::ApplyError;
@@ -30,7 +31,7 @@ use crate::ownership::{Marked, Owner, Whose};
 use crate::prepare::{Groups, Member, annotate, expand, kind_of, prepare};
 use crate::readiness::has_condition;
 use crate::record::{Applied, ManagedResource, known};
-use crate::server_side::{ServerSideApply, server_side_apply, server_side_create};
+use crate::server_side::{ServerSideApply, server_side_apply};
 use crate::succession::Succession;
 use crate::update::merge;
 
@@ -228,7 +229,7 @@ async fn apply_group(
             Ok(Applying::Stored(stored)) => {
                 let Stored { object, applied, taken_from, warning } = *stored;
                 managed.push(managed_resource(member, applied, taken_from));
-                told.extend(warning.map(|message| Told { reason: "ManifestWarning", message }));
+                told.extend(warning.map(|message| Told::warning("ManifestWarning", message)));
                 seen.insert(member.reference.clone(), object);
             }
             Err(error) => {
@@ -346,7 +347,10 @@ async fn apply(task: &Task<'_>, member: &Member) -> Result<Applying, ApplyError>
         return Ok(Applying::Stored(Box::new(stored)));
     }
     task.deadline.check(&step(task, "update", reference))?;
-    let (object, warning) = bring(task, &kind, member, live).await?;
+    let is_repeated = before
+        .and_then(|before| before.applied.as_ref())
+        .is_some_and(|applied| applied.manifest == now.manifest);
+    let (object, warning) = bring(task, &kind, member, live, is_repeated).await?;
     let applied = Some(Applied::new(&settings.manifest, &object));
     Ok(Applying::Stored(Box::new(Stored { object, applied, taken_from, warning })))
 }
@@ -356,9 +360,9 @@ async fn create(task: &Task<'_>, kind: &ResourceKind, member: &Member) -> Result
     task.deadline.check(&step(task, "create", reference))?;
     let mut object = settings.manifest.clone();
     annotate(&mut object, &settings.annotate_before_create);
-    match server_side_create(task.cluster, kind, &object).await {
+    match create_declared(task.cluster, kind, &object).await {
         // Somebody was quicker: the next round decides by the policy what that means.
-        Err(ApiError::AlreadyExists(_) | ApiError::Conflict(_)) => {
+        Err(ApiError::AlreadyExists(_)) => {
             Ok(Applying::waits(format!("{reference} was created by somebody else meanwhile"), None))
         }
         Err(error) => Err(error.into()),
@@ -375,6 +379,7 @@ async fn bring(
     kind: &ResourceKind,
     member: &Member,
     live: Value,
+    is_repeated: bool,
 ) -> Result<(Value, Option<String>), ApplyError> {
     let manifest = &member.manifest.manifest;
     if matches!(task.strategy, UpdateStrategy::Merge | UpdateStrategy::MergeOverwrite) {
@@ -389,7 +394,8 @@ async fn bring(
         None => live,
         Some(patch) => task.cluster.patch(kind, &member.reference, PatchKind::Merge, &patch).await?,
     };
-    let apply = ServerSideApply { kind, manifest, live: &live, former: None, predecessors };
+    let is_repeated = is_repeated && !is_taken_over;
+    let apply = ServerSideApply { kind, manifest, live: &live, former: None, predecessors, is_repeated };
     server_side_apply(task.cluster, &apply).await
 }
 

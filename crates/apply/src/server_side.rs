@@ -21,6 +21,8 @@ pub struct ServerSideApply<'a> {
     pub former: Option<&'a Value>,
     /// Managers whose fields become ours.
     pub predecessors: &'a [&'static str],
+    /// Whether the manifest is the one that was applied last, so that only others may have changed the object.
+    pub is_repeated: bool,
 }
 
 /// Applies the manifest and returns the object as stored, and what people should know.
@@ -33,6 +35,9 @@ pub async fn server_side_apply(
     apply: &ServerSideApply<'_>,
 ) -> Result<(Value, Option<String>), ApplyError> {
     let reference = Reference::of(apply.live);
+    if apply.is_repeated && is_in_order(cluster, apply, &reference).await {
+        return Ok((apply.live.clone(), None));
+    }
     if let Some(patch) = handed_over(apply.live, cluster.manager(), apply.predecessors) {
         cluster.patch(apply.kind, &reference, PatchKind::Json, &patch).await?;
     }
@@ -56,28 +61,11 @@ pub async fn server_side_apply(
     Ok((stored, Some(texts.into_iter().flatten().collect::<Vec<_>>().join("; "))))
 }
 
-/// Creates an object by server-side apply, so that what the cluster and its webhooks add to it is not taken for a wish of the manifest.
-///
-/// # Errors
-///
-/// [`ApiError::AlreadyExists`] or [`ApiError::Conflict`] if somebody was quicker; or it was refused.
-pub(crate) async fn server_side_create(
-    cluster: &Cluster,
-    kind: &ResourceKind,
-    object: &Value,
-) -> Result<(Value, Option<String>), ApiError> {
-    let reference = Reference::of(object);
-    let mut manifest = Declared::new(object);
-    loop {
-        match cluster.apply_new(kind, &reference, &manifest.object).await {
-            Err(ApiError::Undeclared { fields, .. }) if manifest.leave_out(&fields) => {}
-            Err(error) if beyond_apply(&error).is_some() => {
-                let stored = cluster.create(kind, &manifest.object).await?;
-                return Ok((stored, manifest.warning(&reference)));
-            }
-            answer => return Ok((answer?, manifest.warning(&reference))),
-        }
-    }
+/// Whether applying the manifest once more would change nothing but the book of field managers. A server that cannot tell is asked in earnest.
+async fn is_in_order(cluster: &Cluster, apply: &ServerSideApply<'_>, reference: &Reference) -> bool {
+    let manifest = Declared::new(apply.manifest);
+    let would_be = cluster.patch(apply.kind, reference, PatchKind::ApplyDryRun, &manifest.object).await;
+    would_be.is_ok_and(|would_be| without_server_fields(&would_be) == without_server_fields(apply.live))
 }
 
 /// Why an object cannot be applied by the server, though every other way of writing takes it.

@@ -47,12 +47,7 @@ pub(crate) fn invalid(status: &Status) -> String {
 /// The rule that the message about a field states, without the value.
 fn rule(message: &str) -> Option<String> {
     let Some(prefix) = QUOTES_A_VALUE.iter().find(|prefix| message.starts_with(*prefix)) else {
-        // `Required value`, `Forbidden: …` and `Too many: …` quote none.
-        let is_plain = ["Required value", "Forbidden: ", "Too many: ", "Too long: ", "Not found"]
-            .iter()
-            .any(|start| message.starts_with(start));
-        return is_plain
-            .then(|| if message.starts_with("Not found") { "Not found".into() } else { bounded(message) });
+        return plain_rule(message);
     };
     let rest = &message[prefix.len()..];
     let word = prefix.trim_end_matches([':', ' ']);
@@ -67,6 +62,20 @@ fn rule(message: &str) -> Option<String> {
     let is_of_a_definition = PLACEHOLDERS.contains(&value) && !rule.contains(" in body ");
     let rule = if is_of_a_definition { without_literals(rule) } else { bounded(rule) };
     Some(format!("{word}: {rule}"))
+}
+
+/// The rule of a message that quotes no value of the field. Behind it may stand words of the author of a definition.
+fn plain_rule(message: &str) -> Option<String> {
+    if message.starts_with("Not found") {
+        return Some("Not found".to_owned());
+    }
+    let start = ["Required value", "Forbidden", "Too many", "Too long"]
+        .into_iter()
+        .find(|start| message.starts_with(start))?;
+    let Some(words) = message[start.len()..].strip_prefix(": ") else { return Some(start.to_owned()) };
+    let is_known = start.starts_with("Too ") || RULES.iter().any(|rule| words.starts_with(rule));
+    let words = if is_known { bounded(words) } else { without_literals(words) };
+    Some(format!("{start}: {words}"))
 }
 
 /// Index of the quote that ends a text as Go quotes it.
@@ -245,6 +254,16 @@ mod tests {
             ),
             ("FieldValueRequired", "Required value", "spec.a: Required value"),
             ("FieldValueForbidden", "Forbidden: may not be set", "spec.a: Forbidden: may not be set"),
+            (
+                "FieldValueForbidden",
+                "Forbidden: the size 7 of 'secret' is too much",
+                "spec.a: Forbidden: the size [...] of [...] is too much",
+            ),
+            (
+                "FieldValueTooLong",
+                "Too long: may not be more than 63 bytes",
+                "spec.a: Too long: may not be more than 63 bytes",
+            ),
             ("FieldValueNotFound", "Not found: \"secret\"", "spec.a: Not found"),
             ("FieldValueDuplicate", "Duplicate value: \"secret\"", "spec.a (FieldValueDuplicate)"),
         ] {

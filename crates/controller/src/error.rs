@@ -20,8 +20,9 @@ pub enum ApiError {
     /// A right is missing; the text names verb and resource.
     #[error("may not {verb} {resource}: grant it to the service account of this service")]
     Forbidden { verb: &'static str, resource: String },
-    /// An admission policy, a webhook or a quota of the cluster says no: its name, and what it says as far as that quotes no value.
-    #[error("{object} is refused by {by} of the cluster")]
+    /// An admission policy, a webhook or a quota of the cluster says no. `by` names it, with what it says as far as that quotes no value; it is
+    /// empty if the answer has no name.
+    #[error("{object} is refused by an admission policy of the cluster{}", in_brackets(by))]
     Refused { object: String, by: String },
     /// The API server does not accept the object.
     #[error("{object} is not accepted: {causes}")]
@@ -100,9 +101,9 @@ impl ApiError {
             .any(|cause| cause.reason == "NamespaceTerminating");
         let message = status.message.as_str();
         let refused = |object| {
-            let by = cause::refuser(message).unwrap_or_else(|| "an admission policy".to_owned());
+            let by = cause::refuser(message).unwrap_or_default();
             let by = match cause::quota(message) {
-                Some(amounts) => format!("{by} ({amounts})"),
+                Some(amounts) => format!("{by}: {amounts}"),
                 None => by,
             };
             Self::Refused { object, by }
@@ -138,6 +139,10 @@ impl ApiError {
     }
 }
 
+fn in_brackets(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" ({text})") }
+}
+
 /// The namespace that the answer to a creation misses.
 fn missing_namespace(status: &Status) -> Option<String> {
     let details = status.details.as_ref().filter(|details| details.kind == "namespaces")?;
@@ -164,13 +169,13 @@ mod tests {
         };
         let policy = "things \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'q' denied request: secret";
         let webhook = "admission webhook \"w.example.org\" denied the request: secret";
-        let refused = |by: &str| format!("things a/b is refused by {by} of the cluster");
+        let refused = |by: &str| format!("things a/b is refused by an admission policy of the cluster{by}");
         for (code, reason, message, by) in [
-            (422, "Invalid", policy, "the ValidatingAdmissionPolicy p"),
-            (403, "Forbidden", policy, "the ValidatingAdmissionPolicy p"),
-            (400, "BadRequest", webhook, "the admission webhook w.example.org"),
-            (403, "Forbidden", webhook, "the admission webhook w.example.org"),
-            (403, "Forbidden", "things \"b\" is forbidden: secret", "an admission policy"),
+            (422, "Invalid", policy, " (the ValidatingAdmissionPolicy p)"),
+            (403, "Forbidden", policy, " (the ValidatingAdmissionPolicy p)"),
+            (400, "BadRequest", webhook, " (the admission webhook w.example.org)"),
+            (403, "Forbidden", webhook, " (the admission webhook w.example.org)"),
+            (403, "Forbidden", "things \"b\" is forbidden: secret", ""),
         ] {
             assert_eq!(error(code, reason, message), refused(by), "{code} {message}");
         }

@@ -525,8 +525,11 @@ impl Round<'_> {
 
     /// Tells what became of objects.
     pub async fn tell(&self, told: &[Told]) {
-        for Told { reason, message } in told {
-            self.warn(reason, message).await;
+        for Told { reason, message, is_warning } in told {
+            match is_warning {
+                true => self.warn(reason, message).await,
+                false => self.note(reason, message).await,
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use groundwork_api::{AnyJson, ErrorCode, ResourceExt, Target};
 use groundwork_apply::{
-    ApplyError, Cluster, Deletion, DeletionGroup, Exports, Giver, MANIFEST_ITEM, ManagedResource, Manifest,
+    ApplyError, Cluster, Deletion, DeletionGroup, Exports, MANIFEST_ITEM, ManagedResource, Manifest,
     OtherClusters, Owner, Policy, Progress, ReadinessChecks, Task, UpdateStrategy, delete_round, fitting,
     null_is_default, problems, round, target_names,
 };
@@ -149,8 +149,7 @@ impl ManifestDeployer {
     }
 
     fn siblings<'a>(round: &'a Round<'a>) -> Siblings<'a> {
-        let giver = Giver { label: MANIFEST_ITEM.to_owned(), item: round.item.name_any() };
-        Siblings { round, giver }
+        Siblings { round, giver: Self::owner(round).giver() }
     }
 }
 

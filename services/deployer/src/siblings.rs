@@ -240,7 +240,7 @@ impl Siblings<'_> {
     async fn bequeath(&self, sibling: &Sibling, references: &[Reference]) -> Result<(), ApplyError> {
         let mut item = sibling.item.clone();
         let status = item.status.get_or_insert_default();
-        let mut all = status.provider_status.get().cloned().unwrap_or_else(|| provider_status(json!([])));
+        let mut all = status.provider_status.get().cloned().unwrap_or_else(|| provider_status(&[]));
         let mut inherited = all[INHERITED].as_array().cloned().unwrap_or_default();
         for reference in references {
             let managed = ManagedResource {

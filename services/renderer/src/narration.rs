@@ -353,8 +353,7 @@ mod tests {
         let write =
             || Write::Execution(Change::Delete { name: "a".into(), uid: None, resource_version: None });
         Planned::of(&write(), &tree, &scribe).tell(&mut scribe, Ok(Some("5".to_owned())));
-        let refused =
-            ApiError::Refused { object: "executions n/a".to_owned(), by: "a policy".to_owned() }.into();
+        let refused = ApiError::Refused { object: "executions n/a".to_owned(), by: String::new() }.into();
         Planned::of(&write(), &tree, &scribe).tell(&mut scribe, Err(&refused));
         tell_rest(&mut scribe, &tree);
         drop(scribe);

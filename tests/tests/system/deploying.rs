@@ -122,8 +122,10 @@ async fn policies_and_strategies() -> Result<()> {
             .unwrap_or_default())
     };
     let (old, new) = (json!({"old": "1", "both": "old"}), json!({"new": "2", "both": "new"}));
+    // What others own stays.
+    let both = json!({"old": "1", "both": "new", "new": "2"});
     for (name, expected) in
-        [("foreign", &old), ("taken", &new), ("ignored", &old), ("frozen", &old), ("fresh", &new)]
+        [("foreign", &old), ("taken", &both), ("ignored", &old), ("frozen", &old), ("fresh", &new)]
     {
         ensure!(&data(name).await? == expected, "{name}: {}", data(name).await?);
     }
@@ -137,8 +139,8 @@ async fn policies_and_strategies() -> Result<()> {
 
     for (name, strategy, expected) in [
         ("merged", "merge", json!({"old": "1", "both": "old", "new": "2"})),
-        ("overwritten", "mergeOverwrite", json!({"old": "1", "both": "new", "new": "2"})),
-        ("patched", "patch", new.clone()),
+        ("overwritten", "mergeOverwrite", both.clone()),
+        ("patched", "patch", both.clone()),
     ] {
         let item = format!("item-{name}");
         let config = json!({"updateStrategy": strategy, "manifests": [{"manifest": of(name)}]});
@@ -148,10 +150,11 @@ async fn policies_and_strategies() -> Result<()> {
         ensure!(data(name).await? == expected, "{strategy}: {}", data(name).await?);
     }
 
-    // Drift is repaired by the next job, and what people added goes with it.
+    // Drift is repaired by the next job, and what people added stays.
     cluster.change(&address("policies", "taken"), &json!({"data": {"both": "drift", "added": "x"}})).await?;
     run_job(&case, "item", "2").await?;
-    ensure!(data("taken").await? == new, "{}", data("taken").await?);
+    let added = json!({"old": "1", "both": "new", "new": "2", "added": "x"});
+    ensure!(data("taken").await? == added, "{}", data("taken").await?);
 
     case.delete::<DeployItem>("item").await?;
     give_job(&case, "item", "3").await?;

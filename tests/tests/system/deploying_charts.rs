@@ -191,8 +191,7 @@ async fn what_fails_is_taken_back_or_told() -> Result<()> {
     cluster.create("/api/v1/namespaces/failing/configmaps", &foreign).await?;
     let good = chart("0.1.0", &[])?;
     case.create::<DeployItem>("web", &item(&case, &good, "failing", &json!({}))).await?;
-    give_job(&case, "web", "1").await?;
-    let found = case.until("it is told", "web", |item: &DeployItem| !outcome(item).1.is_empty()).await?;
+    let found = run_job(&case, "web", "1").await?;
     ensure!(
         outcome(&found)
             .1
@@ -203,7 +202,7 @@ async fn what_fails_is_taken_back_or_told() -> Result<()> {
     ensure!(records(&cluster, "failing").await?.is_empty(), "something was written before all was checked");
     let taking = json!({"helmDeploymentConfig": {"install": {"takeOwnership": true}}});
     change(&case, "web", &good, "failing", &taking).await?;
-    let found = job_over(&case, "web", "1").await?;
+    let found = run_job(&case, "web", "1b").await?;
     ensure!(outcome(&found).0 == "Succeeded", "{:?}", outcome(&found));
     let config = cluster.get(&address("failing", "shop-config")).await?.unwrap_or_default();
     ensure!(config["data"] == json!({"color": "blue", "foreign": "yes"}), "{config}");
@@ -217,18 +216,23 @@ async fn what_fails_is_taken_back_or_told() -> Result<()> {
         )],
     )?;
     change(&case, "web", &bad, "failing", &json!({"values": {"color": "green"}})).await?;
-    give_job(&case, "web", "2").await?;
-    let found = case
-        .until("it is told", "web", |item: &DeployItem| outcome(item).1.contains("unable to upgrade"))
-        .await?;
-    ensure!(!outcome(&found).1.contains("99999"), "{:?}", outcome(&found));
+    let found = run_job(&case, "web", "2").await?;
+    let (phase, error) = outcome(&found);
+    ensure!(
+        phase == "Failed" && error.contains("unable to upgrade") && !error.contains("99999"),
+        "{phase} {error}"
+    );
     let records_now = records(&cluster, "failing").await?;
     ensure!(states(&records_now) == [(1, "deployed"), (2, "failed")], "{:?}", states(&records_now));
     change(&case, "web", &good, "failing", &json!({"values": {"color": "white"}})).await?;
-    let found = job_over(&case, "web", "2").await?;
+    let found = run_job(&case, "web", "2b").await?;
     ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
     let records_now = records(&cluster, "failing").await?;
-    ensure!(states(&records_now) == [(1, "superseded"), (2, "deployed")], "{:?}", states(&records_now));
+    ensure!(
+        states(&records_now) == [(1, "superseded"), (2, "failed"), (3, "deployed")],
+        "{:?}",
+        states(&records_now)
+    );
 
     let atomic = json!({"values": {"color": "black"}, "helmDeploymentConfig": {"upgrade": {"atomic": true}}});
     change(&case, "web", &bad, "failing", &atomic).await?;
@@ -240,7 +244,8 @@ async fn what_fails_is_taken_back_or_told() -> Result<()> {
     );
     let records_now = records(&cluster, "failing").await?;
     ensure!(
-        states(&records_now) == [(1, "superseded"), (2, "superseded"), (3, "failed"), (4, "deployed")],
+        states(&records_now)
+            == [(1, "superseded"), (2, "failed"), (3, "superseded"), (4, "failed"), (5, "deployed")],
         "{:?}",
         states(&records_now)
     );

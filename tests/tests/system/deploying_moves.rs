@@ -14,7 +14,7 @@ use crate::target_cluster::{TargetCluster, cluster};
 
 /// Moves with every run; `GROUNDWORK_MOVES` makes more of them, `GROUNDWORK_MOVES_SEED` others.
 const MOVES: usize = 150;
-const OBJECTS: usize = 24;
+const OBJECTS: usize = 48;
 const INSTALLATIONS: [&str; 2] = ["left", "right"];
 const NAMESPACE: &str = "moves";
 

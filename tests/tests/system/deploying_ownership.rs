@@ -187,22 +187,28 @@ async fn objects_change_hands_within_an_installation() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn renamed_items_keep_their_objects() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
-    let (case, cluster) = (Case::new(system, "renamed").await?, cluster().await?);
+    let (case, cluster) = (Case::new(system, "renamed-items").await?, cluster().await?);
     cluster.create_target(&case, "dev").await?;
-    cluster.plane.create_namespace("renamed").await?;
+    cluster.plane.create_namespace("renamed-items").await?;
     let chart = maps_chart()?;
     for mode in [Mode::Manifests, Mode::Rendered, Mode::Release] {
         let object = format!("{mode:?}").to_lowercase();
         let install = format!("of-{object}");
         succeeded(&deploy(&case, &install, &chart, &[Part::new("old", mode, &[&object])]).await?)?;
-        let before = uid(&cluster, "renamed", &object).await?;
+        let before = uid(&cluster, "renamed-items", &object).await?;
         succeeded(&deploy(&case, &install, &chart, &[Part::new("new", mode, &[&object])]).await?)?;
-        ensure!(uid(&cluster, "renamed", &object).await? == before, "{mode:?}: the object is another one");
+        ensure!(
+            uid(&cluster, "renamed-items", &object).await? == before,
+            "{mode:?}: the object is another one"
+        );
         let labels = format!("execution.landscaper.gardener.cloud/managed-by={install}");
         ensure!(case.list::<DeployItem>(&labels).await?.len() == 1, "{mode:?}: the old item is left");
         case.delete::<Installation>(&install).await?;
         case.gone::<Installation>(&install).await?;
-        ensure!(cluster.get(&address("renamed", &object)).await?.is_none(), "{mode:?}: the object is left");
+        ensure!(
+            cluster.get(&address("renamed-items", &object)).await?.is_none(),
+            "{mode:?}: the object is left"
+        );
     }
     Ok(())
 }

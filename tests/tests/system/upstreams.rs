@@ -218,7 +218,7 @@ async fn revisions_follow_tags() -> Result<()> {
         told.filter_map(|event| Some((event.type_.as_deref()?, event.message.as_deref()?))).collect();
     assert_eq!(told, [("Normal", "tag \"stable\" leads from revision v1 to v2"); 2]);
     // Who is not let write says so, and goes on as before.
-    let refused = "tag \"stable\" leads from revision v1 to v2, but packagevariants follow-tags/vetoed is refused by an admission policy of the cluster";
+    let refused = "tag \"stable\" leads from revision v1 to v2, but packagevariants follow-tags/vetoed is refused by an admission policy of the cluster (the ValidatingAdmissionPolicy follow-tags-veto)";
     let refused = ("TagNotFollowed".to_owned(), refused.to_owned());
     wait_for("the refusal is told", PATIENCE, async || {
         let warnings = case.warnings::<PackageVariant>("vetoed").await.map_err(|error| error.to_string())?;

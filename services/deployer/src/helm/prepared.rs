@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use groundwork_api::{AnyJson, DeployItem, ResourceExt};
 use groundwork_apply::{
-    ApplyError, Cluster, Exported, Giver, HELM_ITEM, ManagedResource, OtherClusters, Owner as ItemOwner,
-    Progress, Reference, ReleaseName, Seen, failed_check, fitting, read_exports,
+    ApplyError, Cluster, Exported, HELM_ITEM, ManagedResource, OtherClusters, Owner as ItemOwner, Progress,
+    Reference, ReleaseName, Seen, failed_check, fitting, read_exports,
 };
 use groundwork_deploy::{Failure, Round, Step, Warning, with_last_error};
 use groundwork_helm::{Capabilities, Release, values};
@@ -16,9 +16,10 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::configuration::{API_VERSION, Configuration, OperationOptions};
+use super::failing::Failing;
 use super::history::{Author, History};
 use super::objects::Owner;
-use super::release::{Failing, ReleaseRun};
+use super::release::ReleaseRun;
 use super::render_only;
 use super::rendering::Loaded;
 use super::work::Input;
@@ -248,7 +249,7 @@ impl<'a> Prepared<'a> {
         if let OwnRelease::Is(release) = own {
             all.insert(0, release);
         }
-        let mut status = provider_status(json!(managed));
+        let mut status = provider_status(&managed);
         if !all.is_empty() {
             status["releases"] = json!(all);
         }
@@ -294,7 +295,7 @@ pub(super) fn rollback_until(item: &DeployItem) -> Option<Timestamp> {
 }
 
 /// A provider status with managed resources.
-pub(crate) fn provider_status(managed: Value) -> Value {
+pub(crate) fn provider_status(managed: &[ManagedResource]) -> Value {
     json!({"apiVersion": API_VERSION, "kind": "ProviderStatus", "managedResources": managed})
 }
 
@@ -415,7 +416,7 @@ pub(super) fn item_owner(round: &Round<'_>, release: Option<&Owner>) -> ItemOwne
 }
 
 pub(super) fn siblings<'a>(round: &'a Round<'a>) -> Siblings<'a> {
-    Siblings { round, giver: Giver { label: HELM_ITEM.to_owned(), item: round.item.name_any() } }
+    Siblings { round, giver: item_owner(round, None).giver() }
 }
 
 pub(super) fn warnings(configuration: &Configuration, item: &DeployItem) -> Vec<Warning> {

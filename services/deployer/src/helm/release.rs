@@ -14,21 +14,20 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
 use groundwork_apply::{
-    Applied, ApplyError, Awaited, Cluster, Deadline, Disposal, Disposed, ManagedResource, Owner as ItemOwner,
-    PatchKind, Reference, ResourceKind, Seen, ServerSideApply, Surplus, Waiting, Whose, held,
-    server_side_apply, without_server_fields,
+    Applied, ApplyError, Cluster, Deadline, ManagedResource, Owner as ItemOwner, PatchKind, Reference, Seen,
+    ServerSideApply, Waiting, Whose, create_declared, server_side_apply,
 };
 use groundwork_controller::ApiError;
 use groundwork_deploy::Round;
-use groundwork_helm::{Document, Record, Status, compare_for_uninstall};
+use groundwork_helm::{Document, Record, Status};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::configuration::OperationOptions;
 use super::history::{Author, History, Stored};
 use super::hooks::Hooks;
-use super::objects::{Object, Owner, Unknown, is_kept, objects, parse};
-use super::prepared::{is_listed, siblings};
+use super::objects::{Object, Owner, Unknown, objects, parse};
+use super::prepared::siblings;
 use super::waiting::first_unready;
 
 /// Objects that are read or applied side by side.
@@ -105,15 +104,6 @@ pub(super) struct ReleaseRun<'c> {
     /// What was not there a moment ago, so that it is not asked for again.
     pub(super) absent: HashSet<Reference>,
     pub(super) round: &'c Round<'c>,
-}
-
-/// What is done about an operation that has failed.
-#[derive(Debug, Clone)]
-pub(super) enum Failing {
-    /// It is the end, told so.
-    Told(String),
-    /// The revision before comes again; what is waited for.
-    RollsBack(String),
 }
 
 /// How far an operation has come.
@@ -328,16 +318,20 @@ impl ReleaseRun<'_> {
         Ok(Carried::Done)
     }
 
-    async fn warn(&self, message: &str) {
+    pub(super) async fn warn(&self, message: &str) {
         self.round.warn("ChartWarning", message).await;
     }
 
-    fn waits(&self, waiting: Waiting) -> Result<Carried, ApplyError> {
+    pub(super) fn waits(&self, waiting: Waiting) -> Result<Carried, ApplyError> {
         self.deadline.check(&waiting.what)?;
         Ok(Carried::Waiting(waiting))
     }
 
-    async fn run_hooks(&mut self, record: &mut Record, event: &str) -> Result<Option<Waiting>, ApplyError> {
+    pub(super) async fn run_hooks(
+        &mut self,
+        record: &mut Record,
+        event: &str,
+    ) -> Result<Option<Waiting>, ApplyError> {
         let mut hooks = Hooks {
             cluster: self.cluster,
             history: &mut self.history,
@@ -428,14 +422,14 @@ impl ReleaseRun<'_> {
         };
         let Some(live) = live else {
             self.deadline.check("helm deployer: start apply manifests")?;
-            let stored = match self.cluster.create(&object.kind, &without_server_fields(&manifest)).await {
+            let (stored, warning) = match create_declared(self.cluster, &object.kind, &manifest).await {
                 Err(ApiError::AlreadyExists(what)) => {
                     return Err(ApplyError::Retry(format!("{what} was created by somebody else meanwhile")));
                 }
                 answer => answer?,
             };
             let applied = Applied::new(&manifest, &stored);
-            return Ok((stored, applied, None));
+            return Ok((stored, applied, warning));
         };
         let now = Applied::new(&manifest, &live);
         let known = self.former.iter().find(|managed| managed.resource.is_same(&object.reference));
@@ -461,178 +455,19 @@ impl ReleaseRun<'_> {
                 self.cluster.patch(&object.kind, &object.reference, PatchKind::Merge, &patch).await?
             }
         };
-        let apply =
-            ServerSideApply { kind: &object.kind, manifest: &manifest, live: &live, former, predecessors };
+        let applied = known.and_then(|managed| managed.applied.as_ref());
+        let is_repeated = !is_taken_over && applied.is_some_and(|applied| applied.manifest == now.manifest);
+        let apply = ServerSideApply {
+            kind: &object.kind,
+            manifest: &manifest,
+            live: &live,
+            former,
+            predecessors,
+            is_repeated,
+        };
         let (stored, warning) = server_side_apply(self.cluster, &apply).await?;
         let applied = Applied::new(&manifest, &stored);
         Ok((stored, applied, warning))
-    }
-
-    /// Gives up what the old manifests name, what the item has had without a release, and what others have handed over, if the new manifest
-    /// does not have it. What is waited for, if it is not the time yet.
-    async fn drop_surplus(
-        &mut self,
-        wanted: &[Object],
-        old: &[Object],
-    ) -> Result<Option<Waiting>, ApplyError> {
-        let is_wanted = |reference: &Reference| wanted.iter().any(|one| one.reference.is_same(reference));
-        let of_old = old.iter().filter(|object| !is_wanted(&object.reference));
-        let mut dropped: Vec<Surplus<'_>> = of_old.map(|object| surplus(object, false)).collect();
-        for managed in self.estate.iter().filter(|managed| !is_wanted(&managed.resource)) {
-            let resource = &managed.resource;
-            if let Some(kind) = self.cluster.kind(&resource.api_version, &resource.kind).await? {
-                dropped
-                    .push(Surplus { settings: Some(managed), ..surplus_of(kind, resource.clone(), false) });
-            }
-        }
-        if !dropped.is_empty() && !is_listed(self.round.item) {
-            // Others know what the release lists when the status is written. It would get back what it hands over before.
-            return Ok(Some("helm deployer: the new list of objects is written down".to_owned().into()));
-        }
-        let disposed = self.give_up(&dropped).await?;
-        if let Some(reference) = disposed.in_transit {
-            return Ok(Some(format!("helm deployer: {reference} is being handed over").into()));
-        }
-        self.estate.clear();
-        Ok(None)
-    }
-
-    async fn give_up(&self, surplus: &[Surplus<'_>]) -> Result<Disposed, ApplyError> {
-        let siblings = siblings(self.round);
-        let disposal = Disposal {
-            cluster: self.cluster,
-            owner: &self.marks,
-            succession: &siblings,
-            deadline: self.deadline,
-            side_by_side: 1,
-        };
-        let disposed = disposal.dispose(surplus).await?;
-        self.round.tell(&disposed.told).await;
-        Ok(disposed)
-    }
-
-    /// Notes that the operation of the last record has failed. With `atomic` it is taken back: what was there before comes again.
-    pub(super) async fn fail(&mut self, error: &str) -> Result<Failing, ApplyError> {
-        let told = |text: String| Ok(Failing::Told(text));
-        let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {
-            return told(error.to_owned());
-        };
-        if !record.status().is_pending()
-            || !self.history.last().is_some_and(|last| last.is_of(&self.author.job))
-        {
-            return told(error.to_owned());
-        }
-        let name = self.owner.name.clone();
-        let status = record.status();
-        let verb = match status {
-            Status::PendingInstall => "Release",
-            Status::PendingRollback => "Rollback",
-            _ => "Upgrade",
-        };
-        record.set_status(Status::Failed, &format!("{verb} {name:?} failed: {error}"));
-        let revision = record.revision();
-        self.history.update(record, &self.author).await?;
-        match status {
-            Status::PendingRollback => {
-                self.rollback_until = None;
-                told(format!(
-                    "an error occurred while rolling back the release. original upgrade error: {}: {error}",
-                    self.upgrade_error()
-                ))
-            }
-            Status::PendingInstall if self.options.atomic => told(match self.uninstall(false).await {
-                Ok(_) => format!(
-                    "release {name} failed, and has been uninstalled due to atomic being set: {error}"
-                ),
-                Err(second) => format!(
-                    "an error occurred while uninstalling the release. original install error: {error}: {second}"
-                ),
-            }),
-            Status::PendingUpgrade if self.options.atomic => self.roll_back(revision, error).await,
-            _ => told(error.to_owned()),
-        }
-    }
-
-    /// Why the upgrade failed that a rollback takes back.
-    pub(super) fn upgrade_error(&self) -> String {
-        let failed = self.history.revisions.iter().rev().find(|stored| {
-            let record = &stored.record;
-            record.status() == Status::Failed && !record.description().starts_with("Rollback ")
-        });
-        failed.map(|stored| stored.record.description().to_owned()).unwrap_or_default()
-    }
-
-    /// Begins a rollback to the last revision that was good.
-    async fn roll_back(&mut self, revision: i64, error: &str) -> Result<Failing, ApplyError> {
-        let was_good =
-            |stored: &&Stored| matches!(stored.record.status(), Status::Deployed | Status::Superseded);
-        let Some(target) = self.history.revisions.iter().rev().find(was_good) else {
-            return Ok(Failing::Told(format!(
-                "unable to find a previously successful release when attempting to rollback. original upgrade error: {error}"
-            )));
-        };
-        let now = Timestamp::now();
-        let mut rollback = Record::rollback(&target.record, revision + 1);
-        rollback.set_time("last_deployed", &now.to_string());
-        self.history.create(rollback, &self.author).await?;
-        self.rollback_until = self.rollback_time().and_then(|time| now.checked_add(time).ok());
-        let name = &self.owner.name;
-        Ok(Failing::RollsBack(format!(
-            "release {name} failed, and is rolled back due to atomic being set: {error}"
-        )))
-    }
-
-    /// As Helm gives its rollback the time-out once more. `None` for an item that has no limit.
-    fn rollback_time(&self) -> Option<SignedDuration> {
-        let time = self.options.timeout.or_else(|| self.round.timeout())?;
-        SignedDuration::try_from(time).ok()
-    }
-
-    /// Takes the release away. What is waited for, if it is not gone.
-    pub(super) async fn uninstall(&mut self, waits: bool) -> Result<Carried, ApplyError> {
-        let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {
-            return Ok(Carried::Done);
-        };
-        if record.status() != Status::Uninstalled {
-            if record.status() != Status::Uninstalling {
-                record.set_time("deleted", &Timestamp::now().to_string());
-                record.set_status(Status::Uninstalling, "Deletion in progress (or silently failed)");
-                self.history.update(record.clone(), &self.author).await?;
-            }
-            if let Some(what) = self.run_hooks(&mut record, "pre-delete").await? {
-                return self.waits(what);
-            }
-            if let Some(what) = self.delete_objects(&record, waits).await? {
-                return self.waits(what);
-            }
-            match self.run_hooks(&mut record, "post-delete").await {
-                Ok(Some(what)) => return self.waits(what),
-                Ok(None) => {}
-                // The records are gone all the same: nobody could do anything about it any more.
-                Err(ApplyError::Configuration(error) | ApplyError::Failed(error)) => {
-                    self.warn(&format!("uninstallation completed with 1 error(s): {error}")).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.history.forget().await?;
-        Ok(Carried::Done)
-    }
-
-    async fn delete_objects(&mut self, record: &Record, waits: bool) -> Result<Option<Waiting>, ApplyError> {
-        let namespace = self.owner.namespace.clone();
-        let mut objects = objects(self.cluster, record.manifest(), &namespace, Unknown::IsSkipped).await?;
-        objects.sort_by(|left, right| compare_for_uninstall(&left.kind.kind, &right.kind.kind));
-        let surplus: Vec<_> = objects.iter().map(|object| surplus(object, waits)).collect();
-        let left = self.give_up(&surplus).await?.left;
-        let mut waiting: Option<Waiting> = None;
-        for (reference, live) in &left {
-            let waiting = waiting.get_or_insert_with(|| {
-                format!("helm deployer: deletion of resource {reference}{}", held(live)).into()
-            });
-            waiting.awaited.extend(Awaited::gone(self.cluster, live).await);
-        }
-        Ok(waiting)
     }
 }
 
@@ -651,14 +486,6 @@ fn check_repeated(wanted: &[Object]) -> Result<(), ApplyError> {
         several => format!("{several} errors"),
     };
     Err(ApplyError::Configuration(format!("{count} occurred:\n{}\n", texts.concat())))
-}
-
-fn surplus(object: &Object, is_awaited: bool) -> Surplus<'static> {
-    surplus_of(object.kind.clone(), object.reference.clone(), is_awaited)
-}
-
-fn surplus_of(kind: ResourceKind, reference: Reference, is_awaited: bool) -> Surplus<'static> {
-    Surplus { kind, reference, settings: None, is_everybodys: false, is_forced: false, is_kept, is_awaited }
 }
 
 fn remembered(reference: &Reference, applied: Applied) -> ManagedResource {
