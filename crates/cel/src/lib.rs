@@ -6,13 +6,17 @@
 //!
 //! The parser is a library. What people notice of the language is in the types and in the evaluation: which of several mistakes is
 //! told, that conversions of constants are done when an expression is compiled, that two values of unknown types add up as bytes.
+//! Expressions of strangers have bounds: on their form ([`check_form`]), on what they cost ([`Program::cost`]), on their [`Patterns`].
 
 mod check;
 mod convert;
+mod cost;
 mod declarations;
 mod eval;
 mod functions;
+mod limits;
 mod operators;
+mod patterns;
 mod plan;
 mod time;
 mod types;
@@ -23,7 +27,10 @@ use std::fmt::Write as _;
 use cel::Env;
 use cel::parser::Expression;
 
+pub use cost::{Size, Sizes};
 pub use functions::Host;
+pub use limits::{STACK, check_form};
+pub use patterns::Patterns;
 pub use time::Time;
 pub use value::{EvalError, Key, Map, Value};
 
@@ -107,9 +114,9 @@ impl Program {
         eval::Frame::new(host).evaluate(&self.root)
     }
 
-    /// The syntax tree, with macros expanded.
-    pub fn tree(&self) -> &Expression {
-        &self.tree
+    /// Units that evaluating it costs at most, by its form and the sizes of what it reads.
+    pub fn cost(&self, sizes: &dyn Sizes) -> u64 {
+        cost::bound(&self.tree, sizes)
     }
 
     /// Whether it names a variable.

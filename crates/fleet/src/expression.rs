@@ -2,24 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use groundwork_cel::{Compiler, Declarations, Declared, EvalError, Host, Program, Value};
+pub(crate) use groundwork_cel::STACK;
+use groundwork_cel::{
+    Compiler, Declarations, Declared, EvalError, Host, Patterns, Program, Size, Sizes, Value, check_form,
+};
 
 use crate::attributes::Attributes;
-use crate::cost::{self, Size, Sizes};
-use crate::patterns::Patterns;
 
-/// Longest expression, in bytes.
-const LONGEST_SOURCE: usize = 4096;
 /// Longest result, in bytes.
 const LONGEST_RESULT: usize = 1024;
-/// Brackets inside each other, and operators in a row: the parser recurses for both.
-const DEEPEST: usize = 60;
-const MOST_OPERATORS: usize = 500;
 /// Units for one evaluation, and for all of a set.
 const COST: u64 = 1_000_000;
 const TOTAL_COST: u64 = 50_000_000;
-/// Stack for the parser and the evaluator, in bytes.
-pub(crate) const STACK: usize = 64 << 20;
 
 const VARIABLES: [&str; 5] = ["repoDefault", "packageDefault", "upstream", "target", "repository"];
 /// What objects show.
@@ -147,7 +141,7 @@ impl Expressions {
         Self {
             compiler: Compiler::default(),
             programs: HashMap::new(),
-            patterns: Patterns::default(),
+            patterns: Patterns::new("this set"),
             units: 0,
         }
     }
@@ -156,7 +150,7 @@ impl Expressions {
     pub(crate) fn evaluate(&mut self, source: &str, scope: &Scope) -> Result<String, String> {
         let program = program(&mut self.programs, &self.compiler, &self.patterns, source);
         let program = program.as_ref().map_err(String::clone)?;
-        let units = cost::bound(program.tree(), scope);
+        let units = program.cost(scope);
         if units > COST {
             return Err(format!(
                 "the expression may cost more than {COST} units: loop over less, or build shorter texts"
@@ -198,14 +192,14 @@ fn program<'p>(
 }
 
 fn compile(compiler: &Compiler, patterns: &Patterns, source: &str) -> Result<Program, String> {
-    if source.len() > LONGEST_SOURCE {
-        return Err(format!("the expression is longer than {LONGEST_SOURCE} bytes"));
-    }
-    within_limits(source)?;
-    compiler.compile(source, patterns)
+    check_form(source)?;
+    compiler.compile(source, &Declaring(patterns))
 }
 
-impl Declarations for Patterns {
+/// The variables of all sets, and the patterns of this one.
+struct Declaring<'p>(&'p Patterns);
+
+impl Declarations for Declaring<'_> {
     fn variable(&self, name: &str) -> Option<Declared> {
         match name {
             "repoDefault" | "packageDefault" => Some(Declared::String),
@@ -214,35 +208,8 @@ impl Declarations for Patterns {
     }
 
     fn check_pattern(&self, pattern: &str) -> Result<(), EvalError> {
-        self.matches("", pattern).map(drop)
+        self.0.matches("", pattern).map(drop)
     }
-}
-
-/// What would exhaust the stack is refused before anything is parsed. Counts in texts count as well, which is no loss:
-/// people write neither.
-fn within_limits(source: &str) -> Result<(), String> {
-    let (mut depth, mut deepest, mut operators) = (0_usize, 0, 0);
-    for byte in source.bytes() {
-        match byte {
-            b'(' | b'[' | b'{' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'&' | b'|' | b'?' | b':'
-            | b'.' | b',' => {
-                operators += 1;
-            }
-            _ => {}
-        }
-    }
-    if deepest > DEEPEST {
-        return Err(format!("the expression has more than {DEEPEST} brackets inside each other"));
-    }
-    if operators > MOST_OPERATORS {
-        return Err(format!("the expression has more than {MOST_OPERATORS} operators"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

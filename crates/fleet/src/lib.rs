@@ -15,7 +15,6 @@
 mod attributes;
 mod bundle;
 mod children;
-mod cost;
 mod downstream;
 mod error;
 mod expand;
@@ -24,7 +23,6 @@ mod follow;
 mod git;
 mod naming;
 mod package;
-mod patterns;
 mod preview;
 mod revision;
 mod selector;

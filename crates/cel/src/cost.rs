@@ -13,15 +13,16 @@ const DEEPEST_LOOP: usize = 5;
 
 /// An upper bound of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Size {
+pub struct Size {
     /// Bytes of all texts in it.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Elements, nested ones included.
-    pub(crate) elements: u64,
+    pub elements: u64,
 }
 
 impl Size {
-    pub(crate) fn text(bytes: usize) -> Self {
+    /// Of a text of so many bytes.
+    pub fn text(bytes: usize) -> Self {
         Self { bytes: bytes as u64, elements: 1 }
     }
 
@@ -29,9 +30,11 @@ impl Size {
     const NOTHING: Self = Self { bytes: 0, elements: 1 };
 
     /// Numbers and truth values.
-    const SMALL: Self = Self { bytes: 8, elements: 1 };
+    pub const SMALL: Self = Self { bytes: 8, elements: 1 };
 
-    fn plus(self, other: Self) -> Self {
+    /// Of both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(other.bytes),
             elements: self.elements.saturating_add(other.elements),
@@ -48,7 +51,7 @@ impl Size {
 }
 
 /// Sizes of what an expression reads.
-pub(crate) trait Sizes {
+pub trait Sizes {
     /// Of a variable: `target`.
     fn variable(&self, name: &str) -> Option<Size>;
 

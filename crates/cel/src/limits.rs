@@ -1,0 +1,43 @@
+//! Bounds on the form of expressions of strangers, before anything is parsed.
+
+/// Longest expression, in bytes.
+const LONGEST_SOURCE: usize = 4096;
+/// Brackets inside each other, and operators in a row: the parser recurses for both.
+const DEEPEST: usize = 60;
+const MOST_OPERATORS: usize = 500;
+/// Stack for the parser and the evaluator of an expression that [`check_form`] lets through, in bytes.
+pub const STACK: usize = 64 << 20;
+
+/// What would exhaust the stack is refused before anything is parsed. Counts in texts count as well, which is no loss:
+/// people write neither.
+///
+/// # Errors
+///
+/// It is too long, too deep, or has too many operators.
+pub fn check_form(source: &str) -> Result<(), String> {
+    if source.len() > LONGEST_SOURCE {
+        return Err(format!("the expression is longer than {LONGEST_SOURCE} bytes"));
+    }
+    let (mut depth, mut deepest, mut operators) = (0_usize, 0, 0);
+    for byte in source.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'&' | b'|' | b'?' | b':'
+            | b'.' | b',' => {
+                operators += 1;
+            }
+            _ => {}
+        }
+    }
+    if deepest > DEEPEST {
+        return Err(format!("the expression has more than {DEEPEST} brackets inside each other"));
+    }
+    if operators > MOST_OPERATORS {
+        return Err(format!("the expression has more than {MOST_OPERATORS} operators"));
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Patterns of `matches`, compiled once for all that evaluates expressions together. The interpreter would compile them at each call.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use groundwork_go::regexp::{self, Pattern};
+
+use crate::value::EvalError;
+
+/// What all patterns may weigh together, as [`regexp::weight`] has it: a hundred megabytes and half a second.
+const MOST_WEIGHT: usize = 1_000_000;
+/// Bytes of texts times the weight of the pattern that is searched in them, for all together: a second at worst.
+const MOST_SEARCHED: usize = 200_000_000;
+
+/// Compiled patterns, or what is wrong with texts that are none.
+#[derive(Debug)]
+pub struct Patterns {
+    /// Whose patterns they are, in messages: `this set`.
+    of: &'static str,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    compiled: HashMap<String, Result<Pattern, String>>,
+    weight: usize,
+    searched: usize,
+}
+
+impl Known {
+    fn add(&mut self, of: &str, weight: usize) -> Result<(), EvalError> {
+        self.weight = self.weight.saturating_add(weight);
+        if self.weight > MOST_WEIGHT {
+            return Err(EvalError::new(format!(
+                "the patterns of {of} are too many or too large: use fewer, without counted repetitions"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Patterns {
+    /// `of` names in messages whose patterns they are: `this set`.
+    pub fn new(of: &'static str) -> Self {
+        Self { of, known: Mutex::default() }
+    }
+
+    /// `text.matches(pattern)`.
+    ///
+    /// # Errors
+    ///
+    /// A text that is no pattern, and patterns that are too many together, or are searched in too much text.
+    pub fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.compiled.contains_key(pattern) {
+            known.add(self.of, 200 + regexp::reading_weight(pattern))?;
+            known.add(self.of, regexp::weight(pattern))?;
+            known.compiled.insert(pattern.to_owned(), Pattern::compile(pattern));
+        }
+        let Known { compiled, searched, .. } = &mut *known;
+        match &compiled[pattern] {
+            Ok(pattern) => {
+                *searched = searched.saturating_add(text.len().saturating_mul(1 + pattern.weight()));
+                if *searched > MOST_SEARCHED {
+                    return Err(EvalError::new(format!(
+                        "the patterns of {} are searched in too much text: use shorter texts, or patterns without counted repetitions",
+                        self.of
+                    )));
+                }
+                Ok(pattern.regex().is_match(text))
+            }
+            Err(error) => Err(EvalError::new(format!("error parsing regexp: {error}"))),
+        }
+    }
+}
