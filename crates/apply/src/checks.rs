@@ -2,18 +2,24 @@
 
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::awaited::{Awaited, Waiting};
 use crate::cluster::Cluster;
-use crate::configuration::{CustomCheck, ReadinessChecks, Requirement};
+use crate::configuration::{CustomCheck, ReadinessChecks, ReadinessRules};
+use crate::conventions::{is_built_in, is_silent, standing};
 use crate::error::ApplyError;
 use crate::object::Reference;
 use crate::ownership::Owner;
-use crate::readiness::{meets, not_ready};
+use crate::readiness::not_ready;
+use crate::requirement::{Requirements, Units};
 use crate::round::{OtherClusters, Seen, cluster_of};
 
-/// What of some objects is not in order yet: by the rules of their kinds, unless these are switched off, and by custom checks. Objects that
+/// How long an object that an operator has just been given may be without a status.
+const SILENCE: SignedDuration = SignedDuration::from_secs(30);
+
+/// Finds the first of some objects that is not in order yet: by the rules that are chosen, unless these are switched off, and by custom checks. Objects that
 /// were not seen do not exist. Those of an `owner` carry its label, by which one watch shows many of them.
 ///
 /// # Errors
@@ -28,7 +34,7 @@ pub async fn failed_check(
     seen: &Seen,
 ) -> Result<Option<Waiting>, ApplyError> {
     if !checks.disable_default
-        && let Some(waiting) = by_kind(own, resources, owner, seen).await
+        && let Some(waiting) = by_rules(own, checks.rules.unwrap_or_default(), resources, owner, seen).await
     {
         return Ok(Some(waiting));
     }
@@ -43,8 +49,9 @@ pub async fn failed_check(
 }
 
 /// The first object that is not ready is told of, and all are waited for.
-async fn by_kind(
+async fn by_rules(
     own: &Cluster,
+    rules: ReadinessRules,
     resources: &[&Reference],
     owner: Option<&Owner>,
     seen: &Seen,
@@ -52,20 +59,68 @@ async fn by_kind(
     let mut waiting: Option<Waiting> = None;
     for resource in resources {
         let live = seen.get(resource);
-        let reason = match live {
-            Some(object) => not_ready(object),
-            None => Some("it does not exist".to_owned()),
-        };
-        let Some(reason) = reason else { continue };
+        let Some(unready) = unready(own, rules, resource, live).await else { continue };
         let waiting = waiting.get_or_insert_with(|| {
-            format!("deployer: during readiness check - resource {resource}: {reason}").into()
+            format!("deployer: during readiness check - resource {resource}: {}", unready.reason).into()
         });
-        let is_over = |object: &Value| not_ready(object).is_none();
-        let awaited = Awaited::object(own, resource, live, is_over).await;
         let labels = owner.zip(live).and_then(|(owner, live)| owner.selector(live));
-        waiting.awaited.extend(awaited.map(|awaited| awaited.with_labels(labels)));
+        waiting.awaited.extend(unready.awaited.map(|awaited| awaited.with_labels(labels)));
+        waiting.until = waiting.until.into_iter().chain(unready.until).min();
     }
     waiting
+}
+
+/// An object that is not ready.
+#[derive(Debug)]
+pub struct Unready {
+    /// A part of a sentence, without values of the object.
+    pub reason: String,
+    /// `None` if it cannot be watched.
+    pub awaited: Option<Awaited>,
+    /// It may be ready then although nothing of it changes.
+    pub until: Option<Timestamp>,
+}
+
+/// Why an object is not ready by some rules, and what is waited for; `None` if it is ready. `live` is how it was seen, if it is there.
+pub async fn unready(
+    cluster: &Cluster,
+    rules: ReadinessRules,
+    resource: &Reference,
+    live: Option<&Value>,
+) -> Option<Unready> {
+    let says_something = rules == ReadinessRules::Conventions && is_reported(cluster, resource).await;
+    let problem = move |object: &Value| match rules {
+        ReadinessRules::Kinds => not_ready(object),
+        ReadinessRules::Conventions => standing(object).problem(),
+    };
+    let silence = live.filter(|object| says_something && is_silent(object)).and_then(silent_until);
+    let reason = match live {
+        None => Some("it does not exist".to_owned()),
+        Some(object) => {
+            problem(object).or_else(|| silence.map(|_| "nothing has been said of it yet".to_owned()))
+        }
+    };
+    let is_over = move |object: &Value| problem(object).is_none() && !(says_something && is_silent(object));
+    let awaited = match &reason {
+        Some(_) => Awaited::object(cluster, resource, live, is_over).await,
+        None => None,
+    };
+    reason.map(|reason| Unready { reason, awaited, until: silence })
+}
+
+/// An operator may say how objects of a kind stand that have a status. It is known from the look for the kind that came before.
+async fn is_reported(cluster: &Cluster, resource: &Reference) -> bool {
+    let asks = !is_built_in(resource.group());
+    asks && matches!(cluster.kind(&resource.api_version, &resource.kind).await, Ok(Some(kind)) if kind.has_status)
+}
+
+/// When an object of which nothing is said counts as it is: its operator may have nothing to say. `None` if that time is over.
+fn silent_until(object: &Value) -> Option<Timestamp> {
+    let made: Timestamp = object["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
+    let until = made.checked_add(SILENCE).ok()?;
+    let left = until.duration_since(Timestamp::now());
+    // Clocks that differ much say nothing.
+    (left.is_positive() && left <= SILENCE + SILENCE).then_some(until)
 }
 
 async fn custom_check(
@@ -73,10 +128,10 @@ async fn custom_check(
     check: &CustomCheck,
     seen: &Seen,
 ) -> Result<Option<Waiting>, ApplyError> {
-    let requirements: Arc<[Requirement]> = check.requirements.clone().into();
+    let requirements = Arc::new(Requirements::read(&check.requirements)?);
     let is_met = {
         let requirements = Arc::clone(&requirements);
-        move |object: &Value| requirements.iter().all(|requirement| meets(requirement, object))
+        move |object: &Value| requirements.missed(object, &mut Units::default()).is_none()
     };
     let mut objects = Vec::new();
     for reference in &check.resource_selector {
@@ -108,13 +163,11 @@ async fn custom_check(
         objects.extend(listed.into_iter().map(|object| (object, Some(labels.clone()))));
     }
     let mut waiting: Option<Waiting> = None;
+    let mut units = Units::default();
     for (object, labels) in &objects {
-        let missed = requirements.iter().find(|requirement| !meets(requirement, object));
-        let Some(requirement) = missed else { continue };
-        let (reference, path) = (Reference::of(object), &requirement.json_path);
-        let waiting = waiting.get_or_insert_with(|| {
-            format!("resource {reference}: {path} does not meet {}", requirement.operator).into()
-        });
+        let Some(missed) = requirements.missed(object, &mut units) else { continue };
+        let reference = Reference::of(object);
+        let waiting = waiting.get_or_insert_with(|| format!("resource {reference}: {missed}").into());
         let awaited = Awaited::object(cluster, &reference, Some(object), is_met.clone()).await;
         waiting.awaited.extend(awaited.map(|awaited| awaited.with_labels(labels.clone())));
     }

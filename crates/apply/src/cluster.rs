@@ -1,6 +1,6 @@
 //! The cluster that objects go to: requests, and which kinds it has.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,8 @@ pub struct ResourceKind {
     pub kind: String,
     pub plural: String,
     pub is_namespaced: bool,
+    /// Its objects have a status that controllers write apart from them.
+    pub has_status: bool,
 }
 
 impl ResourceKind {
@@ -189,9 +191,15 @@ impl Cluster {
         };
         let list: APIResourceList =
             serde_json::from_value(answer).map_err(|_| refused("the answer is no list of kinds"))?;
+        let statuses: HashSet<String> = list
+            .resources
+            .iter()
+            .filter_map(|one| one.name.strip_suffix("/status").map(str::to_owned))
+            .collect();
         let kinds = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
         let kinds = kinds.map(|resource| ResourceKind {
             api_version: api_version.to_owned(),
+            has_status: statuses.contains(&resource.name),
             kind: resource.kind,
             plural: resource.name,
             is_namespaced: resource.namespaced,
@@ -454,6 +462,7 @@ mod tests {
             kind: "Thing".into(),
             plural: "things".into(),
             is_namespaced,
+            has_status: false,
         }
     }
 

@@ -1,9 +1,16 @@
 //! What a deployer is told about objects, in the words of a provider configuration (`installations.md` 7.9).
 
+use std::sync::Arc;
+
+use groundwork_cel::Patterns;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::expression::{Expression, patterns};
 use crate::object::Reference;
+
+/// Each is compiled in every round.
+const MOST_EXPRESSIONS: usize = 100;
 
 /// What may be done to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -71,12 +78,26 @@ pub fn target_names<'a>(
     names
 }
 
+/// By which rules objects are in order that no check names (`installations.md` 7.9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ReadinessRules {
+    /// By the conventions for statuses, whatever the kind.
+    #[default]
+    Conventions,
+    /// By a table of kinds; others only have to exist. For charts that wait it is Helm 3's.
+    Kinds,
+}
+
 /// Whether objects are in order.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadinessChecks {
     #[serde(default, deserialize_with = "null_is_default")]
     pub disable_default: bool,
+    /// `None` for what the service has been told.
+    #[serde(default)]
+    pub rules: Option<ReadinessRules>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub custom: Vec<CustomCheck>,
 }
@@ -108,14 +129,19 @@ pub struct LabelSelector {
     pub match_labels: std::collections::BTreeMap<String, String>,
 }
 
-/// What a field has to be.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// A field and its values, or an expression that has to be true.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
-    pub json_path: String,
+    #[serde(default)]
+    pub json_path: Option<String>,
+    #[serde(default, deserialize_with = "null_is_default")]
     pub operator: String,
     #[serde(default, deserialize_with = "null_is_default")]
     pub values: Vec<RequirementValue>,
+    /// In place of all others.
+    #[serde(default)]
+    pub cel: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -234,8 +260,14 @@ pub fn problems(
     groups: &[(&str, &[DeletionGroup])],
 ) -> Vec<String> {
     let mut problems = Vec::new();
+    let patterns = patterns();
+    let requirements = checks.custom.iter().flat_map(|check| &check.requirements);
+    if requirements.filter(|requirement| requirement.cel.is_some()).count() > MOST_EXPRESSIONS {
+        problems
+            .push(format!("readinessChecks.custom: has more than {MOST_EXPRESSIONS} requirements with cel"));
+    }
     for (index, check) in checks.custom.iter().enumerate() {
-        problems_of_check(check, &format!("readinessChecks.custom[{index}]"), &mut problems);
+        problems_of_check(check, &format!("readinessChecks.custom[{index}]"), &patterns, &mut problems);
     }
     for (index, export) in exports.iter().enumerate() {
         let path = format!("exports.exports[{index}]");
@@ -265,7 +297,7 @@ fn check_path(text: Option<&str>, member: &str, problems: &mut Vec<String>) {
     }
 }
 
-fn problems_of_check(check: &CustomCheck, path: &str, problems: &mut Vec<String>) {
+fn problems_of_check(check: &CustomCheck, path: &str, patterns: &Arc<Patterns>, problems: &mut Vec<String>) {
     if check.name.is_empty() {
         problems.push(format!("{path}.name: must not be empty"));
     }
@@ -279,20 +311,40 @@ fn problems_of_check(check: &CustomCheck, path: &str, problems: &mut Vec<String>
         problems.push(format!("{path}.requirements: must not be empty"));
     }
     for (index, requirement) in check.requirements.iter().enumerate() {
-        let path = format!("{path}.requirements[{index}]");
-        check_path(Some(&requirement.json_path), &format!("{path}.jsonPath"), problems);
-        let count = requirement.values.len();
-        match requirement.operator.as_str() {
-            "exists" | "!" if count > 0 => {
-                problems.push(format!("{path}.values: must be empty for this operator"));
+        problems_of_requirement(requirement, &format!("{path}.requirements[{index}]"), patterns, problems);
+    }
+}
+
+fn problems_of_requirement(
+    requirement: &Requirement,
+    path: &str,
+    patterns: &Arc<Patterns>,
+    problems: &mut Vec<String>,
+) {
+    let count = requirement.values.len();
+    match (&requirement.json_path, &requirement.cel) {
+        (Some(json_path), None) => check_path(Some(json_path), &format!("{path}.jsonPath"), problems),
+        (None, Some(source)) => {
+            if let Err(error) = Expression::compile(source, patterns) {
+                problems.push(format!("{path}.cel: {error}"));
             }
-            "=" | "==" | "!=" if count != 1 => {
-                problems.push(format!("{path}.values: must be exactly one for this operator"));
+            if !requirement.operator.is_empty() || count > 0 {
+                problems.push(format!("{path}: operator and values belong to jsonPath, and not to cel"));
             }
-            "in" | "notin" if count == 0 => problems.push(format!("{path}.values: must not be empty")),
-            "exists" | "!" | "=" | "==" | "!=" | "in" | "notin" => {}
-            _ => problems.push(format!("{path}.operator: must be one of exists, !, =, ==, !=, in, notin")),
+            return;
         }
+        _ => return problems.push(format!("{path}: exactly one of jsonPath and cel must be given")),
+    }
+    match requirement.operator.as_str() {
+        "exists" | "!" if count > 0 => {
+            problems.push(format!("{path}.values: must be empty for this operator"));
+        }
+        "=" | "==" | "!=" if count != 1 => {
+            problems.push(format!("{path}.values: must be exactly one for this operator"));
+        }
+        "in" | "notin" if count == 0 => problems.push(format!("{path}.values: must not be empty")),
+        "exists" | "!" | "=" | "==" | "!=" | "in" | "notin" => {}
+        _ => problems.push(format!("{path}.operator: must be one of exists, !, =, ==, !=, in, notin")),
     }
 }
 
@@ -310,5 +362,69 @@ fn problems_of_group(group: &DeletionGroup, path: &str, problems: &mut Vec<Strin
         _ => problems.push(format!(
             "{path}: exactly one of predefinedResourceGroup and customResourceGroup must be given"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn problems_of(requirements: &Value) -> Vec<String> {
+        let check = json!({
+            "name": "a", "resourceSelector": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a"}], "requirements": requirements,
+        });
+        problems(&serde_json::from_value(json!({"custom": [check]})).unwrap(), &[], &[])
+    }
+
+    #[test]
+    fn requirements_are_a_path_or_an_expression() {
+        for (requirement, expected) in [
+            (json!({"jsonPath": ".a", "operator": "exists"}), None),
+            (json!({"cel": "has(status.phase)"}), None),
+            (json!({"operator": "exists"}), Some(": exactly one of jsonPath and cel must be given")),
+            (
+                json!({"jsonPath": ".a", "operator": "exists", "cel": "true"}),
+                Some(": exactly one of jsonPath and cel must be given"),
+            ),
+            (
+                json!({"cel": "true", "operator": "exists"}),
+                Some(": operator and values belong to jsonPath, and not to cel"),
+            ),
+            (
+                json!({"cel": "true", "values": [{"value": 1}]}),
+                Some(": operator and values belong to jsonPath, and not to cel"),
+            ),
+            (json!({"cel": "stauts.phase"}), Some(".cel: undeclared reference to 'stauts'")),
+            (json!({"cel": ""}), Some(".cel: Syntax error")),
+            (json!({"jsonPath": ".a["}), Some(".jsonPath: is no JSON path")),
+            (json!({"jsonPath": ".a"}), Some(".operator: must be one of")),
+        ] {
+            let found = problems_of(&json!([requirement]));
+            let is_so = match expected {
+                None => found.is_empty(),
+                Some(text) => {
+                    found[0].starts_with(&format!("readinessChecks.custom[0].requirements[0]{text}"))
+                }
+            };
+            assert!(is_so, "{requirement}: {found:?}");
+        }
+        let many = vec![json!({"cel": "true"}); MOST_EXPRESSIONS + 1];
+        assert_eq!(
+            problems_of(&json!(many)),
+            ["readinessChecks.custom: has more than 100 requirements with cel"]
+        );
+    }
+
+    #[test]
+    fn rules_are_words() {
+        let rules = |word: Value| {
+            serde_json::from_value(json!({"rules": word})).map(|checks: ReadinessChecks| checks.rules)
+        };
+        assert_eq!(rules(json!("conventions")).unwrap(), Some(ReadinessRules::Conventions));
+        assert_eq!(rules(json!("kinds")).unwrap(), Some(ReadinessRules::Kinds));
+        assert_eq!(rules(Value::Null).unwrap(), None);
+        assert!(rules(json!("helm")).is_err());
     }
 }

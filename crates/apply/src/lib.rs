@@ -8,12 +8,14 @@ mod awaited;
 mod checks;
 mod cluster;
 mod configuration;
+mod conventions;
 mod declared;
 mod deletion;
 mod disposal;
 mod error;
 mod exchange;
 mod exports;
+mod expression;
 mod gate;
 mod json_path;
 mod object;
@@ -21,6 +23,7 @@ mod ownership;
 mod prepare;
 mod readiness;
 mod record;
+mod requirement;
 mod round;
 mod server_side;
 mod succession;
@@ -28,13 +31,14 @@ mod update;
 mod watch;
 
 pub use awaited::{Awaited, Waiting};
-pub use checks::failed_check;
+pub use checks::{Unready, failed_check, unready};
 pub use cluster::{Cluster, PatchKind, ResourceKind, Versions};
 pub use configuration::{
     CustomCheck, CustomGroup, DeletionGroup, Export, Exports, FromObjectRef, LabelSelector, Manifest, Policy,
-    PredefinedGroup, PredefinedKind, ReadinessChecks, Requirement, RequirementValue, ResourceType,
-    UpdateStrategy, null_is_default, problems, target_names,
+    PredefinedGroup, PredefinedKind, ReadinessChecks, ReadinessRules, Requirement, RequirementValue,
+    ResourceType, UpdateStrategy, null_is_default, problems, target_names,
 };
+pub use conventions::{Standing, standing};
 pub use declared::create_declared;
 pub use deletion::{Deleted, Deletion, delete_round, held};
 pub use disposal::{Disposal, Disposed, Surplus, Told};
@@ -47,7 +51,7 @@ pub use ownership::{
     Whose, release_of,
 };
 pub use prepare::expand;
-pub use readiness::{has_condition, meets, not_ready};
+pub use readiness::has_condition;
 pub use record::{Applied, Giver, ManagedResource, fitting};
 pub use round::{Deadline, OtherClusters, Progress, Round, Seen, Task, round};
 pub use server_side::{ServerSideApply, server_side_apply};

@@ -1,4 +1,4 @@
-//! Whether an object is in order (`installations.md` 7.9): by its kind, or by what a check asks of it.
+//! Readiness of one object (`installations.md` 7.9): by the table of kinds, or by the paths that a check asks for.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use crate::configuration::Requirement;
 use crate::json_path::JsonPath;
 use crate::object::Reference;
 
-/// Why an object of a kind is not ready, by the rules of its kind; `None` if it is.
-pub fn not_ready(object: &Value) -> Option<String> {
+/// Why an object is not ready by the table of kinds; `None` if it is.
+pub(crate) fn not_ready(object: &Value) -> Option<String> {
     let reference = Reference::of(object);
     match (reference.group(), reference.kind.as_str()) {
         ("", "Pod") => pod(object),
@@ -97,9 +97,8 @@ fn daemon_set(object: &Value) -> Option<String> {
     not_observed(object).or_else(|| counts(wanted, &found, |count| count >= wanted))
 }
 
-/// Whether an object is what a requirement asks for. Paths and operators were checked before; a path that cannot be read is met by nothing.
-pub fn meets(requirement: &Requirement, object: &Value) -> bool {
-    let Ok(path) = JsonPath::parse(&requirement.json_path) else { return false };
+/// Holds an object against a requirement with a path. Operators were checked before.
+pub(crate) fn meets(path: &JsonPath, requirement: &Requirement, object: &Value) -> bool {
     let found = path.find(object);
     let wanted = || requirement.values.iter().map(|value| &value.value);
     match requirement.operator.as_str() {
@@ -209,7 +208,8 @@ mod tests {
             let requirement: Requirement =
                 serde_json::from_value(json!({"jsonPath": path, "operator": operator, "values": values}))
                     .unwrap();
-            assert_eq!(meets(&requirement, &object), expected, "{path} {operator} {values}");
+            let read = JsonPath::parse(path).unwrap();
+            assert_eq!(meets(&read, &requirement, &object), expected, "{path} {operator} {values}");
         }
     }
 }

@@ -8,7 +8,7 @@ const MOST_OPERATORS: usize = 500;
 /// Stack for the parser and the evaluator of an expression that [`check_form`] lets through, in bytes.
 pub const STACK: usize = 64 << 20;
 
-/// What would exhaust the stack is refused before anything is parsed. Counts in texts count as well, which is no loss:
+/// Refuses an expression that would exhaust the stack, before anything is parsed. Counts in texts count as well, which is no loss:
 /// people write neither.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use groundwork_go::regexp::{self, Pattern};
 
 use crate::value::EvalError;
 
-/// What all patterns may weigh together, as [`regexp::weight`] has it: a hundred megabytes and half a second.
+/// The weight of all patterns together, as [`regexp::weight`] has it: a hundred megabytes and half a second.
 const MOST_WEIGHT: usize = 1_000_000;
 /// Bytes of texts times the weight of the pattern that is searched in them, for all together: a second at worst.
 const MOST_SEARCHED: usize = 200_000_000;
@@ -17,6 +17,8 @@ const MOST_SEARCHED: usize = 200_000_000;
 pub struct Patterns {
     /// Whose patterns they are, in messages: `this set`.
     of: &'static str,
+    most_weight: usize,
+    most_searched: usize,
     known: Mutex<Known>,
 }
 
@@ -28,9 +30,9 @@ struct Known {
 }
 
 impl Known {
-    fn add(&mut self, of: &str, weight: usize) -> Result<(), EvalError> {
+    fn add(&mut self, of: &str, most: usize, weight: usize) -> Result<(), EvalError> {
         self.weight = self.weight.saturating_add(weight);
-        if self.weight > MOST_WEIGHT {
+        if self.weight > most {
             return Err(EvalError::new(format!(
                 "the patterns of {of} are too many or too large: use fewer, without counted repetitions"
             )));
@@ -42,7 +44,14 @@ impl Known {
 impl Patterns {
     /// `of` names in messages whose patterns they are: `this set`.
     pub fn new(of: &'static str) -> Self {
-        Self { of, known: Mutex::default() }
+        Self { of, most_weight: MOST_WEIGHT, most_searched: MOST_SEARCHED, known: Mutex::default() }
+    }
+
+    /// The same with one part of so many of what patterns may cost, for a host that has no thread for them.
+    #[must_use]
+    pub fn limited_to(self, part: usize) -> Self {
+        let part = part.max(1);
+        Self { most_weight: MOST_WEIGHT / part, most_searched: MOST_SEARCHED / part, ..self }
     }
 
     /// `text.matches(pattern)`.
@@ -53,15 +62,15 @@ impl Patterns {
     pub fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.compiled.contains_key(pattern) {
-            known.add(self.of, 200 + regexp::reading_weight(pattern))?;
-            known.add(self.of, regexp::weight(pattern))?;
+            known.add(self.of, self.most_weight, 200 + regexp::reading_weight(pattern))?;
+            known.add(self.of, self.most_weight, regexp::weight(pattern))?;
             known.compiled.insert(pattern.to_owned(), Pattern::compile(pattern));
         }
         let Known { compiled, searched, .. } = &mut *known;
         match &compiled[pattern] {
             Ok(pattern) => {
                 *searched = searched.saturating_add(text.len().saturating_mul(1 + pattern.weight()));
-                if *searched > MOST_SEARCHED {
+                if *searched > self.most_searched {
                     return Err(EvalError::new(format!(
                         "the patterns of {} are searched in too much text: use shorter texts, or patterns without counted repetitions",
                         self.of

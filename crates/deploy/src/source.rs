@@ -181,6 +181,7 @@ fn kind(api_version: &str, kind: &str, plural: &str) -> ResourceKind {
         kind: kind.to_owned(),
         plural: plural.to_owned(),
         is_namespaced: true,
+        has_status: false,
     }
 }
 

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::{DeployItem, ResourceExt};
-use groundwork_apply::{ApplyError, Deadline, Progress, Task, round};
+use groundwork_apply::{ApplyError, Deadline, Progress, ReadinessRules, Task, round};
 use groundwork_budget::TemplateLimits;
 use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
 use groundwork_helm::{Release, Status, values};
@@ -72,6 +72,8 @@ const UNUSED: Duration = Duration::from_secs(3600);
 pub(crate) struct HelmDeployer {
     sources: ChartSources,
     rendering: Rendering,
+    /// For items that choose none.
+    rules: ReadinessRules,
     /// What has been found to say the same as the release that is there: it is not rendered in each round that waits.
     same: Cache<Compared, ()>,
 }
@@ -90,14 +92,22 @@ impl HelmDeployer {
     /// `map` says where the components lie whose resources are charts.
     ///
     /// Charts are rendered in `workers`.
-    pub(crate) fn new(options: NetworkOptions, map: MapFile, workers: Pool, limits: TemplateLimits) -> Self {
+    pub(crate) fn new(
+        options: NetworkOptions,
+        map: MapFile,
+        workers: Pool,
+        limits: TemplateLimits,
+        rules: ReadinessRules,
+    ) -> Self {
         let same = Cache::builder().max_capacity(MOST_COMPARED).time_to_idle(UNUSED).build();
-        Self { sources: ChartSources::new(options, map), rendering: Rendering::new(workers, limits), same }
+        let (sources, rendering) = (ChartSources::new(options, map), Rendering::new(workers, limits));
+        Self { sources, rendering, rules, same }
     }
 
     async fn prepare<'a>(&self, round: &'a Round<'a>) -> Result<Prepared<'a>, Failure> {
         let config = round.item.spec.config.get().ok_or_else(missing_configuration)?;
-        let configuration = Configuration::parse(config)?;
+        let mut configuration = Configuration::parse(config)?;
+        configuration.readiness_checks.rules.get_or_insert(self.rules);
         let cluster = own_cluster(round).await?;
         let others = other_clusters(round, &configuration.target_names()).await?;
         let archive = self.sources.fetch(&configuration.chart, round).await?;
@@ -230,6 +240,7 @@ impl HelmDeployer {
             configuration.helm_deployment_config.upgrade()
         };
         run.options = options;
+        run.rules = configuration.rules();
         run.deadline = earlier(run.deadline, &run, options);
         let reason = if is_install { Reason::InstallRelease } else { Reason::UpgradeRelease };
         let carried = match self.carry(&mut prepared, &mut run, next, reason.clone()).await {
@@ -239,7 +250,7 @@ impl HelmDeployer {
         };
         let status = prepared.release_status(&run);
         if let Carried::Waiting(mut waiting) = carried {
-            waiting.until = run.deadline.0;
+            waiting.until = waiting.until.into_iter().chain(run.deadline.0).min();
             return Ok(Step::waiting(waiting, status, prepared.warnings));
         }
         if is_rollback {

@@ -22,6 +22,7 @@ use clap::{Args, ValueEnum};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, Kind as _};
+use groundwork_apply::ReadinessRules;
 use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{
@@ -126,6 +127,9 @@ pub struct Settings {
     /// Items of one type that are worked on at the same time.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub deployer_concurrency: usize,
+    /// Rules by which objects are ready, for items that choose none: the conventions for statuses, or a table of kinds (installations.md 7.9).
+    #[arg(long, env = "GROUNDWORK_READINESS_RULES", default_value = "conventions")]
+    pub readiness_rules: Readiness,
     /// Watches at a time on what items wait for in the clusters of Targets; items beyond look after pauses that grow. 0 watches nothing.
     #[arg(long, env = "GROUNDWORK_TARGET_WATCHES", default_value_t = TARGET_WATCHES)]
     pub target_watches: usize,
@@ -182,6 +186,25 @@ pub enum TargetSyncMode {
     Never,
 }
 
+/// Rules by which objects are ready, in the words of `readinessChecks.rules`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Readiness {
+    /// Generation, conditions, and the rules of built-in kinds, as Helm 4 and Flux wait.
+    #[default]
+    Conventions,
+    /// Workloads alone, as Landscaper 1.3 and Helm 3 wait.
+    Kinds,
+}
+
+impl From<Readiness> for ReadinessRules {
+    fn from(readiness: Readiness) -> Self {
+        match readiness {
+            Readiness::Conventions => Self::Conventions,
+            Readiness::Kinds => Self::Kinds,
+        }
+    }
+}
+
 const CONCURRENCY: usize = 16;
 /// Each is a connection: with those of everything else they have to stay below the 1,024 files that a process may have open by default.
 const TARGET_WATCHES: usize = 256;
@@ -198,6 +221,7 @@ impl Default for Settings {
             identity: String::new(),
             charts: ChartArguments::default(),
             deployer_concurrency: CONCURRENCY,
+            readiness_rules: Readiness::default(),
             target_watches: TARGET_WATCHES,
         }
     }
@@ -226,16 +250,17 @@ impl ItemType {
         arguments: &Arguments,
         metrics: &Registry,
     ) -> Result<Arc<dyn Deployer>, StartError> {
+        let rules = arguments.settings.readiness_rules.into();
         Ok(match self {
             Self::Mock => Arc::new(MockDeployer),
-            Self::Manifest => Arc::new(ManifestDeployer),
+            Self::Manifest => Arc::new(ManifestDeployer { rules }),
             Self::Helm => {
                 let network = arguments.settings.charts.network();
                 let map = MapFile::open(arguments.repositories.as_deref(), network.clone())?;
                 let pools = Pools::new(SERVICE, arguments.workers, metrics);
                 let count = Count::of_processors();
                 let workers = pools.start("deployer-charts", count, CHART_TIME).await?;
-                Arc::new(HelmDeployer::new(network, map, workers, arguments.limits))
+                Arc::new(HelmDeployer::new(network, map, workers, arguments.limits, rules))
             }
         })
     }

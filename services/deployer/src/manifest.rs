@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use groundwork_api::{AnyJson, ErrorCode, ResourceExt, Target};
 use groundwork_apply::{
     ApplyError, Cluster, Deletion, DeletionGroup, Exports, MANIFEST_ITEM, ManagedResource, Manifest,
-    OtherClusters, Owner, Policy, Progress, ReadinessChecks, Task, UpdateStrategy, delete_round, fitting,
-    null_is_default, problems, round, target_names,
+    OtherClusters, Owner, Policy, Progress, ReadinessChecks, ReadinessRules, Task, UpdateStrategy,
+    delete_round, fitting, null_is_default, problems, round, target_names,
 };
 use groundwork_deploy::{Deployer, Failure, Outcome, Removal, Round, Step, TargetError, Warning};
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
@@ -140,7 +140,10 @@ fn provider_status(managed: Vec<ManagedResource>) -> Option<AnyJson> {
 
 /// Applies manifests.
 #[derive(Debug)]
-pub(crate) struct ManifestDeployer;
+pub(crate) struct ManifestDeployer {
+    /// For items that choose none.
+    pub(crate) rules: ReadinessRules,
+}
 
 impl ManifestDeployer {
     fn owner(round: &Round<'_>) -> Owner {
@@ -161,7 +164,8 @@ impl Deployer for ManifestDeployer {
 
     async fn reconcile(&self, round_of_work: &Round<'_>) -> Result<Step, Failure> {
         let config = round_of_work.item.spec.config.get().ok_or_else(missing_configuration)?;
-        let configuration = Configuration::parse(config)?;
+        let mut configuration = Configuration::parse(config)?;
+        configuration.readiness_checks.rules.get_or_insert(self.rules);
         let cluster = own_cluster(round_of_work).await?;
         let others = other_clusters(round_of_work, &configuration.target_names()).await?;
         let former = record(round_of_work);

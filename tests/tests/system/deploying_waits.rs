@@ -210,7 +210,7 @@ async fn an_item_without_the_right_to_watch_looks() -> Result<()> {
     Ok(())
 }
 
-/// A release waits by watches for its hooks, then for its objects, and for their end.
+/// A release waits by watches for its hooks, then for its objects by the table of kinds, and for their end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_waits_by_watches() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -229,7 +229,8 @@ async fn a_release_waits_by_watches() -> Result<()> {
         "spec: {containers: [{name: a, image: a}]}"
     );
     let chart = chart("0.1.0", &[("templates/hook.yaml", &hook), ("templates/web.yaml", &web)])?;
-    let config = json!({"helmDeploymentConfig": {"install": {"wait": true}}});
+    let config =
+        json!({"helmDeploymentConfig": {"install": {"wait": true}}, "readinessChecks": {"rules": "kinds"}});
     case.create::<DeployItem>("release", &item(&case, &chart, namespace, &config)).await?;
     give_job(&case, "release", "1").await?;
 

@@ -21,6 +21,7 @@ mod deploying_ends;
 mod deploying_faults;
 mod deploying_moves;
 mod deploying_ownership;
+mod deploying_ready;
 mod deploying_releases;
 mod deploying_rules;
 mod deploying_secrecy;

@@ -62,6 +62,7 @@ fn kind() -> ResourceKind {
         kind: "Thing".to_owned(),
         plural: "things".to_owned(),
         is_namespaced: true,
+        has_status: false,
     }
 }
 

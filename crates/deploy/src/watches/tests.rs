@@ -41,6 +41,7 @@ fn kind(name: &str) -> ResourceKind {
         kind: name.to_owned(),
         plural: name.to_lowercase(),
         is_namespaced: true,
+        has_status: false,
     }
 }
 

@@ -1,7 +1,8 @@
 //! What an item of the helm deployer says (`installations.md` 7.10, `helm.md` 10.1).
 
 use groundwork_apply::{
-    DeletionGroup, Export, Exports, ReadinessChecks, UpdateStrategy, null_is_default, problems, target_names,
+    DeletionGroup, Export, Exports, ReadinessChecks, ReadinessRules, UpdateStrategy, null_is_default,
+    problems, target_names,
 };
 use groundwork_helm::check_release_name;
 use groundwork_lifecycle::OperationError;
@@ -202,6 +203,11 @@ impl Configuration {
     /// Whether releases are kept as Helm keeps them; otherwise the chart is rendered and applied.
     pub(super) fn keeps_releases(&self) -> bool {
         self.helm_deployment.unwrap_or(true)
+    }
+
+    /// By which rules its objects are ready.
+    pub(super) fn rules(&self) -> ReadinessRules {
+        self.readiness_checks.rules.unwrap_or_default()
     }
 
     /// All exports that read objects, in their order; exports from manifests come last there (10.5).

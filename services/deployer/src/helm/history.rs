@@ -100,6 +100,7 @@ impl<'a> History<'a> {
             kind: "Secret".to_owned(),
             plural: "secrets".to_owned(),
             is_namespaced: true,
+            has_status: false,
         };
         let mut secrets = cluster.list(&kind, Some(namespace), &format!("name={name},owner=helm")).await?;
         let number = |secret: &Value| -> i64 {

@@ -51,6 +51,7 @@ async fn pods(cluster: &Cluster, object: &Object) -> Result<Vec<Value>, groundwo
                 kind: "Pod".to_owned(),
                 plural: "pods".to_owned(),
                 is_namespaced: true,
+                has_status: false,
             };
             let mut pods = cluster.list(&kind, namespace, &format!("job-name={name}")).await?;
             pods.sort_by_key(|pod| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use groundwork_api::{AnyJson, DeployItem, ResourceExt};
 use groundwork_apply::{
     ApplyError, Cluster, Exported, HELM_ITEM, ManagedResource, OtherClusters, Owner as ItemOwner, Progress,
-    Reference, ReleaseName, Seen, failed_check, fitting, read_exports,
+    ReadinessRules, Reference, ReleaseName, Seen, failed_check, fitting, read_exports,
 };
 use groundwork_deploy::{Failure, Round, Step, Warning, with_last_error};
 use groundwork_helm::{Capabilities, Release, values};
@@ -26,7 +26,7 @@ use super::work::Input;
 use crate::manifest::{operation_error, step};
 use crate::siblings::{INHERITED, LISTED_IN_JOB, Siblings};
 
-/// Kinds whose readiness counts in release mode (10.6).
+/// Kinds of a release that the status lists, and whose readiness alone counts by the table of kinds (10.6).
 const WORKLOADS: [&str; 6] =
     ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"];
 
@@ -95,6 +95,7 @@ impl<'a> Prepared<'a> {
             owner,
             author: author(item),
             options: OperationOptions::default(),
+            rules: self.configuration.rules(),
             deadline: self.round.deadline,
             former: applied(item),
             applied: Vec::new(),
@@ -177,9 +178,14 @@ impl<'a> Prepared<'a> {
             error: operation_error("WaitForObjectsReady", error),
             provider_status: status.clone(),
         };
-        let workloads = workloads(&run.applied);
         let checks = &self.configuration.readiness_checks;
-        let wanted: Vec<&Reference> = workloads.iter().collect();
+        let wanted = match self.configuration.rules() {
+            ReadinessRules::Conventions => {
+                run.applied.iter().map(|managed| managed.resource.clone()).collect()
+            }
+            ReadinessRules::Kinds => workloads(&run.applied),
+        };
+        let wanted: Vec<&Reference> = wanted.iter().collect();
         let deadline = self.round.deadline;
         let unready = failed_check(&self.cluster, &self.others, checks, &wanted, None, &run.seen).await;
         if let Some(waiting) = unready.map_err(|error| told(&error))? {

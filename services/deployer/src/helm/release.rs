@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
 use groundwork_apply::{
-    Applied, ApplyError, Cluster, Deadline, ManagedResource, Owner as ItemOwner, PatchKind, Reference, Seen,
-    ServerSideApply, Waiting, Whose, create_declared, server_side_apply,
+    Applied, ApplyError, Cluster, Deadline, ManagedResource, Owner as ItemOwner, PatchKind, ReadinessRules,
+    Reference, Seen, ServerSideApply, Waiting, Whose, create_declared, server_side_apply,
 };
 use groundwork_controller::ApiError;
 use groundwork_deploy::Round;
@@ -90,6 +90,8 @@ pub(super) struct ReleaseRun<'c> {
     /// How the item and its release mark objects.
     pub(super) marks: ItemOwner,
     pub(super) options: OperationOptions,
+    /// By which rules its objects are ready.
+    pub(super) rules: ReadinessRules,
     pub(super) deadline: Deadline,
     /// What former rounds have applied.
     pub(super) former: Vec<ManagedResource>,
@@ -180,7 +182,10 @@ impl ReleaseRun<'_> {
                         Err(error) => return Err(error.into()),
                     },
                 };
-                if let Some(waiting) = first_unready(self.cluster, iter::once((&reference, &live))).await? {
+                if let Some(waiting) =
+                    first_unready(self.cluster, ReadinessRules::Kinds, iter::once((&reference, &live)))
+                        .await?
+                {
                     let what = format!("helm deployer: the definition {reference}");
                     return Ok(Carried::Waiting(Waiting { what, ..waiting }));
                 }
@@ -307,7 +312,7 @@ impl ReleaseRun<'_> {
         }
         if self.options.wait {
             let live = wanted.iter().filter_map(|object| self.seen.get_key_value(&object.reference));
-            if let Some(waiting) = first_unready(self.cluster, live).await? {
+            if let Some(waiting) = first_unready(self.cluster, self.rules, live).await? {
                 return self.waits(waiting);
             }
         }

@@ -100,6 +100,7 @@ async fn uninstall(
         owner,
         author: author(round.item),
         options,
+        rules: configuration.rules(),
         deadline: round.deadline,
         former: Vec::new(),
         applied: Vec::new(),

@@ -1,22 +1,39 @@
-//! Whether what a release has applied is ready, as `helm --wait` sees it (`helm.md` 9.3).
+//! Readiness of what a release has applied, as `helm --wait` sees it (`helm.md` 9.3): by the conventions that Helm 4 goes by, or by the table
+//! of Helm 3.
 
-use groundwork_apply::{ApplyError, Awaited, Cluster, Reference, ResourceKind, Waiting, has_condition};
+use groundwork_apply::{
+    ApplyError, Awaited, Cluster, ReadinessRules, Reference, ResourceKind, Waiting, has_condition, unready,
+};
 use serde_json::Value;
 
 /// Objects that are looked for beside the first one that is not ready.
 const LOOKED_AT: usize = 8;
 
-/// Waits for what of some objects is not ready; `None` if all are. The first one is told of.
+/// Waits for what of some objects is not ready; `None` if all are. The first one is told of, by the conventions with the reason.
 pub(super) async fn first_unready<'a>(
     cluster: &Cluster,
+    rules: ReadinessRules,
     objects: impl Iterator<Item = (&'a Reference, &'a Value)>,
 ) -> Result<Option<Waiting>, ApplyError> {
     let mut waiting: Option<Waiting> = None;
     for (reference, live) in objects {
-        let Some(awaited) = missing(cluster, live).await? else { continue };
-        let waiting =
-            waiting.get_or_insert_with(|| format!("helm deployer: readiness of resource {reference}").into());
+        let (awaited, reason, until) = match rules {
+            ReadinessRules::Kinds => match missing(cluster, live).await? {
+                Some(awaited) => (awaited, String::new(), None),
+                None => continue,
+            },
+            ReadinessRules::Conventions => match unready(cluster, rules, reference, Some(live)).await {
+                Some(found) => {
+                    (found.awaited.into_iter().collect(), format!(": {}", found.reason), found.until)
+                }
+                None => continue,
+            },
+        };
+        let waiting = waiting.get_or_insert_with(|| {
+            format!("helm deployer: readiness of resource {reference}{reason}").into()
+        });
         waiting.awaited.extend(awaited);
+        waiting.until = waiting.until.into_iter().chain(until).min();
         if waiting.awaited.len() >= LOOKED_AT {
             break;
         }
@@ -123,6 +140,7 @@ async fn deployment(cluster: &Cluster, object: &Value) -> Result<Option<Vec<Awai
         kind: "ReplicaSet".to_owned(),
         plural: "replicasets".to_owned(),
         is_namespaced: true,
+        has_status: true,
     };
     let sets = cluster.list(&kind, namespace, "").await?;
     if deployment_is_ready(object, &sets) {

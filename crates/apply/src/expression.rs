@@ -1,0 +1,285 @@
+//! Requirements in CEL (`installations.md` 7.9): what they read of an object, and bounds on what they cost.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use groundwork_cel::{
+    Compiler, Declarations, Declared, EvalError, Host, Key, Map, Patterns, Program, STACK, Size, Sizes,
+    Value, check_form,
+};
+use serde_json::Value as Json;
+
+/// The object as a whole; its members have their own names.
+const WHOLE: &str = "object";
+/// Members that every object may have. Others are found in the whole.
+const MEMBERS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+/// Units for one evaluation: some milliseconds, so that it needs no thread of its own.
+const COST: u64 = 200_000;
+/// Units for all objects that a check looks at in a round.
+pub(crate) const TOTAL_COST: u64 = 5_000_000;
+/// Parts of a text between quotes that are kept out of messages: shorter ones hold no secret.
+const SHORTEST_HIDDEN: usize = 4;
+
+/// Patterns may cost this part of what those of a whole set may.
+const PART_OF_PATTERNS: usize = 10;
+
+/// Patterns that some requirements have together.
+pub(crate) fn patterns() -> Arc<Patterns> {
+    Arc::new(Patterns::new("these requirements").limited_to(PART_OF_PATTERNS))
+}
+
+/// A requirement that was compiled.
+#[derive(Debug)]
+pub(crate) struct Expression {
+    program: Program,
+    patterns: Arc<Patterns>,
+}
+
+/// The result of an expression for an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Met,
+    NotMet,
+    /// A field is missing or has another type, or the result is no truth value.
+    Undecided,
+    /// The object is too large for it.
+    TooCostly,
+}
+
+impl Expression {
+    /// Compiles a requirement.
+    ///
+    /// # Errors
+    ///
+    /// It is none; the error is a part of a sentence. It quotes none of its texts, which may come from imports.
+    pub(crate) fn compile(source: &str, patterns: &Arc<Patterns>) -> Result<Self, String> {
+        check_form(source)?;
+        let compile = || Compiler::default().compile(source, &Declaring(patterns));
+        // The parser and the evaluator recurse.
+        let program = stacker::grow(STACK, compile).map_err(|error| hide(source, &error))?;
+        Ok(Self { program, patterns: Arc::clone(patterns) })
+    }
+
+    /// Evaluates it for an object. The bound of its cost is taken from `units`.
+    pub(crate) fn judge(&self, object: &Json, units: &mut u64) -> Verdict {
+        let shown = Shown::new(object, &self.patterns);
+        let cost = self.program.cost(&shown);
+        if cost > COST.min(*units) {
+            return Verdict::TooCostly;
+        }
+        *units -= cost;
+        match stacker::grow(STACK, || self.program.evaluate(&shown)) {
+            Ok(Value::Bool(true)) => Verdict::Met,
+            Ok(Value::Bool(false)) => Verdict::NotMet,
+            Ok(_) | Err(_) => Verdict::Undecided,
+        }
+    }
+}
+
+/// The words of the compiler without those of the expression that stand in quotes.
+fn hide(source: &str, error: &str) -> String {
+    let quoted =
+        source.split(['"', '\'']).skip(1).map(str::trim).filter(|part| part.len() >= SHORTEST_HIDDEN);
+    quoted.fold(error.to_owned(), |error, part| error.replace(part, "[...]"))
+}
+
+struct Declaring<'p>(&'p Patterns);
+
+impl Declarations for Declaring<'_> {
+    fn variable(&self, name: &str) -> Option<Declared> {
+        (name == WHOLE || MEMBERS.contains(&name)).then_some(Declared::Dyn)
+    }
+
+    fn check_pattern(&self, pattern: &str) -> Result<(), EvalError> {
+        self.0.matches("", pattern).map(drop)
+    }
+}
+
+/// An object in the form that expressions read.
+struct Shown<'o> {
+    object: &'o Json,
+    value: Value,
+    patterns: &'o Patterns,
+    /// Of members that were asked for, by their pointers.
+    sizes: RefCell<HashMap<String, Size>>,
+}
+
+impl<'o> Shown<'o> {
+    fn new(object: &'o Json, patterns: &'o Patterns) -> Self {
+        Self { object, value: value(object), patterns, sizes: RefCell::default() }
+    }
+
+    fn size(&self, pointer: &str) -> Option<Size> {
+        if let Some(size) = self.sizes.borrow().get(pointer) {
+            return Some(*size);
+        }
+        let found = size(self.object.pointer(pointer)?);
+        self.sizes.borrow_mut().insert(pointer.to_owned(), found);
+        Some(found)
+    }
+}
+
+/// The place of a variable in the object.
+fn pointer(variable: &str) -> String {
+    if variable == WHOLE { String::new() } else { format!("/{variable}") }
+}
+
+impl Sizes for Shown<'_> {
+    fn variable(&self, name: &str) -> Option<Size> {
+        self.size(&pointer(name))
+    }
+
+    fn field(&self, variable: &str, field: &str) -> Option<Size> {
+        self.size(&format!("{}/{field}", pointer(variable)))
+    }
+}
+
+impl Host for Shown<'_> {
+    fn variable(&self, name: &str) -> Option<Value> {
+        match &self.value {
+            Value::Map(members) if name != WHOLE => members.get(&Key::String(Arc::from(name))).cloned(),
+            whole => (name == WHOLE).then(|| whole.clone()),
+        }
+    }
+
+    fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError> {
+        self.patterns.matches(text, pattern)
+    }
+}
+
+/// Numbers are ints where they fit into one, as in objects that Go programs read.
+fn value(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(truth) => Value::Bool(*truth),
+        Json::Number(number) => match number.as_i64() {
+            Some(whole) => Value::Int(whole),
+            None => Value::Double(number.as_f64().unwrap_or_default()),
+        },
+        Json::String(text) => Value::from(text.as_str()),
+        Json::Array(elements) => Value::List(Arc::new(elements.iter().map(value).collect())),
+        Json::Object(members) => {
+            let members =
+                members.iter().map(|(name, member)| (Key::String(Arc::from(name.as_str())), value(member)));
+            Value::Map(Arc::new(members.collect::<Map>()))
+        }
+    }
+}
+
+fn size(json: &Json) -> Size {
+    let own = Size { bytes: 0, elements: 1 };
+    match json {
+        Json::Null | Json::Bool(_) | Json::Number(_) => Size::SMALL,
+        Json::String(text) => Size::text(text.len()),
+        Json::Array(elements) => elements.iter().fold(own, |sum, element| sum.plus(size(element))),
+        Json::Object(members) => members
+            .iter()
+            .fold(own, |sum, (name, member)| sum.plus(Size::text(name.len())).plus(size(member))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn compile(source: &str) -> Result<Expression, String> {
+        Expression::compile(source, &patterns())
+    }
+
+    fn judge(source: &str, object: &Json) -> Verdict {
+        compile(source).unwrap().judge(object, &mut TOTAL_COST.clone())
+    }
+
+    #[test]
+    fn verdicts() {
+        let object = json!({
+            "apiVersion": "example.org/v1", "kind": "Database", "metadata": {"name": "a", "generation": 2, "labels": {"tier": "gold"}},
+            "spec": {"replicas": 3}, "data": {"color": "blue"},
+            "status": {"observedGeneration": 2, "ready": 3, "load": 0.5, "conditions": [
+                {"type": "Ready", "status": "True"}, {"type": "Synced", "status": "False"},
+            ]},
+        });
+        for (source, expected) in [
+            ("status.ready == spec.replicas", Verdict::Met),
+            ("status.ready > 3", Verdict::NotMet),
+            ("status.load < 1.0 && status.ready >= 3", Verdict::Met),
+            ("status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')", Verdict::Met),
+            ("status.conditions.all(c, c.status == 'True')", Verdict::NotMet),
+            ("metadata.generation == status.observedGeneration", Verdict::Met),
+            ("has(status.phase) && status.phase == 'Running'", Verdict::NotMet),
+            ("object.data.color == 'blue'", Verdict::Met),
+            ("kind == 'Database' && apiVersion.startsWith('example.org/')", Verdict::Met),
+            ("metadata.labels.tier.matches('^(gold|silver)$')", Verdict::Met),
+            ("status.phase == 'Running'", Verdict::Undecided),
+            ("status.conditions[7].status == 'True'", Verdict::Undecided),
+            ("status.ready == 3 || status.phase == 'Running'", Verdict::Met),
+            ("status.ready", Verdict::Undecided),
+        ] {
+            assert_eq!(judge(source, &object), expected, "{source}");
+        }
+        assert_eq!(judge("status.ready == 1", &json!({"kind": "A"})), Verdict::Undecided);
+    }
+
+    #[test]
+    fn problems_quote_no_text() {
+        for (source, part) in [
+            ("status.ready ==", "Syntax error"),
+            ("stauts.ready == 'canary'", "undeclared reference to 'stauts'"),
+            ("'canary' + 1 == 2", "no matching overload"),
+            ("status.a == int('canary')", "int"),
+            ("status.a.matches('canary(')", "error parsing regexp"),
+            ("status.a == 'canary", "Syntax error"),
+            (&"(".repeat(61), "brackets"),
+            (&"a".repeat(4097), "longer than"),
+        ] {
+            let error = compile(source).unwrap_err();
+            assert!(error.contains(part) && !error.contains("canary"), "{source}: {error}");
+        }
+    }
+
+    /// An evaluation that may take long is not begun, and all those of a check in a round have an end.
+    #[test]
+    fn costs_are_bounded() {
+        let list: Vec<Json> = (0..300).map(|number| json!({"n": number})).collect();
+        let object = json!({"status": {"list": list}});
+        let loops = "status.list.all(a, status.list.all(b, status.list.all(c, a != b || b != c)))";
+        assert_eq!(judge(loops, &object), Verdict::TooCostly);
+        let texts = "status.list.map(a, 'xxxxxxxxxxxxxxxx').map(a, a + a + a + a).map(a, a + a + a + a).map(a, a + a + a + a).size() > 0";
+        assert_eq!(judge(texts, &object), Verdict::TooCostly);
+        let one = compile("status.list.all(a, a.n >= 0)").unwrap();
+        let mut units = TOTAL_COST;
+        assert_eq!(one.judge(&object, &mut units), Verdict::Met);
+        let spent = TOTAL_COST - units;
+        assert!(spent > 300, "{spent}");
+        units = spent - 1;
+        assert_eq!(one.judge(&object, &mut units), Verdict::TooCostly);
+    }
+
+    /// Costs of patterns are counted over all requirements and objects that have them together.
+    #[test]
+    fn patterns_are_bounded() {
+        let shared = patterns();
+        let heavy =
+            |number: usize| Expression::compile(&format!("status.a.matches('x{{0,999}}{number}')"), &shared);
+        let refused = (0..500).find_map(|number| heavy(number).err()).unwrap();
+        assert!(refused.starts_with("the patterns of these requirements are too many"), "{refused}");
+        let shared = patterns();
+        let one = Expression::compile("status.a.matches('x+y+z+')", &shared).unwrap();
+        let object = json!({"status": {"a": "x".repeat(20_000)}});
+        let verdicts: Vec<Verdict> = (0..500).map(|_| one.judge(&object, &mut TOTAL_COST.clone())).collect();
+        assert_eq!((verdicts[0], verdicts[499]), (Verdict::NotMet, Verdict::Undecided));
+    }
+
+    proptest::proptest! {
+        /// No text ends the process.
+        #[test]
+        fn any_text(text in "[a-z.()\\[\\]'\"&|=<>!?:0-9 ]{0,60}") {
+            if let Ok(expression) = compile(&text) {
+                expression.judge(&json!({"status": {"a": [1, "x"]}}), &mut TOTAL_COST.clone());
+            }
+        }
+    }
+}

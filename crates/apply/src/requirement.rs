@@ -1,0 +1,115 @@
+//! Requirements of a custom check, ready to be held against many objects (`installations.md` 7.9).
+
+use serde_json::Value;
+
+use crate::configuration::Requirement;
+use crate::error::ApplyError;
+use crate::expression::{Expression, TOTAL_COST, Verdict, patterns};
+use crate::json_path::JsonPath;
+use crate::readiness::meets;
+
+/// All requirements of a check.
+#[derive(Debug)]
+pub(crate) struct Requirements(Vec<Test>);
+
+#[derive(Debug)]
+enum Test {
+    Path { path: JsonPath, requirement: Requirement },
+    Expression(Expression),
+}
+
+/// The rest of what expressions may cost in a round.
+#[derive(Debug)]
+pub(crate) struct Units(u64);
+
+impl Default for Units {
+    fn default() -> Self {
+        Self(TOTAL_COST)
+    }
+}
+
+impl Requirements {
+    /// Reads requirements.
+    ///
+    /// # Errors
+    ///
+    /// One has neither a path nor an expression that can be read; configurations are checked for that before.
+    pub(crate) fn read(requirements: &[Requirement]) -> Result<Self, ApplyError> {
+        let patterns = patterns();
+        let read = |requirement: &Requirement| match (&requirement.json_path, &requirement.cel) {
+            (Some(text), _) => {
+                let path = JsonPath::parse(text).map_err(|error| format!("jsonPath {error}"))?;
+                Ok(Test::Path { path, requirement: requirement.clone() })
+            }
+            (None, Some(source)) => Expression::compile(source, &patterns)
+                .map(Test::Expression)
+                .map_err(|error| format!("cel: {error}")),
+            (None, None) => Err("jsonPath or cel must be given".to_owned()),
+        };
+        let tests: Result<Vec<Test>, String> = requirements.iter().map(read).collect();
+        tests.map(Self).map_err(ApplyError::Configuration)
+    }
+
+    /// The first requirement that an object does not meet, as a part of a sentence. An expression is told by its position: it may hold values.
+    pub(crate) fn missed(&self, object: &Value, units: &mut Units) -> Option<String> {
+        self.0.iter().enumerate().find_map(|(index, test)| test.missed(index, object, units))
+    }
+}
+
+impl Test {
+    fn missed(&self, index: usize, object: &Value, units: &mut Units) -> Option<String> {
+        let expression = match self {
+            Self::Path { path, requirement } => {
+                let text = requirement.json_path.as_deref().unwrap_or_default();
+                let operator = &requirement.operator;
+                return (!meets(path, requirement, object))
+                    .then(|| format!("{text} does not meet {operator}"));
+            }
+            Self::Expression(expression) => expression,
+        };
+        let what = match expression.judge(object, &mut units.0) {
+            Verdict::Met => return None,
+            Verdict::NotMet => "is not true",
+            Verdict::Undecided => "has no truth value: a field is missing, or is of another type",
+            Verdict::TooCostly => {
+                "may cost too much for an object of this size: loop over less, or look at fewer objects"
+            }
+        };
+        Some(format!("requirements[{index}].cel {what}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missed_is_told_without_values() {
+        let requirements: Vec<Requirement> = serde_json::from_value(json!([
+            {"jsonPath": ".status.phase", "operator": "==", "values": [{"value": "canary"}]},
+            {"cel": "status.token == 'canary'"},
+            {"cel": "status.ready >= 2"},
+        ]))
+        .unwrap();
+        let requirements = Requirements::read(&requirements).unwrap();
+        for (status, expected) in [
+            (json!({}), Some(".status.phase does not meet ==")),
+            (
+                json!({"phase": "canary"}),
+                Some("requirements[1].cel has no truth value: a field is missing, or is of another type"),
+            ),
+            (json!({"phase": "canary", "token": "x"}), Some("requirements[1].cel is not true")),
+            (
+                json!({"phase": "canary", "token": "canary", "ready": 1}),
+                Some("requirements[2].cel is not true"),
+            ),
+            (json!({"phase": "canary", "token": "canary", "ready": 2}), None),
+        ] {
+            let found = requirements.missed(&json!({"status": status}), &mut Units::default());
+            assert_eq!(found.as_deref(), expected, "{status}");
+        }
+        assert!(Requirements::read(&[Requirement::default()]).is_err());
+    }
+}
