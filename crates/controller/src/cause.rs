@@ -152,6 +152,19 @@ pub(crate) fn undeclared(message: &str) -> Option<Vec<String>> {
     (!fields.is_empty()).then_some(fields)
 }
 
+/// Fields of another type than the schema has, as server-side apply names them: `.data.a: expected string`; what was found instead is a value.
+pub(crate) fn mistyped(message: &str) -> Option<String> {
+    let (_, told) = message.split_once("failed to create typed patch object (")?;
+    let (_, told) = told.split_once("): ")?;
+    let fields = told.split('\n').filter_map(|line| {
+        let (field, rest) = line.trim().split_once(": expected ")?;
+        let (wanted, _) = rest.split_once(", got ")?;
+        field.starts_with('.').then(|| format!("{}: expected {}", bounded(field), bounded(wanted)))
+    });
+    let fields: Vec<String> = fields.collect();
+    (!fields.is_empty()).then(|| fields.join(", "))
+}
+
 /// Which policy, webhook or quota refuses an object; its own words may quote values.
 pub(crate) fn refuser(message: &str) -> Option<String> {
     for (words, end, what) in [
@@ -302,6 +315,12 @@ mod tests {
                    .spec.l[name=\"x\"].b: field not declared in schema";
         assert_eq!(undeclared(two).unwrap(), [".spec.a", ".spec.l[name=\"x\"].b"]);
         assert_eq!(undeclared("something else"), None);
+        let number = "failed to create typed patch object (a/b; v1, Kind=ConfigMap): .data.a: expected string, got &value.valueUnstructured{Value:5}";
+        assert_eq!(
+            (undeclared(number), mistyped(number).unwrap().as_str()),
+            (None, ".data.a: expected string")
+        );
+        assert_eq!(mistyped("something else"), None);
     }
 
     #[test]

@@ -130,6 +130,9 @@ impl ApiError {
                 if let Some(fields) = cause::undeclared(message) {
                     return Self::Undeclared { object, fields };
                 }
+                if let Some(causes) = cause::mistyped(message) {
+                    return Self::Invalid { object, causes };
+                }
                 if let Some(problem) = cause::webhook_away(message) {
                     return Self::WebhookAway { verb, object, problem };
                 }

@@ -315,6 +315,18 @@ async fn the_cause_survives_the_time() -> Result<()> {
     );
     ensure!(!error.contains("secret-"), "{error}");
 
+    // Another type than the schema has, in an object that is there.
+    let typed = |value: &Value| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "typed", "namespace": "lost-causes"}, "data": {"a": value}});
+        configuration(&json!({"manifests": [{"manifest": map}]}))
+    };
+    create_item_with(&case, "typed", "dev", &json!({}), &json!({"config": typed(&json!("1"))})).await?;
+    succeeded(&run_job(&case, "typed", "1").await?)?;
+    case.change::<DeployItem>("typed", &json!({"spec": {"config": typed(&json!(4711))}})).await?;
+    let (phase, error) = outcome(&run_job(&case, "typed", "2").await?);
+    ensure!(phase == "Failed" && error.contains(".data.a: expected string"), "{phase} {error}");
+    ensure!(!error.contains("4711"), "{error}");
+
     let account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a}\n";
     create_release(
         &case,
