@@ -238,7 +238,7 @@ async fn one_of_several_leads() {
 
     let mut frozen = Frozen::start(&plane, &nats);
     frozen.says("the stream is complete").await;
-    let kinds: Vec<String> = groundwork_api::crds().into_iter().map(|crd| crd.spec.names.plural).collect();
+    let kinds: Vec<&str> = groundwork_api::WATCHED.iter().map(|watched| watched.plural).collect();
     until("all is there", async || {
         let all = bus.load(Filter::Everything).await.unwrap();
         let markers = all.iter().filter_map(|stored| match &stored.record {
@@ -246,7 +246,7 @@ async fn one_of_several_leads() {
             _ => None,
         });
         let synced: Vec<&str> = markers.collect();
-        kinds.iter().all(|plural| synced.contains(&plural.as_str()))
+        kinds.iter().all(|plural| synced.contains(plural))
     })
     .await;
     let first = Running::start(elected(), connect(&nats).await, client.clone()).await;
