@@ -19,7 +19,7 @@ pub enum Standing {
     InProgress(String),
     /// Its controller says that it does not get on.
     Failed(String),
-    /// Somebody has asked for its deletion.
+    /// A deletion was asked for.
     Terminating,
 }
 

@@ -1,4 +1,4 @@
-//! What of a manifest a server can apply: without what only servers write, and without fields that its schema does not have
+//! The part of a manifest that a server can apply: without what only servers write, and without fields that its schema does not have
 //! (`helm.md` 9.1, 9.2).
 
 use data_encoding::BASE64;

@@ -24,7 +24,7 @@ pub struct Deletion<'a> {
     pub owner: &'a Owner,
     pub succession: &'a dyn Succession,
     pub groups: &'a [DeletionGroup],
-    /// Whether a live object is to stay, by what it says itself.
+    /// True of a live object that is to stay, by what it says itself.
     pub is_kept: fn(&Value) -> bool,
     pub deadline: Deadline,
 }
@@ -36,7 +36,7 @@ pub struct Deleted {
     pub waiting: Option<Waiting>,
     /// Resources that are still there, of those that were to go.
     pub left: Vec<Reference>,
-    /// What people should know.
+    /// Messages for people.
     pub told: Vec<Told>,
 }
 

@@ -43,26 +43,26 @@ pub struct Disposal<'a> {
 pub struct Surplus<'a> {
     pub kind: ResourceKind,
     pub reference: Reference,
-    /// What the item remembers of it.
+    /// The record that the item has of it.
     pub settings: Option<&'a ManagedResource>,
     /// It goes whoever it belongs to.
     pub is_everybodys: bool,
     /// Its finalizers are taken away.
     pub is_forced: bool,
-    /// Whether a live object is to stay, by what it says itself.
+    /// True of a live object that is to stay, by what it says itself.
     pub is_kept: fn(&Value) -> bool,
-    /// Whether its end is looked at.
+    /// Its end is looked at.
     pub is_awaited: bool,
 }
 
-/// What came of it.
+/// The result of giving objects up.
 #[derive(Debug, Default)]
 pub struct Disposed {
     /// Objects that are still there and are to go, as they were seen last.
     pub left: Vec<(Reference, Value)>,
     /// An object that somebody has announced and not marked yet.
     pub in_transit: Option<Reference>,
-    /// What people should know.
+    /// Messages for people.
     pub told: Vec<Told>,
 }
 
@@ -72,7 +72,7 @@ pub struct Told {
     /// Reason of the Event.
     pub reason: &'static str,
     pub message: String,
-    /// Whether somebody may have to do something about it.
+    /// People may have to do something about it.
     pub is_warning: bool,
 }
 

@@ -11,7 +11,7 @@ pub enum ApplyError {
     /// It may go away by itself.
     #[error("{0}")]
     Retry(String),
-    /// What was started has failed, such as the job of a hook; the next try may end otherwise.
+    /// Something that was started has failed, such as the job of a hook; the next try may end otherwise.
     #[error("{0}")]
     Failed(String),
     /// The time of the item is over; names the step that was next.

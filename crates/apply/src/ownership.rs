@@ -1,4 +1,4 @@
-//! Whose an object is: the marks that deployers leave on it (`installations.md` 7.9, ownership).
+//! The owner of an object, by the marks that deployers leave on it (`installations.md` 7.9, ownership).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -35,11 +35,11 @@ pub struct Owner {
     pub item: String,
     /// Releases that the item keeps, or has kept.
     pub releases: Vec<ReleaseName>,
-    /// Whether it marks objects as a release does. Otherwise the marks of a release that it has kept go with the next write.
+    /// It marks objects as a release does. Otherwise the marks of a release that it has kept go with the next write.
     pub keeps_release: bool,
 }
 
-/// What the marks of a live object say to an owner.
+/// Ownership of a live object, as one owner reads its marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
     Own,
@@ -48,7 +48,7 @@ pub enum Whose {
     Another(Marked),
 }
 
-/// Somebody else's mark.
+/// The mark of another owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Marked {
     Item { label: &'static str, name: String },
@@ -80,12 +80,12 @@ impl Owner {
         self.is_labelled(live).then(|| format!("{}={}", self.label, self.item))
     }
 
-    /// Whether an object carries the label of the item.
+    /// True of an object with the label of the item.
     pub fn is_labelled(&self, live: &Value) -> bool {
         label(live, self.label) == Some(&self.item)
     }
 
-    /// Whose a live object is. A mark of another one counts more than an own mark beside it: who takes an object over may have left the
+    /// Reads the marks of a live object. A mark of another one counts more than an own mark beside it: who takes an object over may have left the
     /// mark of the one before.
     pub fn whose(&self, live: &Value) -> Whose {
         if let Some(other) = self.others(live, &self.releases).into_iter().next() {

@@ -51,7 +51,7 @@ pub struct Task<'a> {
     pub cluster: &'a Cluster,
     pub others: &'a OtherClusters,
     pub owner: Owner,
-    /// Who gets what the item lists no more.
+    /// Decides who gets an object that the item lists no more.
     pub succession: &'a dyn Succession,
     /// Others know what the item lists now. Before that it gives nothing up: it would get back what it hands over.
     pub is_listed: bool,
@@ -91,9 +91,9 @@ impl Deadline {
 pub struct Round {
     /// What is applied now; what could not be deleted yet is still in it.
     pub managed: Vec<ManagedResource>,
-    /// Whether `managed` holds all that the item lists.
+    /// `managed` holds all that the item lists.
     pub is_complete: bool,
-    /// What people should know.
+    /// Messages for people.
     pub told: Vec<Told>,
     pub outcome: Result<Progress, ApplyError>,
 }
@@ -361,7 +361,7 @@ async fn create(task: &Task<'_>, kind: &ResourceKind, member: &Member) -> Result
     let mut object = settings.manifest.clone();
     annotate(&mut object, &settings.annotate_before_create);
     match create_declared(task.cluster, kind, &object).await {
-        // Somebody was quicker: the next round decides by the policy what that means.
+        // Another writer was quicker: the next round decides by the policy what that means.
         Err(ApiError::AlreadyExists(_)) => {
             Ok(Applying::waits(format!("{reference} was created by somebody else meanwhile"), None))
         }

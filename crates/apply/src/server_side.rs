@@ -21,7 +21,7 @@ pub struct ServerSideApply<'a> {
     pub former: Option<&'a Value>,
     /// Managers whose fields become ours.
     pub predecessors: &'a [&'static str],
-    /// Whether the manifest is the one that was applied last, so that only others may have changed the object.
+    /// The manifest is the one that was applied last, so that only others may have changed the object.
     pub is_repeated: bool,
 }
 
@@ -61,7 +61,7 @@ pub async fn server_side_apply(
     Ok((stored, Some(texts.into_iter().flatten().collect::<Vec<_>>().join("; "))))
 }
 
-/// Whether applying the manifest once more would change nothing but the book of field managers. A server that cannot tell is asked in earnest.
+/// True if applying the manifest once more would change nothing but the book of field managers. A server that cannot tell is asked in earnest.
 async fn is_in_order(cluster: &Cluster, apply: &ServerSideApply<'_>, reference: &Reference) -> bool {
     let manifest = Declared::new(apply.manifest);
     let would_be = cluster.patch(apply.kind, reference, PatchKind::ApplyDryRun, &manifest.object).await;

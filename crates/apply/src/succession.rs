@@ -1,4 +1,4 @@
-//! Who gets an object that an item gives up (`installations.md` 7.9, ownership).
+//! The heirs of objects that an item gives up (`installations.md` 7.9, ownership).
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -17,10 +17,10 @@ pub struct GivenUp<'a> {
     pub taken_from: Option<&'a str>,
 }
 
-/// What becomes of an object that is given up.
+/// The end of an object that is given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// Nobody wants it.
+    /// No item wants it.
     Goes,
     /// Another item lists it, or may yet.
     HandedOver(Heir),
@@ -38,7 +38,7 @@ pub trait Succession: std::fmt::Debug + Send + Sync {
     /// Other items could not be read.
     async fn fates(&self, given_up: &[GivenUp<'_>]) -> Result<Vec<Fate>, ApplyError>;
 
-    /// Whether an item that has announced an object is still about to mark it.
+    /// True of an item that has announced an object and is still about to mark it.
     ///
     /// # Errors
     ///

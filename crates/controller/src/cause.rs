@@ -3,7 +3,7 @@
 
 use kube::core::Status;
 
-/// What comes before the value in the message about a field.
+/// Words before the value in the message about a field.
 const QUOTES_A_VALUE: [&str; 4] =
     ["Invalid value: ", "Unsupported value: ", "Duplicate value: ", "Duplicate value"];
 /// Rules that are told although the value before them is no plain text, since they quote nothing.

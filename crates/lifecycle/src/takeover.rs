@@ -26,7 +26,7 @@ pub enum Taken {
 ///
 /// # Errors
 ///
-/// Whose it is instead.
+/// The owner that it has instead.
 pub fn may_publish(kind: &'static str, found: &ObjectMeta, wanted: &ObjectMeta) -> Result<(), Taken> {
     let ours = wanted.owner_references.as_deref().unwrap_or_default();
     let name = || wanted.name.clone().unwrap_or_default();

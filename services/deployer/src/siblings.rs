@@ -1,4 +1,4 @@
-//! Who gets what an item gives up: other items of its namespace that deploy to the same cluster (`installations.md` 7.9, ownership).
+//! The heirs of what an item gives up: other items of its namespace that deploy to the same cluster (`installations.md` 7.9, ownership).
 //!
 //! A manifest item lists what its configuration says. A chart item lists what it has applied, as its status remembers it; one whose chart is
 //! still to be rendered may list anything, and inherits: it gives up what it turns out not to list.
@@ -36,7 +36,7 @@ struct Sibling {
     item: DeployItem,
     label: &'static str,
     listed: Vec<Reference>,
-    /// Whether it may yet list something else, in this job.
+    /// It may yet list something else, in this job.
     is_open: bool,
 }
 
@@ -49,7 +49,7 @@ impl Sibling {
         self.listed.iter().any(|listed| is_same(listed, reference))
     }
 
-    /// Whether an object of it would go with a namespace or a definition.
+    /// True if an object of it would go with a namespace or a definition.
     fn is_within(&self, given_up: &GivenUp<'_>) -> bool {
         let (reference, spec) = (given_up.reference, &given_up.live["spec"]);
         match (reference.group(), reference.kind.as_str()) {
@@ -119,7 +119,7 @@ impl Siblings<'_> {
         self.round.item.namespace().unwrap_or_default()
     }
 
-    /// Whether the owner of an object is an item of the namespace, which may give it up or hand it over.
+    /// True if the owner of an object is an item of the namespace, which may give it up or hand it over.
     pub(crate) async fn may_give_up(&self, owner: &Marked) -> Result<bool, ApplyError> {
         let (objects, namespace) = (self.round.objects, self.namespace());
         let own = self.round.item.uid();
@@ -162,7 +162,7 @@ impl Siblings<'_> {
         Ok(siblings)
     }
 
-    /// Whether the items of the Execution go with this one, so that none of them gets anything.
+    /// True if the items of the Execution go with this one, so that none of them gets anything.
     async fn all_go(&self) -> Result<bool, ApplyError> {
         let item = self.round.item;
         let Some(execution) = item.labels().get(label::MANAGED_BY) else { return Ok(false) };
@@ -173,7 +173,7 @@ impl Siblings<'_> {
         Ok(found.is_none_or(|execution| execution.metadata.deletion_timestamp.is_some()))
     }
 
-    /// Whether the Target of an item leads to the same API server. `servers` remembers those of Targets by their names.
+    /// True if the Target of an item leads to the same API server. `servers` remembers those of Targets by their names.
     async fn is_in_the_cluster(
         &self,
         item: &DeployItem,
@@ -218,7 +218,7 @@ impl Siblings<'_> {
         }
     }
 
-    /// Whether a chart of this job is still to be rendered, or to be applied.
+    /// True of a chart of this job that is still to be rendered, or to be applied.
     fn may_list_more(&self, item: &DeployItem) -> bool {
         let of = |item: &DeployItem| item.labels().get(label::MANAGED_BY).cloned();
         let is_of_execution = of(item).is_some() && of(item) == of(self.round.item);
@@ -260,7 +260,7 @@ impl Siblings<'_> {
     }
 }
 
-/// What the configuration of a manifest item lists. One that cannot be read lists nothing.
+/// The objects that the configuration of a manifest item lists. One that cannot be read lists nothing.
 fn listed_in(config: &Value) -> Vec<Reference> {
     let manifests = manifest::manifests(config).unwrap_or_default();
     let objects = expand(&manifests).unwrap_or_default();

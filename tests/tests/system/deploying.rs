@@ -122,7 +122,7 @@ async fn policies_and_strategies() -> Result<()> {
             .unwrap_or_default())
     };
     let (old, new) = (json!({"old": "1", "both": "old"}), json!({"new": "2", "both": "new"}));
-    // What others own stays.
+    // Fields that others own stay.
     let both = json!({"old": "1", "both": "new", "new": "2"});
     for (name, expected) in
         [("foreign", &old), ("taken", &both), ("ignored", &old), ("frozen", &old), ("fresh", &new)]

@@ -133,7 +133,7 @@ async fn hooks_out_of_time_have_failed() -> Result<()> {
     Ok(())
 }
 
-/// What can never work ends the job long before its time, with the field and the rule.
+/// An error that can never go away ends the job long before its time, with the field and the rule.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_can_never_work_ends_at_once() -> Result<()> {
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {ports: [{port: 99999999}]}\n";
@@ -172,7 +172,7 @@ async fn what_can_never_work_ends_at_once() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_fields_are_left_out() -> Result<()> {
     let Some((case, cluster)) = start("unknown").await? else { return Ok(()) };
-    // Nobody works on Deployments here.
+    // No controller works on Deployments here.
     let unwatched = json!({"readinessChecks": {"disableDefault": true}});
     let deployment = |image: &str| {
         format!(
@@ -264,7 +264,7 @@ async fn jobs_with_strange_names() -> Result<()> {
     Ok(())
 }
 
-/// What the API server said is told when the time is over, in the status of the item and of the release.
+/// The words of the API server are told when the time is over, in the status of the item and of the release.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cause_survives_the_time() -> Result<()> {
     let Some((case, cluster)) = start("lost-causes").await? else { return Ok(()) };

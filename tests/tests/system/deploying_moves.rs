@@ -27,7 +27,7 @@ struct Slot {
     generation: usize,
 }
 
-/// What is deployed: slots, and the slot that lists each object.
+/// The deployed state: slots, and the slot that lists each object.
 #[derive(Debug, Clone)]
 struct World {
     slots: Vec<Slot>,
@@ -134,7 +134,7 @@ async fn objects_move_at_random() -> Result<()> {
         let former = world.clone();
         world.change_slots(&mut random);
         moved += world.move_objects(&mut random, receiver);
-        // Whoever gets something does so before the other one gives it up.
+        // The receiver gets objects before the other one gives them up.
         for installation in [receiver, 1 - receiver] {
             let parts = world.parts(installation, &mut random);
             let found = deploy(&case, INSTALLATIONS[installation], &chart, &parts).await?;

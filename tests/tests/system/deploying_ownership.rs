@@ -1,4 +1,4 @@
-//! Whose an object is, and who may delete it (`installations.md` 7.9, ownership): objects change hands between items of all modes, within an
+//! The owners of objects, who alone may delete them (`installations.md` 7.9, ownership): objects change hands between items of all modes, within an
 //! Installation and between two, and live on.
 
 use anyhow::{Context as _, Result, ensure};
@@ -123,7 +123,7 @@ async fn uids(cluster: &TargetCluster, namespace: &str, names: &[&str]) -> Resul
     Ok(found)
 }
 
-/// What a job does to items that exchange what they list, split, merge, or hand it to another mode, in all orders: each object that one of
+/// Items exchange what they list, split, merge, or hand it to another mode, in all orders: each object that one of
 /// them lists before and after is the same object.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_change_hands_within_an_installation() -> Result<()> {

@@ -1,4 +1,4 @@
-//! What a release gives up: objects that it lists no more, and all of them when it goes (`helm.md` 9.2, 9.7).
+//! Objects that a release gives up: those that it lists no more, and all of them when it goes (`helm.md` 9.2, 9.7).
 
 use groundwork_apply::{
     ApplyError, Awaited, Deadline, Disposal, Disposed, Reference, ResourceKind, Surplus, Waiting, held,

@@ -1,4 +1,4 @@
-//! What becomes of an operation on a release that has failed (`helm.md` 9.5 and 9.6, step F).
+//! The end of an operation on a release that has failed (`helm.md` 9.5 and 9.6, step F).
 
 use groundwork_apply::ApplyError;
 use groundwork_helm::{Record, Status};
@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::history::Stored;
 use super::release::ReleaseRun;
 
-/// What is done about an operation that has failed.
+/// The answer to an operation that has failed.
 #[derive(Debug, Clone)]
 pub(super) enum Failing {
     /// It is the end, told so.

@@ -251,7 +251,7 @@ impl<'a> History<'a> {
         };
         match self.cluster.list(&kind, Some(&self.namespace), &format!("name={name},owner=helm")).await {
             Ok(found) => Ok(!found.is_empty()),
-            // Who may not look has kept nothing there.
+            // A user who may not look has kept nothing there.
             Err(ApiError::Forbidden { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }

@@ -220,7 +220,7 @@ impl<'a> Prepared<'a> {
             .filter_map(|resource| run.applied.iter().find(|managed| managed.resource == resource))
             .map(|managed| ManagedResource { applied: None, ..managed.clone() })
             .collect();
-        // What was dropped is known until everything else is applied.
+        // A dropped object is known until everything else is applied.
         let former = if run.is_complete { Vec::new() } else { run.former.clone() };
         let known = joined([run.applied.clone(), former]);
         let current = run.history.last().map(|last| {
@@ -284,7 +284,7 @@ pub(super) struct Known<'k> {
     pub(super) applied: &'k [ManagedResource],
     /// Objects that a release does not list, and that the item is to give up.
     pub(super) inherited: &'k [ManagedResource],
-    /// Whether all that the item lists was applied in this job.
+    /// All that the item lists was applied in this job.
     pub(super) is_complete: bool,
     /// When a rollback has to be done.
     pub(super) rollback_until: Option<Timestamp>,
@@ -344,7 +344,7 @@ pub(super) fn releases(item: &DeployItem) -> Vec<Value> {
     known_status(item, "releases").as_array().cloned().unwrap_or_default()
 }
 
-/// Whether an item keeps a release now.
+/// True of an item that keeps the release now.
 pub(crate) fn keeps(item: &DeployItem, release: &ReleaseName) -> bool {
     releases(item).iter().any(|kept| {
         kept["current"] == true
@@ -389,7 +389,7 @@ pub(super) fn estate_beside_release(item: &DeployItem) -> Vec<ManagedResource> {
     joined([managed, resources(item, INHERITED)])
 }
 
-/// Whether the status says what the item lists in the current job.
+/// True if the status says what the item lists in the current job.
 pub(crate) fn is_listed(item: &DeployItem) -> bool {
     known_status(item, LISTED_IN_JOB) == json!(author(item).job)
 }

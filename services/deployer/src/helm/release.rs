@@ -96,7 +96,7 @@ pub(super) struct ReleaseRun<'c> {
     /// What former rounds have applied.
     pub(super) former: Vec<ManagedResource>,
     pub(super) applied: Vec<ManagedResource>,
-    /// Whether all that the release lists was applied.
+    /// All that the release lists was applied.
     pub(super) is_complete: bool,
     /// Objects of the item that the release may not list: it gives up those.
     pub(super) estate: Vec<ManagedResource>,

@@ -46,7 +46,7 @@ pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
             return Ok(Removal::Waiting { waiting, provider_status: None });
         }
     }
-    // What an item with a release has besides: from others, or from a time without one.
+    // An item with a release may have objects besides: from others, or from a time without one.
     delete_rendered(round, &cluster, &configuration).await
 }
 
