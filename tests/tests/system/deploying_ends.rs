@@ -66,9 +66,9 @@ async fn upgrades_out_of_time_are_rolled_back() -> Result<()> {
     let endless = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: endless, annotations: {helm.sh/hook: pre-upgrade}}\n\
                    spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n";
     for (namespace, timeout, own, template) in [
-        ("late-item", "6s", Value::Null, CLAIM),
-        ("late-own", "60s", json!("4s"), CLAIM),
-        ("late-hook", "6s", Value::Null, endless),
+        ("late-item", "12s", Value::Null, CLAIM),
+        ("late-own", "90s", json!("8s"), CLAIM),
+        ("late-hook", "12s", Value::Null, endless),
     ] {
         let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
         let mut upgrade = json!({"atomic": true});
@@ -108,7 +108,7 @@ async fn hooks_out_of_time_have_failed() -> Result<()> {
                 helm.sh/hook-delete-policy: \"hook-succeeded,hook-failed\"}}\n\
                 spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n";
     let chart = chart("0.1.0", &[("templates/hook.yaml", hook)])?;
-    create_release(&case, &chart, "late-hooks", "4s", &json!({})).await?;
+    create_release(&case, &chart, "late-hooks", "8s", &json!({})).await?;
     let (phase, error) = outcome(&run_job(&case, "web", "1").await?);
     ensure!(
         phase == "Failed" && error.contains("pre-install hook web/templates/hook.yaml"),
@@ -243,7 +243,7 @@ async fn few_rights_are_enough() -> Result<()> {
     ])?;
     let mut said = item(&case, &chart, "few-rights", &json!({}));
     said["spec"]["target"]["name"] = json!("poor");
-    said["spec"]["timeout"] = json!("20s");
+    said["spec"]["timeout"] = json!("60s");
     case.create::<DeployItem>("web", &said).await?;
     succeeded(&run_job(&case, "web", "1").await?)?;
     Ok(())
@@ -293,7 +293,7 @@ async fn the_cause_survives_the_time() -> Result<()> {
         ),
     ] {
         let config = json!({"manifests": [{"manifest": manifest}]});
-        create_item_with(&case, name, "dev", &config, &json!({"timeout": "5s"})).await?;
+        create_item_with(&case, name, "dev", &config, &json!({"timeout": "8s"})).await?;
         let (phase, error) = outcome(&run_job(&case, name, "1").await?);
         ensure!(
             phase == "Failed" && error.starts_with("ProgressingTimeout: ") && error.contains(part),
