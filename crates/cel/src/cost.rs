@@ -152,7 +152,7 @@ impl<'a> Meter<'a> {
         size
     }
 
-    /// What a loop gathers grows with each turn, in all macros of the standard library.
+    /// The size of what a loop gathers grows with each turn, in all macros of the standard library.
     fn comprehension(&mut self, made: &'a ComprehensionExpr, times: u64) -> Size {
         let range = self.walk(&made.iter_range.expr, times);
         let start = self.walk(&made.accu_init.expr, times);
@@ -177,7 +177,7 @@ impl<'a> Meter<'a> {
         result
     }
 
-    /// What a step adds to what is gathered, with an element of a size.
+    /// The growth that a step adds to what is gathered, with an element of a size.
     fn turn(&mut self, made: &'a ComprehensionExpr, element: Size, times: u64) -> Size {
         let depth = self.locals.len();
         self.locals.push((&made.iter_var, element));

@@ -15,7 +15,7 @@ const MOST_SEARCHED: usize = 200_000_000;
 /// Compiled patterns, or what is wrong with texts that are none.
 #[derive(Debug)]
 pub struct Patterns {
-    /// Whose patterns they are, in messages: `this set`.
+    /// The owner of the patterns, in messages: `this set`.
     of: &'static str,
     most_weight: usize,
     most_searched: usize,

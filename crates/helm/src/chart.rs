@@ -48,7 +48,7 @@ pub struct Chart {
     pub values: Table,
     /// Of the values, as JSON Schema.
     pub schema: Option<Arc<[u8]>>,
-    /// What references of the schema may lead to: the files of this chart and of those in it; empty without a schema.
+    /// Targets of references of the schema: the files of this chart and of those in it; empty without a schema.
     pub(crate) holdings: Arc<[Holding]>,
     pub templates: Arc<[File]>,
     /// What is none of the other things.
@@ -61,7 +61,7 @@ pub struct Chart {
     pub(crate) name_in_paths: Option<String>,
 }
 
-/// What a chart holds that schemas may refer to (`helm.md` 5, R8).
+/// The files of a chart that schemas may refer to (`helm.md` 5, R8).
 #[derive(Debug, Clone)]
 pub(crate) struct Holding {
     pub(crate) schema: Option<Arc<[u8]>>,

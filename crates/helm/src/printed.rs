@@ -1,4 +1,4 @@
-//! What the command `helm template` prints of a rendered chart (`helm.md` 17).
+//! The output of `helm template` for a rendered chart (`helm.md` 17).
 
 use groundwork_go::path_match;
 use groundwork_go::text::is_space;
@@ -66,7 +66,7 @@ fn source(document: &str) -> Option<&str> {
 }
 
 impl Rendered {
-    /// What the command `helm template` prints: the manifest, trimmed, then the hooks.
+    /// The output of `helm template`: the manifest, trimmed, then the hooks.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ const LARGEST: usize = 1_000_000;
 const LARGEST_UNPACKED: u64 = 24 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const LONGEST_NAME: usize = 53;
-/// What [`check_release_name`] tests, as it is told.
+/// The pattern of [`check_release_name`], as messages tell it.
 const NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// Where a revision is in its life.
@@ -158,7 +158,7 @@ impl Record {
         serde_json::from_slice(&text).map(Self).map_err(|_| RecordError::Unreadable)
     }
 
-    /// What stands under `release` in the data of a Secret. A record that is too large does without its files, then without its templates
+    /// The entry `release` in the data of a Secret. A record that is too large does without its files, then without its templates
     /// and then without its schema too, which only people read (R30).
     ///
     /// # Errors
@@ -358,11 +358,11 @@ pub enum ReleaseNameError {
     Invalid(String),
 }
 
-/// Whether a release may have the name: a DNS subdomain that leaves room for what charts append to it.
+/// Accepts the name of a release: a DNS subdomain that leaves room for what charts append to it.
 ///
 /// # Errors
 ///
-/// It may not; see [`ReleaseNameError`].
+/// The name breaks one of these rules; see [`ReleaseNameError`].
 pub fn check_release_name(name: &str) -> Result<(), ReleaseNameError> {
     let is_end =
         |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 const DESCRIPTION: &str = "{apiVersion: v2, name: c, version: 0.1.0}";
 
-/// What is wrong with the values of a chart with these files, without what is said above it.
+/// The faults of the values of a chart with these files, without what is said above it.
 fn complaint(files: &[(&str, Value)], values: Value) -> String {
     let mut all = vec![File::new("Chart.yaml", DESCRIPTION.as_bytes())];
     all.extend(files.iter().map(|(path, content)| {
@@ -135,7 +135,7 @@ fn the_first_reference_is_refused() {
     assert_eq!(complaint(&files, json!({})), not_allowed("https://a.ex/x.json"));
 }
 
-/// What one schema leads to has bounds, in files that are looked at and in bytes that are taken.
+/// The documents that one schema leads to have bounds, in files that are looked at and in bytes that are taken.
 #[test]
 fn what_is_looked_at_has_an_end() {
     let schema = json!({"$ref": "https://a.ex/z.json"});

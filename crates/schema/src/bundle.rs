@@ -32,7 +32,7 @@ const HOLDER: &str = "$files";
 /// Why a schema and what it refers to cannot be put together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// Nobody holds a document with the address.
+    /// No document has the address.
     #[error("schema reference {0} is not allowed")]
     NotHeld(String),
     /// A document is no schema; the text is that of Helm's library.
@@ -56,7 +56,7 @@ pub struct Bundle {
     pub document: Value,
     pub dialect: Dialect,
     pub formats: Formats,
-    /// What is taken for a schema that fits everything.
+    /// Stand-in for a schema that fits everything.
     pub warnings: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ struct Document {
     dialect: Dialect,
     /// By their pointers; the root is always one.
     resources: BTreeMap<String, Resource>,
-    /// Whether a part has an id, be it only a name: the engine does not take all of those that Helm's library takes.
+    /// A part has an id, be it only a name: the engine does not take all of those that Helm's library takes.
     has_ids: bool,
 }
 
@@ -145,7 +145,7 @@ impl Document {
 struct Bundler<'f> {
     find: &'f mut dyn FnMut(&str) -> Option<Value>,
     default: Dialect,
-    /// Whether documents are compared with the schema of schemas.
+    /// Documents are compared with the schema of schemas.
     checks: bool,
     documents: Vec<Document>,
     waiting: VecDeque<Part>,
@@ -341,7 +341,7 @@ impl<'f> Bundler<'f> {
         found.unwrap_or(target)
     }
 
-    /// Whether the root stands for itself: the engine follows its references.
+    /// The root stands for itself: the engine follows its references.
     fn is_plain(&self) -> bool {
         let [root] = &self.documents[..] else { return false };
         !root.has_ids && !has_foreign(&root.value)
@@ -490,7 +490,7 @@ fn references(schema: &Value, draft: Draft, pointer: &str, found: &mut Vec<(Stri
     }
 }
 
-/// Whether a reference leads to an address, be it reached or not: the engine looks for documents wherever it takes something for one.
+/// True if a reference leads to an address, be it reached or not: the engine looks for documents wherever it takes something for one.
 fn has_foreign(value: &Value) -> bool {
     match value {
         Value::Object(members) => {
@@ -577,7 +577,7 @@ fn encoded(pointer: &str) -> String {
     })
 }
 
-/// Whether a fragment may have a byte as it is.
+/// True of a byte that a fragment may have as it is.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"/~-._!$&'()*+,;=:@".contains(&byte)
 }

@@ -92,7 +92,7 @@ impl<'s> Explainer<'s> {
         opened(self.faults(self.root, at, &mut Unevaluated::default(), ""))
     }
 
-    /// Whether the explanation was given up.
+    /// The explanation was given up.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.steps.get() == Some(0)
     }
@@ -183,7 +183,7 @@ impl<'s> Explainer<'s> {
         faults
     }
 
-    /// Whether the draft is 2019-09 or newer.
+    /// The draft is 2019-09 or newer.
     fn is_modern(&self) -> bool {
         !matches!(self.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
     }
@@ -208,7 +208,7 @@ impl<'s> Explainer<'s> {
         })
     }
 
-    /// What nothing else has looked at.
+    /// Members that no other rule has looked at.
     fn unevaluated(
         &self,
         schema: &Map<String, Value>,

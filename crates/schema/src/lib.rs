@@ -50,7 +50,7 @@ pub struct Schema {
     expansion: Option<u64>,
     /// What its patterns weigh together.
     patterns: usize,
-    /// Whether rules lead back to themselves at one place.
+    /// True if rules lead back to themselves at one place.
     has_ring: bool,
 }
 
@@ -88,7 +88,7 @@ impl Schema {
         Ok(Self { validator, document, dialect, formats, expansion, patterns, has_ring })
     }
 
-    /// Whether a value fits; what that costs is not counted.
+    /// True if a value fits; what that costs is not counted.
     pub(crate) fn is_valid(&self, value: &Value) -> bool {
         self.validator.is_valid(value)
     }

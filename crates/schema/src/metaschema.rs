@@ -1,4 +1,4 @@
-//! What is wrong with a schema, by the schema of schemas, in the words of Helm's library (`helm.md` 5).
+//! The faults of a schema, by the schema of schemas, in the words of Helm's library (`helm.md` 5).
 
 use std::sync::OnceLock;
 

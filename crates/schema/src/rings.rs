@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cost::{Anchors, Scope, held, referred};
 
-/// Whether a rule that can be reached from the root leads back to itself.
+/// True if a rule that can be reached from the root leads back to itself.
 pub(super) fn has_ring(root: &Value) -> bool {
     let anchors = Anchors::of(root);
     let mut states = HashMap::new();

@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 20 << 20;
 /// Bytes of the documents that one schema may lead to.
 const MOST_TAKEN: usize = LARGEST_FILE;
 
-/// What is read of a file to know its address.
+/// The part of a file that tells its address.
 #[derive(Deserialize)]
 struct Head {
     #[serde(rename = "$id")]
@@ -75,7 +75,7 @@ fn addresses(holdings: &[Holding]) -> HashMap<String, Arc<[u8]>> {
     found
 }
 
-/// Nothing where the file is no object, or too much has been read before.
+/// `None` where the file is no object, or too much has been read before.
 fn head(data: &[u8], (files, bytes): &mut (usize, usize)) -> Option<Head> {
     *files = files.checked_sub(1)?;
     *bytes = bytes.checked_sub(data.len())?;

@@ -64,7 +64,7 @@ pub(super) fn version(draft: Draft) -> u16 {
     }
 }
 
-/// Whether a draft knows a keyword that holds schemas.
+/// True if a draft knows a keyword that holds schemas.
 pub(super) fn knows(draft: Draft, keyword: &str) -> bool {
     KEYWORDS.iter().any(|(name, _, since, _)| *name == keyword && *since <= version(draft))
 }
@@ -121,7 +121,7 @@ pub(super) fn change(schema: &mut Value, draft: Draft, change_one: &mut dyn FnMu
     change_one(members);
 }
 
-/// Whether a pointer leads to where a schema stands, and not into data or a keyword that nobody knows.
+/// True if a pointer leads to where a schema stands, and not into data or a keyword that nobody knows.
 pub(super) fn is_position(schema: &Value, draft: Draft, pointer: &str) -> bool {
     let mut tokens = pointer.split('/').skip(1);
     let mut here = schema;

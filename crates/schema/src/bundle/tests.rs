@@ -9,7 +9,7 @@ use crate::Schema;
 
 const NEWEST: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// What is found about a value, in lines, or why the schema is none. The answers are those of Helm's library with the same documents.
+/// The findings about a value, in lines, or why the schema is none. The answers are those of Helm's library with the same documents.
 fn check(root: Value, files: &[(&str, Value)], value: &Value, expected: &str) {
     let files: BTreeMap<&str, &Value> = files.iter().map(|(address, file)| (*address, file)).collect();
     let bundled = bundle(root.clone(), NEWEST, &mut |address| files.get(address).map(|file| (*file).clone()));
@@ -150,7 +150,7 @@ fn what_nobody_holds_is_refused() {
         let held = json!({"$ref": "in/no.json#x"});
         check(root, &[("https://a.ex/held.json", held)], &json!({}), &refused(reference));
     }
-    // Nobody refers to these.
+    // No reference leads to these.
     for root in [
         json!({"$defs": {"x": {"$ref": "https://a.ex/x.json"}}}),
         json!({"enum": [{"$ref": "https://a.ex/x.json"}]}),

@@ -29,7 +29,7 @@ const NEWER: [(&str, u16); 18] = [
     ("$recursiveAnchor", 2019),
 ];
 
-/// What stands beside a `$ref` of an old draft and counts all the same, since something may refer to it.
+/// Members beside a `$ref` of an old draft that count all the same, since something may refer to it.
 const BESIDE: [&str; 3] = ["$ref", "definitions", "$defs"];
 
 /// Rewrites one schema; those in it are others.

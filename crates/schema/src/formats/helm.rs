@@ -216,7 +216,7 @@ fn raw_path<'t>(text: &'t str, scheme: &str) -> &'t str {
     }
 }
 
-/// Whether Go writes a path in this way: bytes that need no escape, and others escaped with large letters.
+/// True if Go writes a path in this way: bytes that need no escape, and others escaped with large letters.
 fn is_canonical(path: &[u8]) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
     let mut rest = path;
@@ -317,7 +317,7 @@ fn integer(text: &[u8]) -> Result<i64, String> {
 mod tests {
     use super::*;
 
-    /// What the original itself says, asked in draft 7: the reason, or nothing.
+    /// The answer of the original itself, asked in draft 7: the reason, or nothing.
     #[test]
     fn recorded_answers() {
         let recorded: Vec<(String, String, Option<String>)> =

@@ -47,7 +47,7 @@ fn complaint(text: &str, problem: &str, at: &str) -> Checked {
 /// Groups in an address.
 const ALL: usize = 8;
 
-/// What has been read of the groups of an address, and what is left of it.
+/// The groups of an address that have been read, and what is left of it.
 struct Groups<'t> {
     text: &'t str,
     rest: &'t str,
