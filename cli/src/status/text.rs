@@ -44,6 +44,9 @@ pub(super) fn tree(root: &Node, now: Timestamp) -> String {
             shown(content)
         );
         let _ = writeln!(text, "{}", row.trim_end());
+        if let Some(drift) = &line.node.drift {
+            let _ = writeln!(text, "{}~ Drifted: {}", line.below, shown(drift));
+        }
         for (whose, error) in &line.errors {
             let message = format!("{whose}{}: {}", error.reason, error.message);
             for (index, part) in message.lines().enumerate() {
@@ -136,6 +139,7 @@ mod tests {
             is_deleting: false,
             requested: None,
             error: None,
+            drift: None,
             times: Times::default(),
             nodes,
         }
@@ -144,6 +148,18 @@ mod tests {
     fn error(message: &str) -> Option<NodeError> {
         let (operation, reason) = ("Reconcile".to_owned(), "Told".to_owned());
         Some(NodeError { operation, reason, message: message.into(), codes: Vec::new() })
+    }
+
+    #[test]
+    fn drift_is_told_below_its_item() {
+        let mut item = node("DeployItem", "server", "Succeeded", vec![]);
+        item.drift = Some("changed since the last job: shop/web of type ConfigMap is gone".into());
+        let text = tree(&node(Installation::KIND, "", "Succeeded", vec![item]), Timestamp::UNIX_EPOCH);
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert!(
+            plain.contains("~ Drifted: changed since the last job: shop/web of type ConfigMap is gone\n"),
+            "{plain}"
+        );
     }
 
     #[test]

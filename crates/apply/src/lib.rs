@@ -12,6 +12,7 @@ mod conventions;
 mod declared;
 mod deletion;
 mod disposal;
+mod drift;
 mod error;
 mod exchange;
 mod exports;
@@ -42,6 +43,10 @@ pub use conventions::{Standing, standing};
 pub use declared::create_declared;
 pub use deletion::{Deleted, Deletion, delete_round, held};
 pub use disposal::{Disposal, Disposed, Surplus, Told};
+pub use drift::{
+    Difference, Drift, DriftMode, FieldChange, FieldChangeKind, Finding, Findings, IgnoreRule, Look, Sight,
+    Suspect, Wanted, wanted,
+};
 pub use error::ApplyError;
 pub use exports::{Exported, nested, one, read_exports};
 pub use json_path::{JsonPath, JsonPathError};

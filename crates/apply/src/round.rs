@@ -395,7 +395,15 @@ async fn bring(
         Some(patch) => task.cluster.patch(kind, &member.reference, PatchKind::Merge, &patch).await?,
     };
     let is_repeated = is_repeated && !is_taken_over;
-    let apply = ServerSideApply { kind, manifest, live: &live, former: None, predecessors, is_repeated };
+    let apply = ServerSideApply {
+        kind,
+        manifest,
+        live: &live,
+        former: None,
+        predecessors,
+        is_repeated,
+        is_guarded: false,
+    };
     server_side_apply(task.cluster, &apply).await
 }
 

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, PatchKind, ResourceKind};
 use crate::declared::Declared;
 use crate::error::ApplyError;
 use crate::exchange::REPEATED_KEYS;
-use crate::object::{Reference, merge_over, resource_version, without_server_fields};
+use crate::object::{Reference, member, merge_over, resource_version, without_server_fields};
 use crate::update::difference;
 
 /// An object that exists, and what it is to become.
@@ -23,6 +23,8 @@ pub struct ServerSideApply<'a> {
     pub predecessors: &'a [&'static str],
     /// The manifest is the one that was applied last, so that only others may have changed the object.
     pub is_repeated: bool,
+    /// The object is written only while it is as it was read.
+    pub is_guarded: bool,
 }
 
 /// Applies the manifest and returns the object as stored, and what people should know.
@@ -35,13 +37,19 @@ pub async fn server_side_apply(
     apply: &ServerSideApply<'_>,
 ) -> Result<(Value, Option<String>), ApplyError> {
     let reference = Reference::of(apply.live);
-    if apply.is_repeated && is_in_order(cluster, apply, &reference).await {
+    if apply.is_repeated && is_in_order(cluster, apply).await {
         return Ok((apply.live.clone(), None));
     }
-    if let Some(patch) = handed_over(apply.live, cluster.manager(), apply.predecessors) {
-        cluster.patch(apply.kind, &reference, PatchKind::Json, &patch).await?;
-    }
+    let handed_over = match handed_over(apply.live, cluster.manager(), apply.predecessors) {
+        Some(patch) => Some(cluster.patch(apply.kind, &reference, PatchKind::Json, &patch).await?),
+        None => None,
+    };
     let mut manifest = Declared::new(apply.manifest);
+    if let Some(version) =
+        resource_version(handed_over.as_ref().unwrap_or(apply.live)).filter(|_| apply.is_guarded)
+    {
+        member(&mut manifest.object, "metadata").insert("resourceVersion".to_owned(), json!(version));
+    }
     let why = loop {
         match cluster.patch(apply.kind, &reference, PatchKind::Apply, &manifest.object).await {
             Err(ApiError::Undeclared { fields, .. }) if manifest.leave_out(&fields) => {}
@@ -62,10 +70,32 @@ pub async fn server_side_apply(
 }
 
 /// True if applying the manifest once more would change nothing but the book of field managers. A server that cannot tell is asked in earnest.
-async fn is_in_order(cluster: &Cluster, apply: &ServerSideApply<'_>, reference: &Reference) -> bool {
-    let manifest = Declared::new(apply.manifest);
-    let would_be = cluster.patch(apply.kind, reference, PatchKind::ApplyDryRun, &manifest.object).await;
+async fn is_in_order(cluster: &Cluster, apply: &ServerSideApply<'_>) -> bool {
+    let would_be = would_be(cluster, apply.kind, apply.manifest, apply.live).await;
     would_be.is_ok_and(|would_be| without_server_fields(&would_be) == without_server_fields(apply.live))
+}
+
+/// The object that applying a manifest would make of a live one, without a write.
+///
+/// # Errors
+///
+/// The cluster does not answer, or refuses the manifest.
+pub(crate) async fn would_be(
+    cluster: &Cluster,
+    kind: &ResourceKind,
+    manifest: &Value,
+    live: &Value,
+) -> Result<Value, ApiError> {
+    let (reference, mut manifest) = (Reference::of(live), Declared::new(manifest));
+    loop {
+        match cluster.patch(kind, &reference, PatchKind::ApplyDryRun, &manifest.object).await {
+            Err(ApiError::Undeclared { fields, .. }) if manifest.leave_out(&fields) => {}
+            Err(error) if beyond_apply(&error).is_some() => {
+                return Ok(merged(&Value::Null, &manifest.object, live));
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// Why an object cannot be applied by the server, though every other way of writing takes it.
@@ -107,11 +137,15 @@ fn handed_over(live: &Value, manager: &str, predecessors: &[&str]) -> Option<Val
 
 /// The JSON merge patch that takes away what has left the manifest and sets what is in it, lists as a whole.
 fn three_way(former: &Value, manifest: &Value, live: &Value) -> Value {
-    let current = without_server_fields(live);
-    let mut wanted = current.clone();
+    difference(&without_server_fields(live), &merged(former, manifest, live))
+}
+
+/// The live object without what has left the manifest, and with what is in it.
+fn merged(former: &Value, manifest: &Value, live: &Value) -> Value {
+    let mut wanted = without_server_fields(live);
     take_away(&mut wanted, &difference(former, manifest));
     merge_over(&mut wanted, &without_server_fields(manifest));
-    difference(&current, &wanted)
+    wanted
 }
 
 /// Takes away what a patch sets to null.

@@ -29,6 +29,8 @@ pub(crate) struct Queue<T> {
     entries: HashMap<Key, Entry<T>>,
     /// How many of the entries have failed.
     failing: u32,
+    /// How many of the entries are idle: nothing is to be done for these before their time.
+    resting: usize,
     redelivery: Redelivery,
     ready: VecDeque<Key>,
     /// Keys that have failed and are due again. One that was made ready for another reason meanwhile is skipped here.
@@ -84,6 +86,12 @@ impl<T> Default for Entry<T> {
 }
 
 impl<T> Entry<T> {
+    /// An idle one, counted.
+    fn new(resting: &mut usize) -> Self {
+        *resting += 1;
+        Self::default()
+    }
+
     /// Lets an event wait. Of those about one object only the newest does; the answer is the one that need not wait any more.
     fn wait(&mut self, event: Waiting<T>) -> Option<T> {
         if let Some((version, _)) = self.waiting.get(&event.object)
@@ -95,6 +103,12 @@ impl<T> Entry<T> {
         }
         self.latest = Some(event.object.clone());
         self.waiting.insert(event.object, (event.version, event.delivery)).map(|(_, superseded)| superseded)
+    }
+
+    fn set_state(&mut self, state: State, resting: &mut usize) {
+        *resting -= usize::from(self.state == State::Idle);
+        *resting += usize::from(state == State::Idle);
+        self.state = state;
     }
 
     fn set_failures(&mut self, failures: u32, failing: &mut u32) {
@@ -184,6 +198,7 @@ impl<T: Clone> Queue<T> {
             backoff,
             entries: HashMap::new(),
             failing: 0,
+            resting: 0,
             redelivery: Redelivery::default(),
             ready: VecDeque::new(),
             ready_after_failure: VecDeque::new(),
@@ -205,7 +220,8 @@ impl<T: Clone> Queue<T> {
         if self.idle.get(key).is_some_and(|known| known.covers(&object, &version)) {
             return Offered::Known(delivery);
         }
-        let entry = self.entries.entry(key.clone()).or_default();
+        let resting = &mut self.resting;
+        let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
         if entry.known_so_far.covers(&object, &version) {
             return Offered::Known(delivery);
         }
@@ -234,7 +250,8 @@ impl<T: Clone> Queue<T> {
 
     /// Handle a key at a time, or now if that has passed. Takes the place of its former time.
     pub(crate) fn schedule(&mut self, key: &Key, at: Instant) {
-        let entry = self.entries.entry(key.clone()).or_default();
+        let resting = &mut self.resting;
+        let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
         match entry.state {
             // The attempt to come or under way looks at everything; a pause has its own time.
             State::Ready | State::Pausing => {}
@@ -249,7 +266,8 @@ impl<T: Clone> Queue<T> {
 
     /// Handle a key now, or once more if it is being handled: what it waits for has come. One that pauses after a failure keeps its own time.
     pub(crate) fn wake(&mut self, key: &Key) {
-        let entry = self.entries.entry(key.clone()).or_default();
+        let resting = &mut self.resting;
+        let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
         match entry.state {
             State::Ready | State::Pausing => {}
             State::Running => entry.is_woken = true,
@@ -281,8 +299,9 @@ impl<T: Clone> Queue<T> {
             }
         }
         let key = self.next_ready()?;
-        let entry = self.entries.entry(key.clone()).or_default();
-        entry.state = State::Running;
+        let resting = &mut self.resting;
+        let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
+        entry.set_state(State::Running, &mut self.resting);
         entry.is_woken = false;
         let failures = entry.failures;
         let latest = entry.latest.take().and_then(|object| entry.waiting.get(&object));
@@ -326,7 +345,7 @@ impl<T: Clone> Queue<T> {
         if entry.state != State::Running {
             return answers;
         }
-        entry.state = State::Idle;
+        entry.set_state(State::Idle, &mut self.resting);
         known.merge(std::mem::take(&mut entry.known_so_far));
         if matches!(ended, AttemptEnd::Requeued) {
             self.requeue(key, known, &mut answers);
@@ -359,7 +378,7 @@ impl<T: Clone> Queue<T> {
                     (waiting.delivery, self.redelivery.after(now + pause, self.failing) - now)
                 }));
                 entry.tried.merge(known.clone());
-                entry.state = State::Pausing;
+                entry.set_state(State::Pausing, &mut self.resting);
                 if let Some(old) = entry.timer.replace(now + pause) {
                     self.timers.remove(&(old, key.clone()));
                 }
@@ -418,6 +437,7 @@ impl<T: Clone> Queue<T> {
             self.idle.insert(key.clone(), known);
             if self.entries.get(key).is_some_and(|entry| entry.timer.is_none()) {
                 self.entries.remove(key);
+                self.resting -= 1;
             }
         }
     }
@@ -427,7 +447,7 @@ impl<T: Clone> Queue<T> {
         if entry.state == State::Ready {
             return;
         }
-        entry.state = State::Ready;
+        entry.set_state(State::Ready, &mut self.resting);
         if let Some(old) = entry.timer.take() {
             self.timers.remove(&(old, key.clone()));
         }
@@ -447,7 +467,7 @@ impl<T: Clone> Queue<T> {
     /// Gives up: all events that have not been answered.
     pub(crate) fn abandon(&mut self) -> Vec<T> {
         let entries = std::mem::take(&mut self.entries).into_values();
-        self.failing = 0;
+        (self.failing, self.resting) = (0, 0);
         let deliveries = |entry: Entry<T>| {
             let taken = entry.in_attempt.into_iter().map(|waiting| waiting.delivery);
             taken.chain(entry.waiting.into_values().map(|(_, delivery)| delivery)).collect::<Vec<_>>()
@@ -455,9 +475,9 @@ impl<T: Clone> Queue<T> {
         entries.flat_map(deliveries).collect()
     }
 
-    /// Keys that are known to need something: for metrics.
+    /// Keys that wait, run or pause: for metrics.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() - self.resting
     }
 }
 

@@ -506,7 +506,7 @@ fn job_of(item: &DeployItem) -> String {
 }
 
 /// Nothing depends on an Event.
-fn lost(recorded: Result<(), ApiError>) {
+pub(crate) fn lost(recorded: Result<(), ApiError>) {
     if let Err(error) = recorded {
         tracing::warn!(%error, "an Event could not be recorded");
     }

@@ -67,6 +67,12 @@ pub(crate) fn tell_result(scribe: &mut Scribe<'_>, item: &DeployItem, stored: &D
     scribe.note(What::Write, Note { written: stored.resource_version(), ..note(item, &reason, text) });
 }
 
+/// Objects that others have changed since the job.
+pub(crate) fn tell_drift(scribe: &mut Scribe<'_>, item: &DeployItem, reason: &str, text: &str) {
+    let written = item.resource_version();
+    scribe.note(What::Write, Note { written, ..note(item, reason, text.to_owned()) });
+}
+
 /// That nothing is uninstalled, because there is no cluster any more to do it in.
 pub(crate) fn tell_vanished(scribe: &mut Scribe<'_>, item: &DeployItem) {
     let text = "the cluster is gone: uninstalls nothing".to_owned();

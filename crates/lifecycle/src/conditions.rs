@@ -1,4 +1,4 @@
-//! Conditions of an Installation (`components.md` 3, `installations.md` 1.0 and 9).
+//! Conditions of Installations and items (`components.md` 3, `installations.md` 1.0, 7.9 and 9).
 
 use std::borrow::Cow;
 
@@ -11,19 +11,48 @@ use crate::message::bounded;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionUpdate {
     pub type_name: Cow<'static, str>,
-    pub status: bool,
+    pub status: ConditionStatus,
     pub reason: String,
     pub message: String,
     /// Generation of the object that this is about, for conditions that tools wait for.
     pub observed_generation: Option<i64>,
 }
 
+/// The status of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    True,
+    False,
+    Unknown,
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+impl ConditionStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
 impl ConditionUpdate {
     /// A condition about the last or current job.
-    pub fn new(type_name: &'static str, status: bool, reason: &str, message: impl Into<String>) -> Self {
+    pub fn new(
+        type_name: &'static str,
+        status: impl Into<ConditionStatus>,
+        reason: &str,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             type_name: type_name.into(),
-            status,
+            status: status.into(),
             reason: reason.to_owned(),
             message: message.into(),
             observed_generation: None,
@@ -35,10 +64,9 @@ impl ConditionUpdate {
 ///
 /// `lastTransitionTime` moves when the status changes, `lastUpdateTime` when anything does.
 pub fn merge_condition(conditions: &mut List<Condition>, update: &ConditionUpdate, now: &Time) {
-    let status = if update.status { "True" } else { "False" };
     let fresh = Condition {
         type_: update.type_name.clone().into_owned(),
-        status: status.to_owned(),
+        status: update.status.as_str().to_owned(),
         last_transition_time: Some(now.clone()),
         last_update_time: Some(now.clone()),
         reason: update.reason.clone(),

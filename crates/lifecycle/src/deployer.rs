@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! work_of ──> PickUp(status) ──> (the deployer works) ──> conclude(Verdict) ──> status
+//!                                                        └── between two jobs: with_drift(Drifting) ──> status
 //! ```
 
 use groundwork_api::metadata::annotation;
@@ -9,7 +10,7 @@ use groundwork_api::{
     AnyJson, DeployItem, DeployItemStatus, DeployerInformation, ErrorCode, ObjectReference, Time,
 };
 
-use crate::conditions::{ConditionUpdate, merge_condition};
+use crate::conditions::{ConditionStatus, ConditionUpdate, merge_condition};
 use crate::error::OperationError;
 use crate::machine::{HasJob as _, Phase};
 use crate::reason::Reason;
@@ -20,6 +21,8 @@ pub const MOCK_TYPE: &str = "landscaper.gardener.cloud/mock";
 const KEPT_ERRORS: usize = 5;
 /// The condition that tells whether the configuration of an item can be read.
 const VALIDATION: &str = "DeployItemValidation";
+/// The condition that tells whether others have changed the objects of an item since its last job.
+const DRIFTED: &str = "Drifted";
 
 /// What a deployer has to do for an item.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +61,10 @@ pub fn work_of(item: &DeployItem, deployer: &DeployerInformation, now: &Time) ->
     if is_unchanged {
         end(status, Phase::Succeeded, now);
     } else {
+        // The job brings everything back.
+        if status.conditions.iter().any(|condition| condition.type_ == DRIFTED) {
+            status.conditions.to_mut().retain(|condition| condition.type_ != DRIFTED);
+        }
         let start = if is_deleting { Phase::InitDelete } else { Phase::Init };
         status.phase = Some(start.into());
     }
@@ -73,6 +80,64 @@ fn pick_up(status: &mut DeployItemStatus, deployer: &DeployerInformation, genera
     status.first_error = None;
     status.last_errors = groundwork_api::List::absent();
     status.deploy_item_phase = None;
+}
+
+/// True of an item that is as its last job has left it, with success.
+pub fn is_at_rest(item: &DeployItem) -> bool {
+    !item.job().is_running() && item.phase() == Phase::Succeeded && !item.is_deleting()
+}
+
+/// The outcome of a look at the objects of an item at rest (`installations.md` 7.9, drift).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Drifting {
+    /// The objects are as they should be.
+    None,
+    /// Others have changed objects; with a sentence about them.
+    Drifted(String),
+    /// The objects were brought back; with a sentence about them.
+    Repaired(String),
+    /// They could not be looked at, with the reason.
+    Unknown(String),
+}
+
+impl Drifting {
+    /// The reason of the condition, and of Events.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::None => "AsApplied",
+            Self::Drifted(_) => "ObjectsChanged",
+            Self::Repaired(_) => "Repaired",
+            Self::Unknown(_) => "LookFailed",
+        }
+    }
+}
+
+/// How the objects of an item have changed since its last job, or why nobody knows; `None` if they are as they should be.
+pub fn drift_of(item: &DeployItem) -> Option<&str> {
+    let mut conditions = item.status.iter().flat_map(|status| status.conditions.iter());
+    let condition = conditions.find(|condition| condition.type_ == DRIFTED)?;
+    (condition.status != ConditionStatus::False.as_str()).then_some(condition.message.as_str())
+}
+
+/// The item with the outcome of a look in its condition `Drifted`. `None` if that is told already: an item whose objects nobody has ever changed has
+/// no such condition.
+pub fn with_drift(item: &DeployItem, drifting: &Drifting, now: &Time) -> Option<DeployItem> {
+    let told = item.status.iter().flat_map(|status| status.conditions.iter());
+    let told = told.clone().find(|condition| condition.type_ == DRIFTED);
+    let (status, message) = match drifting {
+        // What was repaired stays told.
+        Drifting::None if told.is_none_or(|told| told.status == ConditionStatus::False.as_str()) => {
+            return None;
+        }
+        Drifting::None => (ConditionStatus::False, "the objects are as the last job has left them"),
+        Drifting::Repaired(message) => (ConditionStatus::False, message.as_str()),
+        Drifting::Drifted(message) => (ConditionStatus::True, message.as_str()),
+        Drifting::Unknown(message) => (ConditionStatus::Unknown, message.as_str()),
+    };
+    let mut changed = item.clone();
+    let conditions = &mut changed.status.get_or_insert_default().conditions;
+    merge_condition(conditions, &ConditionUpdate::new(DRIFTED, status, drifting.reason(), message), now);
+    (changed != *item).then_some(changed)
 }
 
 pub(crate) fn end(status: &mut DeployItemStatus, phase: Phase, now: &Time) {

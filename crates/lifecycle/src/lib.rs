@@ -32,7 +32,7 @@ pub mod target_sync;
 mod validate;
 
 pub use automatic::{Automatic, AutomaticInput, Rule, automatic};
-pub use conditions::{ConditionUpdate, merge_condition};
+pub use conditions::{ConditionStatus, ConditionUpdate, merge_condition};
 pub use data::{
     SOURCE_TYPE_EXPORT, SOURCE_TYPE_IMPORT, ScopedObject, export_objects, export_values, fingerprints,
     import_copies,

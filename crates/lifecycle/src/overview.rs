@@ -9,6 +9,7 @@ use groundwork_api::{
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use crate::deployer::drift_of;
 use crate::machine::{HasJob, Phase};
 use crate::names::parent_name;
 
@@ -42,6 +43,9 @@ pub struct Node {
     /// Why it failed, or what it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
+    /// Of an item: how its objects have changed since its last job, as its condition `Drifted` tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<String>,
     #[serde(skip_serializing_if = "Times::is_empty")]
     pub times: Times,
     /// Of an Installation its Execution, then its nested installations; of an Execution its items. In the order of their names in the
@@ -221,6 +225,7 @@ fn item(item: &DeployItem) -> Node {
     let mut node = node(item, DeployItem::KIND, last_error, times);
     node.template = item.labels().get(label::DEPLOY_ITEM_NAME).cloned();
     node.content = Some(item.spec.type_.clone());
+    node.drift = drift_of(item).map(str::to_owned);
     node
 }
 
@@ -249,6 +254,7 @@ fn node(
             message: error.message.clone(),
             codes: error.codes.to_vec(),
         }),
+        drift: None,
         times: Times::of(times),
         nodes: Vec::new(),
     }

@@ -11,6 +11,7 @@ mod chart_source;
 mod component_chart;
 mod configuration;
 mod discretion;
+mod drift;
 mod dropping;
 mod errors;
 mod failing;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::{DeployItem, ResourceExt};
-use groundwork_apply::{ApplyError, Deadline, Progress, ReadinessRules, Task, round};
+use groundwork_apply::{ApplyError, Deadline, Findings, Progress, ReadinessRules, Sight, Task, round};
 use groundwork_budget::TemplateLimits;
 use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
 use groundwork_helm::{Release, Status, values};
@@ -404,6 +405,10 @@ impl Deployer for HelmDeployer {
             return self.keep_release(prepared).await;
         }
         self.render_and_apply(prepared).await
+    }
+
+    async fn look(&self, round: &Round<'_>, before: &Findings) -> Result<Option<Sight>, Failure> {
+        drift::look(self, round, before).await
     }
 
     async fn delete(&self, round: &Round<'_>) -> Result<Removal, Failure> {

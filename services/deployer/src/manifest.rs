@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use groundwork_api::{AnyJson, ErrorCode, ResourceExt, Target};
 use groundwork_apply::{
-    ApplyError, Cluster, Deletion, DeletionGroup, Exports, MANIFEST_ITEM, ManagedResource, Manifest,
-    OtherClusters, Owner, Policy, Progress, ReadinessChecks, ReadinessRules, Task, UpdateStrategy,
-    delete_round, fitting, null_is_default, problems, round, target_names,
+    ApplyError, Cluster, Deletion, DeletionGroup, Drift, DriftMode, Exports, Findings, Look, MANIFEST_ITEM,
+    ManagedResource, Manifest, OtherClusters, Owner, Policy, Progress, ReadinessChecks, ReadinessRules,
+    Sight, Task, UpdateStrategy, delete_round, fitting, null_is_default, problems, round, target_names,
+    wanted,
 };
 use groundwork_deploy::{Deployer, Failure, Outcome, Removal, Round, Step, TargetError, Warning};
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
@@ -15,6 +16,7 @@ use groundwork_lifecycle::{OperationError, Reason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::drift::{self, Wish, failed_look};
 use crate::siblings::Siblings;
 
 /// The type of items that it works on.
@@ -39,6 +41,8 @@ struct Configuration {
     deletion_groups: Vec<DeletionGroup>,
     #[serde(default, deserialize_with = "null_is_default")]
     deletion_groups_during_update: Vec<DeletionGroup>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    drift: Drift,
     /// What nobody reads.
     #[serde(flatten)]
     unknown: Map<String, Value>,
@@ -64,7 +68,7 @@ impl Configuration {
         for member in ["apiVersion", "kind"] {
             configuration.unknown.remove(member);
         }
-        let problems = problems(
+        let mut problems = problems(
             &configuration.readiness_checks,
             &configuration.exports.exports,
             &[
@@ -72,6 +76,7 @@ impl Configuration {
                 ("deletionGroupsDuringUpdate", &configuration.deletion_groups_during_update),
             ],
         );
+        problems.extend(configuration.drift.problems());
         if !problems.is_empty() {
             return Err(invalid_configuration(format!("spec.config: {}", problems.join("; "))));
         }
@@ -193,6 +198,30 @@ impl Deployer for ManifestDeployer {
             Ok(progress) => Ok(step(progress, provider_status, configuration.warnings())),
             Err(error) => Err(Failure { error: operation_error("ApplyManifests", &error), provider_status }),
         }
+    }
+
+    async fn look(&self, round: &Round<'_>, before: &Findings) -> Result<Option<Sight>, Failure> {
+        let config = round.item.spec.config.get().ok_or_else(missing_configuration)?;
+        let configuration = Configuration::parse(config)?;
+        if configuration.drift.mode == DriftMode::Ignore {
+            return Ok(None);
+        }
+        let (cluster, owner) = (own_cluster(round).await?, Self::owner(round));
+        let look = Look {
+            cluster: &cluster,
+            owner: &owner,
+            drift: &configuration.drift,
+            strategy: configuration.update_strategy,
+            applied: &record(round),
+            before,
+        };
+        let manifests = &configuration.manifests;
+        let wish = async || {
+            let objects =
+                wanted(&cluster, manifests, &owner, None).await.map_err(|error| failed_look(&error))?;
+            Ok(Wish { objects, obstacle: None })
+        };
+        drift::look(round, &look, wish).await.map(Some)
     }
 
     async fn delete(&self, round: &Round<'_>) -> Result<Removal, Failure> {

@@ -651,8 +651,8 @@ async fn the_ordinary_client_and_the_deployer_share_releases() -> Result<()> {
     Ok(())
 }
 
-/// What the ordinary client answers.
-async fn helm(cluster: &TargetCluster, namespace: &str, arguments: &[&str]) -> Result<Value> {
+/// The answer of the ordinary client.
+pub(crate) async fn helm(cluster: &TargetCluster, namespace: &str, arguments: &[&str]) -> Result<Value> {
     let program = find(Server::Helm).map_err(|error| anyhow::anyhow!("{error}"))?.path;
     let mut command = tokio::process::Command::new(program);
     command.arg("client").arg(cluster.plane.kubeconfig()).arg(namespace).args(arguments);

@@ -17,6 +17,7 @@ mod deployer_cuts;
 mod deploying;
 mod deploying_chart_rules;
 mod deploying_charts;
+mod deploying_drift;
 mod deploying_ends;
 mod deploying_faults;
 mod deploying_moves;

@@ -20,7 +20,7 @@ use crate::shared;
 use crate::support::{PATIENCE, blueprint, outcome};
 
 const CANARY: &str = "canary-1c9d22ab-hums";
-const ALL: [&str; 3] = [
+pub(crate) const ALL: [&str; 3] = [
     "installations.landscaper.gardener.cloud",
     "executions.landscaper.gardener.cloud",
     "deployitems.landscaper.gardener.cloud",
@@ -61,7 +61,7 @@ async fn replay(system: &System, token: &str, arguments: &[&str]) -> Result<(i32
 }
 
 /// The entries that the command prints as JSON.
-async fn entries(system: &System, token: &str, arguments: &[&str]) -> Result<Vec<Value>> {
+pub(crate) async fn entries(system: &System, token: &str, arguments: &[&str]) -> Result<Vec<Value>> {
     let (code, text, error) = replay(system, token, &[arguments, &["-o", "json"]].concat()).await?;
     ensure!(code == 0, "{code} {error}");
     ensure!(!text.contains(CANARY), "an entry holds a value: {text}");

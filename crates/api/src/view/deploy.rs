@@ -65,6 +65,11 @@ impl<'a> DeployItem<'a> {
         Job { id: self.job_id(), finished: self.job_id_finished() }
     }
 
+    /// True of an item whose last job has ended well, and that has no other one.
+    pub fn is_deployed(self) -> bool {
+        !self.job().is_running() && self.phase() == "Succeeded"
+    }
+
     /// Name of its Execution.
     pub fn execution(self) -> Option<&'a String> {
         self.0.labels.get(label::MANAGED_BY)

@@ -86,6 +86,26 @@ fn one_key_is_handled_once_at_a_time_and_once_for_many_events() {
     assert_eq!(bench.start(), None);
 }
 
+/// A key whose time has not come is no work yet, however many of these there are.
+#[test]
+fn keys_at_rest_are_not_counted() {
+    let mut bench = Bench::new();
+    let later = bench.now + Duration::from_secs(60);
+    bench.queue.schedule(&object("a"), later);
+    assert_eq!(bench.queue.len(), 0);
+    bench.offer("b", "1", 1);
+    assert_eq!(bench.queue.len(), 1);
+    bench.start();
+    bench.fail("b", &[]);
+    assert_eq!(bench.queue.len(), 1, "it pauses");
+    bench.pass(60_000);
+    assert_eq!((bench.start().as_deref(), bench.start().as_deref()), (Some("a"), Some("b")));
+    assert_eq!(bench.queue.len(), 2);
+    bench.settle("a", &[]);
+    bench.settle("b", &[]);
+    assert_eq!(bench.queue.len(), 0);
+}
+
 /// What a key waits for may come while it looks: then it looks once more, whatever pause that look ends with. Woken twice is woken once.
 #[test]
 fn a_key_that_is_woken_while_it_is_handled_is_handled_again() {

@@ -50,3 +50,35 @@ fn unchanged_items_are_left_alone_where_they_say_so() {
         assert_eq!(status.observed_generation, i64::from(generation), "{case}");
     }
 }
+
+/// A condition comes with the first finding, follows the later ones, and goes with the next job, unless that leaves the item alone.
+#[test]
+fn drift_is_told_until_a_job_ends_it() {
+    let now = Time("2026-02-02T00:00:00Z".parse().unwrap());
+    let status = json!({"phase": "Succeeded", "jobID": "a", "jobIDFinished": "a", "observedGeneration": 1});
+    let item =
+        json!({"metadata": {"name": "item", "generation": 1}, "spec": {"type": "t"}, "status": status});
+    let item: DeployItem = serde_json::from_value(item).unwrap();
+    assert!(is_at_rest(&item));
+    assert_eq!(with_drift(&item, &Drifting::None, &now), None, "nobody has changed anything");
+    let drifted = with_drift(&item, &Drifting::Drifted("a field".into()), &now).unwrap();
+    assert_eq!(drift_of(&drifted), Some("a field"));
+    assert_eq!(with_drift(&drifted, &Drifting::Drifted("a field".into()), &now), None, "it is told");
+    let unknown = with_drift(&drifted, &Drifting::Unknown("away".into()), &now).unwrap();
+    assert_eq!(drift_of(&unknown), Some("away"));
+    let over = with_drift(&unknown, &Drifting::None, &now).unwrap();
+    assert_eq!((drift_of(&over), with_drift(&over, &Drifting::None, &now)), (None, None));
+    let repaired = with_drift(&over, &Drifting::Repaired("brought back".into()), &now).unwrap();
+    assert_eq!(with_drift(&repaired, &Drifting::None, &now), None, "what was repaired stays told");
+
+    for (is_left_alone, kept) in [(false, None), (true, Some("a field"))] {
+        let mut next = drifted.clone();
+        next.spec.update_on_change_only = Some(is_left_alone);
+        next.status.as_mut().unwrap().job_id = Some("b".into());
+        assert!(!is_at_rest(&next));
+        let Work::PickUp { item, .. } = work_of(&next, &DeployerInformation::default(), &now) else {
+            panic!("the item waits for its deployer");
+        };
+        assert_eq!(drift_of(&item), kept);
+    }
+}

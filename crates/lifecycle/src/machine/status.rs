@@ -137,9 +137,9 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
     let succeeded = !is_running && phase == Phase::Succeeded;
     let failed = !is_running && !succeeded;
     let said = |text: &str| message.clone().unwrap_or_else(|| text.to_owned());
-    let condition = |type_name: &'static str, status_, reason: &str, message: String| ConditionUpdate {
+    let condition = |type_name: &'static str, holds: bool, reason: &str, message: String| ConditionUpdate {
         type_name: type_name.into(),
-        status: status_,
+        status: holds.into(),
         reason: condition_reason(reason),
         message,
         observed_generation: Some(status.observed_generation),

@@ -1,7 +1,7 @@
 //! What an item of the helm deployer says (`installations.md` 7.10, `helm.md` 10.1).
 
 use groundwork_apply::{
-    DeletionGroup, Export, Exports, ReadinessChecks, ReadinessRules, UpdateStrategy, null_is_default,
+    DeletionGroup, Drift, Export, Exports, ReadinessChecks, ReadinessRules, UpdateStrategy, null_is_default,
     problems, target_names,
 };
 use groundwork_helm::check_release_name;
@@ -42,6 +42,8 @@ pub(super) struct Configuration {
     pub(super) deletion_groups: Vec<DeletionGroup>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) deletion_groups_during_update: Vec<DeletionGroup>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub(super) drift: Drift,
     /// What nobody reads.
     #[serde(flatten)]
     pub(super) unknown: Map<String, Value>,
@@ -231,6 +233,7 @@ impl Configuration {
                 ("deletionGroupsDuringUpdate", &self.deletion_groups_during_update),
             ],
         );
+        found.extend(self.drift.problems());
         found.extend(self.helm_deployment_config.problems());
         found.extend(self.chart.problem());
         for (member, text) in [("name", &self.name), ("namespace", &self.namespace)] {

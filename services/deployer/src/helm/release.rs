@@ -469,6 +469,7 @@ impl ReleaseRun<'_> {
             former,
             predecessors,
             is_repeated,
+            is_guarded: false,
         };
         let (stored, warning) = server_side_apply(self.cluster, &apply).await?;
         let applied = Applied::new(&manifest, &stored);

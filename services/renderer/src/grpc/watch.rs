@@ -215,5 +215,6 @@ fn wire_node(node: &Node) -> StatusNode {
         wait_time: time(node.times.wait),
         finished_time: time(node.times.finished),
         nodes: node.nodes.iter().map(wire_node).collect(),
+        drift: node.drift.clone().unwrap_or_default(),
     }
 }

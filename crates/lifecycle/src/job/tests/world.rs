@@ -105,7 +105,7 @@ impl World {
     /// `Type=Status reason: message` of every condition.
     pub(super) fn conditions(&self) -> Vec<String> {
         let shown = |condition: &crate::ConditionUpdate| {
-            let status = if condition.status { "True" } else { "False" };
+            let status = condition.status.as_str();
             format!("{}={status} {}: {}", condition.type_name, condition.reason, condition.message)
         };
         self.render().conditions.iter().map(shown).collect()

@@ -1,0 +1,351 @@
+//! Objects that are not as the last job has left them (`installations.md` 7.9, drift).
+//!
+//! ```text
+//! record ──GET──> suspects: another fingerprint ──manifests──> dry run ──> differences: field, manager ──repair──> written again
+//! ```
+//!
+//! A look at objects that nobody has touched costs a read of each, and needs no manifest.
+
+mod fields;
+mod settings;
+
+use std::collections::HashMap;
+
+use futures::stream::{self, StreamExt as _};
+use serde_json::{Map, Value};
+
+use crate::cluster::{Cluster, ResourceKind};
+use crate::configuration::{Manifest, Policy, UpdateStrategy};
+use crate::declared::create_declared;
+use crate::error::ApplyError;
+use crate::object::{Reference, is_being_deleted, merge_over};
+use crate::ownership::{Marked, Owner, Whose};
+use crate::prepare::{annotate, expand, kind_of, prepare};
+use crate::record::{Applied, ManagedResource};
+use crate::server_side::{ServerSideApply, server_side_apply, would_be};
+use crate::update::merge;
+pub use fields::{FieldChange, FieldChangeKind};
+pub use settings::{Drift, DriftMode, IgnoreRule};
+
+/// Objects of an item that are read or compared side by side. Jobs have more.
+const SIDE_BY_SIDE: usize = 4;
+
+/// An item, and what its objects are compared with.
+#[derive(Debug)]
+pub struct Look<'a> {
+    pub cluster: &'a Cluster,
+    pub owner: &'a Owner,
+    pub drift: &'a Drift,
+    pub strategy: UpdateStrategy,
+    /// The record of the last job.
+    pub applied: &'a [ManagedResource],
+    /// The findings of the look before, of the same job.
+    pub before: &'a Findings,
+}
+
+/// An object as the item wants it.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub reference: Reference,
+    pub kind: ResourceKind,
+    pub policy: Policy,
+    /// With the marks of its owner.
+    pub manifest: Value,
+    /// For an object that is created.
+    pub annotations: Map<String, Value>,
+    /// Merged over the manifest when everything was ready.
+    pub patch: Option<Value>,
+}
+
+/// Findings of a look, by object.
+pub type Findings = HashMap<Reference, Finding>;
+
+/// An object as it was, and how it differed. As long as its fingerprint stays the same it is not compared again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    live: Option<String>,
+    pub difference: Option<Difference>,
+}
+
+impl Finding {
+    /// A difference of an object of which no fingerprint is known: it is compared anew each time.
+    pub fn of(difference: Difference) -> Self {
+        Self { live: None, difference: Some(difference) }
+    }
+}
+
+/// How an object differs from what it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    Gone,
+    /// Somebody else's mark is on it.
+    Taken(Marked),
+    Fields {
+        changes: Vec<FieldChange>,
+        /// The manifest is the one that the job has applied. One with random parts is never the same, so that only fields of other managers are
+        /// known to have changed, and a write would change more than these.
+        is_reproducible: bool,
+    },
+}
+
+/// An object whose fingerprint is another one than the job's.
+#[derive(Debug)]
+pub struct Suspect {
+    reference: Reference,
+    live: Option<Value>,
+}
+
+/// The end of a look.
+#[derive(Debug, Default)]
+pub struct Sight {
+    pub findings: Findings,
+    /// Objects that could not be compared, with the reason.
+    pub problems: Vec<String>,
+    /// Objects that were written again, with how they had differed.
+    pub repaired: Vec<(Reference, Difference)>,
+}
+
+impl Sight {
+    /// True if something differs that can be written again.
+    pub fn is_repairable(&self) -> bool {
+        self.findings
+            .values()
+            .filter_map(|finding| finding.difference.as_ref())
+            .any(Difference::is_repairable)
+    }
+
+    /// Objects that differ, in the order of their names.
+    pub fn differences(&self) -> Vec<(&Reference, &Difference)> {
+        let differences = self.findings.iter();
+        let mut differences: Vec<_> = differences
+            .filter_map(|(reference, finding)| Some((reference, finding.difference.as_ref()?)))
+            .collect();
+        differences.sort_unstable_by_key(|(reference, _)| *reference);
+        differences
+    }
+}
+
+/// The objects of manifests, as a job would apply them.
+///
+/// # Errors
+///
+/// As of a job: manifests that cannot be used, or a kind that the cluster does not know.
+pub async fn wanted(
+    cluster: &Cluster,
+    manifests: &[Manifest],
+    owner: &Owner,
+    default_namespace: Option<&str>,
+) -> Result<Vec<Wanted>, ApplyError> {
+    let objects = expand(manifests).map_err(|problems| ApplyError::Configuration(problems.join("; ")))?;
+    let groups = prepare(cluster, objects, owner, default_namespace).await?;
+    let mut wanted = Vec::new();
+    for member in groups.into_iter().flatten() {
+        let Some(kind) = kind_of(cluster, &member).await? else { continue };
+        let Manifest { policy, manifest, .. } = member.manifest;
+        let (annotations, patch) =
+            (member.manifest.annotate_before_create, member.manifest.patch_after_deployment);
+        wanted.push(Wanted { reference: member.reference, kind, policy, manifest, annotations, patch });
+    }
+    Ok(wanted)
+}
+
+impl Look<'_> {
+    /// Reads the objects of the record. The findings are those that still hold; the suspects are to be compared.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not answer, or refuses.
+    pub async fn suspects(&self) -> Result<(Sight, Vec<Suspect>), ApplyError> {
+        let mut looked_at: Vec<&ManagedResource> = self.applied.iter().collect();
+        looked_at
+            .retain(|managed| managed.policy != Policy::Ignore && !self.drift.ignores(&managed.resource));
+        let reads: Vec<_> = looked_at.iter().map(|managed| self.cluster.get(&managed.resource)).collect();
+        let answers: Vec<_> = stream::iter(reads).buffered(SIDE_BY_SIDE).collect().await;
+        let (mut sight, mut suspects) = (Sight::default(), Vec::new());
+        for (managed, live) in looked_at.into_iter().zip(answers) {
+            let (reference, live) = (managed.resource.clone(), live?);
+            let fingerprint = live.as_ref().map(fingerprint);
+            let job = managed.applied.as_ref().map(|applied| &applied.live);
+            match self.before.get(&reference).filter(|finding| finding.live == fingerprint) {
+                Some(finding) => drop(sight.findings.insert(reference, finding.clone())),
+                None if fingerprint.is_some() && fingerprint.as_ref() == job => {}
+                None => suspects.push(Suspect { reference, live }),
+            }
+        }
+        Ok((sight, suspects))
+    }
+
+    /// Compares suspects with what is wanted. One that is not wanted any more is the next job's.
+    pub async fn compare(&self, suspects: Vec<Suspect>, wanted: &[Wanted], sight: &mut Sight) {
+        let mut work = Vec::new();
+        for suspect in suspects {
+            if let Some(wanted) = wanted.iter().find(|wanted| wanted.reference.is_same(&suspect.reference)) {
+                work.push(self.finding(suspect, wanted));
+            }
+        }
+        let answers: Vec<_> = stream::iter(work).buffered(SIDE_BY_SIDE).collect().await;
+        for answer in answers {
+            match answer {
+                Ok((reference, finding)) => drop(sight.findings.insert(reference, finding)),
+                Err(error) => sight.problems.push(error.to_string()),
+            }
+        }
+        sight.problems.sort_unstable();
+    }
+
+    async fn finding(&self, suspect: Suspect, wanted: &Wanted) -> Result<(Reference, Finding), ApplyError> {
+        let difference = self.difference(&suspect, wanted).await?;
+        let live = suspect.live.as_ref().map(fingerprint);
+        Ok((suspect.reference, Finding { live, difference }))
+    }
+
+    async fn difference(&self, suspect: &Suspect, wanted: &Wanted) -> Result<Option<Difference>, ApplyError> {
+        let record = self.applied.iter().find(|managed| managed.resource == suspect.reference);
+        let applied = record.and_then(|managed| managed.applied.as_ref());
+        let Some(live) = &suspect.live else { return Ok(Some(Difference::Gone)) };
+        // Its end is somebody's wish, and not over yet.
+        if is_being_deleted(live) || wanted.policy == Policy::Immutable {
+            return Ok(None);
+        }
+        if let Whose::Another(marked) = self.owner.whose(live) {
+            return Ok(Some(Difference::Taken(marked)));
+        }
+        if wanted.policy == Policy::Fallback && !self.owner.is_labelled(live) {
+            return Ok(None);
+        }
+        let now = Applied::new(&wanted.manifest, live);
+        // Annotations that the manifest gives although they are the cluster's are known now.
+        if applied == Some(&now) {
+            return Ok(None);
+        }
+        let should_be = self.should_be(wanted, live).await?;
+        let manager = self.cluster.manager();
+        let mut changes = fields::changes(live, &should_be, manager);
+        let is_reproducible = applied.is_none_or(|applied| applied.manifest == now.manifest);
+        if !is_reproducible {
+            changes.retain(|change| change.manager.as_deref().is_some_and(|other| other != manager));
+        }
+        Ok((!changes.is_empty()).then_some(Difference::Fields { changes, is_reproducible }))
+    }
+
+    /// The object that a write would make of a live one.
+    async fn should_be(&self, wanted: &Wanted, live: &Value) -> Result<Value, ApplyError> {
+        let manifest = self.manifest(wanted, live);
+        if matches!(self.strategy, UpdateStrategy::Merge | UpdateStrategy::MergeOverwrite) {
+            let merged = merge(self.strategy, self.owner, &manifest, live);
+            return Ok(merged.unwrap_or_else(|| live.clone()));
+        }
+        Ok(would_be(self.cluster, &wanted.kind, &manifest, live).await?)
+    }
+
+    /// The manifest with its patch, and with the fields of the live object whose changes are none.
+    fn manifest(&self, wanted: &Wanted, live: &Value) -> Value {
+        let mut manifest = wanted.manifest.clone();
+        if let Some(patch) = &wanted.patch {
+            merge_over(&mut manifest, patch);
+        }
+        for pointer in self.drift.pointers(&wanted.reference) {
+            keep(&mut manifest, live, pointer);
+        }
+        manifest
+    }
+
+    /// Writes again what differs. An object that somebody else has taken is left to the next job, and so is one whose manifest has random parts.
+    pub async fn repair(&self, wanted: &[Wanted], sight: &mut Sight) {
+        let differing: Vec<(Reference, Difference)> = sight
+            .differences()
+            .into_iter()
+            .filter(|(_, difference)| difference.is_repairable())
+            .map(|(reference, difference)| (reference.clone(), difference.clone()))
+            .collect();
+        for (reference, difference) in differing {
+            let Some(wanted) = wanted.iter().find(|wanted| wanted.reference.is_same(&reference)) else {
+                continue;
+            };
+            match self.write(wanted).await {
+                Ok(Some(stored)) => {
+                    let live = Some(fingerprint(&stored));
+                    sight.findings.insert(reference.clone(), Finding { live, difference: None });
+                    sight.repaired.push((reference, difference));
+                }
+                Ok(None) => {}
+                Err(error) => sight.problems.push(format!("{reference} could not be repaired: {error}")),
+            }
+        }
+    }
+
+    /// `None` for an object that is another one meanwhile.
+    async fn write(&self, wanted: &Wanted) -> Result<Option<Value>, ApplyError> {
+        let live = self.cluster.get_of(&wanted.kind, &wanted.reference).await?;
+        let answer = match &live {
+            None => {
+                let mut object = wanted.manifest.clone();
+                annotate(&mut object, &wanted.annotations);
+                create_declared(self.cluster, &wanted.kind, &object).await.map_err(ApplyError::from)
+            }
+            Some(live) if is_being_deleted(live) || matches!(self.owner.whose(live), Whose::Another(_)) => {
+                return Ok(None);
+            }
+            Some(live) => self.write_over(wanted, live).await,
+        };
+        answer.map(|(stored, _)| Some(stored))
+    }
+
+    async fn write_over(&self, wanted: &Wanted, live: &Value) -> Result<(Value, Option<String>), ApplyError> {
+        let manifest = self.manifest(wanted, live);
+        if matches!(self.strategy, UpdateStrategy::Merge | UpdateStrategy::MergeOverwrite) {
+            return Ok(match merge(self.strategy, self.owner, &manifest, live) {
+                None => (live.clone(), None),
+                Some(object) => (self.cluster.replace(&wanted.kind, &object).await?, None),
+            });
+        }
+        let apply = ServerSideApply {
+            kind: &wanted.kind,
+            manifest: &manifest,
+            live,
+            former: None,
+            predecessors: &[],
+            is_repeated: false,
+            // A job may have begun since the manifest was read.
+            is_guarded: true,
+        };
+        server_side_apply(self.cluster, &apply).await
+    }
+}
+
+impl Difference {
+    fn is_repairable(&self) -> bool {
+        matches!(self, Self::Gone | Self::Fields { is_reproducible: true, .. })
+    }
+
+    /// A clause about an object: how it differs, by names of fields and their managers.
+    pub fn told(&self, reference: &Reference) -> String {
+        match self {
+            Self::Gone => format!("{reference} is gone"),
+            Self::Taken(marked) => format!("{reference} belongs to {marked} now"),
+            Self::Fields { changes, .. } => format!("{reference}: {}", fields::told(changes)),
+        }
+    }
+}
+
+/// The fingerprint of a record, without the manifest: annotations that the cluster writes do not count.
+fn fingerprint(live: &Value) -> String {
+    Applied::new(&Value::Null, live).live
+}
+
+/// Takes a field of the live object over into a manifest that gives it.
+fn keep(manifest: &mut Value, live: &Value, pointer: &str) {
+    if manifest.pointer(pointer).is_none() {
+        return;
+    }
+    if let Some(value) = live.pointer(pointer) {
+        if let Some(given) = manifest.pointer_mut(pointer) {
+            *given = value.clone();
+        }
+        return;
+    }
+    let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+    if let Some(Value::Object(members)) = manifest.pointer_mut(parent) {
+        members.remove(&name.replace("~1", "/").replace("~0", "~"));
+    }
+}

@@ -1,0 +1,326 @@
+//! Fields in which an object differs from what it should be, and their owners by its field managers.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::object::without_server_fields;
+
+/// Fields of one object that are named; the others are counted.
+const MOST_TOLD: usize = 10;
+
+/// A field that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldChange {
+    /// As `.spec.containers[name="web"].image`: names and keys, and never a value.
+    pub path: String,
+    pub kind: FieldChangeKind,
+    /// The field manager that has changed it, as far as the object tells.
+    pub manager: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FieldChangeKind {
+    Changed,
+    Removed,
+    /// It is given no more, and is there.
+    Added,
+}
+
+/// The fields in which a live object differs from what it should be. `manager` is the one that applies it.
+pub(crate) fn changes(live: &Value, wanted: &Value, manager: &str) -> Vec<FieldChange> {
+    let none = Vec::new();
+    let entries = live["metadata"]["managedFields"].as_array().unwrap_or(&none);
+    // Statuses are no part of what is compared.
+    let entries: Vec<Entry<'_>> = entries
+        .iter()
+        .filter(|entry| entry["subresource"].as_str().is_none_or(str::is_empty))
+        .map(Entry::of)
+        .collect();
+    let trees: Vec<_> =
+        entries.iter().enumerate().map(|(index, entry)| Tree { index, fields: entry.fields }).collect();
+    let mut walk = Walk { entries: &entries, own: manager, found: Vec::new() };
+    let (live, wanted) = (without_server_fields(live), without_server_fields(wanted));
+    walk.compare("", Some(&live), Some(&wanted), &trees);
+    walk.found
+}
+
+/// The last write of one manager.
+struct Entry<'a> {
+    manager: &'a str,
+    /// RFC 3339 in UTC, so that the order of texts is that of times.
+    time: &'a str,
+    fields: &'a Value,
+}
+
+impl<'a> Entry<'a> {
+    fn of(entry: &'a Value) -> Self {
+        let text = |member: &str| entry[member].as_str().unwrap_or_default();
+        Self { manager: text("manager"), time: text("time"), fields: &entry["fieldsV1"] }
+    }
+}
+
+/// The part of an entry below one place of the object.
+#[derive(Clone, Copy)]
+struct Tree<'a> {
+    index: usize,
+    fields: &'a Value,
+}
+
+impl<'a> Tree<'a> {
+    /// The part below a member or an element. A leaf owns all that is below it.
+    fn below(self, name: &str) -> Option<Self> {
+        let members = self.fields.as_object()?;
+        match members.get(name) {
+            Some(fields) => Some(Self { fields, ..self }),
+            None => members.is_empty().then_some(self),
+        }
+    }
+}
+
+struct Walk<'a> {
+    entries: &'a [Entry<'a>],
+    own: &'a str,
+    found: Vec<FieldChange>,
+}
+
+impl<'a> Walk<'a> {
+    fn compare(&mut self, path: &str, live: Option<&Value>, wanted: Option<&Value>, trees: &[Tree<'a>]) {
+        match (live, wanted) {
+            (live, wanted) if live == wanted => {}
+            (Some(Value::Object(live)), Some(Value::Object(wanted))) => {
+                self.compare_members(path, live, wanted, trees);
+            }
+            (Some(Value::Array(live)), Some(Value::Array(wanted))) => {
+                let before = self.found.len();
+                if let Some(keys) = keys_of(trees) {
+                    self.compare_elements(path, &keys, live, wanted, trees);
+                }
+                // A list without keys is one field, and so is the order of any.
+                if self.found.len() == before {
+                    self.tell(path, FieldChangeKind::Changed, trees);
+                }
+            }
+            (None, _) => self.tell(path, FieldChangeKind::Removed, &[]),
+            (_, None) => self.tell(path, FieldChangeKind::Added, trees),
+            _ => self.tell(path, FieldChangeKind::Changed, trees),
+        }
+    }
+
+    fn compare_members(
+        &mut self,
+        path: &str,
+        live: &Map<String, Value>,
+        wanted: &Map<String, Value>,
+        trees: &[Tree<'a>],
+    ) {
+        let names: BTreeSet<&String> = live.keys().chain(wanted.keys()).collect();
+        for name in names {
+            let below: Vec<_> = trees.iter().filter_map(|tree| tree.below(&format!("f:{name}"))).collect();
+            self.compare(&format!("{path}{}", step(name)), live.get(name), wanted.get(name), &below);
+        }
+    }
+
+    fn compare_elements(
+        &mut self,
+        path: &str,
+        keys: &[String],
+        live: &[Value],
+        wanted: &[Value],
+        trees: &[Tree<'a>],
+    ) {
+        let mut all: Vec<Map<String, Value>> = Vec::new();
+        for element in wanted.iter().chain(live) {
+            let key = key_of(element, keys);
+            if !all.contains(&key) {
+                all.push(key);
+            }
+        }
+        for key in all {
+            let below = trees.iter().filter_map(|tree| tree.below(&element_name(tree.fields, &key)?));
+            let below: Vec<_> = below.collect();
+            let place = format!("{path}{}", element_step(&key));
+            self.compare(&place, element(live, keys, &key), element(wanted, keys, &key), &below);
+        }
+    }
+
+    fn tell(&mut self, path: &str, kind: FieldChangeKind, trees: &[Tree<'a>]) {
+        let manager = match kind {
+            FieldChangeKind::Removed => self.last_other(),
+            FieldChangeKind::Changed | FieldChangeKind::Added => self.owner(trees),
+        };
+        self.found.push(FieldChange { path: path.to_owned(), kind, manager: manager.map(str::to_owned) });
+    }
+
+    /// The manager that owns a field. Of several it is the one that wrote last, and another one before the own: a field that both own is as both
+    /// want it.
+    fn owner(&self, trees: &[Tree<'a>]) -> Option<&'a str> {
+        let entries = trees.iter().filter_map(|tree| self.entries.get(tree.index));
+        entries.max_by_key(|entry| (entry.manager != self.own, entry.time)).map(|entry| entry.manager)
+    }
+
+    /// A field that is gone has no owner any more. One manager alone that has written since the own one has taken it away; one that has nothing left
+    /// to own leaves no trace.
+    fn last_other(&self) -> Option<&'a str> {
+        let own =
+            self.entries.iter().filter(|entry| entry.manager == self.own).map(|entry| entry.time).max()?;
+        let later = self.entries.iter().filter(|entry| entry.manager != self.own && entry.time > own);
+        let managers: BTreeSet<&str> = later.map(|entry| entry.manager).collect();
+        managers.first().copied().filter(|_| managers.len() == 1)
+    }
+}
+
+/// A clause about fields: who has done what to which.
+pub(crate) fn told(changes: &[FieldChange]) -> String {
+    let mut groups: Vec<(FieldChangeKind, Option<&str>, Vec<&str>)> = Vec::new();
+    for change in changes.iter().take(MOST_TOLD) {
+        let (kind, manager) = (change.kind, change.manager.as_deref());
+        match groups.iter_mut().find(|group| (group.0, group.1) == (kind, manager)) {
+            Some(group) => group.2.push(&change.path),
+            None => groups.push((kind, manager, vec![&change.path])),
+        }
+    }
+    let clauses = groups.iter().map(|(kind, manager, paths)| {
+        let verb = match kind {
+            FieldChangeKind::Changed => "changed",
+            FieldChangeKind::Removed => "removed",
+            FieldChangeKind::Added => "added",
+        };
+        match manager {
+            Some(manager) => format!("{manager} {verb} {}", paths.join(", ")),
+            None => format!("somebody {verb} {}", paths.join(", ")),
+        }
+    });
+    let mut text = clauses.collect::<Vec<_>>().join("; ");
+    if changes.len() > MOST_TOLD {
+        text.push_str(&format!("; and {} fields more", changes.len() - MOST_TOLD));
+    }
+    text
+}
+
+/// The members by which the elements of a list are told apart, as its managers have recorded them.
+fn keys_of(trees: &[Tree<'_>]) -> Option<Vec<String>> {
+    let names = trees.iter().filter_map(|tree| tree.fields.as_object()).flat_map(Map::keys);
+    let key = names.filter_map(|name| name.strip_prefix("k:")).next()?;
+    let key: Map<String, Value> = serde_json::from_str(key).ok()?;
+    Some(key.keys().cloned().collect())
+}
+
+fn element<'v>(list: &'v [Value], keys: &[String], key: &Map<String, Value>) -> Option<&'v Value> {
+    list.iter().find(|element| key_of(element, keys) == *key)
+}
+
+fn key_of(element: &Value, keys: &[String]) -> Map<String, Value> {
+    keys.iter().filter_map(|key| Some((key.clone(), element.get(key)?.clone()))).collect()
+}
+
+/// The member of an entry that stands for an element. The order of its keys is the server's.
+fn element_name(fields: &Value, key: &Map<String, Value>) -> Option<String> {
+    let is_same = |name: &&String| {
+        let key_of_name =
+            name.strip_prefix("k:").and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok());
+        key_of_name.as_ref() == Some(key)
+    };
+    let members = fields.as_object()?;
+    // A leaf has no members, and owns the element all the same.
+    members.keys().find(is_same).cloned().or_else(|| members.is_empty().then(String::new))
+}
+
+fn step(name: &str) -> String {
+    let is_plain = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    if is_plain { format!(".{name}") } else { format!("[{name:?}]") }
+}
+
+fn element_step(key: &Map<String, Value>) -> String {
+    let parts: Vec<String> = key.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("[{}]", parts.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(manager: &str, time: &str, fields: &Value) -> Value {
+        json!({"manager": manager, "operation": "Update", "time": time, "fieldsV1": fields})
+    }
+
+    fn told(live: &Value, wanted: &Value) -> Vec<String> {
+        changes(live, wanted, "own")
+            .into_iter()
+            .map(|change| format!("{} {:?} {}", change.path, change.kind, change.manager.unwrap_or_default()))
+            .collect()
+    }
+
+    fn live() -> Value {
+        let own = json!({"f:spec": {
+            "f:paused": {}, "f:replicas": {},
+            "f:containers": {"k:{\"name\":\"web\"}": {".": {}, "f:name": {}, "f:image": {}, "f:args": {}}},
+        }});
+        let edited = json!({
+            "f:metadata": {"f:labels": {"f:example.org/a.b": {}}},
+            "f:spec": {"f:replicas": {}, "f:containers": {"k:{\"name\":\"web\"}": {"f:image": {}}}},
+        });
+        json!({
+            "metadata": {
+                "name": "a", "labels": {"example.org/a.b": "2"}, "resourceVersion": "7",
+                "managedFields": [
+                    entry("own", "2026-01-01T00:00:00Z", &own),
+                    entry("kubectl-edit", "2026-01-01T00:01:00Z", &edited),
+                    {"manager": "controller", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:02:00Z",
+                     "fieldsV1": {"f:status": {}}},
+                ],
+            },
+            "spec": {"replicas": 5, "containers": [
+                {"name": "sidecar", "image": "x"},
+                {"name": "web", "image": "b", "args": ["1"]},
+            ]},
+            "status": {"x": 1},
+        })
+    }
+
+    #[test]
+    fn fields_are_named_with_their_managers() {
+        let wanted = json!({
+            "metadata": {"name": "a", "labels": {"example.org/a.b": "1"}},
+            "spec": {"replicas": 3, "paused": true, "containers": [
+                {"name": "sidecar", "image": "x"},
+                {"name": "web", "image": "a", "args": ["2"]},
+            ]},
+        });
+        assert_eq!(
+            told(&live(), &wanted),
+            [
+                ".metadata.labels[\"example.org/a.b\"] Changed kubectl-edit",
+                ".spec.containers[name=\"web\"].args Changed own",
+                ".spec.containers[name=\"web\"].image Changed kubectl-edit",
+                ".spec.paused Removed kubectl-edit",
+                ".spec.replicas Changed kubectl-edit",
+            ]
+        );
+        assert_eq!(told(&live(), &live()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn lists_differ_by_element_where_they_have_keys_and_as_a_whole_otherwise() {
+        let mut wanted = live();
+        wanted["spec"]["containers"].as_array_mut().unwrap().remove(0);
+        assert_eq!(told(&live(), &wanted), [".spec.containers[name=\"sidecar\"] Added "]);
+        let mut wanted = live();
+        wanted["spec"]["containers"].as_array_mut().unwrap().reverse();
+        assert_eq!(told(&live(), &wanted), [".spec.containers Changed kubectl-edit"]);
+    }
+
+    /// Several have written since, so that nobody can say who took it away.
+    #[test]
+    fn a_field_that_is_gone_has_no_owner() {
+        let mut live = live();
+        let entries = live["metadata"]["managedFields"].as_array_mut().unwrap();
+        entries.push(entry("other", "2026-01-01T00:03:00Z", &json!({"f:metadata": {}})));
+        let mut wanted = live.clone();
+        wanted["spec"]["paused"] = json!(true);
+        assert_eq!(told(&live, &wanted), [".spec.paused Removed "]);
+    }
+}

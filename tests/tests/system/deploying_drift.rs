@@ -1,0 +1,341 @@
+//! Objects that somebody changes between two jobs (`installations.md` 7.9, drift): told with fields and field managers, brought back where the
+//! item asks for it, and never written otherwise.
+
+use anyhow::{Context as _, Result, ensure};
+use groundwork_api::{DeployItem, Installation};
+use groundwork_tests::{System, SystemOptions, wait_for};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::case::Case;
+use crate::command::run;
+use crate::deploying_charts::{chart, helm, item};
+use crate::grpc::account;
+use crate::replaying::{ALL, entries};
+use crate::support::PATIENCE;
+use crate::target_cluster::{TargetCluster, cluster, create_item, outcome, run_job, target};
+
+/// A value that no message may hold.
+const CANARY: &str = "canary";
+
+static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
+
+/// A system whose deployers look often.
+async fn system() -> Result<Option<&'static System>> {
+    let start = async || {
+        let often = ("GROUNDWORK_DRIFT_EVERY".to_owned(), "500ms".to_owned());
+        System::start(SystemOptions { variables: vec![often], ..SystemOptions::default() }).await
+    };
+    Ok(SYSTEM.get_or_try_init(start).await?.as_ref())
+}
+
+async fn start(namespace: &str) -> Result<Option<(Case<'static>, TargetCluster)>> {
+    let Some(system) = system().await? else { return Ok(None) };
+    let (case, cluster) = (Case::new(system, namespace).await?, cluster().await?);
+    cluster.create_target(&case, "dev").await?;
+    cluster.plane.create_namespace(namespace).await?;
+    Ok(Some((case, cluster)))
+}
+
+fn address(namespace: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
+}
+
+fn config_map(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
+        "data": {"color": "blue", "size": "1"}})
+}
+
+/// Changes an object as somebody with an editor does.
+async fn edit(cluster: &TargetCluster, path: &str, change: &Value) -> Result<()> {
+    cluster.change(&format!("{path}?fieldManager=kubectl-edit"), change).await?;
+    Ok(())
+}
+
+async fn succeed(case: &Case<'_>, name: &str, job: &str) -> Result<()> {
+    let found = run_job(case, name, job).await?;
+    ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{name}: {:?}", outcome(&found));
+    Ok(())
+}
+
+/// Status, reason and message of the condition.
+fn drift(item: &DeployItem) -> Option<(String, String, String)> {
+    let mut conditions = item.status.iter().flat_map(|status| status.conditions.iter());
+    let found = conditions.find(|condition| condition.type_ == "Drifted")?;
+    Some((found.status.clone(), found.reason.clone(), found.message.clone()))
+}
+
+/// Waits until the condition tells something.
+async fn told(case: &Case<'_>, name: &str, status: &str, parts: &[&str]) -> Result<DeployItem> {
+    case.until(&format!("the drift of {name} is {status}: {parts:?}"), name, |item: &DeployItem| {
+        drift(item).is_some_and(|(found, _, message)| {
+            found == status && parts.iter().all(|part| message.contains(part))
+        })
+    })
+    .await
+}
+
+/// Waits until the objects of a namespace were read so often again.
+async fn looked(cluster: &TargetCluster, path: &str, times: usize) -> Result<()> {
+    let before = cluster.requests(path)?.len();
+    wait_for("the object is looked at", PATIENCE, async || {
+        let now = cluster.requests(path).map_err(|error| error.to_string())?.len();
+        if now >= before + times { Ok(()) } else { Err(format!("{} looks", now - before)) }
+    })
+    .await
+}
+
+/// Items of every mode and strategy, each with one ConfigMap of its name; their names.
+async fn create_items(
+    case: &Case<'_>,
+    cluster: &TargetCluster,
+    namespace: &str,
+    said: &Value,
+) -> Result<[&'static str; 4]> {
+    let with = |more: Value| {
+        let mut members = said.clone();
+        for (member, value) in more.as_object().into_iter().flatten() {
+            members[member] = value.clone();
+        }
+        members
+    };
+    for (name, strategy) in [("update", "update"), ("overwrite", "mergeOverwrite")] {
+        let manifests = json!([{"manifest": config_map(namespace, name)}]);
+        let said = with(json!({"manifests": manifests, "updateStrategy": strategy}));
+        create_item(case, name, "dev", &said).await?;
+    }
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata: {color: blue, size: \"1\"}\n";
+    let chart = chart_of(template)?;
+    for (name, more) in [
+        ("release", json!({"name": "release"})),
+        ("rendered", json!({"name": "rendered", "helmDeployment": false})),
+    ] {
+        case.create::<DeployItem>(name, &item(case, &chart, namespace, &with(more))).await?;
+    }
+    let names = ["update", "overwrite", "release", "rendered"];
+    for name in names {
+        succeed(case, name, "1").await?;
+        ensure!(cluster.get(&address(namespace, name)).await?.is_some(), "{name}");
+    }
+    Ok(names)
+}
+
+/// A chart with one template.
+fn chart_of(template: &str) -> Result<String> {
+    // The ConfigMap that every chart of these tests has would be the same one for all.
+    chart("0.1.0", &[("templates/config.yaml", ""), ("templates/drift.yaml", template)])
+}
+
+/// Whatever the mode: an edit is told with its field and its manager, and an object that is gone, too; the Event, the metric and the end of the
+/// drift; not one write until the next job, which brings everything back.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_others_are_told() -> Result<()> {
+    let namespace = "drift-told";
+    let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
+    let names = create_items(&case, &cluster, namespace, &json!({})).await?;
+    for name in names {
+        looked(&cluster, &address(namespace, name), 2).await?;
+        ensure!(drift(&case.get(name).await?).is_none(), "{name} has not drifted");
+        edit(&cluster, &address(namespace, name), &json!({"data": {"color": CANARY, "own": "x"}})).await?;
+    }
+    for name in names {
+        let expected = format!("{namespace}/{name} of type ConfigMap: ");
+        let found = told(&case, name, "True", &[&expected, ".data.color"]).await?;
+        let (_, reason, message) = drift(&found).context("it is told")?;
+        ensure!(
+            reason == "ObjectsChanged" && message.contains("kubectl-edit changed .data.color"),
+            "{message}"
+        );
+        ensure!(!message.contains(CANARY) && !message.contains(".data.own"), "{message}");
+        ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
+        let warnings = case.warnings_with::<DeployItem>(name, "ObjectsChanged").await?;
+        ensure!(warnings.iter().any(|(_, text)| text.contains("kubectl-edit")), "{warnings:?}");
+    }
+    let (_, metrics) = case.system.admin("deployer", "/metrics").await?;
+    let gauge = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("groundwork_drifted_items "))
+        .context("the metric")?;
+    ensure!(gauge.parse::<usize>()? >= names.len(), "{gauge}");
+
+    edit(&cluster, &address(namespace, "update"), &json!({"data": {"color": "blue"}})).await?;
+    let found = told(&case, "update", "False", &[]).await?;
+    ensure!(drift(&found).is_some_and(|(_, reason, _)| reason == "AsApplied"), "{:?}", drift(&found));
+    cluster.delete(&address(namespace, "update")).await?;
+    told(&case, "update", "True", &[&format!("{namespace}/update of type ConfigMap is gone")]).await?;
+
+    for (verb, address) in cluster.requests(&format!("/namespaces/{namespace}/configmaps"))? {
+        let is_write = matches!(verb.as_str(), "create" | "update" | "patch" | "delete");
+        let is_deployers = !address.contains("kubectl-edit") && !address.contains("dryRun=All");
+        let is_of_job = verb == "create";
+        let is_of_test = verb == "delete";
+        ensure!(!is_write || !is_deployers || is_of_job || is_of_test, "{verb} {address}");
+    }
+    for name in names {
+        succeed(&case, name, "2").await?;
+        ensure!(drift(&case.get(name).await?).is_none(), "{name}");
+        let found = cluster.get(&address(namespace, name)).await?.context("it is there")?;
+        ensure!(found["data"]["color"] == "blue", "{name}: {found}");
+    }
+    Ok(())
+}
+
+/// `repair` brings back what was changed, removed or deleted, and leaves what others have added; a rule keeps fields and kinds from being looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_others_are_undone_where_that_is_asked_for() -> Result<()> {
+    let namespace = "drift-undone";
+    let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
+    let rules = json!([
+        {"kind": "ConfigMap", "jsonPointers": ["/data/size"]},
+        {"group": "", "kind": "Secret"},
+    ]);
+    let names =
+        create_items(&case, &cluster, namespace, &json!({"drift": {"mode": "repair", "ignore": rules}}))
+            .await?;
+    for name in names {
+        let change = json!({"data": {"color": "red", "size": "7", "own": "x"}});
+        edit(&cluster, &address(namespace, name), &change).await?;
+        let found = told(&case, name, "False", &["brought back", "kubectl-edit changed .data.color"]).await?;
+        let (_, reason, message) = drift(&found).context("it is told")?;
+        ensure!(reason == "Repaired" && !message.contains("size"), "{message}");
+        let found = cluster.get(&address(namespace, name)).await?.context("it is there")?;
+        ensure!(found["data"] == json!({"color": "blue", "size": "7", "own": "x"}), "{name}: {found}");
+
+        edit(&cluster, &address(namespace, name), &json!({"data": {"color": null}})).await?;
+        told(&case, name, "False", &["brought back", " removed .data.color"]).await?;
+        cluster.delete(&address(namespace, name)).await?;
+        told(&case, name, "False", &["brought back", "ConfigMap is gone"]).await?;
+        let found = cluster.get(&address(namespace, name)).await?.context("it is there again")?;
+        ensure!(found["data"] == json!({"color": "blue", "size": "1"}), "{name}: {found}");
+        // A field that is ignored is nothing to tell of.
+        edit(&cluster, &address(namespace, name), &json!({"data": {"size": "8"}})).await?;
+        looked(&cluster, &address(namespace, name), 4).await?;
+        let found = cluster.get(&address(namespace, name)).await?.context("it is there")?;
+        ensure!(found["data"]["size"] == "8", "{name}: {found}");
+        succeed(&case, name, "2").await?;
+    }
+    Ok(())
+}
+
+/// A chart with random parts says something else each time: only fields that others have set are told, and nothing of it is written again.
+#[tokio::test(flavor = "multi_thread")]
+async fn random_parts_are_no_drift() -> Result<()> {
+    let namespace = "drift-random";
+    let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cfg}\ndata: {color: blue, token: \"{{ randAlphaNum 20 }}\"}\n";
+    let said = json!({"helmDeployment": false, "drift": "repair"});
+    case.create::<DeployItem>("web", &item(&case, &chart_of(template)?, namespace, &said)).await?;
+    succeed(&case, "web", "1").await?;
+    let path = address(namespace, "cfg");
+    let before = cluster.get(&path).await?.context("it is there")?;
+    edit(&cluster, &path, &json!({"data": {"color": "red"}})).await?;
+    let found = told(&case, "web", "True", &["kubectl-edit changed .data.color"]).await?;
+    ensure!(drift(&found).is_some_and(|(.., message)| !message.contains("token")), "{:?}", drift(&found));
+    looked(&cluster, &path, 3).await?;
+    let after = cluster.get(&path).await?.context("it is there")?;
+    ensure!(after["data"] == json!({"color": "red", "token": before["data"]["token"]}), "{after}");
+    Ok(())
+}
+
+/// Somebody upgrades the release with the client of Helm: that is told, and not undone.
+#[tokio::test(flavor = "multi_thread")]
+async fn revisions_of_others_are_told_and_left() -> Result<()> {
+    let namespace = "drift-release";
+    let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
+    let said = json!({"drift": "repair"});
+    let chart = chart("0.1.0", &[])?;
+    case.create::<DeployItem>("web", &item(&case, &chart, namespace, &said)).await?;
+    succeed(&case, "web", "1").await?;
+    helm(&cluster, namespace, &["upgrade", "shop", &chart, "{\"color\": \"green\"}"]).await?;
+    let parts = ["somebody else has made revision 2 of the release drift-release/shop", ".data.color"];
+    told(&case, "web", "True", &parts).await?;
+    Ok(())
+}
+
+/// An item that does not want it is not looked at. One whose Target is away says so, once that has lasted.
+#[tokio::test(flavor = "multi_thread")]
+async fn items_that_are_not_looked_at() -> Result<()> {
+    let namespace = "drift-unseen";
+    let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
+    let manifests = |name: &str| json!([{"manifest": config_map(namespace, name)}]);
+    create_item(&case, "ignored", "dev", &json!({"manifests": manifests("ignored"), "drift": "ignore"}))
+        .await?;
+    create_item(&case, "seen", "dev", &json!({"manifests": manifests("seen")})).await?;
+    for name in ["ignored", "seen"] {
+        succeed(&case, name, "1").await?;
+    }
+    let before = cluster.requests(&address(namespace, "ignored"))?.len();
+    looked(&cluster, &address(namespace, "seen"), 3).await?;
+    ensure!(cluster.requests(&address(namespace, "ignored"))?.len() == before, "it was looked at");
+
+    let away = target(
+        &json!({"kubeconfig": cluster.kubeconfig()?.to_string().replace("https://127.0.0.1:", "https://127.0.0.1:1")}),
+    );
+    case.change::<groundwork_api::Target>("dev", &away).await?;
+    let found = told(&case, "seen", "Unknown", &[]).await?;
+    ensure!(drift(&found).is_some_and(|(_, reason, _)| reason == "LookFailed"), "{:?}", drift(&found));
+    cluster.create_target(&case, "spare").await?;
+    let back = target(&json!({"kubeconfig": cluster.kubeconfig()?.to_string()}));
+    case.change::<groundwork_api::Target>("dev", &back).await?;
+    told(&case, "seen", "False", &[]).await?;
+    Ok(())
+}
+
+/// What is wrong in the configuration fails at once, by its path.
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_rules_are_refused() -> Result<()> {
+    let namespace = "drift-wrong";
+    let Some((case, _)) = start(namespace).await? else { return Ok(()) };
+    for (name, drift, part) in [
+        ("mode", json!("sometimes"), "a word is unknown"),
+        (
+            "pointer",
+            json!({"ignore": [{"jsonPointers": ["spec"]}]}),
+            "drift.ignore[0].jsonPointers[0]: must be a JSON pointer",
+        ),
+        ("all", json!({"ignore": [{}]}), "drift.ignore[0]: fits every object"),
+    ] {
+        create_item(&case, name, "dev", &json!({"manifests": [], "drift": drift})).await?;
+        let found = outcome(&run_job(&case, name, "1").await?);
+        ensure!(found.0 == "Failed" && found.1.contains(part), "{name}: {found:?}");
+    }
+    Ok(())
+}
+
+/// `groundwork status` shows the drift below its item, and `replay` when it was found.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_shows_drift() -> Result<()> {
+    let namespace = "drift-status";
+    let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
+    let manifest = json!({"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha2",
+        "kind": "ProviderConfiguration", "manifests": [{"manifest": config_map(namespace, "cfg")}]});
+    let items = json!({"deployItems": [{"name": "objects", "type": "landscaper.gardener.cloud/kubernetes-manifest",
+        "target": {"import": "cluster"}, "config": manifest}]});
+    let blueprint = json!({
+        "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Blueprint",
+        "imports": [{"name": "cluster", "targetType": "landscaper.gardener.cloud/kubernetes-cluster"}],
+        "deployExecutions": [{"name": "default", "type": "GoTemplate", "template": items.to_string()}],
+    });
+    let imports = json!({"imports": {"targets": [{"name": "cluster", "target": "dev"}]}});
+    let installed: Installation = case.install_with("shop", &blueprint.to_string(), &imports).await?;
+    ensure!(installed.status.and_then(|status| status.phase).as_deref() == Some("Succeeded"));
+    edit(&cluster, &address(namespace, "cfg"), &json!({"data": {"color": "red"}})).await?;
+    let name = format!("{namespace}/shop");
+    wait_for("the command shows the drift", PATIENCE, async || {
+        let (_, text, error) = run(case.system, &["status", &name]).await.map_err(|error| error.to_string())?;
+        let is_told = text.contains("~ Drifted: changed since the last job: drift-status/cfg of type ConfigMap: kubectl-edit changed .data.color");
+        if is_told { Ok(()) } else { Err(format!("{text}{error}")) }
+    })
+    .await?;
+    let token = account(&case, "viewer", &ALL).await?;
+    wait_for("the journal tells of the drift", PATIENCE, async || {
+        let found = entries(case.system, &token, &[&name]).await.map_err(|error| error.to_string())?;
+        let is_told = found.iter().any(|entry| entry["reason"] == "ObjectsChanged");
+        if is_told { Ok(()) } else { Err(format!("{found:#?}")) }
+    })
+    .await?;
+    let (_, text, _) = run(case.system, &["status", &name, "-o", "json"]).await?;
+    let tree: Value = serde_json::from_str(&text)?;
+    ensure!(tree["nodes"][0]["nodes"][0]["drift"].is_string(), "{tree}");
+    Ok(())
+}
