@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::cluster::{Cluster, ResourceKind};
 use crate::configuration::{Manifest, Policy, UpdateStrategy};
-use crate::declared::create_declared;
+use crate::declared::{Declared, create_declared};
 use crate::error::ApplyError;
 use crate::object::{Reference, is_being_deleted, merge_over};
 use crate::ownership::{Marked, Owner, Whose};
@@ -77,15 +77,18 @@ impl Finding {
 /// How an object differs from what it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    Gone,
+    Gone(Manifested),
     /// Somebody else's mark is on it.
     Taken(Marked),
-    Fields {
-        changes: Vec<FieldChange>,
-        /// The manifest is the one that the job has applied. One with random parts is never the same, so that only fields of other managers are
-        /// known to have changed, and a write would change more than these.
-        is_reproducible: bool,
-    },
+    Fields(Manifested, Vec<FieldChange>),
+}
+
+/// The manifest of an object, beside the one that the job has applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manifested {
+    Same,
+    /// It has random parts. Only fields of other managers are known to have changed, and a write would change more than these.
+    Otherwise,
 }
 
 /// An object whose fingerprint is another one than the job's.
@@ -202,7 +205,14 @@ impl Look<'_> {
     async fn difference(&self, suspect: &Suspect, wanted: &Wanted) -> Result<Option<Difference>, ApplyError> {
         let record = self.applied.iter().find(|managed| managed.resource == suspect.reference);
         let applied = record.and_then(|managed| managed.applied.as_ref());
-        let Some(live) = &suspect.live else { return Ok(Some(Difference::Gone)) };
+        let now = Applied::new(&wanted.manifest, suspect.live.as_ref().unwrap_or(&Value::Null));
+        let manifested = match applied.is_none_or(|applied| applied.manifest == now.manifest) {
+            true => Manifested::Same,
+            false => Manifested::Otherwise,
+        };
+        let Some(live) = &suspect.live else {
+            return Ok((!goes_by_itself(&wanted.manifest)).then_some(Difference::Gone(manifested)));
+        };
         // Its end is somebody's wish, and not over yet.
         if is_being_deleted(live) || wanted.policy == Policy::Immutable {
             return Ok(None);
@@ -213,29 +223,32 @@ impl Look<'_> {
         if wanted.policy == Policy::Fallback && !self.owner.is_labelled(live) {
             return Ok(None);
         }
-        let now = Applied::new(&wanted.manifest, live);
         // Annotations that the manifest gives although they are the cluster's are known now.
         if applied == Some(&now) {
             return Ok(None);
         }
-        let should_be = self.should_be(wanted, live).await?;
+        let manifest = self.manifest(wanted, live);
+        let should_be = self.should_be(&wanted.kind, &manifest, live).await?;
         let manager = self.cluster.manager();
-        let mut changes = fields::changes(live, &should_be, manager);
-        let is_reproducible = applied.is_none_or(|applied| applied.manifest == now.manifest);
-        if !is_reproducible {
+        let mut changes = fields::changes(live, &should_be, &Declared::new(&manifest).object, manager);
+        if manifested == Manifested::Otherwise {
             changes.retain(|change| change.manager.as_deref().is_some_and(|other| other != manager));
         }
-        Ok((!changes.is_empty()).then_some(Difference::Fields { changes, is_reproducible }))
+        Ok((!changes.is_empty()).then_some(Difference::Fields(manifested, changes)))
     }
 
     /// The object that a write would make of a live one.
-    async fn should_be(&self, wanted: &Wanted, live: &Value) -> Result<Value, ApplyError> {
-        let manifest = self.manifest(wanted, live);
+    async fn should_be(
+        &self,
+        kind: &ResourceKind,
+        manifest: &Value,
+        live: &Value,
+    ) -> Result<Value, ApplyError> {
         if matches!(self.strategy, UpdateStrategy::Merge | UpdateStrategy::MergeOverwrite) {
-            let merged = merge(self.strategy, self.owner, &manifest, live);
+            let merged = merge(self.strategy, self.owner, manifest, live);
             return Ok(merged.unwrap_or_else(|| live.clone()));
         }
-        Ok(would_be(self.cluster, &wanted.kind, &manifest, live).await?)
+        Ok(would_be(self.cluster, kind, manifest, live).await?)
     }
 
     /// The manifest with its patch, and with the fields of the live object whose changes are none.
@@ -315,17 +328,24 @@ impl Look<'_> {
 
 impl Difference {
     fn is_repairable(&self) -> bool {
-        matches!(self, Self::Gone | Self::Fields { is_reproducible: true, .. })
+        matches!(self, Self::Gone(Manifested::Same) | Self::Fields(Manifested::Same, _))
     }
 
     /// A clause about an object: how it differs, by names of fields and their managers.
     pub fn told(&self, reference: &Reference) -> String {
         match self {
-            Self::Gone => format!("{reference} is gone"),
+            Self::Gone(_) => format!("{reference} is gone"),
             Self::Taken(marked) => format!("{reference} belongs to {marked} now"),
-            Self::Fields { changes, .. } => format!("{reference}: {}", fields::told(changes)),
+            Self::Fields(_, changes) => format!("{reference}: {}", fields::told(changes)),
         }
     }
+}
+
+/// A finished Job that says how long it stays is taken away by its controller.
+fn goes_by_itself(manifest: &Value) -> bool {
+    Reference::of(manifest).group() == "batch"
+        && manifest["kind"] == "Job"
+        && !manifest["spec"]["ttlSecondsAfterFinished"].is_null()
 }
 
 /// The fingerprint of a record, without the manifest: annotations that the cluster writes do not count.

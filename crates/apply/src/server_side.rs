@@ -79,7 +79,7 @@ async fn is_in_order(cluster: &Cluster, apply: &ServerSideApply<'_>) -> bool {
 ///
 /// # Errors
 ///
-/// The cluster does not answer, or refuses the manifest.
+/// The cluster does not answer, or a policy, a webhook or a right stands against it.
 pub(crate) async fn would_be(
     cluster: &Cluster,
     kind: &ResourceKind,
@@ -90,7 +90,8 @@ pub(crate) async fn would_be(
     loop {
         match cluster.patch(kind, &reference, PatchKind::ApplyDryRun, &manifest.object).await {
             Err(ApiError::Undeclared { fields, .. }) if manifest.leave_out(&fields) => {}
-            Err(error) if beyond_apply(&error).is_some() => {
+            // A field that cannot be changed back differs all the same.
+            Err(error) if beyond_apply(&error).is_some() || matches!(error, ApiError::Invalid { .. }) => {
                 return Ok(merged(&Value::Null, &manifest.object, live));
             }
             answer => return answer,

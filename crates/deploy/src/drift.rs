@@ -312,7 +312,7 @@ fn share(object: &ObjectId) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use groundwork_apply::{FieldChange, FieldChangeKind, Finding};
+    use groundwork_apply::{FieldChange, FieldChangeKind, Finding, Manifested};
 
     use super::*;
 
@@ -333,7 +333,7 @@ mod tests {
         };
         let by_edit = [".data.a", ".data.b"].map(|path| change(path, Some("kubectl-edit")));
         let changes = by_edit.into_iter().chain([change(".data.c", None)]).collect();
-        Difference::Fields { changes, is_reproducible: true }
+        Difference::Fields(Manifested::Same, changes)
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(end_of(&sight), ("same", Some(Drifting::None)));
         sight.problems.push("the cluster is away".into());
         assert_eq!(end_of(&sight), ("failed", Some(Drifting::Unknown("the cluster is away".into()))));
-        sight.repaired.push((reference("gone"), Difference::Gone));
+        sight.repaired.push((reference("gone"), Difference::Gone(Manifested::Same)));
         let (outcome, drifting) = end_of(&sight);
         let Some(Drifting::Repaired(text)) = drifting else { panic!("{drifting:?}") };
         let expected = "shop/gone of type ConfigMap is gone; the cluster is away";

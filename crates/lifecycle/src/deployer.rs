@@ -40,10 +40,7 @@ pub enum Work {
 /// Whether an item waits for its deployer.
 pub fn work_of(item: &DeployItem, deployer: &DeployerInformation, now: &Time) -> Work {
     let status = item.status.clone().unwrap_or_default();
-    let annotations = item.metadata.annotations.as_ref();
-    let is_ignored =
-        annotations.and_then(|all| all.get(annotation::IGNORE)).is_some_and(|value| value == "true");
-    if is_ignored || !item.job().is_running() {
+    if is_ignored(item) || !item.job().is_running() {
         return Work::None;
     }
     if !item.phase().is_final() {
@@ -71,6 +68,11 @@ pub fn work_of(item: &DeployItem, deployer: &DeployerInformation, now: &Time) ->
     Work::PickUp { item: Box::new(item), is_done: is_unchanged }
 }
 
+fn is_ignored(item: &DeployItem) -> bool {
+    let annotations = item.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(annotation::IGNORE)).is_some_and(|value| value == "true")
+}
+
 fn pick_up(status: &mut DeployItemStatus, deployer: &DeployerInformation, generation: i64, now: &Time) {
     status.last_reconcile_time = Some(now.clone());
     status.deployer = Some(deployer.clone());
@@ -82,9 +84,9 @@ fn pick_up(status: &mut DeployItemStatus, deployer: &DeployerInformation, genera
     status.deploy_item_phase = None;
 }
 
-/// True of an item that is as its last job has left it, with success.
+/// True of an item whose last job has ended well, and that is neither to get another one, nor to go, nor to be left alone.
 pub fn is_at_rest(item: &DeployItem) -> bool {
-    !item.job().is_running() && item.phase() == Phase::Succeeded && !item.is_deleting()
+    !item.job().is_running() && item.phase() == Phase::Succeeded && !item.is_deleting() && !is_ignored(item)
 }
 
 /// The outcome of a look at the objects of an item at rest (`installations.md` 7.9, drift).

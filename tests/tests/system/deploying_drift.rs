@@ -237,6 +237,34 @@ async fn random_parts_are_no_drift() -> Result<()> {
     Ok(())
 }
 
+/// A field that cannot be changed back is told with the reason why it was not, and a Job that its controller takes away has only ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_undone_is_told() -> Result<()> {
+    let namespace = "drift-fixed";
+    let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
+    let secret = |kind: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "type": kind,
+        "metadata": {"name": "login", "namespace": namespace}, "stringData": {"a": "b"}})
+    };
+    let container = json!({"name": "run", "image": "example.org/run:1"});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once", "namespace": namespace},
+        "spec": {"ttlSecondsAfterFinished": 60, "suspend": true,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}});
+    let said = json!({"manifests": [{"manifest": secret("Opaque")}, {"manifest": job}], "drift": "repair"});
+    create_item(&case, "objects", "dev", &said).await?;
+    succeed(&case, "objects", "1").await?;
+    let folder = format!("/api/v1/namespaces/{namespace}/secrets");
+    cluster
+        .delete(&format!("/apis/batch/v1/namespaces/{namespace}/jobs/once?propagationPolicy=Background"))
+        .await?;
+    cluster.delete(&format!("{folder}/login")).await?;
+    cluster.create(&format!("{folder}?fieldManager=kubectl-create"), &secret("example.org/other")).await?;
+    let parts = ["drift-fixed/login of type Secret: ", ".type", "could not be repaired", "immutable"];
+    let found = told(&case, "objects", "True", &parts).await?;
+    ensure!(drift(&found).is_some_and(|(.., message)| !message.contains("once")), "{:?}", drift(&found));
+    Ok(())
+}
+
 /// Somebody upgrades the release with the client of Helm: that is told, and not undone.
 #[tokio::test(flavor = "multi_thread")]
 async fn revisions_of_others_are_told_and_left() -> Result<()> {

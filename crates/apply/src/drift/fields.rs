@@ -27,8 +27,9 @@ pub enum FieldChangeKind {
     Added,
 }
 
-/// The fields in which a live object differs from what it should be. `manager` is the one that applies it.
-pub(crate) fn changes(live: &Value, wanted: &Value, manager: &str) -> Vec<FieldChange> {
+/// The fields in which a live object differs from what it should be, of those that its manifest gives: webhooks change others with each
+/// write. `manager` is the one that applies it.
+pub(crate) fn changes(live: &Value, wanted: &Value, manifest: &Value, manager: &str) -> Vec<FieldChange> {
     let none = Vec::new();
     let entries = live["metadata"]["managedFields"].as_array().unwrap_or(&none);
     // Statuses are no part of what is compared.
@@ -41,7 +42,7 @@ pub(crate) fn changes(live: &Value, wanted: &Value, manager: &str) -> Vec<FieldC
         entries.iter().enumerate().map(|(index, entry)| Tree { index, fields: entry.fields }).collect();
     let mut walk = Walk { entries: &entries, own: manager, found: Vec::new() };
     let (live, wanted) = (without_server_fields(live), without_server_fields(wanted));
-    walk.compare("", Some(&live), Some(&wanted), &trees);
+    walk.compare("", Sides { live: Some(&live), wanted: Some(&wanted), given: Some(manifest) }, &trees);
     walk.found
 }
 
@@ -78,6 +79,24 @@ impl<'a> Tree<'a> {
     }
 }
 
+/// One place of the live object, of what it should be, and of the manifest.
+#[derive(Clone, Copy)]
+struct Sides<'v> {
+    live: Option<&'v Value>,
+    wanted: Option<&'v Value>,
+    given: Option<&'v Value>,
+}
+
+impl<'v> Sides<'v> {
+    fn each(self, part: impl Fn(&'v Value) -> Option<&'v Value>) -> Self {
+        Self {
+            live: self.live.and_then(&part),
+            wanted: self.wanted.and_then(&part),
+            given: self.given.and_then(&part),
+        }
+    }
+}
+
 struct Walk<'a> {
     entries: &'a [Entry<'a>],
     own: &'a str,
@@ -85,52 +104,35 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn compare(&mut self, path: &str, live: Option<&Value>, wanted: Option<&Value>, trees: &[Tree<'a>]) {
-        match (live, wanted) {
-            (live, wanted) if live == wanted => {}
-            (Some(Value::Object(live)), Some(Value::Object(wanted))) => {
-                self.compare_members(path, live, wanted, trees);
-            }
-            (Some(Value::Array(live)), Some(Value::Array(wanted))) => {
-                let before = self.found.len();
-                if let Some(keys) = keys_of(trees) {
-                    self.compare_elements(path, &keys, live, wanted, trees);
-                }
-                // A list without keys is one field, and so is the order of any.
-                if self.found.len() == before {
-                    self.tell(path, FieldChangeKind::Changed, trees);
-                }
-            }
+    fn compare(&mut self, path: &str, sides: Sides<'_>, trees: &[Tree<'a>]) {
+        match (sides.live, sides.wanted) {
+            (live, wanted) if live == wanted || sides.given.is_none() => {}
+            (Some(Value::Object(_)), Some(Value::Object(_))) => self.compare_members(path, sides, trees),
+            (Some(Value::Array(_)), Some(Value::Array(_))) => match keys_of(trees) {
+                Some(keys) => self.compare_elements(path, &keys, sides, trees),
+                None => self.tell(path, FieldChangeKind::Changed, trees),
+            },
             (None, _) => self.tell(path, FieldChangeKind::Removed, &[]),
             (_, None) => self.tell(path, FieldChangeKind::Added, trees),
             _ => self.tell(path, FieldChangeKind::Changed, trees),
         }
     }
 
-    fn compare_members(
-        &mut self,
-        path: &str,
-        live: &Map<String, Value>,
-        wanted: &Map<String, Value>,
-        trees: &[Tree<'a>],
-    ) {
-        let names: BTreeSet<&String> = live.keys().chain(wanted.keys()).collect();
+    fn compare_members(&mut self, path: &str, sides: Sides<'_>, trees: &[Tree<'a>]) {
+        let names: BTreeSet<&String> =
+            sides.given.and_then(Value::as_object).into_iter().flat_map(Map::keys).collect();
         for name in names {
             let below: Vec<_> = trees.iter().filter_map(|tree| tree.below(&format!("f:{name}"))).collect();
-            self.compare(&format!("{path}{}", step(name)), live.get(name), wanted.get(name), &below);
+            let place = format!("{path}{}", step(name));
+            self.compare(&place, sides.each(|value| value.get(name)), &below);
         }
     }
 
-    fn compare_elements(
-        &mut self,
-        path: &str,
-        keys: &[String],
-        live: &[Value],
-        wanted: &[Value],
-        trees: &[Tree<'a>],
-    ) {
+    /// The order of elements with keys is nobody's wish: an apply keeps it.
+    fn compare_elements(&mut self, path: &str, keys: &[String], sides: Sides<'_>, trees: &[Tree<'a>]) {
         let mut all: Vec<Map<String, Value>> = Vec::new();
-        for element in wanted.iter().chain(live) {
+        for element in [sides.wanted, sides.live].into_iter().flatten().filter_map(Value::as_array).flatten()
+        {
             let key = key_of(element, keys);
             if !all.contains(&key) {
                 all.push(key);
@@ -140,7 +142,7 @@ impl<'a> Walk<'a> {
             let below = trees.iter().filter_map(|tree| tree.below(&element_name(tree.fields, &key)?));
             let below: Vec<_> = below.collect();
             let place = format!("{path}{}", element_step(&key));
-            self.compare(&place, element(live, keys, &key), element(wanted, keys, &key), &below);
+            self.compare(&place, sides.each(|list| element(list, &key)), &below);
         }
     }
 
@@ -206,8 +208,12 @@ fn keys_of(trees: &[Tree<'_>]) -> Option<Vec<String>> {
     Some(key.keys().cloned().collect())
 }
 
-fn element<'v>(list: &'v [Value], keys: &[String], key: &Map<String, Value>) -> Option<&'v Value> {
-    list.iter().find(|element| key_of(element, keys) == *key)
+/// The element of a list that has a key. A manifest may leave parts of it to the defaults of the schema.
+fn element<'v>(list: &'v Value, key: &Map<String, Value>) -> Option<&'v Value> {
+    let has_key = |element: &&Value| {
+        key.iter().all(|(name, value)| element.get(name).is_none_or(|found| found == value))
+    };
+    list.as_array()?.iter().find(has_key)
 }
 
 fn key_of(element: &Value, keys: &[String]) -> Map<String, Value> {
@@ -248,7 +254,11 @@ mod tests {
     }
 
     fn told(live: &Value, wanted: &Value) -> Vec<String> {
-        changes(live, wanted, "own")
+        told_of(live, wanted, wanted)
+    }
+
+    fn told_of(live: &Value, wanted: &Value, given: &Value) -> Vec<String> {
+        changes(live, wanted, given, "own")
             .into_iter()
             .map(|change| format!("{} {:?} {}", change.path, change.kind, change.manager.unwrap_or_default()))
             .collect()
@@ -307,10 +317,24 @@ mod tests {
     fn lists_differ_by_element_where_they_have_keys_and_as_a_whole_otherwise() {
         let mut wanted = live();
         wanted["spec"]["containers"].as_array_mut().unwrap().remove(0);
-        assert_eq!(told(&live(), &wanted), [".spec.containers[name=\"sidecar\"] Added "]);
+        assert_eq!(told_of(&live(), &wanted, &live()), [".spec.containers[name=\"sidecar\"] Added "]);
         let mut wanted = live();
         wanted["spec"]["containers"].as_array_mut().unwrap().reverse();
-        assert_eq!(told(&live(), &wanted), [".spec.containers Changed kubectl-edit"]);
+        assert_eq!(told(&live(), &wanted), Vec::<String>::new());
+        let mut wanted = live();
+        wanted["spec"]["containers"][1]["args"] = json!(["2", "1"]);
+        assert_eq!(told(&live(), &wanted), [".spec.containers[name=\"web\"].args Changed own"]);
+    }
+
+    /// A webhook that counts writes, and a default of the schema, are nobody's drift.
+    #[test]
+    fn fields_that_the_manifest_does_not_give_do_not_count() {
+        let mut wanted = live();
+        wanted["metadata"]["annotations"] = json!({"writes": "2"});
+        wanted["spec"]["containers"][1]["pullPolicy"] = json!("Always");
+        wanted["spec"]["replicas"] = json!(3);
+        let given = json!({"spec": {"containers": [{"name": "web", "image": "b"}], "replicas": 3}});
+        assert_eq!(told_of(&live(), &wanted, &given), [".spec.replicas Changed kubectl-edit"]);
     }
 
     /// Several have written since, so that nobody can say who took it away.
