@@ -78,7 +78,7 @@ impl Finding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
     Gone(Manifested),
-    /// Somebody else's mark is on it.
+    /// The mark of another item or release is on it.
     Taken(Marked),
     Fields(Manifested, Vec<FieldChange>),
 }

@@ -127,7 +127,7 @@ pub fn with_drift(item: &DeployItem, drifting: &Drifting, now: &Time) -> Option<
     let told = item.status.iter().flat_map(|status| status.conditions.iter());
     let told = told.clone().find(|condition| condition.type_ == DRIFTED);
     let (status, message) = match drifting {
-        // What was repaired stays told.
+        // A repair stays told.
         Drifting::None if told.is_none_or(|told| told.status == ConditionStatus::False.as_str()) => {
             return None;
         }

@@ -265,7 +265,7 @@ async fn what_cannot_be_undone_is_told() -> Result<()> {
     Ok(())
 }
 
-/// Somebody upgrades the release with the client of Helm: that is told, and not undone.
+/// A release that is upgraded with the client of Helm: that is told, and not undone.
 #[tokio::test(flavor = "multi_thread")]
 async fn revisions_of_others_are_told_and_left() -> Result<()> {
     let namespace = "drift-release";
@@ -309,7 +309,7 @@ async fn items_that_are_not_looked_at() -> Result<()> {
     Ok(())
 }
 
-/// What is wrong in the configuration fails at once, by its path.
+/// A configuration that is wrong fails at once, by its path.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_rules_are_refused() -> Result<()> {
     let namespace = "drift-wrong";

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::object::Reference;
 
-/// What is done about an object that is not as the last job has left it.
+/// The answer to an object that is not as the last job has left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DriftMode {
