@@ -4,7 +4,7 @@
 //! record ──GET──> suspects: another fingerprint ──manifests──> dry run ──> differences: field, manager ──repair──> written again
 //! ```
 //!
-//! A look at objects that nobody has touched costs a read of each, and needs no manifest.
+//! A check of objects that nobody has touched costs a read of each, and needs no manifest.
 
 mod fields;
 mod settings;
@@ -32,14 +32,14 @@ const SIDE_BY_SIDE: usize = 4;
 
 /// An item, and what its objects are compared with.
 #[derive(Debug)]
-pub struct Look<'a> {
+pub struct DriftCheck<'a> {
     pub cluster: &'a Cluster,
     pub owner: &'a Owner,
     pub drift: &'a Drift,
     pub strategy: UpdateStrategy,
     /// The record of the last job.
     pub applied: &'a [ManagedResource],
-    /// The findings of the look before, of the same job.
+    /// The findings of the check before, of the same job.
     pub before: &'a Findings,
 }
 
@@ -57,7 +57,7 @@ pub struct Wanted {
     pub patch: Option<Value>,
 }
 
-/// Findings of a look, by object.
+/// Findings of a check, by object.
 pub type Findings = HashMap<Reference, Finding>;
 
 /// An object as it was, and how it differed. As long as its fingerprint stays the same it is not compared again.
@@ -98,9 +98,9 @@ pub struct Suspect {
     live: Option<Value>,
 }
 
-/// The end of a look.
+/// The end of a check.
 #[derive(Debug, Default)]
-pub struct Sight {
+pub struct DriftReport {
     pub findings: Findings,
     /// Objects that could not be compared, with the reason.
     pub problems: Vec<String>,
@@ -108,7 +108,7 @@ pub struct Sight {
     pub repaired: Vec<(Reference, Difference)>,
 }
 
-impl Sight {
+impl DriftReport {
     /// True if something differs that can be written again.
     pub fn is_repairable(&self) -> bool {
         self.findings
@@ -152,34 +152,33 @@ pub async fn wanted(
     Ok(wanted)
 }
 
-impl Look<'_> {
+impl DriftCheck<'_> {
     /// Reads the objects of the record. The findings are those that still hold; the suspects are to be compared.
     ///
     /// # Errors
     ///
     /// The cluster does not answer, or refuses.
-    pub async fn suspects(&self) -> Result<(Sight, Vec<Suspect>), ApplyError> {
-        let mut looked_at: Vec<&ManagedResource> = self.applied.iter().collect();
-        looked_at
-            .retain(|managed| managed.policy != Policy::Ignore && !self.drift.ignores(&managed.resource));
-        let reads: Vec<_> = looked_at.iter().map(|managed| self.cluster.get(&managed.resource)).collect();
+    pub async fn suspects(&self) -> Result<(DriftReport, Vec<Suspect>), ApplyError> {
+        let mut recorded: Vec<&ManagedResource> = self.applied.iter().collect();
+        recorded.retain(|managed| managed.policy != Policy::Ignore && !self.drift.ignores(&managed.resource));
+        let reads: Vec<_> = recorded.iter().map(|managed| self.cluster.get(&managed.resource)).collect();
         let answers: Vec<_> = stream::iter(reads).buffered(SIDE_BY_SIDE).collect().await;
-        let (mut sight, mut suspects) = (Sight::default(), Vec::new());
-        for (managed, live) in looked_at.into_iter().zip(answers) {
+        let (mut report, mut suspects) = (DriftReport::default(), Vec::new());
+        for (managed, live) in recorded.into_iter().zip(answers) {
             let (reference, live) = (managed.resource.clone(), live?);
             let fingerprint = live.as_ref().map(fingerprint);
             let job = managed.applied.as_ref().map(|applied| &applied.live);
             match self.before.get(&reference).filter(|finding| finding.live == fingerprint) {
-                Some(finding) => drop(sight.findings.insert(reference, finding.clone())),
+                Some(finding) => drop(report.findings.insert(reference, finding.clone())),
                 None if fingerprint.is_some() && fingerprint.as_ref() == job => {}
                 None => suspects.push(Suspect { reference, live }),
             }
         }
-        Ok((sight, suspects))
+        Ok((report, suspects))
     }
 
     /// Compares suspects with what is wanted. One that is not wanted any more is the next job's.
-    pub async fn compare(&self, suspects: Vec<Suspect>, wanted: &[Wanted], sight: &mut Sight) {
+    pub async fn compare(&self, suspects: Vec<Suspect>, wanted: &[Wanted], report: &mut DriftReport) {
         let mut work = Vec::new();
         for suspect in suspects {
             if let Some(wanted) = wanted.iter().find(|wanted| wanted.reference.is_same(&suspect.reference)) {
@@ -189,11 +188,11 @@ impl Look<'_> {
         let answers: Vec<_> = stream::iter(work).buffered(SIDE_BY_SIDE).collect().await;
         for answer in answers {
             match answer {
-                Ok((reference, finding)) => drop(sight.findings.insert(reference, finding)),
-                Err(error) => sight.problems.push(error.to_string()),
+                Ok((reference, finding)) => drop(report.findings.insert(reference, finding)),
+                Err(error) => report.problems.push(error.to_string()),
             }
         }
-        sight.problems.sort_unstable();
+        report.problems.sort_unstable();
     }
 
     async fn finding(&self, suspect: Suspect, wanted: &Wanted) -> Result<(Reference, Finding), ApplyError> {
@@ -264,8 +263,8 @@ impl Look<'_> {
     }
 
     /// Writes again what differs. An object that somebody else has taken is left to the next job, and so is one whose manifest has random parts.
-    pub async fn repair(&self, wanted: &[Wanted], sight: &mut Sight) {
-        let differing: Vec<(Reference, Difference)> = sight
+    pub async fn repair(&self, wanted: &[Wanted], report: &mut DriftReport) {
+        let differing: Vec<(Reference, Difference)> = report
             .differences()
             .into_iter()
             .filter(|(_, difference)| difference.is_repairable())
@@ -278,11 +277,11 @@ impl Look<'_> {
             match self.write(wanted).await {
                 Ok(Some(stored)) => {
                     let live = Some(fingerprint(&stored));
-                    sight.findings.insert(reference.clone(), Finding { live, difference: None });
-                    sight.repaired.push((reference, difference));
+                    report.findings.insert(reference.clone(), Finding { live, difference: None });
+                    report.repaired.push((reference, difference));
                 }
                 Ok(None) => {}
-                Err(error) => sight.problems.push(format!("{reference} could not be repaired: {error}")),
+                Err(error) => report.problems.push(format!("{reference} could not be repaired: {error}")),
             }
         }
     }

@@ -44,8 +44,8 @@ pub use declared::create_declared;
 pub use deletion::{Deleted, Deletion, delete_round, held};
 pub use disposal::{Disposal, Disposed, Surplus, Told};
 pub use drift::{
-    Difference, Drift, DriftMode, FieldChange, FieldChangeKind, Finding, Findings, IgnoreRule, Look,
-    Manifested, Sight, Suspect, Wanted, wanted,
+    Difference, Drift, DriftCheck, DriftMode, DriftReport, FieldChange, FieldChangeKind, Finding, Findings,
+    IgnoreRule, Manifested, Suspect, Wanted, wanted,
 };
 pub use error::ApplyError;
 pub use exports::{Exported, nested, one, read_exports};

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use groundwork_api::{AnyJson, DeployItem, Target};
-use groundwork_apply::{Deadline, Findings, Sight, Waiting};
+use groundwork_apply::{Deadline, DriftReport, Findings, Waiting};
 use groundwork_controller::Objects;
 use groundwork_lifecycle::OperationError;
 use jiff::Timestamp;
@@ -41,13 +41,17 @@ pub trait Deployer: Send + Sync + 'static {
     /// As [`Deployer::reconcile`].
     async fn delete(&self, round: &Round<'_>) -> Result<Removal, Failure>;
 
-    /// Compares what the item has brought about with what it says, and brings it back if the item asks for that. `None` if nobody is to look: the
-    /// item does not want it, or there is nothing to look at.
+    /// Compares what the item has brought about with what it says, and brings it back if the item asks for that. `None` if there is
+    /// nothing to check, or the item does not want it.
     ///
     /// # Errors
     ///
     /// As [`Deployer::reconcile`]; the item stays as it is.
-    async fn look(&self, _round: &Round<'_>, _before: &Findings) -> Result<Option<Sight>, Failure> {
+    async fn check_drift(
+        &self,
+        _round: &Round<'_>,
+        _before: &Findings,
+    ) -> Result<Option<DriftReport>, Failure> {
         Ok(None)
     }
 }

@@ -1,10 +1,10 @@
-//! Looks at the objects of items whose last job ended well: whether others have changed them since (`installations.md` 7.9, drift).
+//! Checks of the objects of items whose last job ended well, for changes by others (`installations.md` 7.9, drift).
 //!
 //! ```text
-//! DeployItem at rest ──schedule──> DriftLooks ──Deployer::look──> Sight ──> condition Drifted, Event, journal, metrics
+//! DeployItem at rest ──schedule──> DriftChecks ──Deployer::check_drift──> DriftReport ──> condition Drifted, Event, journal, metrics
 //! ```
 //!
-//! Looks have a queue of their own, so that none of them holds a turn that a job needs. Every replica looks: a finding that another one has
+//! Checks have a queue of their own, so that none of them holds a turn that a job needs. Every replica checks: a finding that another one has
 //! written already is written by nobody again.
 
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::{DeployItem, ResourceExt as _, Target, view};
-use groundwork_apply::{Deadline, Difference, Findings, Reference, Sight};
+use groundwork_apply::{Deadline, Difference, DriftReport, Findings, Reference};
 use groundwork_bus::{Change, Index, ObjectId, Snapshot};
 use groundwork_controller::{
     Handler, Journal, Key, ObjectEvent, ReconcileError, ReconcileRequest, Reconciled,
@@ -34,17 +34,17 @@ use crate::narration;
 use crate::selector::TargetSelectors;
 use crate::target::Targets;
 
-/// How long one look may take: it holds a turn.
+/// How long one check may take: it holds a turn.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Items whose findings are remembered; others are compared anew.
 const MOST_REMEMBERED: u64 = 20_000;
-/// Failed looks in a row after which a condition tells of them: a Target may be away for a moment.
+/// Failed checks in a row after which a condition tells of them: a Target may be away for a moment.
 const PATIENCE: u32 = 2;
 /// Objects that a message names; the others are counted.
 const MOST_TOLD: usize = 10;
 
-/// Looks at items of some deployers.
-pub struct DriftLooks {
+/// Checks of the items of some deployers.
+pub struct DriftChecks {
     deployers: Vec<Arc<dyn Deployer>>,
     selectors: TargetSelectors,
     targets: Targets,
@@ -54,13 +54,13 @@ pub struct DriftLooks {
     memories: Cache<Key, Memory>,
 }
 
-impl std::fmt::Debug for DriftLooks {
+impl std::fmt::Debug for DriftChecks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DriftLooks").field("every", &self.every).finish_non_exhaustive()
+        f.debug_struct("DriftChecks").field("every", &self.every).finish_non_exhaustive()
     }
 }
 
-/// The last look at an item.
+/// The last check of an item.
 #[derive(Debug, Clone, Default)]
 struct Memory {
     job: String,
@@ -69,41 +69,41 @@ struct Memory {
     failures: u32,
 }
 
-/// Counts of looks.
+/// Counts of checks.
 #[derive(Debug, Clone)]
 struct DriftMetrics {
-    looks: Family<LookLabels, Counter>,
+    checks: Family<CheckLabels, Counter>,
     drifted: Gauge,
     items: Arc<Mutex<HashSet<Key>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LookLabels {
+struct CheckLabels {
     outcome: &'static str,
 }
 
 impl DriftMetrics {
     fn new(registry: &Registry) -> Self {
-        let looks: Family<LookLabels, Counter> = registry.register(
-            "drift_looks",
-            "Looks at the objects of items at rest, by outcome: same, drifted, repaired, failed",
+        let checks: Family<CheckLabels, Counter> = registry.register(
+            "drift_checks",
+            "Checks of the objects of items at rest, by outcome: same, drifted, repaired, failed",
             &["outcome"],
             Family::default(),
         );
         for outcome in ["same", "drifted", "repaired", "failed"] {
-            looks.get_or_create(&LookLabels { outcome }).inc_by(0);
+            checks.get_or_create(&CheckLabels { outcome }).inc_by(0);
         }
         let drifted = registry.register(
             "drifted_items",
-            "Items whose objects differed from what the last job applied when they were looked at last",
+            "Items whose objects differed from what the last job applied when they were checked last",
             &[],
             Gauge::default(),
         );
-        Self { looks, drifted, items: Arc::default() }
+        Self { checks, drifted, items: Arc::default() }
     }
 
-    fn looked(&self, key: &Key, outcome: &'static str) {
-        self.looks.get_or_create(&LookLabels { outcome }).inc();
+    fn checked(&self, key: &Key, outcome: &'static str) {
+        self.checks.get_or_create(&CheckLabels { outcome }).inc();
         if outcome != "failed" {
             self.set(key, outcome == "drifted");
         }
@@ -118,8 +118,8 @@ impl DriftMetrics {
     }
 }
 
-impl DriftLooks {
-    /// Looks every so often.
+impl DriftChecks {
+    /// Checks every so often.
     pub fn new(
         deployers: Vec<Arc<dyn Deployer>>,
         targets: Targets,
@@ -133,7 +133,7 @@ impl DriftLooks {
         Self { deployers, selectors, targets, journal, every, metrics, memories }
     }
 
-    /// Looks only at items whose Target fits.
+    /// Checks only items whose Target fits.
     #[must_use]
     pub fn with_selectors(self, selectors: TargetSelectors) -> Self {
         Self { selectors, ..self }
@@ -143,7 +143,7 @@ impl DriftLooks {
         self.deployers.iter().find(|deployer| deployer.type_name() == type_name)
     }
 
-    fn is_looked_at(&self, snapshot: &Snapshot) -> bool {
+    fn is_checked(&self, snapshot: &Snapshot) -> bool {
         let item = view::DeployItem(snapshot);
         self.deployer(item.deployer_type()).is_some() && item.is_deployed()
     }
@@ -153,21 +153,21 @@ impl DriftLooks {
         memory.unwrap_or_else(|| Memory { job: job.to_owned(), ..Memory::default() })
     }
 
-    async fn look(
+    async fn check(
         &self,
         deployer: &dyn Deployer,
         round: &Round<'_>,
         memory: &Memory,
-    ) -> Result<Option<Sight>, String> {
-        let look = deployer.look(round, &memory.findings);
-        match tokio::time::timeout(LIMIT, look).await {
-            Ok(Ok(sight)) => Ok(sight),
+    ) -> Result<Option<DriftReport>, String> {
+        let check = deployer.check_drift(round, &memory.findings);
+        match tokio::time::timeout(LIMIT, check).await {
+            Ok(Ok(report)) => Ok(report),
             Ok(Err(Failure { error, .. })) => Err(error.message),
             Err(_) => Err(format!("it took longer than {} s", LIMIT.as_secs())),
         }
     }
 
-    /// Tells of a look: the condition where it says something new, and with it an Event and an entry of the journal.
+    /// Tells of a check: the condition where it says something new, and with it an Event and an entry of the journal.
     async fn tell(
         &self,
         item: &DeployItem,
@@ -194,8 +194,8 @@ impl DriftLooks {
 }
 
 #[async_trait]
-impl Handler for DriftLooks {
-    /// A change of an item is no reason to look at its objects.
+impl Handler for DriftChecks {
+    /// A change of an item is no reason to check its objects.
     fn keys(&self, _: &ObjectId, _: &Change, _: &Index) -> Vec<Key> {
         Vec::new()
     }
@@ -206,13 +206,13 @@ impl Handler for DriftLooks {
 
     /// An item that goes, or has a job, has drifted no more.
     fn observe(&self, object: &ObjectId, change: &Change) {
-        if !matches!(change, Change::Applied(snapshot) if self.is_looked_at(snapshot)) {
+        if !matches!(change, Change::Applied(snapshot) if self.is_checked(snapshot)) {
             self.metrics.set(object, false);
             self.memories.invalidate(object);
         }
     }
 
-    /// After a start the first looks are spread over the time between two: they would come all at once.
+    /// After a start the first checks are spread over the time between two: they would come all at once.
     fn schedule(
         &self,
         object: &ObjectId,
@@ -222,7 +222,7 @@ impl Handler for DriftLooks {
         let share = if is_initial_sync { share(object) } else { 1.0 };
         let pause = SignedDuration::from_secs_f64(self.every.as_secs_f64() * share);
         let at = Timestamp::now().checked_add(pause).ok()?;
-        self.is_looked_at(snapshot).then(|| (object.clone(), at))
+        self.is_checked(snapshot).then(|| (object.clone(), at))
     }
 
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
@@ -246,23 +246,23 @@ impl Handler for DriftLooks {
         let targets = &self.targets;
         let round =
             Round { item: &item, target: target.as_ref(), targets, objects, deadline: Deadline(None) };
-        let looked = self.look(&**deployer, &round, &memory).await;
-        let (outcome, drifting) = match looked {
-            // It does not want to be looked at; a job comes before that changes.
+        let checked = self.check(&**deployer, &round, &memory).await;
+        let (outcome, drifting) = match checked {
+            // It does not want to be checked; a job comes before that changes.
             Ok(None) => return Ok(Reconciled::default()),
-            Ok(Some(sight)) => {
+            Ok(Some(report)) => {
                 memory.failures = 0;
-                let end = end_of(&sight);
-                memory.findings = Arc::new(sight.findings);
+                let end = end_of(&report);
+                memory.findings = Arc::new(report.findings);
                 end
             }
             Err(problem) => {
                 memory.failures += 1;
-                tracing::debug!(item = %key, problem, "the objects could not be looked at");
+                tracing::debug!(item = %key, problem, "the objects could not be checked");
                 ("failed", (memory.failures >= PATIENCE).then_some(Drifting::Unknown(problem)))
             }
         };
-        self.metrics.looked(key, outcome);
+        self.metrics.checked(key, outcome);
         self.memories.insert(key.clone(), memory);
         if let Some(drifting) = drifting {
             self.tell(&item, &drifting, &request).await?;
@@ -272,8 +272,8 @@ impl Handler for DriftLooks {
     }
 }
 
-/// The end of a look, for metrics and for the status.
-fn end_of(sight: &Sight) -> (&'static str, Option<Drifting>) {
+/// The end of a check, for metrics and for the status.
+fn end_of(report: &DriftReport) -> (&'static str, Option<Drifting>) {
     let list = |differences: &[(&Reference, &Difference)]| {
         let clauses =
             differences.iter().take(MOST_TOLD).map(|(reference, difference)| difference.told(reference));
@@ -283,9 +283,9 @@ fn end_of(sight: &Sight) -> (&'static str, Option<Drifting>) {
         }
         text
     };
-    let left = sight.differences();
+    let left = report.differences();
     let repaired: Vec<_> =
-        sight.repaired.iter().map(|(reference, difference)| (reference, difference)).collect();
+        report.repaired.iter().map(|(reference, difference)| (reference, difference)).collect();
     let mut sentences = Vec::new();
     if !left.is_empty() {
         sentences.push(format!("changed since the last job: {}", list(&left)));
@@ -293,9 +293,9 @@ fn end_of(sight: &Sight) -> (&'static str, Option<Drifting>) {
     if !repaired.is_empty() {
         sentences.push(format!("brought back at {}: {}", now().0, list(&repaired)));
     }
-    sentences.extend(sight.problems.iter().take(MOST_TOLD).cloned());
+    sentences.extend(report.problems.iter().take(MOST_TOLD).cloned());
     let text = sentences.join("; ");
-    match (left.is_empty(), repaired.is_empty(), sight.problems.is_empty()) {
+    match (left.is_empty(), repaired.is_empty(), report.problems.is_empty()) {
         (false, ..) => ("drifted", Some(Drifting::Drifted(text))),
         (true, false, _) => ("repaired", Some(Drifting::Repaired(text))),
         (true, true, false) => ("failed", Some(Drifting::Unknown(text))),
@@ -338,26 +338,26 @@ mod tests {
 
     #[test]
     fn what_is_left_and_what_was_brought_back_are_told() {
-        let mut sight = Sight::default();
-        assert_eq!(end_of(&sight), ("same", Some(Drifting::None)));
-        sight.problems.push("the cluster is away".into());
-        assert_eq!(end_of(&sight), ("failed", Some(Drifting::Unknown("the cluster is away".into()))));
-        sight.repaired.push((reference("gone"), Difference::Gone(Manifested::Same)));
-        let (outcome, drifting) = end_of(&sight);
+        let mut report = DriftReport::default();
+        assert_eq!(end_of(&report), ("same", Some(Drifting::None)));
+        report.problems.push("the cluster is away".into());
+        assert_eq!(end_of(&report), ("failed", Some(Drifting::Unknown("the cluster is away".into()))));
+        report.repaired.push((reference("gone"), Difference::Gone(Manifested::Same)));
+        let (outcome, drifting) = end_of(&report);
         let Some(Drifting::Repaired(text)) = drifting else { panic!("{drifting:?}") };
         let expected = "shop/gone of type ConfigMap is gone; the cluster is away";
         assert!(outcome == "repaired" && text.contains(expected), "{text}");
-        sight.findings.insert(reference("cfg"), Finding::of(changed()));
-        let (outcome, drifting) = end_of(&sight);
+        report.findings.insert(reference("cfg"), Finding::of(changed()));
+        let (outcome, drifting) = end_of(&report);
         let Some(Drifting::Drifted(text)) = drifting else { panic!("{drifting:?}") };
         let expected = "changed since the last job: shop/cfg of type ConfigMap: kubectl-edit changed .data.a, \
                         .data.b; somebody changed .data.c; brought back at ";
         assert!(outcome == "drifted" && text.starts_with(expected), "{text}");
     }
 
-    /// A start does not look at all items at once, and looks at each in its time.
+    /// A start does not check all items at once, and checks each in its time.
     #[test]
-    fn first_looks_are_spread() {
+    fn first_checks_are_spread() {
         let key = |name: &str| ObjectId::new(groundwork_bus::Kind::new("g", "items"), Some("ns"), name);
         let shares: Vec<f64> = (0..100).map(|number| share(&key(&number.to_string()))).collect();
         assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));

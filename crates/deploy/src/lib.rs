@@ -26,7 +26,7 @@ mod watches;
 
 pub use deploy_loop::{DeployLoop, identity, with_last_error};
 pub use deployer::{Deployer, Failure, Outcome, Removal, Round, Step, Warning};
-pub use drift::DriftLooks;
+pub use drift::DriftChecks;
 pub use selector::{TargetSelector, TargetSelectors};
 pub use source::{Source, SourceError};
 pub use target::{TargetError, Targets};

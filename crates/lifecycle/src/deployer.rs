@@ -89,7 +89,7 @@ pub fn is_at_rest(item: &DeployItem) -> bool {
     !item.job().is_running() && item.phase() == Phase::Succeeded && !item.is_deleting() && !is_ignored(item)
 }
 
-/// The outcome of a look at the objects of an item at rest (`installations.md` 7.9, drift).
+/// The outcome of a drift check of an item at rest (`installations.md` 7.9, drift).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Drifting {
     /// The objects are as they should be.
@@ -98,7 +98,7 @@ pub enum Drifting {
     Drifted(String),
     /// The objects were brought back; with a sentence about them.
     Repaired(String),
-    /// They could not be looked at, with the reason.
+    /// They could not be checked, with the reason.
     Unknown(String),
 }
 
@@ -109,7 +109,7 @@ impl Drifting {
             Self::None => "AsApplied",
             Self::Drifted(_) => "ObjectsChanged",
             Self::Repaired(_) => "Repaired",
-            Self::Unknown(_) => "LookFailed",
+            Self::Unknown(_) => "CheckFailed",
         }
     }
 }
@@ -121,7 +121,7 @@ pub fn drift_of(item: &DeployItem) -> Option<&str> {
     (condition.status != ConditionStatus::False.as_str()).then_some(condition.message.as_str())
 }
 
-/// The item with the outcome of a look in its condition `Drifted`. `None` if that is told already: an item whose objects nobody has ever changed has
+/// The item with the outcome of a check in its condition `Drifted`. `None` if that is told already: an item whose objects nobody has ever changed has
 /// no such condition.
 pub fn with_drift(item: &DeployItem, drifting: &Drifting, now: &Time) -> Option<DeployItem> {
     let told = item.status.iter().flat_map(|status| status.conditions.iter());

@@ -1,7 +1,7 @@
-//! Looks at the objects of an item between two jobs (`installations.md` 7.9, drift).
+//! Checks of the objects of an item between two jobs (`installations.md` 7.9, drift).
 
 use groundwork_api::{DeployItem, ResourceExt as _};
-use groundwork_apply::{ApplyError, DriftMode, Look, Sight, Wanted};
+use groundwork_apply::{ApplyError, DriftCheck, DriftMode, DriftReport, Wanted};
 use groundwork_deploy::{Failure, Round};
 use groundwork_lifecycle::deployer::is_at_rest;
 use groundwork_lifecycle::{OperationError, Reason};
@@ -21,24 +21,24 @@ pub(crate) struct Wish {
 /// # Errors
 ///
 /// The cluster does not answer, or what is wanted cannot be had.
-pub(crate) async fn look(
+pub(crate) async fn check(
     round: &Round<'_>,
-    look: &Look<'_>,
+    check: &DriftCheck<'_>,
     wish: impl AsyncFnOnce() -> Result<Wish, Failure>,
-) -> Result<Sight, Failure> {
-    let (mut sight, suspects) = look.suspects().await.map_err(|error| failed_look(&error))?;
-    let repairs = look.drift.mode == DriftMode::Repair;
-    if suspects.is_empty() && !(repairs && sight.is_repairable()) {
-        return Ok(sight);
+) -> Result<DriftReport, Failure> {
+    let (mut report, suspects) = check.suspects().await.map_err(|error| failure(&error))?;
+    let repairs = check.drift.mode == DriftMode::Repair;
+    if suspects.is_empty() && !(repairs && report.is_repairable()) {
+        return Ok(report);
     }
     let Wish { objects, obstacle } = wish().await?;
-    look.compare(suspects, &objects, &mut sight).await;
-    let may_repair = repairs && obstacle.is_none() && sight.is_repairable();
-    sight.problems.extend(obstacle);
+    check.compare(suspects, &objects, &mut report).await;
+    let may_repair = repairs && obstacle.is_none() && report.is_repairable();
+    report.problems.extend(obstacle);
     if may_repair && is_unchanged(round).await? {
-        look.repair(&objects, &mut sight).await;
+        check.repair(&objects, &mut report).await;
     }
-    Ok(sight)
+    Ok(report)
 }
 
 /// True if no job has begun since the item was read: what it says now is what its objects are to be.
@@ -46,14 +46,14 @@ async fn is_unchanged(round: &Round<'_>) -> Result<bool, Failure> {
     let item = round.item;
     let found =
         round.objects.get::<DeployItem>(&item.namespace().unwrap_or_default(), &item.name_any()).await;
-    let found =
-        found.map_err(|error| OperationError::transient("Look", Reason::TargetCluster, error.to_string()))?;
+    let found = found
+        .map_err(|error| OperationError::transient("CheckDrift", Reason::TargetCluster, error.to_string()))?;
     let of = |item: &DeployItem| {
         (item.uid(), item.metadata.generation, item.status.as_ref().and_then(|status| status.job_id.clone()))
     };
     Ok(found.is_some_and(|found| is_at_rest(&found) && of(&found) == of(item)))
 }
 
-pub(crate) fn failed_look(error: &ApplyError) -> Failure {
-    operation_error("Look", error).into()
+pub(crate) fn failure(error: &ApplyError) -> Failure {
+    operation_error("CheckDrift", error).into()
 }

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::{DeployItem, ResourceExt};
-use groundwork_apply::{ApplyError, Deadline, Findings, Progress, ReadinessRules, Sight, Task, round};
+use groundwork_apply::{ApplyError, Deadline, DriftReport, Findings, Progress, ReadinessRules, Task, round};
 use groundwork_budget::TemplateLimits;
 use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
 use groundwork_helm::{Release, Status, values};
@@ -407,8 +407,12 @@ impl Deployer for HelmDeployer {
         self.render_and_apply(prepared).await
     }
 
-    async fn look(&self, round: &Round<'_>, before: &Findings) -> Result<Option<Sight>, Failure> {
-        drift::look(self, round, before).await
+    async fn check_drift(
+        &self,
+        round: &Round<'_>,
+        before: &Findings,
+    ) -> Result<Option<DriftReport>, Failure> {
+        drift::check(self, round, before).await
     }
 
     async fn delete(&self, round: &Round<'_>) -> Result<Removal, Failure> {

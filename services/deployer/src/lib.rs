@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DeployItem event ──> a queue for each type ──DeployLoop──> mock: nothing; manifest, helm ──> cluster of the Target
-//! DeployItem at rest ──schedule──DriftLooks──> manifest, helm ──> the same objects once more: has somebody changed them?
+//! DeployItem at rest ──schedule──DriftChecks──> manifest, helm ──> the same objects once more: has somebody changed them?
 //!                                                  └──> pick-up, export Secret, result in the status
 //! TargetSync event ──> a queue of its own ──TargetSyncs──> source cluster ──> Targets and Secrets of the namespace
 //! ```
@@ -31,7 +31,7 @@ use groundwork_controller::{
     ClusterArguments, Controller, Handler, Journal, LANDSCAPER, Metrics, Objects, Options,
     OriginalAtWorkError, ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
 };
-use groundwork_deploy::{DeployLoop, Deployer, DriftLooks, TargetSelectors, Targets, Watches};
+use groundwork_deploy::{DeployLoop, Deployer, DriftChecks, TargetSelectors, Targets, Watches};
 use groundwork_registry::{MapError, NetworkOptions};
 use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
 use groundwork_sources::MapFile;
@@ -47,7 +47,7 @@ use target_sync::TargetSyncs;
 /// Name of the service, of its consumers and of its field manager.
 pub const SERVICE: &str = "deployer";
 const MANAGER: &str = "groundwork-deployer";
-/// Name of the looks at items at rest in metrics and traces.
+/// Name of the checks of items at rest in metrics and traces.
 const DRIFT: &str = "deployer_drift";
 
 /// The kind of its workers, for [`groundwork_sandbox::enter`].
@@ -135,8 +135,8 @@ pub struct Settings {
     /// Rules by which objects are ready, for items that choose none: the conventions for statuses, or a table of kinds (installations.md 7.9).
     #[arg(long, env = "GROUNDWORK_READINESS_RULES", default_value = "conventions")]
     pub readiness_rules: Readiness,
-    /// How long the objects of an item whose job has ended well are left before they are looked at for changes by others (installations.md
-    /// 7.9); `none` for no looks.
+    /// How long the objects of an item whose job has ended well are left before they are checked for changes by others (installations.md
+    /// 7.9); `none` for no checks.
     #[arg(long, env = "GROUNDWORK_DRIFT_EVERY", default_value = DRIFT_EVERY)]
     pub drift_every: groundwork_api::Duration,
     /// Watches at a time on what items wait for in the clusters of Targets; items beyond look after pauses that grow. 0 watches nothing.
@@ -216,8 +216,8 @@ impl From<Readiness> for ReadinessRules {
 
 const CONCURRENCY: usize = 16;
 const DRIFT_EVERY: &str = "10m";
-/// Looks at the same time: each is a few reads, and nobody waits for one.
-const LOOKS: usize = 4;
+/// Checks at the same time: each is a few reads, and nobody waits for one.
+const CHECKS: usize = 4;
 /// Each is a connection: with those of everything else they have to stay below the 1,024 files that a process may have open by default.
 const TARGET_WATCHES: usize = 256;
 /// How long a rendering may take. Longer than charts themselves may (`groundwork_helm::TIME_LIMIT`), who say better what took so long.
@@ -361,15 +361,15 @@ impl Deployers {
                 ));
             }
             if let Some(every) = drift_every(&arguments.settings, &deployers) {
-                let looks =
-                    DriftLooks::new(deployers, targets.clone(), journal.clone(), every, &telemetry.metrics);
-                let looks = looks.with_selectors(arguments.settings.target_selectors.clone());
+                let checks =
+                    DriftChecks::new(deployers, targets.clone(), journal.clone(), every, &telemetry.metrics);
+                let checks = checks.with_selectors(arguments.settings.target_selectors.clone());
                 let options = drift_options(arguments.cluster.namespaces.clone());
-                // Looks are no measure of how jobs go.
+                // Checks are no measure of how jobs go.
                 let metrics = Metrics::new(&telemetry.metrics, DRIFT);
                 let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-                let looking = controller(Arc::new(looks), options, "index of items at rest");
-                controllers.push(Controller { metrics, objects, ..looking });
+                let checking = controller(Arc::new(checks), options, "index of items at rest");
+                controllers.push(Controller { metrics, objects, ..checking });
             }
             if arguments.settings.target_syncs != TargetSyncMode::Never {
                 let options = target_sync::options(arguments.cluster.namespaces.clone());
@@ -405,20 +405,20 @@ fn options(arguments: &Arguments, item_type: ItemType) -> Options {
     }
 }
 
-/// The pause between two looks; `None` if there is nothing to look at, or nobody is to.
+/// The pause between two checks; `None` if there is nothing to check, or nobody is to.
 fn drift_every(settings: &Settings, deployers: &[Arc<dyn Deployer>]) -> Option<SignedDuration> {
     let every = settings.drift_every.to_std().filter(|every| !every.is_zero() && !deployers.is_empty())?;
     SignedDuration::try_from(every).ok()
 }
 
-/// Looks follow from schedules alone, and have no queue that replicas share.
+/// Checks follow from schedules alone, and have no queue that replicas share.
 fn drift_options(namespaces: Vec<String>) -> Options {
     Options {
         service: DRIFT,
         work: Vec::new(),
         indexed: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
         namespaces,
-        concurrency: LOOKS,
+        concurrency: CHECKS,
         backoff: Backoff::OBJECT,
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use groundwork_api::{AnyJson, ErrorCode, ResourceExt, Target};
 use groundwork_apply::{
-    ApplyError, Cluster, Deletion, DeletionGroup, Drift, DriftMode, Exports, Findings, Look, MANIFEST_ITEM,
-    ManagedResource, Manifest, OtherClusters, Owner, Policy, Progress, ReadinessChecks, ReadinessRules,
-    Sight, Task, UpdateStrategy, delete_round, fitting, null_is_default, problems, round, target_names,
-    wanted,
+    ApplyError, Cluster, Deletion, DeletionGroup, Drift, DriftCheck, DriftMode, DriftReport, Exports,
+    Findings, MANIFEST_ITEM, ManagedResource, Manifest, OtherClusters, Owner, Policy, Progress,
+    ReadinessChecks, ReadinessRules, Task, UpdateStrategy, delete_round, fitting, null_is_default, problems,
+    round, target_names, wanted,
 };
 use groundwork_deploy::{Deployer, Failure, Outcome, Removal, Round, Step, TargetError, Warning};
 use groundwork_lifecycle::deployer::{invalid_configuration, missing_configuration};
@@ -16,7 +16,7 @@ use groundwork_lifecycle::{OperationError, Reason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::drift::{self, Wish, failed_look};
+use crate::drift::{self, Wish, failure};
 use crate::siblings::Siblings;
 
 /// The type of items that it works on.
@@ -200,14 +200,18 @@ impl Deployer for ManifestDeployer {
         }
     }
 
-    async fn look(&self, round: &Round<'_>, before: &Findings) -> Result<Option<Sight>, Failure> {
+    async fn check_drift(
+        &self,
+        round: &Round<'_>,
+        before: &Findings,
+    ) -> Result<Option<DriftReport>, Failure> {
         let config = round.item.spec.config.get().ok_or_else(missing_configuration)?;
         let configuration = Configuration::parse(config)?;
         if configuration.drift.mode == DriftMode::Ignore {
             return Ok(None);
         }
         let (cluster, owner) = (own_cluster(round).await?, Self::owner(round));
-        let look = Look {
+        let check = DriftCheck {
             cluster: &cluster,
             owner: &owner,
             drift: &configuration.drift,
@@ -217,11 +221,10 @@ impl Deployer for ManifestDeployer {
         };
         let manifests = &configuration.manifests;
         let wish = async || {
-            let objects =
-                wanted(&cluster, manifests, &owner, None).await.map_err(|error| failed_look(&error))?;
+            let objects = wanted(&cluster, manifests, &owner, None).await.map_err(|error| failure(&error))?;
             Ok(Wish { objects, obstacle: None })
         };
-        drift::look(round, &look, wish).await.map(Some)
+        drift::check(round, &check, wish).await.map(Some)
     }
 
     async fn delete(&self, round: &Round<'_>) -> Result<Removal, Failure> {

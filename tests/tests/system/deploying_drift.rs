@@ -20,7 +20,7 @@ const CANARY: &str = "canary";
 
 static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
 
-/// A system whose deployers look often.
+/// A system whose deployers check often.
 async fn system() -> Result<Option<&'static System>> {
     let start = async || {
         let often = ("GROUNDWORK_DRIFT_EVERY".to_owned(), "500ms".to_owned());
@@ -76,11 +76,11 @@ async fn told(case: &Case<'_>, name: &str, status: &str, parts: &[&str]) -> Resu
 }
 
 /// Waits until the objects of a namespace were read so often again.
-async fn looked(cluster: &TargetCluster, path: &str, times: usize) -> Result<()> {
+async fn checked(cluster: &TargetCluster, path: &str, times: usize) -> Result<()> {
     let before = cluster.requests(path)?.len();
-    wait_for("the object is looked at", PATIENCE, async || {
+    wait_for("the object is checked", PATIENCE, async || {
         let now = cluster.requests(path).map_err(|error| error.to_string())?.len();
-        if now >= before + times { Ok(()) } else { Err(format!("{} looks", now - before)) }
+        if now >= before + times { Ok(()) } else { Err(format!("{} checks", now - before)) }
     })
     .await
 }
@@ -134,7 +134,7 @@ async fn changes_of_others_are_told() -> Result<()> {
     let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
     let names = create_items(&case, &cluster, namespace, &json!({})).await?;
     for name in names {
-        looked(&cluster, &address(namespace, name), 2).await?;
+        checked(&cluster, &address(namespace, name), 2).await?;
         ensure!(drift(&case.get(name).await?).is_none(), "{name} has not drifted");
         edit(&cluster, &address(namespace, name), &json!({"data": {"color": CANARY, "own": "x"}})).await?;
     }
@@ -180,7 +180,7 @@ async fn changes_of_others_are_told() -> Result<()> {
     Ok(())
 }
 
-/// `repair` brings back what was changed, removed or deleted, and leaves what others have added; a rule keeps fields and kinds from being looked at.
+/// `repair` brings back what was changed, removed or deleted, and leaves what others have added; a rule keeps fields and kinds from being checked.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_others_are_undone_where_that_is_asked_for() -> Result<()> {
     let namespace = "drift-undone";
@@ -209,7 +209,7 @@ async fn changes_of_others_are_undone_where_that_is_asked_for() -> Result<()> {
         ensure!(found["data"] == json!({"color": "blue", "size": "1"}), "{name}: {found}");
         // A field that is ignored is nothing to tell of.
         edit(&cluster, &address(namespace, name), &json!({"data": {"size": "8"}})).await?;
-        looked(&cluster, &address(namespace, name), 4).await?;
+        checked(&cluster, &address(namespace, name), 4).await?;
         let found = cluster.get(&address(namespace, name)).await?.context("it is there")?;
         ensure!(found["data"]["size"] == "8", "{name}: {found}");
         succeed(&case, name, "2").await?;
@@ -231,7 +231,7 @@ async fn random_parts_are_no_drift() -> Result<()> {
     edit(&cluster, &path, &json!({"data": {"color": "red"}})).await?;
     let found = told(&case, "web", "True", &["kubectl-edit changed .data.color"]).await?;
     ensure!(drift(&found).is_some_and(|(.., message)| !message.contains("token")), "{:?}", drift(&found));
-    looked(&cluster, &path, 3).await?;
+    checked(&cluster, &path, 3).await?;
     let after = cluster.get(&path).await?.context("it is there")?;
     ensure!(after["data"] == json!({"color": "red", "token": before["data"]["token"]}), "{after}");
     Ok(())
@@ -280,9 +280,9 @@ async fn revisions_of_others_are_told_and_left() -> Result<()> {
     Ok(())
 }
 
-/// An item that does not want it is not looked at. One whose Target is away says so, once that has lasted.
+/// An item that does not want it is not checked. One whose Target is away says so, once that has lasted.
 #[tokio::test(flavor = "multi_thread")]
-async fn items_that_are_not_looked_at() -> Result<()> {
+async fn items_that_are_not_checked() -> Result<()> {
     let namespace = "drift-unseen";
     let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
     let manifests = |name: &str| json!([{"manifest": config_map(namespace, name)}]);
@@ -293,15 +293,15 @@ async fn items_that_are_not_looked_at() -> Result<()> {
         succeed(&case, name, "1").await?;
     }
     let before = cluster.requests(&address(namespace, "ignored"))?.len();
-    looked(&cluster, &address(namespace, "seen"), 3).await?;
-    ensure!(cluster.requests(&address(namespace, "ignored"))?.len() == before, "it was looked at");
+    checked(&cluster, &address(namespace, "seen"), 3).await?;
+    ensure!(cluster.requests(&address(namespace, "ignored"))?.len() == before, "it was checked");
 
     let away = target(
         &json!({"kubeconfig": cluster.kubeconfig()?.to_string().replace("https://127.0.0.1:", "https://127.0.0.1:1")}),
     );
     case.change::<groundwork_api::Target>("dev", &away).await?;
     let found = told(&case, "seen", "Unknown", &[]).await?;
-    ensure!(drift(&found).is_some_and(|(_, reason, _)| reason == "LookFailed"), "{:?}", drift(&found));
+    ensure!(drift(&found).is_some_and(|(_, reason, _)| reason == "CheckFailed"), "{:?}", drift(&found));
     cluster.create_target(&case, "spare").await?;
     let back = target(&json!({"kubeconfig": cluster.kubeconfig()?.to_string()}));
     case.change::<groundwork_api::Target>("dev", &back).await?;

@@ -9,7 +9,7 @@ use crate::object::Reference;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DriftMode {
-    /// Objects are not looked at.
+    /// Objects are not checked.
     Ignore,
     /// It is told.
     #[default]

@@ -1,7 +1,7 @@
-//! Looks at the objects of a chart between two jobs (`installations.md` 7.9, drift).
+//! Checks of the objects of a chart between two jobs (`installations.md` 7.9, drift).
 
 use groundwork_api::ResourceExt as _;
-use groundwork_apply::{Cluster, DriftMode, Findings, Look, Policy, Sight, Wanted, wanted};
+use groundwork_apply::{Cluster, DriftCheck, DriftMode, DriftReport, Findings, Policy, Wanted, wanted};
 use groundwork_deploy::{Failure, Round};
 use groundwork_helm::Status;
 use groundwork_lifecycle::Reason;
@@ -16,14 +16,14 @@ use super::prepared::{applied, item_owner, known};
 use super::release::as_helm;
 use super::render_only;
 use super::work::Said;
-use crate::drift::{Wish, failed_look, look as look_at};
+use crate::drift::{self, Wish, failure};
 use crate::manifest::own_cluster;
 
-pub(super) async fn look(
+pub(super) async fn check(
     deployer: &HelmDeployer,
     round: &Round<'_>,
     before: &Findings,
-) -> Result<Option<Sight>, Failure> {
+) -> Result<Option<DriftReport>, Failure> {
     let config = round.item.spec.config.get().ok_or_else(missing_configuration)?;
     let configuration = Configuration::parse(config)?;
     if configuration.drift.mode == DriftMode::Ignore {
@@ -36,12 +36,12 @@ pub(super) async fn look(
         let helm = as_helm(&cluster);
         let marks = item_owner(round, Some(&release));
         let applied = applied(round.item);
-        let look = Look { cluster: &helm, owner: &marks, drift, strategy, applied: &applied, before };
+        let check = DriftCheck { cluster: &helm, owner: &marks, drift, strategy, applied: &applied, before };
         let wish = async || of_release(round, &helm, &release).await;
-        return look_at(round, &look, wish).await.map(Some);
+        return drift::check(round, &check, wish).await.map(Some);
     }
     let (owner, applied) = (item_owner(round, None), known(round.item));
-    let look = Look { cluster: &cluster, owner: &owner, drift, strategy, applied: &applied, before };
+    let check = DriftCheck { cluster: &cluster, owner: &owner, drift, strategy, applied: &applied, before };
     let wish = async || {
         let prepared = deployer.prepare(round).await?;
         let rendering =
@@ -50,17 +50,16 @@ pub(super) async fn look(
         let namespace = configuration.create_namespace.then_some(configuration.namespace.as_str());
         let (manifests, _) = render_only::manifests(&rendered, namespace)?;
         let wanted = wanted(&cluster, &manifests, &owner, Some(&configuration.namespace)).await;
-        Ok(Wish { objects: wanted.map_err(|error| failed_look(&error))?, obstacle: None })
+        Ok(Wish { objects: wanted.map_err(|error| failure(&error))?, obstacle: None })
     };
-    look_at(round, &look, wish).await.map(Some)
+    drift::check(round, &check, wish).await.map(Some)
 }
 
 /// The objects of the last revision that the item has made. One that somebody else has made since is not undone: its record would say what is
 /// there no more.
 async fn of_release(round: &Round<'_>, cluster: &Cluster, release: &Owner) -> Result<Wish, Failure> {
-    let history = History::load(cluster, &release.namespace, &release.name)
-        .await
-        .map_err(|error| failed_look(&error))?;
+    let history =
+        History::load(cluster, &release.namespace, &release.name).await.map_err(|error| failure(&error))?;
     let uid = round.item.uid().unwrap_or_default();
     let is_own = |status: Status| matches!(status, Status::Deployed | Status::Superseded);
     let own = history
@@ -79,7 +78,7 @@ async fn of_release(round: &Round<'_>, cluster: &Cluster, release: &Owner) -> Re
         format!("somebody else has made revision {revision} of the release {namespace}/{name}")
     });
     let found = objects(cluster, own.record.manifest(), &release.namespace, Unknown::IsSkipped).await;
-    let wanted = found.map_err(|error| failed_look(&error))?.into_iter().map(|object| {
+    let wanted = found.map_err(|error| failure(&error))?.into_iter().map(|object| {
         let mut manifest = object.manifest;
         release.stamp(&mut manifest);
         Wanted {
