@@ -9,6 +9,7 @@ pub mod porch;
 mod proxy;
 mod system;
 mod wait;
+mod wire;
 
 pub use cluster::{Cluster, Part, UnknownFields, cluster, install_crds, installed_crds};
 pub use fixtures::{Fixtures, fixtures};
@@ -17,3 +18,4 @@ pub use manifests::{Manifest, documents, files_below, manifests_in, workspace};
 pub use proxy::{Proxy, forward, refusal};
 pub use system::{ALL, MOCK_DEPLOYER, Service, System, SystemOptions, TARGET_SYNC_RIGHTS};
 pub use wait::{get, wait_for};
+pub use wire::{Flow, Wire};

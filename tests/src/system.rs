@@ -16,6 +16,7 @@ use crate::manifests::workspace;
 use crate::porch::PorchServer;
 use crate::proxy::Proxy;
 use crate::wait::{get, wait_for};
+use crate::wire::Wire;
 
 /// Where the service accounts live.
 const NAMESPACE: &str = "groundwork-system";
@@ -44,6 +45,8 @@ pub struct SystemOptions {
     pub namespaces: Vec<String>,
     /// Services but the watcher reach the API server through proxies that can disturb them.
     pub proxied: bool,
+    /// Each service reaches NATS over a wire of its own that can be cut.
+    pub wired: bool,
     /// Folder for the clones of the package store; package revisions are drafted if one is given, from remotes that are files.
     pub package_store: Option<PathBuf>,
     /// TargetSyncs are worked on, too, by a process with an account of its own, `target-sync`.
@@ -62,6 +65,7 @@ pub struct System {
     pub plane: ControlPlane,
     options: SystemOptions,
     proxies: BTreeMap<&'static str, Proxy>,
+    wires: BTreeMap<&'static str, Wire>,
     ports: BTreeMap<&'static str, (u16, u16)>,
 }
 
@@ -166,6 +170,7 @@ impl System {
             plane,
             options,
             proxies: BTreeMap::new(),
+            wires: BTreeMap::new(),
             ports,
         }))
     }
@@ -208,6 +213,10 @@ impl System {
             std::fs::write(&kubeconfig, config.to_string())?;
             self.proxies.insert(name, proxy);
         }
+        if self.options.wired {
+            let wire = Wire::start(self.nats.port()).await?;
+            self.wires.insert(name, wire);
+        }
         let called: &[&str] = match service {
             "renderer" => &["resolver"],
             "console" => &["resolver", "renderer", "variant"],
@@ -229,7 +238,7 @@ impl System {
         command
             .envs(groundwork_testkit::image_environment())
             .env("KUBECONFIG", kubeconfig)
-            .env("GROUNDWORK_NATS_URL", self.nats.url())
+            .env("GROUNDWORK_NATS_URL", self.nats_url(name))
             .env("GROUNDWORK_ADMIN_ADDRESS", format!("127.0.0.1:{admin}"))
             .env("GROUNDWORK_LOG_FORMAT", "json")
             .env("RUST_BACKTRACE", "0");
@@ -326,6 +335,22 @@ impl System {
     /// When the service has none.
     pub fn proxy(&self, service: &str) -> Result<&Proxy> {
         self.proxies.get(service).with_context(|| format!("{service} has no proxy"))
+    }
+
+    /// The wire between a service and NATS.
+    ///
+    /// # Errors
+    /// When the service has none.
+    pub fn wire(&self, service: &str) -> Result<&Wire> {
+        self.wires.get(service).with_context(|| format!("{service} has no wire"))
+    }
+
+    /// The address of NATS, as a service sees it.
+    fn nats_url(&self, service: &str) -> String {
+        match self.wires.get(service) {
+            Some(wire) => format!("nats://127.0.0.1:{}", wire.port()),
+            None => self.nats.url(),
+        }
     }
 
     /// A service that was started.

@@ -17,7 +17,7 @@ use rcgen::KeyPair;
 use serde_json::json;
 
 use crate::binaries::{NotFound, Server, find};
-use crate::process::{Process, StartError, answers_http, folder, free_port, with_free_ports, write};
+use crate::process::{Process, StartError, answer, answers_http, folder, free_port, with_free_ports, write};
 
 const ADMIN_TOKEN: &str = "admin";
 const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
@@ -43,6 +43,7 @@ pub struct ControlPlane {
     controller_manager: Option<Process>,
     api_server: Process,
     _etcd: Process,
+    etcd_port: u16,
     kubeconfig: PathBuf,
     audit: bool,
 }
@@ -58,7 +59,7 @@ impl ControlPlane {
             with_free_ports(async || start_api_server(etcd_port, options).await).await?;
         let controller_manager =
             if options.controller_manager { Some(start_controller_manager(&kubeconfig)?) } else { None };
-        Ok(Self { controller_manager, api_server, _etcd: etcd, kubeconfig, audit: options.audit })
+        Ok(Self { controller_manager, api_server, _etcd: etcd, etcd_port, kubeconfig, audit: options.audit })
     }
 
     /// Starts the controller manager now: its garbage collector knows the kinds at once that exist by then, and others
@@ -184,6 +185,34 @@ impl ControlPlane {
         self.api_server.start_again()?;
         let client = self.client().await?;
         until_ready(&self.api_server, &client).await
+    }
+
+    /// Has etcd forget all but its last revision: watches cannot go on from an older one.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or refuses.
+    pub fn compact(&self) -> Result<(), StartError> {
+        let found = self.ask_etcd("/v3/kv/range", &json!({"key": BASE64.encode(b"/")}))?;
+        let answer = self.ask_etcd("/v3/kv/compaction", &json!({"revision": found["header"]["revision"]}))?;
+        match answer["error"].as_str() {
+            // Somebody else has done so in this moment.
+            Some(error) if !error.contains("has been compacted") => {
+                Err(StartError::prepare(Server::Etcd)(error.to_owned().into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ask_etcd(&self, path: &str, question: &serde_json::Value) -> Result<serde_json::Value, StartError> {
+        let body = question.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = answer(self.etcd_port, &request);
+        let text = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        serde_json::from_str(text).map_err(|error| StartError::prepare(Server::Etcd)(error.into()))
     }
 
     /// Creates a namespace.

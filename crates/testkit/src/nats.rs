@@ -78,6 +78,11 @@ impl Nats {
         self.process.folder()
     }
 
+    /// Port for clients.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Address for clients.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)

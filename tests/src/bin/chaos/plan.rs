@@ -1,0 +1,254 @@
+//! A round, made up from its seed: the acts of users, and the faults beside them. Pure, so that a seed gives the same round each time.
+
+use std::fmt;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+/// The time in which users act and faults begin.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Services that may die or freeze.
+const SERVICES: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
+/// Their second replicas, where a round has them.
+pub(crate) const REPLICAS: [(&str, &str); 5] = [
+    ("watcher-2", "watcher"),
+    ("resolver-2", "resolver"),
+    ("renderer-2", "renderer"),
+    ("deployer-2", "deployer"),
+    ("variant-2", "variant"),
+];
+/// Faults of one round.
+const MOST_FAULTS: usize = 3;
+
+/// A round.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    /// Each service has a second replica.
+    pub(crate) has_replicas: bool,
+    pub(crate) acts: Vec<(Duration, Act)>,
+    pub(crate) faults: Vec<(Duration, Fault)>,
+}
+
+/// Something that a user does to a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    Create {
+        unit: usize,
+    },
+    /// Gives it its next value, and asks for a job.
+    Change {
+        unit: usize,
+        value: u32,
+    },
+    Delete {
+        unit: usize,
+    },
+}
+
+/// Something that goes wrong, with the time that it lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// SIGKILL, and a start after that time.
+    Kill(&'static str, Duration),
+    /// SIGTERM, and a start after that time.
+    Terminate(&'static str, Duration),
+    /// SIGSTOP and SIGCONT.
+    Freeze(&'static str, Duration),
+    KillNats(Duration),
+    /// NATS comes back without its files.
+    LoseNats(Duration),
+    /// NATS comes back with the files that it had when the fault began.
+    RewindNats(Duration),
+    FreezeNats(Duration),
+    /// The connections of one service to NATS end, and it gets no new ones.
+    CutWire(&'static str, Duration),
+    /// The connections of one service to NATS stay, and nothing comes through.
+    StallWire(&'static str, Duration),
+    /// Whatever goes between one service and NATS is late.
+    DelayWire(&'static str, Duration),
+    KillApiServer(Duration),
+    FreezeApiServer(Duration),
+    /// Of the writes of services some are refused, and some done and answered with an error.
+    RefuseWrites(Duration),
+    /// Each request of a service waits for a second.
+    SlowDown(Duration),
+    /// etcd forgets all but the last revision, so that watches cannot go on from an older one.
+    Compact,
+}
+
+impl Fault {
+    /// The time from its beginning to its end.
+    pub(crate) fn length(self) -> Duration {
+        match self {
+            Self::Kill(_, length)
+            | Self::Terminate(_, length)
+            | Self::Freeze(_, length)
+            | Self::KillNats(length)
+            | Self::LoseNats(length)
+            | Self::RewindNats(length)
+            | Self::FreezeNats(length)
+            | Self::KillApiServer(length)
+            | Self::FreezeApiServer(length)
+            | Self::RefuseWrites(length)
+            | Self::SlowDown(length)
+            | Self::CutWire(_, length)
+            | Self::StallWire(_, length)
+            | Self::DelayWire(_, length) => length,
+            Self::Compact => Duration::ZERO,
+        }
+    }
+
+    /// The kind of the fault, for sums.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Kill(..) => "kill",
+            Self::Terminate(..) => "terminate",
+            Self::Freeze(..) => "freeze",
+            Self::KillNats(_) => "kill NATS",
+            Self::LoseNats(_) => "lose NATS",
+            Self::RewindNats(_) => "rewind NATS",
+            Self::FreezeNats(_) => "freeze NATS",
+            Self::KillApiServer(_) => "kill the API server",
+            Self::FreezeApiServer(_) => "freeze the API server",
+            Self::RefuseWrites(_) => "refuse writes",
+            Self::SlowDown(_) => "slow down",
+            Self::CutWire(..) => "cut the wire of",
+            Self::StallWire(..) => "stall the wire of",
+            Self::DelayWire(..) => "delay the wire of",
+            Self::Compact => "compact etcd",
+        }
+    }
+
+    /// The service that it befalls alone.
+    fn service(self) -> Option<&'static str> {
+        match self {
+            Self::Kill(service, _)
+            | Self::Terminate(service, _)
+            | Self::Freeze(service, _)
+            | Self::CutWire(service, _)
+            | Self::StallWire(service, _)
+            | Self::DelayWire(service, _) => Some(service),
+            _ => None,
+        }
+    }
+
+    /// The thing that it befalls: two faults of one thing do not overlap.
+    fn victim(self) -> &'static str {
+        match self {
+            Self::Kill(service, _)
+            | Self::Terminate(service, _)
+            | Self::Freeze(service, _)
+            | Self::CutWire(service, _)
+            | Self::StallWire(service, _)
+            | Self::DelayWire(service, _) => service,
+            Self::Compact => "etcd",
+            Self::KillNats(_) | Self::LoseNats(_) | Self::RewindNats(_) | Self::FreezeNats(_) => "NATS",
+            Self::KillApiServer(_) | Self::FreezeApiServer(_) => "API server",
+            Self::RefuseWrites(_) | Self::SlowDown(_) => "requests",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        if let Some(service) = self.service() {
+            write!(f, " {service}")?;
+        }
+        write!(f, " for {:.1} s", self.length().as_secs_f64())
+    }
+}
+
+impl Plan {
+    /// The round of a seed, with faults of at most so long.
+    pub(crate) fn of(seed: u64, units: usize, longest: Duration) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let mut acts = Vec::new();
+        for unit in 0..units {
+            acts.extend(life(&mut rng, unit));
+        }
+        acts.sort_by_key(|(at, _)| *at);
+        let has_replicas = rng.usize(0..3) == 0;
+        let mut faults: Vec<(Duration, Fault)> = Vec::new();
+        for _ in 0..rng.usize(1..=MOST_FAULTS) {
+            let (at, fault) = (moment(&mut rng), fault(&mut rng, has_replicas, longest));
+            let overlaps = |(begin, other): &(Duration, Fault)| {
+                other.victim() == fault.victim()
+                    && *begin <= at + fault.length()
+                    && at <= *begin + other.length()
+            };
+            if !faults.iter().any(overlaps) {
+                faults.push((at, fault));
+            }
+        }
+        faults.sort_by_key(|(at, _)| *at);
+        Self { seed, has_replicas, acts, faults }
+    }
+}
+
+fn moment(rng: &mut Rng) -> Duration {
+    WINDOW.mul_f64(rng.f64())
+}
+
+/// All acts about one unit, in order of time.
+fn life(rng: &mut Rng, unit: usize) -> Vec<(Duration, Act)> {
+    let mut times: Vec<Duration> = (0..rng.usize(1..=4)).map(|_| moment(rng)).collect();
+    times.sort_unstable();
+    let ends = rng.usize(0..4) == 0;
+    let last = times.len() - 1;
+    let act = |(number, at): (usize, Duration)| {
+        let act = match number {
+            0 => Act::Create { unit },
+            number if number == last && ends => Act::Delete { unit },
+            number => Act::Change { unit, value: u32::try_from(number).unwrap_or_default() },
+        };
+        (at, act)
+    };
+    times.into_iter().enumerate().map(act).collect()
+}
+
+fn fault(rng: &mut Rng, has_replicas: bool, longest: Duration) -> Fault {
+    let number = rng.usize(0..SERVICES.len());
+    let is_second = rng.bool() && has_replicas;
+    let service = if is_second { REPLICAS[number].0 } else { SERVICES[number] };
+    let length = longest.mul_f64(rng.f64());
+    match rng.usize(0..19) {
+        0..=2 => Fault::Kill(service, length),
+        3 | 4 => Fault::Terminate(service, length),
+        5 => Fault::Freeze(service, length),
+        6 => Fault::KillNats(length),
+        7 => Fault::LoseNats(length),
+        8 => Fault::RewindNats(length),
+        9 => Fault::FreezeNats(length),
+        10 => Fault::KillApiServer(length),
+        11 => Fault::FreezeApiServer(length),
+        12 => Fault::RefuseWrites(length),
+        13 => Fault::Compact,
+        14 | 15 => Fault::CutWire(service, length),
+        16 => Fault::StallWire(service, length),
+        17 => Fault::DelayWire(service, length),
+        _ => Fault::SlowDown(length),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_round_each_time() {
+        let longest = Duration::from_secs(5);
+        assert_eq!(Plan::of(7, 10, longest), Plan::of(7, 10, longest));
+        assert_ne!(Plan::of(7, 10, longest), Plan::of(8, 10, longest));
+        for seed in 0..200 {
+            let plan = Plan::of(seed, 10, longest);
+            assert!((1..=MOST_FAULTS).contains(&plan.faults.len()), "{seed}");
+            for unit in 0..10 {
+                let of_unit = |act: &Act| matches!(act, Act::Create { unit: of } | Act::Change { unit: of, .. } | Act::Delete { unit: of } if *of == unit);
+                let life: Vec<_> = plan.acts.iter().map(|(_, act)| act).filter(|act| of_unit(act)).collect();
+                assert!(matches!(life.first(), Some(Act::Create { .. })), "{seed}: {life:?}");
+            }
+        }
+    }
+}
