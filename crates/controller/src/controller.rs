@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::feeders::Feeders;
+use crate::known_versions::Sight;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::readiness::Readiness;
@@ -69,7 +70,7 @@ impl std::fmt::Debug for Controller {
 #[derive(Debug)]
 pub(crate) enum Message {
     /// An event concerns a key.
-    Event { key: Key, object: ObjectId, version: String, arrival: Arrival },
+    Event { key: Key, object: ObjectId, sight: Sight, arrival: Arrival },
     /// A key is to be handled at a time.
     Schedule { key: Key, at: Timestamp },
     /// What a key waits for has come.

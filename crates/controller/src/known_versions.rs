@@ -1,44 +1,106 @@
-//! Which versions of objects the handling of a key has read or written, so that events about them are no news.
+//! Which states of objects the handling of a key has read or written, so that events about them are no news.
 
 use std::collections::HashMap;
 
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Change, ObjectId};
 use groundwork_kubernetes::ResourceVersion;
 
-/// The version of each object that the handling of one key has decided on: the first that it has read, or the last that it has written.
-/// Nothing says that what was read again later was looked at by what was decided before.
+/// The state in which an event shows an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sight {
+    /// It exists, in this resourceVersion.
+    Alive(String),
+    /// It is gone. A watcher that was away while it went knows no other resourceVersion than the last of the living object: so the
+    /// deletion comes after every version of the living up to this one, itself included.
+    Gone(String),
+}
+
+impl Sight {
+    /// The state that a change shows.
+    pub fn of(change: &Change) -> Self {
+        let version = change.resource_version().to_owned();
+        match change {
+            Change::Applied(_) => Self::Alive(version),
+            Change::Deleted { .. } => Self::Gone(version),
+        }
+    }
+
+    /// The resourceVersion that the event carries.
+    pub fn version(&self) -> &str {
+        match self {
+            Self::Alive(version) | Self::Gone(version) => version,
+        }
+    }
+
+    /// The resourceVersion that shows it alive; `None` if it is gone.
+    pub fn alive(&self) -> Option<&str> {
+        match self {
+            Self::Alive(version) => Some(version),
+            Self::Gone(_) => None,
+        }
+    }
+
+    /// Whether it surely came before another state of the same object.
+    pub(crate) fn is_before(&self, other: &Self) -> bool {
+        let versions = (ResourceVersion::parse(self.version()), ResourceVersion::parse(other.version()));
+        let (Some(own), Some(others)) = versions else { return false };
+        own < others || own == others && matches!((self, other), (Self::Alive(_), Self::Gone(_)))
+    }
+}
+
+/// The state of each object that the handling of one key has decided on: the first version that it has read, or the last that it has
+/// written. Nothing says that what was read again later was looked at by what was decided before.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct KnownVersions(HashMap<ObjectId, ResourceVersion>);
+pub(crate) struct KnownVersions {
+    alive: HashMap<ObjectId, ResourceVersion>,
+    /// Deletions that events have told of.
+    gone: HashMap<ObjectId, ResourceVersion>,
+}
 
 impl KnownVersions {
     /// Adds a version that was read, unless one is known. One that is no number is not comparable, and left out.
     pub(crate) fn read(&mut self, object: ObjectId, version: &str) {
         if let Some(version) = ResourceVersion::parse(version) {
-            self.0.entry(object).or_insert(version);
+            self.alive.entry(object).or_insert(version);
         }
     }
 
-    /// Adds a version that was written, or whose event an attempt is about.
+    /// Adds a version that was written.
     pub(crate) fn add(&mut self, object: ObjectId, version: &str) {
-        if let Some(version) = ResourceVersion::parse(version) {
-            self.insert(object, version);
+        add(&mut self.alive, object, ResourceVersion::parse(version));
+    }
+
+    /// Adds the state of an event that an attempt is about.
+    pub(crate) fn add_told(&mut self, object: ObjectId, sight: &Sight) {
+        let version = ResourceVersion::parse(sight.version());
+        match sight {
+            Sight::Alive(_) => add(&mut self.alive, object, version),
+            Sight::Gone(_) => add(&mut self.gone, object, version),
         }
     }
 
-    /// Whether an event about this version says nothing new. What is no number is new.
-    pub(crate) fn covers(&self, object: &ObjectId, version: &str) -> bool {
-        let version = ResourceVersion::parse(version);
-        version.is_some_and(|version| self.0.get(object).is_some_and(|known| *known >= version))
+    /// Whether an event about this state says nothing new. What is no number is new. A deletion is covered by no version of the living.
+    pub(crate) fn covers(&self, object: &ObjectId, sight: &Sight) -> bool {
+        let Some(version) = ResourceVersion::parse(sight.version()) else { return false };
+        let has = |known: &HashMap<ObjectId, ResourceVersion>| {
+            known.get(object).is_some_and(|known| *known >= version)
+        };
+        has(&self.gone) || matches!(sight, Sight::Alive(_)) && has(&self.alive)
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
-        for (object, version) in other.0 {
-            self.insert(object, version);
+        for (object, version) in other.alive {
+            add(&mut self.alive, object, Some(version));
+        }
+        for (object, version) in other.gone {
+            add(&mut self.gone, object, Some(version));
         }
     }
+}
 
-    fn insert(&mut self, object: ObjectId, version: ResourceVersion) {
-        let known = self.0.entry(object).or_insert(version);
+fn add(known: &mut HashMap<ObjectId, ResourceVersion>, object: ObjectId, version: Option<ResourceVersion>) {
+    if let Some(version) = version {
+        let known = known.entry(object).or_insert(version);
         *known = version.max(*known);
     }
 }
@@ -53,21 +115,29 @@ mod tests {
         ObjectId::new(Kind::new("g", "things"), Some("team"), name)
     }
 
+    fn alive(version: &str) -> Sight {
+        Sight::Alive(version.to_owned())
+    }
+
+    fn gone(version: &str) -> Sight {
+        Sight::Gone(version.to_owned())
+    }
+
     /// What an attempt reads a second time may be newer than what it has decided on, so the event about it is news.
     #[test]
     fn the_first_read_counts() {
         let mut known = KnownVersions::default();
         known.read(object("a"), "5");
         known.read(object("a"), "7");
-        assert!(known.covers(&object("a"), "5"));
-        assert!(!known.covers(&object("a"), "7"));
-        assert!(!known.covers(&object("b"), "1"));
+        assert!(known.covers(&object("a"), &alive("5")));
+        assert!(!known.covers(&object("a"), &alive("7")));
+        assert!(!known.covers(&object("b"), &alive("1")));
         known.add(object("a"), "8");
         known.read(object("a"), "9");
-        assert!(known.covers(&object("a"), "8"));
-        assert!(!known.covers(&object("a"), "9"));
+        assert!(known.covers(&object("a"), &alive("8")));
+        assert!(!known.covers(&object("a"), &alive("9")));
         known.read(object("b"), "opaque");
-        assert!(!known.covers(&object("b"), "opaque"));
+        assert!(!known.covers(&object("b"), &alive("opaque")));
     }
 
     /// Of two attempts the later one has seen more.
@@ -76,7 +146,27 @@ mod tests {
         let (mut one, mut other) = (KnownVersions::default(), KnownVersions::default());
         one.read(object("a"), "5");
         other.read(object("a"), "7");
+        other.add_told(object("b"), &gone("3"));
         one.merge(other);
-        assert!(one.covers(&object("a"), "7"));
+        assert!(one.covers(&object("a"), &alive("7")) && one.covers(&object("b"), &gone("3")));
+    }
+
+    /// The version of a tombstone may be the one that this key has written itself.
+    #[test]
+    fn a_deletion_is_covered_by_no_version_of_the_living() {
+        let mut known = KnownVersions::default();
+        known.add(object("a"), "9");
+        assert!(!known.covers(&object("a"), &gone("9")) && !known.covers(&object("a"), &gone("4")));
+        known.add_told(object("b"), &gone("9"));
+        assert!(known.covers(&object("b"), &gone("9")), "it was told of");
+        assert!(known.covers(&object("b"), &alive("9")), "the living came before");
+        assert!(!known.covers(&object("b"), &alive("10")), "another one has its name");
+    }
+
+    #[test]
+    fn a_deletion_comes_after_the_version_that_it_carries() {
+        assert!(alive("9").is_before(&gone("9")) && !gone("9").is_before(&alive("9")));
+        assert!(gone("9").is_before(&alive("10")) && !alive("10").is_before(&gone("9")));
+        assert!(!alive("x").is_before(&gone("9")) && !alive("9").is_before(&alive("9")));
     }
 }

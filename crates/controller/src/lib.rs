@@ -9,7 +9,8 @@
 //! - A work key is the object that owns what changed. One key is handled by one task at a time in a process; across
 //!   replicas every write carries the resourceVersion that it was decided on.
 //! - An event is acknowledged when nothing is left to do for its key. One that shows nothing but what the handler of
-//!   that key has read or written already is acknowledged without being handled.
+//!   that key has read or written already is acknowledged without being handled. A deletion is never known from a version of the
+//!   living: its event reaches every handler that it concerns.
 //! - Back-off is kept for a key. A failing key is tried again from memory, and its event is given back to the bus
 //!   with a longer delay, so that another replica takes over if this one dies.
 //! - What must happen later follows from the state of objects: [`Handler::schedule`] is called for every object that
@@ -45,6 +46,7 @@ pub use connection::spawn_bus_health_check;
 pub use controller::{Controller, Options};
 pub use error::{ApiError, Unasked};
 pub use journal::{Journal, Note, Scribe};
+pub use known_versions::Sight;
 pub use metrics::Metrics;
 pub use object_event::ObjectEvent;
 pub use objects::{Metadata, Objects, Stored};

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Arrival, BUS_PAUSE, Message};
+use crate::known_versions::Sight;
 use crate::readiness::Readiness;
 use crate::reconcile::Handler;
 use crate::shared_delivery::SharedDelivery;
@@ -114,13 +115,12 @@ impl Puller {
             receipt.ack().await;
             return true;
         }
-        let version = event.change.resource_version().to_owned();
+        let sight = Sight::of(&event.change);
         let delivery = Arc::new(SharedDelivery::new(receipt, keys.len(), slot));
         for key in keys {
             let arrival =
                 Arrival { delivery: Arc::clone(&delivery), trace: event.trace.clone(), time: event.time };
-            let message =
-                Message::Event { key, object: event.object.clone(), version: version.clone(), arrival };
+            let message = Message::Event { key, object: event.object.clone(), sight: sight.clone(), arrival };
             if self.sender.send(message).await.is_err() {
                 return false;
             }

@@ -4,9 +4,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use groundwork_bus::{Backoff, ObjectId};
-use groundwork_kubernetes::ResourceVersion;
 
-use crate::known_versions::KnownVersions;
+use crate::known_versions::{KnownVersions, Sight};
 use crate::reconcile::Key;
 
 /// The shortest pause after a conflict: somebody else wrote, and the next look is likely to do better.
@@ -47,10 +46,10 @@ struct Entry<T> {
     /// Events that the end of the current attempt answers.
     in_attempt: Vec<Waiting<T>>,
     /// Events that the next attempt answers: the newest about each object.
-    waiting: HashMap<ObjectId, (String, T)>,
+    waiting: HashMap<ObjectId, (Sight, T)>,
     /// The object of the event that came last.
     latest: Option<ObjectId>,
-    /// Versions that failed attempts have dealt with; an event about them does not cut the pause short.
+    /// States that failed attempts have dealt with; an event about them does not cut the pause short.
     tried: KnownVersions,
     failures: u32,
     timer: Option<Instant>,
@@ -94,15 +93,11 @@ impl<T> Entry<T> {
 
     /// Lets an event wait. Of those about one object only the newest does; the answer is the one that need not wait any more.
     fn wait(&mut self, event: Waiting<T>) -> Option<T> {
-        if let Some((version, _)) = self.waiting.get(&event.object)
-            && let (Some(waits), Some(comes)) =
-                (ResourceVersion::parse(version), ResourceVersion::parse(&event.version))
-            && comes < waits
-        {
+        if self.waiting.get(&event.object).is_some_and(|(waits, _)| event.sight.is_before(waits)) {
             return Some(event.delivery);
         }
         self.latest = Some(event.object.clone());
-        self.waiting.insert(event.object, (event.version, event.delivery)).map(|(_, superseded)| superseded)
+        self.waiting.insert(event.object, (event.sight, event.delivery)).map(|(_, superseded)| superseded)
     }
 
     fn set_state(&mut self, state: State, resting: &mut usize) {
@@ -121,7 +116,7 @@ impl<T> Entry<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     object: ObjectId,
-    version: String,
+    sight: Sight,
     delivery: T,
 }
 
@@ -147,7 +142,7 @@ pub(crate) struct Attempt<T> {
     pub(crate) key: Key,
     /// The event that came last, if any did.
     pub(crate) latest: Option<T>,
-    pub(crate) changed: Vec<(ObjectId, String)>,
+    pub(crate) changed: Vec<(ObjectId, Sight)>,
     pub(crate) failures: u32,
 }
 
@@ -213,26 +208,26 @@ impl<T: Clone> Queue<T> {
         &mut self,
         key: &Key,
         object: ObjectId,
-        version: String,
+        sight: Sight,
         delivery: T,
         now: Instant,
     ) -> Offered<T> {
-        if self.idle.get(key).is_some_and(|known| known.covers(&object, &version)) {
+        if self.idle.get(key).is_some_and(|known| known.covers(&object, &sight)) {
             return Offered::Known(delivery);
         }
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
-        if entry.known_so_far.covers(&object, &version) {
+        if entry.known_so_far.covers(&object, &sight) {
             return Offered::Known(delivery);
         }
-        let is_news = !entry.tried.covers(&object, &version);
+        let is_news = !entry.tried.covers(&object, &sight);
         // What is due again after a failure may wait for long; its events are not to keep those of others away.
         if !is_news && (entry.state == State::Pausing || entry.state == State::Ready && entry.failures > 0) {
             let next = entry.timer.unwrap_or(now).max(now);
             return Offered::Redeliver(delivery, self.redelivery.after(next, self.failing) - now);
         }
         let has_joined = !entry.waiting.is_empty() || entry.state == State::Running;
-        let superseded = entry.wait(Waiting { object, version, delivery });
+        let superseded = entry.wait(Waiting { object, sight, delivery });
         match entry.state {
             // Something is new: the reason to pause may be gone.
             State::Pausing | State::Idle => {
@@ -307,10 +302,10 @@ impl<T: Clone> Queue<T> {
         let latest = entry.latest.take().and_then(|object| entry.waiting.get(&object));
         let latest = latest.map(|(_, delivery)| delivery.clone());
         let mut changed = Vec::with_capacity(entry.waiting.len());
-        for (object, (version, delivery)) in entry.waiting.drain() {
-            entry.tried.add(object.clone(), &version);
-            changed.push((object.clone(), version.clone()));
-            entry.in_attempt.push(Waiting { object, version, delivery });
+        for (object, (sight, delivery)) in entry.waiting.drain() {
+            entry.tried.add_told(object.clone(), &sight);
+            changed.push((object.clone(), sight.clone()));
+            entry.in_attempt.push(Waiting { object, sight, delivery });
         }
         self.idle.remove(&key);
         Some(Attempt { key, changed, failures, latest })
@@ -393,7 +388,7 @@ impl<T: Clone> Queue<T> {
     /// Puts a key whose attempt goes on behind the others. Its events stay unanswered, but for those that it has caused itself.
     fn requeue(&mut self, key: &Key, known: KnownVersions, answers: &mut Answers<T>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let covered = entry.waiting.extract_if(|object, (version, _)| known.covers(object, version));
+        let covered = entry.waiting.extract_if(|object, (sight, _)| known.covers(object, sight));
         answers.acknowledge.extend(covered.map(|(_, (_, delivery))| delivery));
         entry.known_so_far = known;
         entry.set_failures(0, &mut self.failing);
@@ -410,7 +405,7 @@ impl<T: Clone> Queue<T> {
         answers: &mut Answers<T>,
     ) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let covered = entry.waiting.extract_if(|object, (version, _)| known.covers(object, version));
+        let covered = entry.waiting.extract_if(|object, (sight, _)| known.covers(object, sight));
         for (_, (_, delivery)) in covered {
             if matches!(ended, AttemptEnd::Reconciled { .. }) {
                 answers.acknowledge.push(delivery);

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::controller::Message;
 use crate::error::ApiError;
+use crate::known_versions::Sight;
 use crate::objects::Objects;
 
 /// What is reconciled: an object, and everything that belongs to it.
@@ -72,8 +73,8 @@ pub struct ReconcileRequest<'a> {
     /// The API server, on behalf of this key.
     pub objects: &'a Objects,
     pub index: &'a Index,
-    /// Objects that events told of since the key was reconciled last, with their resourceVersions.
-    pub changed: &'a [(ObjectId, String)],
+    /// Objects that events told of since the key was reconciled last, and the states in which those showed them.
+    pub changed: &'a [(ObjectId, Sight)],
     /// Has the key reconciled again when something has come that no event tells of.
     pub waker: &'a Waker,
 }

@@ -90,10 +90,10 @@ impl Worker {
                 self.queue.schedule(&key, now + wait.unsigned_abs());
             }
             Message::Wake { key } => self.queue.wake(&key),
-            Message::Event { key, object, version, arrival } => {
+            Message::Event { key, object, sight, arrival } => {
                 let delivery = Arc::clone(&arrival.delivery);
                 self.deliveries.push(Arc::downgrade(&delivery));
-                match self.queue.offer(&key, object, version, arrival, now) {
+                match self.queue.offer(&key, object, sight, arrival, now) {
                     Offered::Queued { has_joined, superseded } => {
                         // One key is one piece of work, however many events tell of it: they must not keep other keys away.
                         if has_joined {

@@ -4,7 +4,7 @@
 use groundwork_api::metadata::label;
 use groundwork_api::{DeployItem, Kind as _, ResourceExt};
 use groundwork_bus::{About, ObjectId, What};
-use groundwork_controller::{Note, ReconcileError, Scribe};
+use groundwork_controller::{Note, ReconcileError, Scribe, Sight};
 use groundwork_lifecycle::machine::HasJob as _;
 
 fn note(item: &DeployItem, reason: &str, text: String) -> Note {
@@ -17,15 +17,18 @@ fn note(item: &DeployItem, reason: &str, text: String) -> Note {
 }
 
 /// What an attempt is about: events have told of a change of the item, or its time has come.
-pub(crate) fn begin(scribe: &mut Scribe<'_>, item: &DeployItem, changed: &[(ObjectId, String)]) {
+pub(crate) fn begin(scribe: &mut Scribe<'_>, item: &DeployItem, changed: &[(ObjectId, Sight)]) {
     if !scribe.is_heard() {
         return;
     }
     // An Execution has the name of its Installation.
     scribe.set_job(item.job().id, item.labels().get(label::MANAGED_BY).map(String::as_str));
-    for (_, version) in changed {
+    for (_, sight) in changed {
         let text = "an event told of a change of the DeployItem".to_owned();
-        scribe.note(What::Event, Note { seen: Some(version.clone()), ..note(item, "Changed", text) });
+        scribe.note(
+            What::Event,
+            Note { seen: Some(sight.version().to_owned()), ..note(item, "Changed", text) },
+        );
     }
 }
 

@@ -424,7 +424,8 @@ fn log_shortened(error: Option<&OperationError>) {
 
 /// Forgets what is outdated in a tree that was kept: by the events of this replica, and by the index, which sees those of all.
 fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRelations) {
-    for (object, version) in request.changed {
+    for (object, sight) in request.changed {
+        let version = sight.alive();
         match object.kind.plural() {
             Installation::PLURAL if object == request.key => tree.installation.outdate(version),
             Installation::PLURAL => {

@@ -7,7 +7,7 @@ use groundwork_api::{
     DataObject, DeployItem, ErrorCode, Execution, Installation, Kind as _, LastError, ResourceExt, Target,
 };
 use groundwork_bus::{About, ObjectId, What};
-use groundwork_controller::{ApiError, Note, Scribe};
+use groundwork_controller::{ApiError, Note, Scribe, Sight};
 use groundwork_lifecycle::machine::{Change, HasJob, Tree, Write};
 use groundwork_lifecycle::{OperationError, parent_name};
 
@@ -26,17 +26,17 @@ fn kind_of(plural: &str) -> &str {
 }
 
 /// What events have told of since the last attempt.
-pub(crate) fn tell_events(scribe: &mut Scribe<'_>, changed: &[(ObjectId, String)]) {
+pub(crate) fn tell_events(scribe: &mut Scribe<'_>, changed: &[(ObjectId, Sight)]) {
     if !scribe.is_heard() {
         return;
     }
-    for (object, version) in changed {
+    for (object, sight) in changed {
         let kind = kind_of(object.kind.plural());
         let note = Note {
             about: about(kind, &object.name, None),
             reason: "Changed".to_owned(),
             text: format!("an event told of a change of the {kind}"),
-            seen: Some(version.clone()),
+            seen: Some(sight.version().to_owned()),
             written: None,
         };
         scribe.note(What::Event, note);
@@ -346,7 +346,7 @@ mod tests {
         let key = ObjectId::new(Kind::new(Installation::GROUP, Installation::PLURAL), Some("n"), "a");
         let mut tree = Tree::new("n", "a");
         let mut scribe = journal.scribe(&key);
-        tell_events(&mut scribe, &[(key.clone(), "3".to_owned())]);
+        tell_events(&mut scribe, &[(key.clone(), Sight::Alive("3".to_owned()))]);
         tree.installation
             .store(installation(&json!({"observedGeneration": 1, "jobID": "2", "phase": "Init"})));
         tell_job(&mut scribe, &tree);

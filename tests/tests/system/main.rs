@@ -45,6 +45,7 @@ mod hook_logs;
 mod hostile;
 mod imports;
 mod landscaper_states;
+mod levels;
 mod lifecycle;
 mod metrics;
 mod namespaces;

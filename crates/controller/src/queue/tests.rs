@@ -41,7 +41,12 @@ impl Bench {
     }
 
     fn offer(&mut self, name: &str, version: &str, delivery: u32) -> Offered<u32> {
-        self.queue.offer(&object(name), object(name), version.to_owned(), delivery, self.now)
+        self.queue.offer(&object(name), object(name), Sight::Alive(version.to_owned()), delivery, self.now)
+    }
+
+    /// The end of what has this name, in the version that it had last.
+    fn offer_end(&mut self, name: &str, version: &str, delivery: u32) -> Offered<u32> {
+        self.queue.offer(&object("a"), object(name), Sight::Gone(version.to_owned()), delivery, self.now)
     }
 
     fn start(&mut self) -> Option<String> {
@@ -139,8 +144,13 @@ fn a_key_that_has_failed_is_not_woken_before_its_time() {
 fn events_of_a_key_that_has_some_are_no_work_of_their_own() {
     let mut bench = Bench::new();
     let offer = |bench: &mut Bench, about: &str, version: &str, delivery| {
-        let offered =
-            bench.queue.offer(&object("big"), object(about), version.to_owned(), delivery, bench.now);
+        let offered = bench.queue.offer(
+            &object("big"),
+            object(about),
+            Sight::Alive(version.to_owned()),
+            delivery,
+            bench.now,
+        );
         matches!(offered, Offered::Queued { has_joined: true, .. })
     };
     assert!(!offer(&mut bench, "item-0", "1", 0), "the first is");
@@ -159,7 +169,13 @@ fn a_long_attempt_lets_others_go_between_its_parts() {
     assert_eq!(bench.start().as_deref(), Some("big"));
     bench.offer("small", "1", 2);
     let offer = |bench: &mut Bench, about: &str, version: &str, delivery| {
-        bench.queue.offer(&object("big"), object(about), version.to_owned(), delivery, bench.now)
+        bench.queue.offer(
+            &object("big"),
+            object(about),
+            Sight::Alive(version.to_owned()),
+            delivery,
+            bench.now,
+        )
     };
     offer(&mut bench, "own", "7", 3);
     offer(&mut bench, "other", "8", 4);
@@ -184,6 +200,41 @@ fn what_was_read_or_written_is_not_handled_again() {
     assert_eq!(bench.settle("a", &[("a", "4")]), [1, 2], "the event during the attempt is about what it saw");
     assert_eq!(bench.offer("a", "4", 3), Offered::Known(3));
     assert_eq!(bench.offer("a", "5", 4), FIRST);
+}
+
+/// A watcher that was away while an object went knows no other version than the last of the living, which the key has written itself.
+#[test]
+fn a_deletion_reaches_the_key_that_wrote_its_version() {
+    let mut bench = Bench::new();
+    bench.offer("a", "1", 1);
+    bench.start();
+    assert_eq!(bench.settle("a", &[("a", "1"), ("item", "9")]), [1]);
+    assert_eq!(bench.offer_end("item", "9", 2), FIRST, "after the attempt");
+    assert_eq!(bench.start().as_deref(), Some("a"));
+    bench.offer_end("other", "7", 3);
+    assert_eq!(bench.settle("a", &[("other", "7")]), [2], "during it");
+    assert_eq!(bench.start().as_deref(), Some("a"));
+    bench.offer_end("third", "8", 4);
+    assert_eq!(bench.go_on("a", &[("third", "8")]), Vec::<u32>::new(), "and between its parts");
+    assert_eq!(bench.offer_end("fourth", "8", 5), Offered::Queued { has_joined: true, superseded: None });
+    bench.start();
+    let mut answered = bench.settle("a", &[]);
+    answered.sort_unstable();
+    assert_eq!(answered, [3, 4, 5]);
+    assert_eq!(bench.start(), None);
+}
+
+/// A key that fails is not tried anew each time that the bus delivers the same deletion.
+#[test]
+fn a_deletion_that_was_tried_is_no_news() {
+    let mut bench = Bench::new();
+    bench.offer_end("item", "9", 1);
+    bench.start();
+    bench.fail("a", &[]);
+    assert!(matches!(bench.offer_end("item", "9", 2), Offered::Redeliver(2, _)));
+    let alive = Sight::Alive("9".to_owned());
+    let late = bench.queue.offer(&object("a"), object("item"), alive, 3, bench.now);
+    assert!(matches!(late, Offered::Redeliver(3, _)), "the living came before");
 }
 
 #[test]

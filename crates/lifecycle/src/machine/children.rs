@@ -116,7 +116,7 @@ impl<K: Child> Children<K> {
     }
 
     /// See [`Known::outdate`]; a child that was not known yet is noted.
-    pub fn outdate(&mut self, name: &str, seen: &str) {
+    pub fn outdate(&mut self, name: &str, seen: Option<&str>) {
         self.checked.remove(name);
         self.children.entry(name.to_owned()).or_default().outdate(seen);
     }

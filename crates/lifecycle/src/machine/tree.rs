@@ -55,11 +55,12 @@ impl<T: ResourceExt> Known<T> {
         *self = if is_gone { Self::Absent } else { Self::Present(Arc::new(object)) };
     }
 
-    /// Forgets the object if a newer version of it has been seen. What cannot be compared is taken for newer.
-    pub fn outdate(&mut self, seen: &str) {
+    /// Forgets the object if a newer version of it has been seen, or `None`: its deletion, which is newer than every version. What cannot be
+    /// compared is taken for newer.
+    pub fn outdate(&mut self, seen: Option<&str>) {
         let known = self.get().and_then(ResourceExt::resource_version);
         let known = known.and_then(|version| ResourceVersion::parse(&version));
-        let seen = ResourceVersion::parse(seen);
+        let seen = seen.and_then(ResourceVersion::parse);
         let is_current = seen.is_some() && known >= seen;
         if !is_current {
             *self = Self::Unread;
@@ -71,7 +72,7 @@ impl<T: ResourceExt> Known<T> {
     /// Forgets what differs from the newest version that is known elsewhere; `None`: it is not there, or `is_fresh` not yet.
     fn compare(&mut self, newest: Option<&str>, is_fresh: bool) {
         match (&self, newest) {
-            (Self::Present(_), Some(newest)) => self.outdate(newest),
+            (Self::Present(_), Some(newest)) => self.outdate(Some(newest)),
             (Self::Present(_), None) if is_fresh => {}
             (Self::Present(_), None) | (Self::Absent, Some(_)) => *self = Self::Unread,
             (Self::Absent, None) | (Self::Unread, _) => {}

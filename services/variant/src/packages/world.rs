@@ -7,7 +7,7 @@ use groundwork_api::{
     DownstreamTarget, Lifecycle, ObjectMeta, PackageRevision, PackageVariant, Repository, ResourceExt as _,
 };
 use groundwork_bus::ObjectId;
-use groundwork_controller::{ApiError, Key, Objects};
+use groundwork_controller::{ApiError, Key, Objects, Sight};
 use groundwork_fleet::{Git, Repositories, Resolved, Unresolved, VariantError, resolve_upstream};
 use groundwork_krm::Package;
 use groundwork_packages::{Actor, GitRepository, NewDraft, Revision, Source, Staged, Store, StoreError};
@@ -60,7 +60,7 @@ impl<'a> World<'a> {
         store: &'a PackageStore,
         variant: &'a PackageVariant,
         objects: &'a Objects,
-        changed: &[(ObjectId, String)],
+        changed: &[(ObjectId, Sight)],
     ) -> Result<Self, Failure> {
         let namespace = variant.namespace().unwrap_or_default();
         let key = |name: Option<String>| {
@@ -105,7 +105,7 @@ impl<'a> World<'a> {
 
     /// What another replica has pushed is known here after an exchange with the remote. Events tell of it: a revision of theirs that
     /// this replica does not have, or has at another commit, is asked for.
-    async fn until_known(&self, changed: &[(ObjectId, String)]) -> Result<(), Failure> {
+    async fn until_known(&self, changed: &[(ObjectId, Sight)]) -> Result<(), Failure> {
         for repository in std::iter::once(&self.repository).chain(&self.upstream) {
             let prefix = format!("{}.", repository.settings().name);
             let of_repository = changed.iter().map(|(object, _)| object).filter(|object| {

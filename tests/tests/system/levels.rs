@@ -1,0 +1,76 @@
+//! Everything comes to rest by itself, whatever events a watcher or a NATS server has lost.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use groundwork_api::{DeployItem, Execution, Installation};
+use groundwork_bus::{Bus, Kind, NatsOptions, ObjectId, Record};
+use groundwork_tests::{System, SystemOptions, wait_for};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::case::{Case, job};
+use crate::support::{PATIENCE, blueprint, outcome};
+
+/// How long a tree may take to go once the watcher is back: long for a busy machine, and far less than any look that time brings.
+const SOON: Duration = Duration::from_secs(25);
+
+/// Waits until the stream shows an object in the version that the API server has.
+async fn until_published<K: groundwork_api::Kind + crate::case::Namespaced>(
+    case: &Case<'_>,
+    name: &str,
+) -> Result<()> {
+    let bus = Bus::connect(NatsOptions::new(case.system.nats.url())).await?;
+    let id =
+        ObjectId::new(Kind::new(<K as groundwork_api::Kind>::GROUP, K::PLURAL), Some(&case.namespace), name);
+    wait_for(&format!("{name} is on the stream as it is"), PATIENCE, async || {
+        let object: K = case.get(name).await.map_err(|error| error.to_string())?;
+        let stored = bus.last(&id).await.map_err(|error| error.to_string())?;
+        match stored.map(|stored| stored.record) {
+            Some(Record::Object(event))
+                if Some(event.change.resource_version()) == object.meta().resource_version.as_deref() =>
+            {
+                Ok(())
+            }
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
+    .with_context(|| case.system.logs())
+}
+
+/// The watcher ends while an item goes whose last version the renderer has written: the tombstone of the watcher that starts anew
+/// carries that version.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_no_watcher_saw_ends_soon_after_one_is_back() -> Result<()> {
+    let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let case = Case::new(&system, "unseen").await?;
+    let installed = case.install("server", &blueprint(&[("item", json!({}))])).await?;
+    assert_eq!(outcome(&installed).0, "Succeeded");
+    let item = case.item("server", "item").await?.name_any();
+    system.service("deployer")?.program.signal("STOP")?;
+    case.delete::<Installation>("server").await?;
+    let is_handed_over = |found: &DeployItem| {
+        let status = found.status.clone().unwrap_or_default();
+        let has_job = status.job_id.is_some() && status.job_id != status.job_id_finished;
+        found.metadata.deletion_timestamp.is_some() && has_job && status.job_id != Some(job(&installed))
+    };
+    case.until("the item is to be deleted", &item, is_handed_over).await?;
+    until_published::<DeployItem>(&case, &item).await?;
+    until_published::<Execution>(&case, "server").await?;
+
+    system.service_mut("watcher")?.program.kill().await?;
+    let case = Case::existing(&system, "unseen").await?;
+    system.service("deployer")?.program.signal("CONT")?;
+    case.gone::<DeployItem>(&item).await?;
+    system.service_mut("watcher")?.program.start_again()?;
+    system.until_ready("watcher").await?;
+
+    let case = Case::existing(&system, "unseen").await?;
+    wait_for("the Installation is gone", SOON, async || {
+        let left: Vec<Installation> = case.list("").await.map_err(|error| error.to_string())?;
+        if left.is_empty() { Ok(()) } else { Err(serde_json::to_string(&left).unwrap_or_default()) }
+    })
+    .await
+    .with_context(|| system.logs())
+}
