@@ -196,7 +196,7 @@ fn text(event: &Event) -> String {
     };
     let (what, rest) = match &event.change {
         Change::Applied(snapshot) => ("applied", status(object.kind.plural(), snapshot)),
-        Change::Deleted { .. } => ("deleted", String::new()),
+        Change::Deleted(_) => ("deleted", String::new()),
     };
     let version = event.change.resource_version();
     let time = format!("{:.3}", event.time);
@@ -234,9 +234,7 @@ fn status(plural: &str, snapshot: &Snapshot) -> String {
 fn object(sequence: u64, event: &Event) -> Value {
     let (what, content) = match &event.change {
         Change::Applied(snapshot) => ("applied", json!(snapshot)),
-        Change::Deleted { uid, resource_version } => {
-            ("deleted", json!({"uid": uid, "resourceVersion": resource_version}))
-        }
+        Change::Deleted(snapshot) => ("deleted", json!(snapshot)),
     };
     json!({
         "sequence": sequence,
@@ -277,7 +275,11 @@ mod tests {
         };
         let fields = json!({"status": {"phase": phase, "jobID": "j1"}});
         let change = match phase {
-            "" => Change::Deleted { uid: name.into(), resource_version: "7".into() },
+            "" => Change::Deleted(Snapshot {
+                uid: name.into(),
+                resource_version: "7".into(),
+                ..Snapshot::default()
+            }),
             _ => Change::Applied(Snapshot {
                 uid: name.into(),
                 resource_version: "7".into(),

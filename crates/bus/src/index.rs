@@ -289,7 +289,7 @@ impl Content {
                 Change::Applied(snapshot) if is_held(&event.object, snapshot) => {
                     self.insert(&event.object, snapshot);
                 }
-                Change::Applied(_) | Change::Deleted { .. } => self.remove(&event.object),
+                Change::Applied(_) | Change::Deleted(_) => self.remove(&event.object),
             },
             Record::Synced(marker) => {
                 self.synced.insert((self.shared(&marker.kind), marker.namespace.clone()));
@@ -368,7 +368,11 @@ mod tests {
     }
 
     fn deleted(position: u64, id: ObjectId) -> Feed {
-        object(position, id, Change::Deleted { uid: "u".into(), resource_version: "1".into() })
+        object(
+            position,
+            id,
+            Change::Deleted(Snapshot { resource_version: "1".into(), ..Snapshot::default() }),
+        )
     }
 
     fn marker(position: u64, plural: &str, namespace: Option<&str>) -> Feed {

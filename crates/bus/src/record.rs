@@ -11,30 +11,27 @@ use crate::object::{Kind, ObjectId};
 pub enum Change {
     /// It exists, and looks like this.
     Applied(Snapshot),
-    /// It is gone. Its message stays as a tombstone until it is pruned.
-    Deleted {
-        /// UID of the object that is gone.
-        uid: String,
-        /// The last resourceVersion that was seen.
-        resource_version: String,
-    },
+    /// It is gone, and looked like this; the resourceVersion is the last that was seen. Its message stays as a tombstone until it is
+    /// pruned.
+    Deleted(Snapshot),
 }
 
 impl Change {
+    /// The object as it is, or was.
+    pub fn snapshot(&self) -> &Snapshot {
+        match self {
+            Self::Applied(snapshot) | Self::Deleted(snapshot) => snapshot,
+        }
+    }
+
     /// UID of the object.
     pub fn uid(&self) -> &str {
-        match self {
-            Self::Applied(snapshot) => &snapshot.uid,
-            Self::Deleted { uid, .. } => uid,
-        }
+        &self.snapshot().uid
     }
 
     /// resourceVersion of the object; of a deleted one the last that was seen.
     pub fn resource_version(&self) -> &str {
-        match self {
-            Self::Applied(snapshot) => &snapshot.resource_version,
-            Self::Deleted { resource_version, .. } => resource_version,
-        }
+        &self.snapshot().resource_version
     }
 }
 

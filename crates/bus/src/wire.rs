@@ -31,13 +31,6 @@ pub(crate) struct Wire {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Tombstone {
-    uid: String,
-    resource_version: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct MarkerBody {
     resource_version: String,
     count: u64,
@@ -53,13 +46,11 @@ pub(crate) fn encode(record: &Record) -> Result<Wire, PublishError> {
     let subject = subject::of_record(record)?;
     let (id, event_type, time, trace, body) = match record {
         Record::Object(event) => {
-            let (event_type, body) = match &event.change {
-                Change::Applied(snapshot) => (APPLIED, json(snapshot)),
-                Change::Deleted { uid, resource_version } => (
-                    DELETED,
-                    json(&Tombstone { uid: uid.clone(), resource_version: resource_version.clone() }),
-                ),
+            let event_type = match &event.change {
+                Change::Applied(_) => APPLIED,
+                Change::Deleted(_) => DELETED,
             };
+            let body = json(event.change.snapshot());
             (event_id(event), event_type, event.time, event.trace.clone(), body)
         }
         // These are stored every time: a repetition within the duplicate window must not be lost.
@@ -106,7 +97,7 @@ fn event_id(event: &Event) -> String {
     let uid = subject::encode(event.change.uid());
     let version = match &event.change {
         Change::Applied(snapshot) => subject::encode(&snapshot.resource_version),
-        Change::Deleted { .. } => "deleted".to_owned(),
+        Change::Deleted(_) => "deleted".to_owned(),
     };
     match &event.replay {
         Some(replay) => format!("{uid}/{version}/{}", subject::encode(replay)),
@@ -127,8 +118,8 @@ pub(crate) fn decode(wire: &Wire) -> Result<Record, String> {
             Record::Object(event(wire, object, Change::Applied(snapshot))?)
         }
         (Subject::Object(object), DELETED) => {
-            let Tombstone { uid, resource_version } = read(&wire.body)?;
-            Record::Object(event(wire, object, Change::Deleted { uid, resource_version })?)
+            let snapshot: Snapshot = read(&wire.body)?;
+            Record::Object(event(wire, object, Change::Deleted(snapshot))?)
         }
         (Subject::Marker { kind, namespace }, SYNCED) => {
             let MarkerBody { resource_version, count } = read(&wire.body)?;
@@ -260,7 +251,7 @@ mod tests {
     #[test]
     fn all_records_come_back() {
         let kind = Kind::new("", "secrets");
-        let deleted = Change::Deleted { uid: "u".into(), resource_version: "9".into() };
+        let deleted = Change::Deleted(snapshot());
         let replayed = Event { replay: Some("a/b c".into()), ..installation(Change::Applied(snapshot())) };
         let marker = |namespace: Option<&str>| SyncMarker {
             kind: kind.clone(),
@@ -292,7 +283,7 @@ mod tests {
         let id = |change, replay: Option<&str>| {
             event_id(&Event { replay: replay.map(str::to_owned), ..installation(change) })
         };
-        let deleted = Change::Deleted { uid: "u-1".into(), resource_version: "43".into() };
+        let deleted = Change::Deleted(Snapshot { resource_version: "43".into(), ..snapshot() });
         assert_eq!(id(Change::Applied(snapshot()), None), "u-1/42");
         assert_eq!(id(Change::Applied(snapshot()), Some("r 1")), "u-1/42/r%201");
         assert_eq!(id(deleted, None), "u-1/deleted");

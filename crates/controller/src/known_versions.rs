@@ -21,7 +21,7 @@ impl Sight {
         let version = change.resource_version().to_owned();
         match change {
             Change::Applied(_) => Self::Alive(version),
-            Change::Deleted { .. } => Self::Gone(version),
+            Change::Deleted(_) => Self::Gone(version),
         }
     }
 

@@ -91,7 +91,7 @@ impl Handler for DeployLoop {
     fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
         match change {
             Change::Applied(snapshot) if self.waits(snapshot) => vec![object.clone()],
-            Change::Applied(_) | Change::Deleted { .. } => Vec::new(),
+            Change::Applied(_) | Change::Deleted(_) => Vec::new(),
         }
     }
 

@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use tonic::Status;
 
 use crate::changes::Changes;
-use crate::relations::ObjectRelations;
+use crate::relations::{ObjectRelations, owner};
 use crate::rendering::Renderings;
 use crate::snapshots::{PICKUP_MARGIN, needs_work, next_automatic, pickup_deadline};
 use crate::steps::{Reader, Writer};
@@ -78,8 +78,7 @@ impl Installations {
         }
         if !view::Installation(snapshot).job().is_running() {
             let relations = self.relations();
-            let parent = relations.owner(object).cloned();
-            let names = parent.into_iter().chain(relations.successors_of(object));
+            let names = owner(object, snapshot).into_iter().chain(relations.successors_of(object));
             let keys_of_names = names.map(|name| installation_of(object, &name)).collect::<Vec<_>>();
             drop(relations);
             keys.extend(self.waiting(keys_of_names.into_iter(), index));
@@ -107,20 +106,19 @@ pub(crate) fn installation_key(namespace: &str, name: &str) -> Key {
 impl Handler for Installations {
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         match (object.kind.plural(), change) {
-            (Installation::PLURAL, Change::Deleted { .. }) => {
+            (Installation::PLURAL, Change::Deleted(last)) => {
                 self.trees().remove(object);
-                let gone = self.relations().gone(object);
+                let predecessors = self.relations().predecessors_of(object, last);
                 // Its parent counts what is left, and those wait that it imported from.
-                let names = gone.owner.into_iter().chain(gone.predecessors);
+                let names = owner(object, last).into_iter().chain(predecessors);
                 self.waiting(names.map(|name| installation_of(object, &name)), index)
             }
             (Installation::PLURAL, Change::Applied(snapshot)) => {
                 self.keys_of_installation(object, snapshot, index)
             }
             (Execution::PLURAL, _) => vec![installation_of(object, &object.name)],
-            (DeployItem::PLURAL, Change::Deleted { .. }) => {
-                let owner = self.relations().gone(object).owner;
-                owner.map(|name| installation_of(object, &name)).into_iter().collect()
+            (DeployItem::PLURAL, Change::Deleted(last)) => {
+                owner(object, last).map(|name| installation_of(object, &name)).into_iter().collect()
             }
             // Progress of an item decides nothing; its end does.
             (DeployItem::PLURAL, Change::Applied(snapshot))
@@ -156,10 +154,7 @@ impl Handler for Installations {
 
     fn observe(&self, object: &ObjectId, change: &Change) {
         self.relations_mut().observe(object, change);
-        self.changes.tell(object, || {
-            let relations = self.relations();
-            relations.owner(object).cloned().or_else(|| relations.gone(object).owner)
-        });
+        self.changes.tell(object, || owner(object, change.snapshot()));
     }
 
     fn forget_observed(&self, _kinds: &[Kind]) {
@@ -430,7 +425,7 @@ fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRe
             Installation::PLURAL if object == request.key => tree.installation.outdate(version),
             Installation::PLURAL => {
                 // A sibling that has finished wakes this one, too.
-                let is_child = relations.owner(object) == Some(&request.key.name)
+                let is_child = relations.is_child(object, &request.key.name)
                     || tree.children.get(&object.name).is_some();
                 if is_child {
                     tree.children.outdate(&object.name, version);

@@ -3,92 +3,50 @@
 //! It names candidates; whoever decides something reads them. Every replica sees every event here before the index knows it, so that a
 //! key which an event wakes finds what came before that event.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 
 use groundwork_api::{DeployItem, Installation, Kind as _, view};
 use groundwork_bus::{Change, ObjectId, Snapshot};
 use groundwork_lifecycle::{Interface, Relations, Scope, SiblingIndex};
 
-/// Objects that are gone and still remembered: the replica that handles a deletion may have seen it long before.
-const MOST_GONE: usize = 10_000;
-
 #[derive(Debug, Default)]
 pub(crate) struct ObjectRelations {
     siblings: SiblingIndex,
-    /// Names of the parents of nested installations, and of the Executions of items.
-    owners: HashMap<ObjectId, String>,
-    gone: HashMap<ObjectId, Gone>,
-    gone_in_order: VecDeque<ObjectId>,
-}
-
-/// What was known of an object when it went.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Gone {
-    pub(crate) owner: Option<String>,
-    /// Siblings whose exports it imported, and that may wait for it to go.
-    pub(crate) predecessors: BTreeSet<String>,
+    /// Names of the parents of nested installations.
+    parents: HashMap<ObjectId, String>,
 }
 
 impl ObjectRelations {
     pub(crate) fn observe(&mut self, object: &ObjectId, change: &Change) {
-        match (object.kind.plural(), change) {
-            (Installation::PLURAL, Change::Applied(snapshot)) => {
-                self.forget_gone(object);
-                let installation = view::Installation(snapshot);
-                let scope = scope(object, snapshot);
-                match &scope.parent {
-                    Some(parent) => drop(self.owners.insert(object.clone(), parent.clone())),
-                    None => drop(self.owners.remove(object)),
-                }
-                self.siblings.insert(scope, &object.name, Interface::of_view(installation));
-            }
-            (DeployItem::PLURAL, Change::Applied(snapshot)) => {
-                self.forget_gone(object);
-                if let Some(execution) = view::DeployItem(snapshot).execution() {
-                    self.owners.insert(object.clone(), execution.clone());
-                }
-            }
-            (Installation::PLURAL, Change::Deleted { .. }) => {
-                let namespace = object.namespace.as_deref().unwrap_or_default();
-                let predecessors = self.siblings.predecessors_of(namespace, &object.name);
-                self.siblings.remove(namespace, &object.name);
-                self.note_gone(object, predecessors);
-            }
-            (DeployItem::PLURAL, Change::Deleted { .. }) => self.note_gone(object, BTreeSet::new()),
-            _ => {}
-        }
-    }
-
-    fn note_gone(&mut self, object: &ObjectId, predecessors: BTreeSet<String>) {
-        let owner = self.owners.remove(object);
-        if owner.is_none() && predecessors.is_empty() {
+        if object.kind.plural() != Installation::PLURAL {
             return;
         }
-        if self.gone.insert(object.clone(), Gone { owner, predecessors }).is_none() {
-            self.gone_in_order.push_back(object.clone());
-        }
-        while self.gone_in_order.len() > MOST_GONE {
-            if let Some(oldest) = self.gone_in_order.pop_front() {
-                self.gone.remove(&oldest);
+        match change {
+            Change::Applied(snapshot) => {
+                let scope = scope(object, snapshot);
+                match &scope.parent {
+                    Some(parent) => drop(self.parents.insert(object.clone(), parent.clone())),
+                    None => drop(self.parents.remove(object)),
+                }
+                let interface = Interface::of_view(view::Installation(snapshot));
+                self.siblings.insert(scope, &object.name, interface);
+            }
+            Change::Deleted(_) => {
+                self.parents.remove(object);
+                self.siblings.remove(object.namespace.as_deref().unwrap_or_default(), &object.name);
             }
         }
     }
 
-    /// One that came back is told of by its own events.
-    fn forget_gone(&mut self, object: &ObjectId) {
-        if self.gone.remove(object).is_some() {
-            self.gone_in_order.retain(|gone| gone != object);
-        }
+    /// Whether an Installation is nested in the one of this name.
+    pub(crate) fn is_child(&self, object: &ObjectId, parent: &str) -> bool {
+        self.parents.get(object).is_some_and(|found| found == parent)
     }
 
-    /// What was known of an object that is gone.
-    pub(crate) fn gone(&self, object: &ObjectId) -> Gone {
-        self.gone.get(object).cloned().unwrap_or_default()
-    }
-
-    /// The name of the parent, or of the Execution.
-    pub(crate) fn owner(&self, object: &ObjectId) -> Option<&String> {
-        self.owners.get(object)
+    /// Names of the siblings whose exports an Installation imports, or imported before it went.
+    pub(crate) fn predecessors_of(&self, object: &ObjectId, snapshot: &Snapshot) -> BTreeSet<String> {
+        let interface = Interface::of_view(view::Installation(snapshot));
+        self.of(&scope(object, snapshot), &object.name, &interface).predecessors
     }
 
     /// What the siblings of an Installation with this interface have to do with it.
@@ -111,12 +69,18 @@ impl ObjectRelations {
     }
 }
 
+/// The name of the parent of a nested Installation, or of the Execution of an item.
+pub(crate) fn owner(object: &ObjectId, snapshot: &Snapshot) -> Option<String> {
+    match object.kind.plural() {
+        Installation::PLURAL => view::Installation(snapshot).parent().map(|owner| owner.name.clone()),
+        DeployItem::PLURAL => view::DeployItem(snapshot).execution().cloned(),
+        _ => None,
+    }
+}
+
 /// Where an Installation that an event shows looks for siblings.
 fn scope(object: &ObjectId, snapshot: &Snapshot) -> Scope {
-    Scope {
-        namespace: object.namespace.clone().unwrap_or_default(),
-        parent: view::Installation(snapshot).parent().map(|owner| owner.name.clone()),
-    }
+    Scope { namespace: object.namespace.clone().unwrap_or_default(), parent: owner(object, snapshot) }
 }
 
 #[cfg(test)]
@@ -134,10 +98,6 @@ mod tests {
     fn applied(spec: &Value) -> Change {
         let fields = WATCHED.iter().find(|watched| watched.plural == Installation::PLURAL).unwrap().fields;
         Change::Applied(Snapshot { fields: project(fields, &json!({"spec": spec})), ..Snapshot::default() })
-    }
-
-    fn deleted() -> Change {
-        Change::Deleted { uid: "u".into(), resource_version: "1".into() }
     }
 
     /// Events and specs tell the same.
@@ -164,26 +124,21 @@ mod tests {
         }
     }
 
+    /// The replica that handles a deletion may never have seen the object alive.
     #[test]
-    fn what_went_is_remembered_for_a_while() {
+    fn what_went_names_whom_it_concerns() {
         let mut relations = ObjectRelations::default();
-        relations
-            .observe(&id("db"), &applied(&json!({"exports": {"data": [{"name": "a", "dataRef": "a"}]}})));
-        relations
-            .observe(&id("web"), &applied(&json!({"imports": {"data": [{"name": "a", "dataRef": "a"}]}})));
+        let (exports, imports) = (
+            applied(&json!({"exports": {"data": [{"name": "a", "dataRef": "a"}]}})),
+            applied(&json!({"imports": {"data": [{"name": "a", "dataRef": "a"}]}})),
+        );
+        relations.observe(&id("db"), &exports);
+        let gone = Change::Deleted(imports.snapshot().clone());
+        relations.observe(&id("web"), &gone);
+        assert_eq!(relations.predecessors_of(&id("web"), gone.snapshot()), ["db".to_owned()].into());
+        relations.observe(&id("web"), &imports);
         assert_eq!(relations.successors_of(&id("db")), ["web".to_owned()].into());
-        relations.observe(&id("web"), &deleted());
+        relations.observe(&id("web"), &gone);
         assert_eq!(relations.successors_of(&id("db")), BTreeSet::new());
-        assert_eq!(relations.gone(&id("web")).predecessors, ["db".to_owned()].into());
-        for other in 0..MOST_GONE {
-            let name = format!("web{other}");
-            relations.observe(
-                &id(&name),
-                &applied(&json!({"imports": {"data": [{"name": "a", "dataRef": "a"}]}})),
-            );
-            relations.observe(&id(&name), &deleted());
-        }
-        assert_eq!((relations.gone.len(), relations.gone_in_order.len()), (MOST_GONE, MOST_GONE));
-        assert!(relations.gone(&id("web")).predecessors.is_empty());
     }
 }

@@ -70,7 +70,7 @@ impl Handler for ResolverHandler {
         }
         match change {
             Change::Applied(snapshot) if has_newer_spec(snapshot) => vec![object.clone()],
-            Change::Applied(_) | Change::Deleted { .. } => Vec::new(),
+            Change::Applied(_) | Change::Deleted(_) => Vec::new(),
         }
     }
 

@@ -48,8 +48,6 @@ pub(crate) struct Shared {
 /// What a restart may lose, since all sets are reconciled then.
 #[derive(Default)]
 struct Memory {
-    /// The set of each variant; an event of its end does not name it.
-    sets: HashMap<ObjectId, Key>,
     /// When a set was expanded last.
     expanded: HashMap<Key, Instant>,
     /// Packages that several variants make are worked on for one of them at a time.
@@ -183,26 +181,6 @@ impl Shared {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers whose child a variant is.
-    fn remember_owner(&self, variant: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
-        let owner = snapshot.controller()?;
-        let set = owner
-            .is_a::<PackageVariantSet>()
-            .then(|| ObjectId::new(kind::<PackageVariantSet>(), variant.namespace.as_deref(), &owner.name))?;
-        self.memory().sets.insert(variant.clone(), set.clone());
-        Some(set)
-    }
-
-    fn variant_keys(&self, object: &ObjectId, change: &Change) -> Vec<Key> {
-        match change {
-            Change::Applied(snapshot) => {
-                let own = needs_work(snapshot).then(|| object.clone());
-                own.into_iter().chain(self.remember_owner(object, snapshot)).collect()
-            }
-            Change::Deleted { .. } => self.memory().sets.remove(object).into_iter().collect(),
-        }
-    }
-
     /// Expands a set, unless that was done a moment ago and it is not the set that changed.
     pub(crate) async fn handle_set(
         self: &Arc<Self>,
@@ -231,7 +209,7 @@ impl Handler for VariantHandler {
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys = match &object.kind {
             own if *own == kind::<PackageVariantSet>() => vec![object.clone()],
-            own if *own == kind::<PackageVariant>() => self.0.variant_keys(object, change),
+            own if *own == kind::<PackageVariant>() => variant_keys(object, change),
             own if *own == kind::<Repository>() => self.0.repository_keys(object, index),
             own if *own == kind::<PackageRevision>() => self.0.revision_keys(object, change, index),
             own if *own == kind::<PackageRevisionSet>() => {
@@ -280,9 +258,6 @@ impl Handler for VariantHandler {
         is_initial_sync: bool,
     ) -> Option<(Key, Timestamp)> {
         let is_variant = object.kind == kind::<PackageVariant>();
-        if is_variant {
-            self.0.remember_owner(object, snapshot);
-        }
         let drafts = self.0.packages.is_some();
         let keeps = self.0.packages.as_ref().is_some_and(|packages| packages.git().is_some());
         let waits = is_initial_sync
@@ -295,14 +270,21 @@ impl Handler for VariantHandler {
     }
 
     fn reset(&self) {
-        let mut memory = self.0.memory();
-        memory.sets.clear();
-        memory.expanded.clear();
+        self.0.memory().expanded.clear();
     }
 
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
         self.0.reconcile(request).await
     }
+}
+
+/// Itself, if there is something to do, and the set whose child it is, or was.
+fn variant_keys(variant: &ObjectId, change: &Change) -> Vec<Key> {
+    let is_own = matches!(change, Change::Applied(snapshot) if needs_work(snapshot));
+    let set = change.snapshot().controller().filter(|owner| owner.is_a::<PackageVariantSet>());
+    let set = set
+        .map(|owner| ObjectId::new(kind::<PackageVariantSet>(), variant.namespace.as_deref(), &owner.name));
+    is_own.then(|| variant.clone()).into_iter().chain(set).collect()
 }
 
 /// Whether a variant's own state asks for something.

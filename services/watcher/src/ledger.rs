@@ -95,7 +95,7 @@ impl State {
         let (uid, version) = (Uid::new(change.uid()), Version::new(change.resource_version()));
         match change {
             Change::Applied(_) => Self::Alive { uid, version },
-            Change::Deleted { .. } => Self::Deleted { uid, version },
+            Change::Deleted(_) => Self::Deleted { uid, version },
         }
     }
 
@@ -254,9 +254,13 @@ mod tests {
 
     use super::*;
 
-    fn applied(uid: &str, version: &str) -> Change {
+    fn snapshot(uid: &str, version: &str) -> Snapshot {
         let (uid, resource_version) = (uid.to_owned(), version.to_owned());
-        Change::Applied(Snapshot { uid, resource_version, ..Snapshot::default() })
+        Snapshot { uid, resource_version, ..Snapshot::default() }
+    }
+
+    fn applied(uid: &str, version: &str) -> Change {
+        Change::Applied(snapshot(uid, version))
     }
 
     #[test]
@@ -289,7 +293,7 @@ mod tests {
         let missing = Key::new(Some("n"), "b");
         assert_eq!(ledger.unlisted(), std::slice::from_ref(&missing));
         assert_eq!((ledger.count_alive(), ledger.highest_version()), (2, Version::new("7")));
-        let deleted = Change::Deleted { uid: "b".into(), resource_version: "7".into() };
+        let deleted = Change::Deleted(snapshot("b", "7"));
         ledger.set_last_message(missing.clone(), LastMessage { sequence: 3, state: State::of(&deleted) });
         assert_eq!((ledger.count_alive(), ledger.last_message(&missing).sequence), (1, 3));
         ledger.forget_deleted(|_| false);
@@ -311,7 +315,7 @@ mod tests {
             assert_eq!(ledger.proves_restore(&key, "u", "5", list), is_proof, "{version}");
             assert!(!ledger.proves_restore(&key, "v", "5", list), "another object");
         }
-        let deleted = Change::Deleted { uid: "u".into(), resource_version: "4".into() };
+        let deleted = Change::Deleted(snapshot("u", "4"));
         ledger.load(&key.object(&kind), &deleted, 2);
         assert!(ledger.proves_restore(&key, "u", "5", list) && !ledger.proves_restore(&key, "v", "5", list));
     }

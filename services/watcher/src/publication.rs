@@ -19,9 +19,9 @@ use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 #[derive(Debug, Clone)]
 pub(crate) enum DesiredState {
     Applied(Box<Snapshot>),
-    /// The object of this UID is deleted; without a UID, whichever there was up to this resourceVersion.
+    /// The object that looked like this is deleted; `None`, where nobody saw it go, whichever there was up to this resourceVersion.
     Deleted {
-        uid: Option<Uid>,
+        last: Option<Box<Snapshot>>,
         version: Version,
     },
     /// What the stream holds, published once more.
@@ -108,8 +108,8 @@ fn next_message(last: &State, desired: &DesiredState) -> Option<NextMessage> {
                 applied.is_known() && *uid == Uid::new(&snapshot.uid) || version.covers(applied);
             (!is_outdated).then_some(NextMessage::Snapshot)
         }
-        (DesiredState::Deleted { uid: deleted, version: at }, State::Alive { uid, version }) => {
-            if deleted.as_ref() == Some(uid) {
+        (DesiredState::Deleted { last, version: at }, State::Alive { uid, version }) => {
+            if last.as_ref().is_some_and(|last| Uid::new(&last.uid) == *uid) {
                 Some(NextMessage::Tombstone(uid.clone(), version.max(*at)))
             } else {
                 (!version.is_after(*at)).then(|| NextMessage::Tombstone(uid.clone(), *version))
@@ -124,6 +124,14 @@ impl DesiredState {
     /// Whether something has to be published if this is the last message.
     pub(crate) fn needs_publication(&self, last: &State) -> bool {
         matches!(self, Self::Replay(_)) || next_message(last, self).is_some()
+    }
+
+    /// How the object looked before it went, where the API server has told.
+    fn last(&self) -> Option<&Snapshot> {
+        match self {
+            Self::Deleted { last, .. } => last.as_deref(),
+            Self::Applied(_) | Self::Replay(_) => None,
+        }
     }
 }
 
@@ -141,16 +149,24 @@ pub(crate) async fn publish_object(
         let outcome = republish(&writer, &object, &mut last, &replay).await;
         return Publication { key, last, outcome };
     }
+    let mut fits = true;
     let outcome = loop {
-        let (change, is_last) = match (next_message(&last.state, &desired), &desired) {
-            (Some(NextMessage::Tombstone(uid, version)), _) => {
+        let Some(message) = next_message(&last.state, &desired) else { break Outcome::UpToDate };
+        let is_last =
+            matches!(&message, NextMessage::Snapshot) || !matches!(desired, DesiredState::Applied(_));
+        let change = match message {
+            NextMessage::Snapshot => match &desired {
+                DesiredState::Applied(snapshot) => Change::Applied(Snapshot::clone(snapshot)),
+                DesiredState::Deleted { .. } | DesiredState::Replay(_) => break Outcome::UpToDate,
+            },
+            NextMessage::Tombstone(uid, version) => {
+                let told = desired.last().filter(|_| fits);
+                let Ok(snapshot) = last_seen(&writer, &object, told, &uid).await else {
+                    break Outcome::StreamNotFound;
+                };
                 let (uid, resource_version) = (uid.to_string(), version.to_string());
-                (Change::Deleted { uid, resource_version }, !matches!(desired, DesiredState::Applied(_)))
+                Change::Deleted(Snapshot { uid, resource_version, ..snapshot })
             }
-            (Some(NextMessage::Snapshot), DesiredState::Applied(snapshot)) => {
-                (Change::Applied(Snapshot::clone(snapshot)), true)
-            }
-            _ => break Outcome::UpToDate,
         };
         let span = tracing::info_span!(
             parent: None,
@@ -168,11 +184,39 @@ pub(crate) async fn publish_object(
                 break Outcome::UpToDate;
             }
             Sent::Stored | Sent::Superseded => {}
+            // The deletion has to be told all the same, and what the stream holds of the object has fitted.
+            Sent::TooLarge(_) if fits && desired.last().is_some() => fits = false,
             Sent::TooLarge(size) => break Outcome::TooLarge(size),
             Sent::StreamNotFound => break Outcome::StreamNotFound,
         }
     };
     Publication { key, last, outcome }
+}
+
+/// How an object looked before it went: as the API server has told, or else as the stream tells. Of what cannot be read nothing is known.
+async fn last_seen(
+    writer: &StreamWriter,
+    object: &ObjectId,
+    told: Option<&Snapshot>,
+    uid: &Uid,
+) -> Result<Snapshot, StreamNotFoundError> {
+    let is_same = |snapshot: &Snapshot| Uid::new(&snapshot.uid) == *uid;
+    if let Some(told) = told.filter(|told| is_same(told)) {
+        return Ok(told.clone());
+    }
+    let mut failures = 0;
+    loop {
+        match writer.bus.last(object).await {
+            Ok(stored) => {
+                let Some(Record::Object(event)) = stored.map(|stored| stored.record) else { break };
+                return Ok(Some(event.change.snapshot().clone()).filter(is_same).unwrap_or_default());
+            }
+            Err(BusError::StreamNotFound) => return Err(StreamNotFoundError),
+            Err(BusError::Message { .. }) => break,
+            Err(error) => writer.back_off(&error.to_string(), &mut failures).await,
+        }
+    }
+    Ok(Snapshot::default())
 }
 
 /// Publishes once more what the stream holds. Should a change be published meanwhile, that serves as well.
@@ -317,13 +361,18 @@ mod tests {
         State::Deleted { uid: Uid::new(uid), version: Version::new(version) }
     }
 
-    fn applied(uid: &str, version: &str) -> DesiredState {
+    fn snapshot(uid: &str, version: &str) -> Box<Snapshot> {
         let (uid, resource_version) = (uid.to_owned(), version.to_owned());
-        DesiredState::Applied(Box::new(Snapshot { uid, resource_version, ..Snapshot::default() }))
+        Box::new(Snapshot { uid, resource_version, ..Snapshot::default() })
+    }
+
+    fn applied(uid: &str, version: &str) -> DesiredState {
+        DesiredState::Applied(snapshot(uid, version))
     }
 
     fn missing(uid: Option<&str>, version: &str) -> DesiredState {
-        DesiredState::Deleted { uid: uid.map(Uid::new), version: Version::new(version) }
+        let last = uid.map(|uid| snapshot(uid, version));
+        DesiredState::Deleted { last, version: Version::new(version) }
     }
 
     fn tombstone(uid: &str, version: &str) -> Option<NextMessage> {
@@ -400,6 +449,66 @@ mod tests {
         assert!(counted("stored", 4) && counted("superseded", 3), "{text}");
     }
 
+    fn secret() -> ObjectId {
+        Key::new(Some("n"), "a").object(&Kind::new("", "secrets"))
+    }
+
+    /// The last message about the object.
+    async fn change(writer: &StreamWriter) -> Change {
+        let stored = writer.bus.last(&secret()).await;
+        let Ok(Some(groundwork_bus::Stored { record: Record::Object(event), .. })) = stored else { panic!() };
+        event.change
+    }
+
+    /// Whose an object was has to be known when it is gone, whether or not a watcher saw it go.
+    #[tokio::test]
+    async fn a_tombstone_tells_what_the_last_state_told() {
+        let (writer, _telemetry) = writer(Leadership::unlimited());
+        writer.bus.ensure_stream().await.unwrap();
+        let labelled = |uid: &str, version: &str, label: &str| {
+            Box::new(Snapshot {
+                labels: [("l".to_owned(), label.to_owned())].into(),
+                ..*snapshot(uid, version)
+            })
+        };
+        let label = |change: &Change| match change {
+            Change::Deleted(snapshot) => snapshot.label("l").to_owned(),
+            Change::Applied(_) => panic!("it is there"),
+        };
+        let large = "x".repeat(groundwork_bus::MAX_EVENT_BYTES);
+        let deletions = [
+            (
+                DesiredState::Deleted { last: Some(labelled("u", "7", "seen")), version: Version::new("7") },
+                "seen",
+                "7",
+            ),
+            (missing(None, "7"), "stored", "5"),
+            (
+                DesiredState::Deleted { last: Some(labelled("u", "7", &large)), version: Version::new("7") },
+                "stored",
+                "7",
+            ),
+        ];
+        for (deletion, expected, version) in deletions {
+            writer.bus.rebuild().await.unwrap();
+            let first =
+                publish(&writer, LastMessage::default(), DesiredState::Applied(labelled("u", "5", "stored")));
+            let last = first.await.last;
+            let outcome = publish(&writer, last, deletion).await.outcome;
+            let change = change(&writer).await;
+            assert_eq!((outcome, label(&change).as_str()), (Outcome::UpToDate, expected));
+            assert_eq!((change.uid(), change.resource_version()), ("u", version));
+        }
+        // Another object has taken the name of the one that nobody saw go.
+        writer.bus.rebuild().await.unwrap();
+        let first =
+            publish(&writer, LastMessage::default(), DesiredState::Applied(labelled("u", "5", "stored")));
+        let last = first.await.last;
+        let told = last_seen(&writer, &secret(), None, &Uid::new("u")).await.unwrap();
+        assert_eq!(told.label("l"), "stored");
+        assert_eq!(publish(&writer, last, applied("v", "8")).await.last.state, alive("v", "8"));
+    }
+
     /// Something that was published within the duplicate window, and is not what the stream says now.
     #[tokio::test]
     async fn a_duplicate_is_looked_at() {
@@ -410,9 +519,7 @@ mod tests {
         // Versions that are no numbers say nothing about which is newer: the API server is believed.
         let third = publish(&writer, second.clone(), applied("u", "x")).await;
         assert_eq!((third.outcome, third.last.sequence), (Outcome::UpToDate, second.sequence + 1));
-        let stored = writer.bus.last(&Key::new(Some("n"), "a").object(&Kind::new("", "secrets"))).await;
-        let Ok(Some(groundwork_bus::Stored { record: Record::Object(event), .. })) = stored else { panic!() };
-        assert_eq!(event.change.resource_version(), "x");
+        assert_eq!(change(&writer).await.resource_version(), "x");
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectList, WatchEv
 use kube::{Client, Resource};
 use serde_json::Value;
 
-use crate::ledger::{Key, Uid, Version};
+use crate::ledger::{Key, Version};
 use crate::scopes::Scope;
 
 use pages::Pages;
@@ -53,7 +53,8 @@ pub(crate) enum SourceError {
 #[derive(Debug)]
 pub(crate) enum SourceEvent {
     Applied(Key, Box<Snapshot>),
-    Deleted(Key, Uid, Version),
+    /// The object as it was when it went, with the resourceVersion of its deletion.
+    Deleted(Key, Box<Snapshot>),
     /// Nothing changed up to this resourceVersion.
     Bookmark,
 }
@@ -213,10 +214,11 @@ impl Source {
                 Ok((SourceEvent::Applied(key, Box::new(snapshot)), version))
             }
             Ok(WatchEvent::Deleted(object)) => {
-                let metadata = parts(object).0;
-                let version = metadata.resource_version.clone().unwrap_or_default();
-                let uid = Uid::new(metadata.uid.as_deref().unwrap_or_default());
-                Ok((SourceEvent::Deleted(key(&metadata), uid, Version::new(&version)), version))
+                let (metadata, content) = parts(object);
+                let key = key(&metadata);
+                let snapshot = Snapshot::new(metadata, self.fields, &content);
+                let version = snapshot.resource_version.clone();
+                Ok((SourceEvent::Deleted(key, Box::new(snapshot)), version))
             }
             Ok(WatchEvent::Bookmark(bookmark)) => {
                 Ok((SourceEvent::Bookmark, bookmark.metadata.resource_version))

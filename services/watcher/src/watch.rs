@@ -164,7 +164,7 @@ impl Watch {
         let resource_version = resource_version.unwrap_or_default();
         for key in self.publisher.ledger().unlisted() {
             let version = Version::new(&resource_version);
-            self.publish(key, DesiredState::Deleted { uid: None, version }).await?;
+            self.publish(key, DesiredState::Deleted { last: None, version }).await?;
         }
         Ok(Listing::Complete { resource_version, objects })
     }
@@ -268,8 +268,9 @@ impl Watch {
     async fn handle_event(&mut self, event: SourceEvent) -> Result<(), WatchEnd> {
         match event {
             SourceEvent::Applied(key, snapshot) => self.publish(key, DesiredState::Applied(snapshot)).await,
-            SourceEvent::Deleted(key, uid, version) => {
-                self.publish(key, DesiredState::Deleted { uid: Some(uid), version }).await
+            SourceEvent::Deleted(key, last) => {
+                let version = Version::new(&last.resource_version);
+                self.publish(key, DesiredState::Deleted { last: Some(last), version }).await
             }
             SourceEvent::Bookmark => Ok(()),
         }
@@ -351,7 +352,7 @@ impl Watch {
         if self.attempts_while_missing >= MISSING_KIND_ATTEMPTS {
             let alive: Vec<Key> = self.publisher.ledger().alive().cloned().collect();
             for key in alive {
-                self.publish(key, DesiredState::Deleted { uid: None, version: Version::UNKNOWN }).await?;
+                self.publish(key, DesiredState::Deleted { last: None, version: Version::UNKNOWN }).await?;
             }
         }
         self.pause(pause).await

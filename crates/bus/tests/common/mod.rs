@@ -39,8 +39,8 @@ pub(crate) fn applied(object: &ObjectId, version: u64) -> Record {
 }
 
 pub(crate) fn deleted(object: &ObjectId, version: u64) -> Record {
-    let uid = format!("uid-{}", object.name);
-    event(object, Change::Deleted { uid, resource_version: version.to_string() })
+    let Record::Object(alive) = applied(object, version) else { panic!("an event") };
+    event(object, Change::Deleted(alive.change.snapshot().clone()))
 }
 
 pub(crate) fn event(object: &ObjectId, change: Change) -> Record {
@@ -126,7 +126,7 @@ pub(crate) async fn next(feed: &mut IndexFeed) -> String {
                     Change::Applied(snapshot) => {
                         format!("{}@{}", event.object.name, snapshot.resource_version)
                     }
-                    Change::Deleted { .. } => format!("{} deleted", event.object.name),
+                    Change::Deleted(_) => format!("{} deleted", event.object.name),
                 },
                 Record::Synced(marker) => format!("synced {}", marker.kind),
                 Record::Cluster(identity) => format!("cluster {}", identity.uid),

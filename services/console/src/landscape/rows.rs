@@ -265,7 +265,7 @@ impl SeenEvent {
                 let phase = if is_landscaper { view::Installation(snapshot).phase() } else { "" };
                 (Some(snapshot.resource_version.as_str().into()), Phase::of(Some(phase)).as_str())
             }
-            Change::Deleted { .. } => (None, ""),
+            Change::Deleted(_) => (None, ""),
         };
         Self { object: event.object.clone(), time: event.time, resource_version, phase }
     }

@@ -42,7 +42,7 @@ fn event<K: groundwork_api::Kind>(name: &str, change: Change) -> Feed {
 }
 
 fn gone<K: groundwork_api::Kind>(name: &str) -> Feed {
-    event::<K>(name, Change::Deleted { uid: "u".to_owned(), resource_version: "8".to_owned() })
+    event::<K>(name, Change::Deleted(Snapshot { resource_version: "8".to_owned(), ..Snapshot::default() }))
 }
 
 /// An Installation with a job in a phase, which ended unless the phase is one of work.

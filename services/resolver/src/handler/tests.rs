@@ -107,7 +107,7 @@ fn a_change_of_rules_concerns_those_who_use_them() {
         handler.keys(&ObjectId::new(kind, Some("team"), name), change, &world.index)
     };
     let changed = Change::Applied(snapshot(2, &json!({})));
-    let deleted = Change::Deleted { uid: "u".into(), resource_version: "2".into() };
+    let deleted = Change::Deleted(Snapshot { resource_version: "2".into(), ..Snapshot::default() });
     for change in [&changed, &deleted] {
         assert_eq!(names(&keys(kind::<Context>(), "default", change)), ["named", "unnamed"]);
         assert_eq!(names(&keys(kind::<Context>(), "other", change)), ["others"]);
@@ -169,7 +169,7 @@ fn namespaces_get_contexts() {
     let (handler, index) = (handler(&arguments), Index::new());
     let there = Change::Applied(snapshot(1, &json!({})));
     let leaving = Snapshot { deletion_timestamp: Some("t".into()), ..Snapshot::default() };
-    let gone = Change::Deleted { uid: "u".into(), resource_version: "1".into() };
+    let gone = Change::Deleted(Snapshot { resource_version: "1".into(), ..Snapshot::default() });
     let keys =
         |name: &str, change: &Change| handler.keys(&ObjectId::new(namespaces(), None, name), change, &index);
     assert_eq!(keys("team", &there), [ObjectId::new(kind::<Context>(), Some("team"), "default")]);
@@ -186,7 +186,7 @@ fn changed_default_contexts_are_put_right() {
     let demanding =
         Settings { default_repository_context: demand, exclude_namespaces, ..Settings::default() };
     let changed = Change::Applied(snapshot(1, &json!({})));
-    let gone = Change::Deleted { uid: "u".into(), resource_version: "1".into() };
+    let gone = Change::Deleted(Snapshot { resource_version: "1".into(), ..Snapshot::default() });
     let keys = |settings: &Settings, namespace: &str, name: &str, change: &Change| {
         let object = ObjectId::new(kind::<Context>(), Some(namespace), name);
         handler(settings).keys(&object, change, &Index::new()).len()

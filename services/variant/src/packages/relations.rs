@@ -78,7 +78,7 @@ impl Relations {
     pub(crate) fn observe_revision(&mut self, revision: &ObjectId, change: &Change) {
         let owner = match change {
             Change::Applied(snapshot) => snapshot.controller().map(|owner| owner.uid.clone()),
-            Change::Deleted { .. } => None,
+            Change::Deleted(_) => None,
         };
         if self.owners.get(revision) == owner.as_ref() {
             return;
@@ -256,7 +256,7 @@ mod tests {
         relations.observe(&variant("a"), &applied(("catalog", "web"), ("blue", "web")));
         assert_eq!(of(&relations, "blue.dns.packagevariant-1"), Vec::<String>::new());
         assert_eq!(of(&relations, "blue.web.packagevariant-1"), ["a"]);
-        relations.observe(&variant("b"), &Change::Deleted { uid: "u".into(), resource_version: "9".into() });
+        relations.observe(&variant("b"), &Change::Deleted(Snapshot::default()));
         assert_eq!(of(&relations, "green.dns.v1"), Vec::<String>::new());
     }
 
@@ -272,7 +272,7 @@ mod tests {
             let fields = fields.as_object().cloned().unwrap();
             Change::Applied(Snapshot { generation: Some(generation), fields, ..Snapshot::default() })
         };
-        let gone = Change::Deleted { uid: "u".into(), resource_version: "9".into() };
+        let gone = Change::Deleted(Snapshot::default());
         for (change, is_told) in [
             (seen(1, "True", 1), true),
             (seen(1, "True", 2), false),

@@ -13,13 +13,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{REQUEST_TIMEOUT, Source, SourceError, WATCH_TIMEOUT, key};
-use crate::ledger::{Key, Uid, Version};
+use crate::ledger::Key;
 
 /// What such a watch tells.
 #[derive(Debug)]
 pub(crate) enum UnversionedEvent {
     Applied(Key, Box<Snapshot>),
-    Deleted(Key, Uid, Version),
+    /// The object as it was when it went.
+    Deleted(Key, Box<Snapshot>),
     /// The first one comes after all objects that there are.
     Bookmark,
 }
@@ -71,8 +72,8 @@ impl Source {
                 metadata.managed_fields = None;
                 let key = key(&metadata);
                 if type_ == "DELETED" {
-                    let uid = Uid::new(metadata.uid.as_deref().unwrap_or_default());
-                    return Ok(UnversionedEvent::Deleted(key, uid, Version::UNKNOWN));
+                    let snapshot = Snapshot::new(metadata, self.fields, &object);
+                    return Ok(UnversionedEvent::Deleted(key, Box::new(snapshot)));
                 }
                 metadata.resource_version = Some(version(&metadata, &object).map_err(unreadable)?);
                 let snapshot = Snapshot::new(metadata, self.fields, &object);

@@ -50,9 +50,10 @@ impl Watch {
                     objects += u64::from(!is_complete);
                     self.take(key, DesiredState::Applied(snapshot), is_complete).await?;
                 }
-                Next::Event(Ok(UnversionedEvent::Deleted(key, uid, version))) => {
+                Next::Event(Ok(UnversionedEvent::Deleted(key, last))) => {
                     self.told.remove(&key);
-                    self.publish(key, DesiredState::Deleted { uid: Some(uid), version }).await?;
+                    let version = Version::UNKNOWN;
+                    self.publish(key, DesiredState::Deleted { last: Some(last), version }).await?;
                 }
                 Next::Event(Ok(UnversionedEvent::Bookmark)) if is_complete => {}
                 Next::Event(Ok(UnversionedEvent::Bookmark)) => {
@@ -92,7 +93,7 @@ impl Watch {
     async fn end_list(&mut self, objects: u64) -> Result<(), WatchEnd> {
         for key in self.publisher.ledger().unlisted() {
             self.told.remove(&key);
-            self.publish(key, DesiredState::Deleted { uid: None, version: Version::UNKNOWN }).await?;
+            self.publish(key, DesiredState::Deleted { last: None, version: Version::UNKNOWN }).await?;
         }
         self.mark_synced("", objects).await
     }
@@ -190,7 +191,7 @@ mod tests {
         let Record::Object(event) = stored.record else { panic!("no event") };
         let version = match event.change {
             Change::Applied(snapshot) => Some(snapshot.resource_version),
-            Change::Deleted { .. } => None,
+            Change::Deleted(_) => None,
         };
         (stored.sequence, version)
     }

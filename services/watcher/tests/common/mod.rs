@@ -187,7 +187,7 @@ pub(crate) async fn arrives(bus: &Bus, plural: &str, object: &DynamicObject) {
 /// Waits until the stream says that an object of the namespace `default` is gone.
 pub(crate) async fn disappears(bus: &Bus, plural: &str, name: &str) {
     until(&format!("{plural} {name} is deleted on the stream"), async || {
-        matches!(change(bus, plural, name).await, Some(Change::Deleted { .. }))
+        matches!(change(bus, plural, name).await, Some(Change::Deleted(_)))
     })
     .await;
 }
