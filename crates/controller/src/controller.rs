@@ -75,6 +75,8 @@ pub(crate) enum Message {
     Schedule { key: Key, at: Timestamp },
     /// What a key waits for has come.
     Wake { key: Key },
+    /// A key has not come to rest for a while.
+    Look { key: Key },
     /// The stream was rebuilt: versions that were read before cannot be compared any more.
     Reset,
 }

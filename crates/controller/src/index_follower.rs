@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use groundwork_bus::{Bus, Change, Feed, IndexFeed, IndexPart, Record};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::SendError;
+use tokio::time::Instant;
 
 use crate::controller::{BUS_PAUSE, Message};
+use crate::levels::Levels;
 use crate::readiness::Readiness;
 use crate::reconcile::Handler;
 
@@ -36,11 +39,24 @@ pub(crate) async fn follow(
             }
         }
     };
+    let mut levels = Levels::default();
     loop {
         let was_synced = index.synced();
-        let next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)).await;
+        let next = tokio::select! {
+            next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)) => next,
+            // Before everything is known nobody can say what a key should find.
+            () = time_of(&levels), if was_synced => {
+                if look(&mut levels, &sender).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
         match &next {
-            Feed::Reset => handler.forget_observed(index.kinds()),
+            Feed::Reset => {
+                levels.clear();
+                handler.forget_observed(index.kinds());
+            }
             Feed::Record { record: Record::Object(event), .. } => {
                 handler.observe(&event.object, &event.change);
             }
@@ -58,6 +74,11 @@ pub(crate) async fn follow(
             return;
         }
         let Feed::Record { record: Record::Object(event), .. } = &next else { continue };
+        let key = match &event.change {
+            Change::Applied(snapshot) => handler.sees_to(&event.object, snapshot),
+            Change::Deleted(_) => None,
+        };
+        levels.set(&event.object, key, !was_synced, Instant::now());
         let Change::Applied(snapshot) = &event.change else { continue };
         if let Some((key, at)) = handler.schedule(&event.object, snapshot, !was_synced)
             && sender.send(Message::Schedule { key, at }).await.is_err()
@@ -65,6 +86,22 @@ pub(crate) async fn follow(
             return;
         }
     }
+}
+
+/// Waits for the next look; for ever if everything is at rest.
+async fn time_of(levels: &Levels) {
+    match levels.next_time() {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Has the keys looked at that are due.
+async fn look(levels: &mut Levels, sender: &mpsc::Sender<Message>) -> Result<(), SendError<Message>> {
+    while let Some(key) = levels.take_due(Instant::now()) {
+        sender.send(Message::Look { key }).await?;
+    }
+    Ok(())
 }
 
 /// The next of a feed. While there is none, an index that is not complete says what it waits for.

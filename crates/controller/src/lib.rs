@@ -15,6 +15,8 @@
 //!   with a longer delay, so that another replica takes over if this one dies.
 //! - What must happen later follows from the state of objects: [`Handler::schedule`] is called for every object that
 //!   the index holds, also after a restart.
+//! - An event can be lost. So what is not at rest ([`Handler::sees_to`]) is looked at again, with nothing taken from memory: when a service
+//!   starts, when a feed begins anew, and every five minutes at the latest. What such a look finds without an event is counted.
 //! - What is decided is told in the journal by a [`Scribe`], which nobody waits for.
 
 mod arguments;
@@ -23,9 +25,11 @@ mod connection;
 mod controller;
 mod error;
 mod feeders;
+mod findings;
 mod index_follower;
 mod journal;
 mod known_versions;
+mod levels;
 mod metrics;
 mod object_event;
 mod objects;

@@ -16,6 +16,7 @@ pub struct Metrics {
     duration: Family<Service, Histogram, fn() -> Histogram>,
     reaction: Family<Service, Histogram, fn() -> Histogram>,
     known: Family<Service, Counter>,
+    untold: Family<Service, Counter>,
     keys: Family<Service, Gauge>,
     requests: Family<Request, Counter>,
 }
@@ -74,6 +75,12 @@ impl Metrics {
                 by_service,
                 Family::default(),
             ),
+            untold: registry.register(
+                "untold_changes",
+                "Looks at what is not at rest that nothing had asked for, and that wrote something of which no event told within ten seconds",
+                by_service,
+                Family::default(),
+            ),
             keys: registry.register(
                 "work_keys",
                 "Work keys that wait, run or pause",
@@ -88,7 +95,9 @@ impl Metrics {
             ),
         };
         // A counter that nothing has counted yet is 0, and not missing.
-        metrics.known.get_or_create(&Service { service }).inc_by(0);
+        for counter in [&metrics.known, &metrics.untold] {
+            counter.get_or_create(&Service { service }).inc_by(0);
+        }
         metrics
     }
 
@@ -104,6 +113,10 @@ impl Metrics {
 
     pub(crate) fn known(&self) {
         self.known.get_or_create(&Service { service: self.service }).inc();
+    }
+
+    pub(crate) fn untold(&self) {
+        self.untold.get_or_create(&Service { service: self.service }).inc();
     }
 
     pub(crate) fn keys(&self, count: usize) {

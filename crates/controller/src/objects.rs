@@ -60,10 +60,13 @@ pub struct Objects {
     observations: Option<Arc<Mutex<Observations>>>,
 }
 
+/// What an attempt has read and written.
 #[derive(Debug, Default)]
-struct Observations {
-    known: KnownVersions,
-    has_written: bool,
+pub(crate) struct Observations {
+    pub(crate) known: KnownVersions,
+    pub(crate) has_written: bool,
+    /// The versions that it has written, where they differ from those before.
+    pub(crate) written: Vec<(ObjectId, String)>,
 }
 
 impl std::fmt::Debug for Objects {
@@ -83,11 +86,10 @@ impl Objects {
         Self { observations: Some(Arc::default()), ..self.clone() }
     }
 
-    /// Which versions have been read and written since the last call, and whether something was written.
-    pub(crate) fn take_observations(&self) -> (KnownVersions, bool) {
-        let Some(observations) = &self.observations else { return Default::default() };
-        let observed = std::mem::take(&mut *observations.lock().unwrap_or_else(PoisonError::into_inner));
-        (observed.known, observed.has_written)
+    /// Which versions have been read and written since the last call.
+    pub(crate) fn take_observations(&self) -> Observations {
+        let Some(observations) = &self.observations else { return Observations::default() };
+        std::mem::take(&mut *observations.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The client, for kinds of requests that this type does not have.
@@ -298,26 +300,29 @@ impl Objects {
     }
 
     fn observe<K: Stored>(&self, object: &K) {
-        self.observed(object, KnownVersions::read);
+        self.observed(object, |observations, id, version| observations.known.read(id, version));
     }
 
-    fn observed<K: Stored>(&self, object: &K, add: fn(&mut KnownVersions, ObjectId, &str)) {
+    fn observed<K: Stored>(&self, object: &K, add: impl FnOnce(&mut Observations, ObjectId, &str)) {
         let (Some(observations), Some(version)) = (&self.observations, object.resource_version()) else {
             return;
         };
         let kind = Kind::new(K::group(&()).into_owned(), K::plural(&()).into_owned());
         let id = ObjectId::new(kind, object.namespace().as_deref(), object.name_any());
-        add(&mut observations.lock().unwrap_or_else(PoisonError::into_inner).known, id, &version);
+        add(&mut observations.lock().unwrap_or_else(PoisonError::into_inner), id, &version);
     }
 
     /// Observes a write; one that changed nothing since `before` is no progress.
     fn written<K: Stored>(&self, object: K, before: Option<&str>) -> K {
         let object = lean(object);
-        self.observed(&object, KnownVersions::add);
         let has_changed = before.is_none() || object.resource_version().as_deref() != before;
-        if let (true, Some(observations)) = (has_changed, &self.observations) {
-            observations.lock().unwrap_or_else(PoisonError::into_inner).has_written = true;
-        }
+        self.observed(&object, |observations, id, version| {
+            if has_changed {
+                observations.has_written = true;
+                observations.written.push((id.clone(), version.to_owned()));
+            }
+            observations.known.add(id, version);
+        });
         object
     }
 

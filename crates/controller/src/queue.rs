@@ -16,6 +16,8 @@ const REDELIVERY_MARGIN: Duration = Duration::from_secs(20);
 /// The events of failing keys come back no faster than one in this time, all together. A bus hands out what comes back before what is
 /// new, so that more of them than can be looked at would keep everybody else's away.
 const REDELIVERY_INTERVAL: Duration = Duration::from_millis(50);
+/// A key that is attempted within this time anyway is not looked at before.
+const SOON: Duration = Duration::from_secs(60);
 /// One turn of so many goes to a key that has failed, however many others there are.
 const FAILED_TURN: u32 = 4;
 /// Versions that idle keys know are dropped beyond this many keys; without them events are handled that say nothing new.
@@ -55,6 +57,10 @@ struct Entry<T> {
     timer: Option<Instant>,
     /// What the key waits for has come while it was handled, perhaps after the handler looked.
     is_woken: bool,
+    /// The next attempt relies on nothing that memory holds.
+    reads_anew: bool,
+    /// The key is ready for no other reason than that.
+    is_unasked: bool,
     /// What the earlier parts of an attempt have read and written, if it goes on in parts.
     known_so_far: KnownVersions,
 }
@@ -79,6 +85,8 @@ impl<T> Default for Entry<T> {
             failures: 0,
             timer: None,
             is_woken: false,
+            reads_anew: false,
+            is_unasked: false,
             known_so_far: KnownVersions::default(),
         }
     }
@@ -144,6 +152,10 @@ pub(crate) struct Attempt<T> {
     pub(crate) latest: Option<T>,
     pub(crate) changed: Vec<(ObjectId, Sight)>,
     pub(crate) failures: u32,
+    /// Nothing that memory holds is to be relied on.
+    pub(crate) reads_anew: bool,
+    /// Nothing has asked for it but that the key has not come to rest.
+    pub(crate) is_unasked: bool,
 }
 
 /// The end of an attempt.
@@ -263,10 +275,24 @@ impl<T: Clone> Queue<T> {
     pub(crate) fn wake(&mut self, key: &Key) {
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
+        entry.is_unasked = false;
         match entry.state {
             State::Ready | State::Pausing => {}
             State::Running => entry.is_woken = true,
             State::Idle => self.make_ready(key),
+        }
+    }
+
+    /// Has the key looked at with nothing taken from memory: with the attempt that comes anyway soon, or else now. Its time, if it has one, stays.
+    pub(crate) fn look(&mut self, key: &Key, now: Instant) {
+        let resting = &mut self.resting;
+        let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
+        entry.reads_anew = true;
+        let comes_soon = entry.timer.is_some_and(|at| at <= now + SOON);
+        if entry.state == State::Idle && !comes_soon {
+            entry.is_unasked = true;
+            entry.set_state(State::Ready, &mut self.resting);
+            self.ready.push_back(key.clone());
         }
     }
 
@@ -290,6 +316,7 @@ impl<T: Clone> Queue<T> {
                 entry.timer = Some(again);
                 self.timers.insert((again, key));
             } else {
+                entry.is_unasked = false;
                 self.make_ready(&key);
             }
         }
@@ -307,8 +334,10 @@ impl<T: Clone> Queue<T> {
             changed.push((object.clone(), sight.clone()));
             entry.in_attempt.push(Waiting { object, sight, delivery });
         }
+        let reads_anew = std::mem::take(&mut entry.reads_anew);
+        let is_unasked = std::mem::take(&mut entry.is_unasked) && changed.is_empty();
         self.idle.remove(&key);
-        Some(Attempt { key, changed, failures, latest })
+        Some(Attempt { key, changed, failures, latest, reads_anew, is_unasked })
     }
 
     /// Keys that have not failed go first: those that fail over and over delay no other, even if there is not enough time for all of
@@ -353,11 +382,14 @@ impl<T: Clone> Queue<T> {
                 entry.set_failures(0, &mut self.failing);
                 entry.tried = KnownVersions::default();
                 let is_woken = entry.is_woken;
+                let reads_anew = entry.reads_anew;
                 if let Some(after) = requeue_after {
                     self.schedule(key, now + *after);
                 }
                 if is_woken {
                     self.make_ready(key);
+                } else if reads_anew {
+                    self.look(key, now);
                 }
             }
             AttemptEnd::Requeued => {}

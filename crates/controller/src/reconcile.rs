@@ -35,7 +35,17 @@ pub trait Handler: Send + Sync + 'static {
         true
     }
 
-    /// A key to reconcile although no event will come, and when: now for work that a process has left behind, later for time-outs.
+    /// The key that has to see to an object which is not at rest: its job runs, it is being deleted, or it waits for something. `None` for an
+    /// object at rest.
+    ///
+    /// Such a key is looked at although no event comes, with [`ReconcileRequest::reads_anew`]: once the feed has told of everything that
+    /// there is, and every five minutes at the latest for as long as it sees to something.
+    fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
+        let _ = (object, snapshot);
+        None
+    }
+
+    /// A key to reconcile at a time although no event will come: for time-outs, and now for what memory has to know.
     ///
     /// Called whenever the feed of the index tells of an object, with `is_initial_sync` while it is filled for the first time. A later answer about
     /// the same key takes the place of the former one.
@@ -75,6 +85,8 @@ pub struct ReconcileRequest<'a> {
     pub index: &'a Index,
     /// Objects that events told of since the key was reconciled last, and the states in which those showed them.
     pub changed: &'a [(ObjectId, Sight)],
+    /// It is looked at because it has not come to rest: nothing that memory holds of it may be relied on.
+    pub reads_anew: bool,
     /// Has the key reconciled again when something has come that no event tells of.
     pub waker: &'a Waker,
 }

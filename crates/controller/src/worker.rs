@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use groundwork_bus::Index;
+use groundwork_bus::{Index, ObjectId};
 use groundwork_telemetry::trace;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::controller::{Arrival, Controller, Message};
+use crate::findings::Findings;
 use crate::known_versions::KnownVersions;
+use crate::objects::Observations;
 use crate::queue::{Attempt, AttemptEnd, Offered, Queue};
 use crate::reconcile::{Key, ReconcileError, ReconcileRequest, Reconciled, Waker};
 use crate::shared_delivery::SharedDelivery;
@@ -32,8 +34,14 @@ pub(crate) struct Worker {
     logged: HashMap<Key, String>,
     /// The deliveries that are not answered yet, and some that are.
     deliveries: Vec<Weak<SharedDelivery>>,
+    findings: Findings,
     /// Where messages to this worker go in.
     sender: mpsc::Sender<Message>,
+}
+
+/// The clock that timers go by.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 /// An attempt that has ended.
@@ -43,6 +51,8 @@ struct Finished {
     known: KnownVersions,
     /// What was logged last about the key, while it fails.
     logged: Option<String>,
+    /// The versions that a look has written which nothing had asked for.
+    found: Option<Vec<(ObjectId, String)>>,
 }
 
 impl Worker {
@@ -53,6 +63,7 @@ impl Worker {
             tasks: HashMap::new(),
             logged: HashMap::new(),
             deliveries: Vec::new(),
+            findings: Findings::default(),
             sender,
             controller,
             index,
@@ -66,20 +77,23 @@ impl Worker {
         loop {
             self.start_ready();
             self.controller.metrics.keys(self.queue.len());
-            let timer = self.queue.next_time().unwrap_or_else(|| Instant::now() + PROGRESS_INTERVAL);
+            let timer = self.queue.next_time().unwrap_or_else(|| now() + PROGRESS_INTERVAL);
             tokio::select! {
                 biased;
                 () = end.cancelled() => return,
                 Some(finished) = self.running.join_next_with_id() => self.finish(finished).await,
                 Some(message) = messages.recv() => self.handle_message(message).await,
                 () = tokio::time::sleep_until(timer.into()) => {}
-                _ = progress.tick() => self.announce_progress().await,
+                _ = progress.tick() => {
+                    self.tell_findings();
+                    self.announce_progress().await;
+                }
             }
         }
     }
 
     async fn handle_message(&mut self, message: Message) {
-        let now = Instant::now();
+        let now = now();
         match message {
             Message::Reset => {
                 self.queue.forget_versions();
@@ -90,9 +104,11 @@ impl Worker {
                 self.queue.schedule(&key, now + wait.unsigned_abs());
             }
             Message::Wake { key } => self.queue.wake(&key),
+            Message::Look { key } => self.queue.look(&key, now),
             Message::Event { key, object, sight, arrival } => {
                 let delivery = Arc::clone(&arrival.delivery);
                 self.deliveries.push(Arc::downgrade(&delivery));
+                self.findings.told(&key, &object, &sight);
                 match self.queue.offer(&key, object, sight, arrival, now) {
                     Offered::Queued { has_joined, superseded } => {
                         // One key is one piece of work, however many events tell of it: they must not keep other keys away.
@@ -115,13 +131,13 @@ impl Worker {
 
     fn start_ready(&mut self) {
         while self.running.len() < self.controller.options.concurrency {
-            let Some(attempt) = self.queue.start(Instant::now()) else { return };
+            let Some(attempt) = self.queue.start(now()) else { return };
             self.spawn(attempt);
         }
     }
 
     fn spawn(&mut self, attempt: Attempt<Arrival>) {
-        let Attempt { key, changed, failures, latest } = attempt;
+        let Attempt { key, changed, failures, latest, reads_anew, is_unasked } = attempt;
         let span = tracing::info_span!(
             "handle",
             otel.name = format!("{} handle", self.controller.options.service),
@@ -149,14 +165,16 @@ impl Worker {
                 objects: &objects,
                 index: &index,
                 changed: &changed,
+                reads_anew,
                 waker: &waker,
             };
             let result = handler.reconcile(request).await;
-            let (known, has_written) = objects.take_observations();
+            let Observations { known, has_written, written } = objects.take_observations();
             let logged = log_failure(&key, failures, logged, &result);
             let (outcome, ended) = end_of(&result, has_written);
             metrics.handled(outcome, start.elapsed());
-            Finished { key, ended, known, logged }
+            let found = (is_unasked && has_written).then_some(written);
+            Finished { key, ended, known, logged, found }
         };
         let task = self.running.spawn(run.instrument(span));
         self.tasks.insert(task.id(), key_of_task);
@@ -173,18 +191,29 @@ impl Worker {
                 let Some(key) = self.tasks.remove(&error.id()) else { return };
                 tracing::error!(%key, %error, "a handler did not end");
                 let ended = AttemptEnd::Failed { is_conflict: false, made_progress: false };
-                Finished { key, ended, known: KnownVersions::default(), logged: None }
+                Finished { key, ended, known: KnownVersions::default(), logged: None, found: None }
             }
         };
         if let Some(logged) = finished.logged {
             self.logged.insert(finished.key.clone(), logged);
         }
-        let answers = self.queue.finish(&finished.key, &finished.ended, finished.known, Instant::now());
+        if let Some(written) = finished.found {
+            self.findings.add(finished.key.clone(), written, now());
+        }
+        let answers = self.queue.finish(&finished.key, &finished.ended, finished.known, now());
         for arrival in answers.acknowledge {
             arrival.delivery.key_done().await;
         }
         for (arrival, delay) in answers.redeliver {
             arrival.delivery.key_failed(delay).await;
+        }
+    }
+
+    /// Counts what looks have found and no event has told.
+    fn tell_findings(&mut self) {
+        for key in self.findings.take_untold(now()) {
+            tracing::warn!(%key, "a look has found what no event told");
+            self.controller.metrics.untold();
         }
     }
 

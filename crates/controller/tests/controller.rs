@@ -36,7 +36,7 @@ impl Notes {
     }
 }
 
-/// Names that begin with `bad` fail always, those with `panic` once, those with `slow` take their time; what is `unheld` is not looked up.
+/// What is labelled `waiting` is not at rest. Names that begin with `bad` fail always, those with `panic` once, those with `slow` take their time; what is `unheld` is not looked up.
 #[async_trait]
 impl Handler for Notes {
     fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
@@ -45,6 +45,10 @@ impl Handler for Notes {
 
     fn looks_up(&self, object: &ObjectId, _: &Snapshot) -> bool {
         !object.name.starts_with("unheld")
+    }
+
+    fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
+        snapshot.labels.contains_key("waiting").then(|| object.clone())
     }
 
     fn schedule(
@@ -267,6 +271,40 @@ async fn unfinished_work_is_taken_up_at_start() {
     bench.run();
     bench.until("what was left is handled", |notes| notes.count("left") == 1).await;
     assert_eq!(bench.notes.count("done"), 0);
+}
+
+/// What is not at rest is looked at when a service starts, and again before five minutes are over, although all of its events were answered.
+/// Once it is at rest nobody looks any more.
+#[tokio::test(start_paused = true)]
+async fn what_waits_is_looked_at_again_and_what_rests_is_not() {
+    let mut bench = Bench::new().await;
+    bench.publish("stuck", 1, &["waiting"]).await;
+    bench.publish("idle", 1, &[]).await;
+    let mut queue = bench.bus.work("test", &kind()).await.unwrap();
+    for delivery in queue.pull(2).await {
+        delivery.ack().await;
+    }
+    bench.until_answered().await;
+    let begin = tokio::time::Instant::now();
+    bench.run();
+    while bench.notes.count("stuck") == 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(begin.elapsed() < Duration::from_secs(30), "at the start: {:?}", begin.elapsed());
+    for count in 2..5 {
+        let begin = tokio::time::Instant::now();
+        while bench.notes.count("stuck") < count {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        let waited = begin.elapsed();
+        assert!((200..=310).contains(&waited.as_secs()), "look {count} after {waited:?}");
+    }
+    bench.publish("stuck", 2, &[]).await;
+    while bench.notes.count("stuck") < 5 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!((bench.notes.count("stuck"), bench.notes.count("idle")), (5, 0));
 }
 
 /// The end waits for what runs, and gives the rest back at once.

@@ -100,14 +100,8 @@ impl Handler for DeployLoop {
         false
     }
 
-    /// Items that were under way when the process ended.
-    fn schedule(
-        &self,
-        object: &ObjectId,
-        snapshot: &Snapshot,
-        is_initial_sync: bool,
-    ) -> Option<(Key, Timestamp)> {
-        (is_initial_sync && self.waits(snapshot)).then(|| (object.clone(), Timestamp::now()))
+    fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
+        self.waits(snapshot).then(|| object.clone())
     }
 
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
@@ -133,7 +127,7 @@ impl DeployLoop {
         let (namespace, objects) = (request.key.namespace.as_deref().unwrap_or_default(), request.objects);
         let begun = Instant::now();
         // It ends here, unless there is nothing to do but to go on waiting.
-        let watch = self.watches.take(request.key);
+        let watch = self.watches.take(request.key).filter(|_| !request.reads_anew);
         let Some(item) = objects.get::<DeployItem>(namespace, &request.key.name).await? else {
             return Ok(Reconciled::default());
         };

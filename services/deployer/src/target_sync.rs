@@ -65,6 +65,11 @@ impl Handler for TargetSyncs {
         keys
     }
 
+    /// One that stays has a round every five minutes anyway.
+    fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
+        (snapshot.is_deleting() && snapshot.has_finalizer(FINALIZER)).then(|| object.clone())
+    }
+
     fn schedule(&self, object: &ObjectId, snapshot: &Snapshot, _: bool) -> Option<(Key, Timestamp)> {
         let last = view::TargetSync(snapshot).last_update_time();
         let next = last.and_then(|last| last.checked_add(ROUND).ok()).unwrap_or_else(Timestamp::now);
@@ -97,10 +102,9 @@ impl Handler for TargetSyncs {
         let sync = conclude(&sync, &outcome, objects).await?;
         answered(&sync, &outcome, objects).await?;
         match outcome.errors.first() {
-            // Nothing but the end of the others changes that, which an event tells of.
-            Some(_) if outcome.is_stopped => Ok(Reconciled::requeue_after(ROUND)),
-            Some(error) => Err(ReconcileError::new(error.clone())),
-            None => Ok(Reconciled::default()),
+            Some(error) if !outcome.is_stopped => Err(ReconcileError::new(error.clone())),
+            // Of several nothing but the end of the others lets one go on, which an event tells of.
+            Some(_) | None => Ok(Reconciled::requeue_after(ROUND)),
         }
     }
 }

@@ -131,17 +131,13 @@ impl Handler for Installations {
         }
     }
 
-    fn schedule(
-        &self,
-        object: &ObjectId,
-        snapshot: &Snapshot,
-        is_initial_sync: bool,
-    ) -> Option<(Key, Timestamp)> {
+    /// Execution and items are at rest when their Installation is: it has the same job, and goes after them.
+    fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
+        (object.kind.plural() == Installation::PLURAL && needs_work(snapshot)).then(|| object.clone())
+    }
+
+    fn schedule(&self, object: &ObjectId, snapshot: &Snapshot, _: bool) -> Option<(Key, Timestamp)> {
         match object.kind.plural() {
-            // What a process left behind, whatever it was told about it.
-            Installation::PLURAL if is_initial_sync && needs_work(snapshot) => {
-                Some((object.clone(), Timestamp::now()))
-            }
             Installation::PLURAL => next_automatic(snapshot, Timestamp::now()).map(|at| (object.clone(), at)),
             DeployItem::PLURAL => {
                 let name = view::DeployItem(snapshot).execution()?;
@@ -169,6 +165,7 @@ impl Handler for Installations {
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
         let namespace = request.key.namespace.clone().unwrap_or_default();
         let known = self.trees().remove(request.key);
+        let known = known.map(|tree| if request.reads_anew { tree.forget() } else { tree });
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, request.key.name.clone()));
         outdate(&mut tree, &request, &self.relations());
         let mut scribe = self.journal.scribe(request.key);

@@ -251,18 +251,34 @@ impl Handler for VariantHandler {
         }
     }
 
-    fn schedule(
-        &self,
-        object: &ObjectId,
-        snapshot: &Snapshot,
-        is_initial_sync: bool,
-    ) -> Option<(Key, Timestamp)> {
+    fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
+        let keeps = self.0.packages.as_ref().is_some_and(|packages| packages.git().is_some());
+        let waits = match &object.kind {
+            own if *own == kind::<PackageVariant>() => {
+                // Without a store none is ever ready.
+                let drafts = self.0.packages.is_some();
+                needs_work(snapshot) || drafts && !is_ready(&view::PackageVariant(snapshot).conditions())
+            }
+            own if *own == kind::<PackageVariantSet>() => {
+                !snapshot.is_deleting() && !is_ready(&view::PackageVariantSet(snapshot).conditions())
+            }
+            // One that stays is read with its repository.
+            own if *own == kind::<PackageRevision>() => {
+                keeps && snapshot.is_deleting() && snapshot.has_finalizer(packages::FINALIZER)
+            }
+            _ => false,
+        };
+        waits.then(|| object.clone())
+    }
+
+    /// At the start everything that watches or asks a remote, and whatever follows from memory.
+    fn schedule(&self, object: &ObjectId, _: &Snapshot, is_initial_sync: bool) -> Option<(Key, Timestamp)> {
         let is_variant = object.kind == kind::<PackageVariant>();
         let drafts = self.0.packages.is_some();
         let keeps = self.0.packages.as_ref().is_some_and(|packages| packages.git().is_some());
         let waits = is_initial_sync
             && match () {
-                () if is_variant => drafts || needs_work(snapshot),
+                () if is_variant => drafts,
                 () if object.kind == kind::<Repository>() => keeps,
                 () => object.kind == kind::<PackageVariantSet>(),
             };
@@ -285,6 +301,11 @@ fn variant_keys(variant: &ObjectId, change: &Change) -> Vec<Key> {
     let set = set
         .map(|owner| ObjectId::new(kind::<PackageVariantSet>(), variant.namespace.as_deref(), &owner.name));
     is_own.then(|| variant.clone()).into_iter().chain(set).collect()
+}
+
+/// Whether the status of a variant or a set says that nothing is in its way.
+fn is_ready(conditions: &[view::Condition<'_>]) -> bool {
+    conditions.iter().any(|condition| condition.type_() == "Ready" && condition.status() == "True")
 }
 
 /// Whether a variant's own state asks for something.

@@ -49,6 +49,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 
 pub use functions::{FunctionArguments, FunctionsError, Missing};
+pub(crate) use objects::FINALIZER;
 pub(crate) use porch::PorchStore;
 pub(crate) use relations::Relations;
 pub use turns::TurnArguments;

@@ -1,0 +1,157 @@
+//! Objects that are not at rest, and when the keys that see to them are looked at although no event tells of anything.
+//!
+//! An event can be lost: with the last seconds of a server, or with a process that took it for known. So whatever waits is looked at
+//! again: when the feed has told of everything, and every [`LONGEST`] from then on. Objects at rest have no part in it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use groundwork_bus::ObjectId;
+use tokio::time::Instant;
+
+use crate::reconcile::Key;
+
+/// The longest time between two looks at a key.
+pub(crate) const LONGEST: Duration = Duration::from_secs(300);
+/// A look comes up to so much earlier, differently for each key and each time: those of one start must not come together for ever.
+const JITTER: Duration = Duration::from_secs(60);
+
+/// The objects of one feed that are not at rest. Without a clock of its own, so that tests need none.
+#[derive(Debug, Default)]
+pub(crate) struct Levels {
+    objects: HashMap<ObjectId, Key>,
+    keys: HashMap<Key, Look>,
+    times: BTreeSet<(Instant, Key)>,
+    chance: RandomState,
+    looks: u64,
+}
+
+/// A key that sees to something.
+#[derive(Debug)]
+struct Look {
+    /// How many objects it sees to.
+    objects: usize,
+    at: Instant,
+}
+
+impl Levels {
+    /// Takes note of an object: of the key that has to see to it, or that it is at rest or gone. A key that has seen to nothing until now
+    /// is looked at right away if `is_first`, since events may have told of it long ago, and else when the time has come.
+    pub(crate) fn set(&mut self, object: &ObjectId, key: Option<Key>, is_first: bool, now: Instant) {
+        if self.objects.get(object) == key.as_ref() {
+            return;
+        }
+        if let Some(former) = self.objects.remove(object) {
+            self.release(&former);
+        }
+        let Some(key) = key else { return };
+        self.objects.insert(object.clone(), key.clone());
+        if let Some(look) = self.keys.get_mut(&key) {
+            look.objects += 1;
+            return;
+        }
+        let at = if is_first { now } else { self.next(&key, now) };
+        self.keys.insert(key.clone(), Look { objects: 1, at });
+        self.times.insert((at, key));
+    }
+
+    /// A key whose time has come. Its next time is set.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<Key> {
+        let (at, key) = self.times.first().filter(|(at, _)| *at <= now).cloned()?;
+        let next = self.next(&key, now);
+        self.times.remove(&(at, key.clone()));
+        self.times.insert((next, key.clone()));
+        if let Some(look) = self.keys.get_mut(&key) {
+            look.at = next;
+        }
+        Some(key)
+    }
+
+    /// The time of the next look.
+    pub(crate) fn next_time(&self) -> Option<Instant> {
+        self.times.first().map(|(at, _)| *at)
+    }
+
+    /// The feed begins anew: it tells of everything again.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn release(&mut self, key: &Key) {
+        let Some(look) = self.keys.get_mut(key) else { return };
+        look.objects -= 1;
+        if look.objects == 0 {
+            self.times.remove(&(look.at, key.clone()));
+            self.keys.remove(key);
+        }
+    }
+
+    fn next(&mut self, key: &Key, now: Instant) -> Instant {
+        self.looks = self.looks.wrapping_add(1);
+        let share = f64::from((self.chance.hash_one((key, self.looks)) >> 32) as u32) / f64::from(u32::MAX);
+        now + LONGEST - JITTER.mul_f64(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groundwork_bus::Kind;
+
+    use super::*;
+
+    fn object(name: &str) -> ObjectId {
+        ObjectId::new(Kind::new("g", "things"), Some("team"), name)
+    }
+
+    fn due(levels: &mut Levels, now: Instant) -> Vec<String> {
+        std::iter::from_fn(|| levels.take_due(now)).map(|key| key.name).collect()
+    }
+
+    #[test]
+    fn what_is_not_at_rest_is_looked_at_within_its_time_and_again() {
+        let (mut levels, begin) = (Levels::default(), Instant::now());
+        levels.set(&object("left"), Some(object("left")), true, begin);
+        levels.set(&object("new"), Some(object("new")), false, begin);
+        levels.set(&object("idle"), None, true, begin);
+        assert_eq!(due(&mut levels, begin), ["left"], "what a process left behind");
+        assert_eq!(due(&mut levels, begin + LONGEST - JITTER - Duration::from_secs(1)), Vec::<String>::new());
+        for round in 1..4 {
+            let mut found = due(&mut levels, begin + LONGEST * round);
+            found.sort();
+            assert_eq!(found, ["left", "new"], "round {round}");
+        }
+        assert!(levels.next_time().is_some_and(|at| at <= begin + LONGEST * 4));
+    }
+
+    #[test]
+    fn a_key_rests_when_all_that_it_sees_to_does() {
+        let (mut levels, now) = (Levels::default(), Instant::now());
+        for name in ["a", "b"] {
+            levels.set(&object(name), Some(object("key")), true, now);
+        }
+        levels.set(&object("a"), None, false, now);
+        assert_eq!(due(&mut levels, now), ["key"]);
+        levels.set(&object("b"), Some(object("other")), false, now);
+        levels.set(&object("b"), Some(object("other")), false, now);
+        assert_eq!(due(&mut levels, now + LONGEST), ["other"]);
+        levels.set(&object("b"), None, false, now);
+        assert_eq!(levels.next_time(), None);
+        levels.set(&object("b"), Some(object("other")), false, now);
+        levels.clear();
+        assert_eq!(levels.next_time(), None);
+    }
+
+    /// Thousands of objects that one start has found are not looked at all at once five minutes later.
+    #[test]
+    fn looks_are_spread() {
+        let (mut levels, begin) = (Levels::default(), Instant::now());
+        for index in 0..1000 {
+            let id = object(&index.to_string());
+            levels.set(&id, Some(id.clone()), true, begin);
+        }
+        assert_eq!(due(&mut levels, begin).len(), 1000);
+        let half = due(&mut levels, begin + LONGEST - JITTER / 2).len();
+        assert!((350..650).contains(&half), "{half}");
+    }
+}
