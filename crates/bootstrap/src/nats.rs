@@ -17,7 +17,7 @@ pub(crate) const SERVER: &str = "\
 server_name: groundwork
 listen: \"0.0.0.0:4222\"
 http: \"0.0.0.0:8222\"
-jetstream { store_dir: \"/data\" }
+jetstream { store_dir: \"/data\", sync_interval: \"10s\" }
 include \"users.conf\"
 ";
 

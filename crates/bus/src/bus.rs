@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::error::{BusError, PublishError};
 use crate::feed::{self, IndexFeed};
 use crate::journal::{Entry, JournalPart};
@@ -56,6 +58,14 @@ impl Bus {
         match &self.backend {
             Backend::Nats(bus) => bus.is_connected(),
             Backend::Local(_) => true,
+        }
+    }
+
+    /// Counts connections: after each the stream may be another one.
+    pub fn connections(&self) -> watch::Receiver<u64> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.connections(),
+            Backend::Local(bus) => bus.connections(),
         }
     }
 
@@ -116,6 +126,30 @@ impl Bus {
         match &self.backend {
             Backend::Nats(bus) => bus.last(object).await,
             Backend::Local(bus) => bus.last(object),
+        }
+    }
+
+    /// What the stream says of its cluster.
+    ///
+    /// # Errors
+    /// As [`Bus::last`].
+    pub async fn identity(&self) -> Result<Option<Stored>, BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.identity().await,
+            Backend::Local(bus) => bus.identity(),
+        }
+    }
+
+    /// The highest sequence that a work queue has acknowledged. One that is above the last of the stream shows that the stream went back.
+    /// For the watcher only.
+    ///
+    /// # Errors
+    /// When the server does not answer or there is no stream.
+    pub async fn acknowledged(&self) -> Result<u64, BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.acknowledged().await,
+            // It cannot lose anything.
+            Backend::Local(_) => Ok(0),
         }
     }
 

@@ -7,21 +7,42 @@ const DISTANCE: u64 = 1 << 40;
 
 /// The incarnations of the stream that this process has seen, in order.
 ///
-/// A rebuilt stream counts from one again. What compares sequences (a work item waits for the index) would wait for
-/// ever, or not at all. So consumers hand out positions: the sequence plus a base that grows with every incarnation.
-/// In the first incarnation that a process sees they are equal.
+/// A rebuilt stream counts from one again, and one that went back gives the sequences of lost messages to others. What compares
+/// sequences (a work item waits for the index) would wait for ever, or not at all. So consumers hand out positions: the sequence plus a
+/// base that grows with every incarnation. In the first incarnation that a process sees they are equal.
 #[derive(Debug, Default)]
-pub(crate) struct Epochs(Vec<Timestamp>);
+pub(crate) struct Epochs(Vec<Epoch>);
+
+#[derive(Debug)]
+struct Epoch {
+    created: Timestamp,
+    /// The highest sequence that was seen.
+    last: u64,
+}
 
 impl Epochs {
-    /// Base of the incarnation that was created at this time. Ask in the order in which they were seen.
-    pub(crate) fn base(&mut self, created: Timestamp) -> u64 {
-        let index = self.0.iter().position(|known| *known == created).unwrap_or_else(|| {
-            self.0.push(created);
-            self.0.len() - 1
-        });
-        u64::try_from(index).map_or(u64::MAX, |index| index.saturating_mul(DISTANCE))
+    /// Base of the incarnation that was created at this time and ends with this sequence. Ask in the order in which they were seen.
+    pub(crate) fn base(&mut self, created: Timestamp, last: u64) -> u64 {
+        let known = self.0.iter().rposition(|epoch| epoch.created == created);
+        let index = known.filter(|index| self.0[*index].last <= last).unwrap_or(self.0.len());
+        match self.0.get_mut(index) {
+            Some(epoch) => epoch.last = last,
+            None => self.0.push(Epoch { created, last }),
+        }
+        base_of(index)
     }
+
+    /// A message was heard in the incarnation with this base: one that ends before it has gone back since.
+    pub(crate) fn heard(&mut self, base: u64, sequence: u64) {
+        let epochs = self.0.iter_mut().enumerate();
+        for (_, epoch) in epochs.filter(|(index, _)| base_of(*index) == base) {
+            epoch.last = epoch.last.max(sequence);
+        }
+    }
+}
+
+fn base_of(index: usize) -> u64 {
+    u64::try_from(index).map_or(u64::MAX, |index| index.saturating_mul(DISTANCE))
 }
 
 #[cfg(test)]
@@ -32,10 +53,23 @@ mod tests {
     fn positions_only_grow() {
         let time = |second| Timestamp::from_second(second).unwrap();
         let mut epochs = Epochs::default();
-        assert_eq!(epochs.base(time(20)), 0);
+        assert_eq!(epochs.base(time(20), 5), 0);
         // The clock of a server may have been set back.
-        assert_eq!(epochs.base(time(10)), DISTANCE);
-        assert_eq!(epochs.base(time(20)), 0);
-        assert_eq!(epochs.base(time(30)), 2 * DISTANCE);
+        assert_eq!(epochs.base(time(10), 1), DISTANCE);
+        assert_eq!(epochs.base(time(20), 7), 0);
+        assert_eq!(epochs.base(time(30), 0), 2 * DISTANCE);
+    }
+
+    /// A server that was restored has the stream of before, with an end of before.
+    #[test]
+    fn a_stream_that_went_back_is_another_one() {
+        let created = Timestamp::from_second(20).unwrap();
+        let mut epochs = Epochs::default();
+        assert_eq!((epochs.base(created, 5), epochs.base(created, 7)), (0, 0));
+        assert_eq!(epochs.base(created, 6), DISTANCE);
+        assert_eq!(epochs.base(created, 9), DISTANCE);
+        epochs.heard(DISTANCE, 12);
+        epochs.heard(0, 40);
+        assert_eq!(epochs.base(created, 11), 2 * DISTANCE, "more was heard than asked for");
     }
 }

@@ -66,6 +66,17 @@ pub enum BusError {
     /// The journal is missing.
     #[error("the stream {} of the journal is missing: the watcher creates it when it runs", crate::JOURNAL)]
     JournalNotFound,
+    /// The stream has lost its end: it is about to be filled again.
+    #[error(
+        "the stream {} went back: {consumer} has acknowledged message {acknowledged}, and the last is {last}; the watcher fills it again",
+        crate::STREAM
+    )]
+    WentBack {
+        /// Name of the consumer.
+        consumer: String,
+        acknowledged: u64,
+        last: u64,
+    },
     /// The server took a setting and did not keep it.
     #[error("the NATS server did not keep the settings of {of}: {fields}")]
     NotKept {
@@ -114,6 +125,7 @@ impl BusError {
             | Self::Silent { .. }
             | Self::StreamNotFound
             | Self::JournalNotFound
+            | Self::WentBack { .. }
             | Self::Answer { .. } => true,
             Self::Options(_)
             | Self::Login { .. }

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn markers_wait_for_the_end_of_the_replay() {
-        let identity = || Record::Cluster(ClusterIdentity { uid: "c".into() });
+        let identity = || Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() });
         let mut replay = Replay::default();
         let mut feeds = Vec::new();
         for step in [

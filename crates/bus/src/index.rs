@@ -473,7 +473,7 @@ mod tests {
     fn after_a_reset_nothing_is_known_and_nothing_synced() {
         let index = Index::new();
         let part = part(&index);
-        let identity = Record::Cluster(ClusterIdentity { uid: "c".into() });
+        let identity = Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() });
         part.apply(&applied(8, id(None, "z"), Some("owner")));
         part.apply(&marker(3, "secrets", None));
         part.apply(&Feed::Record { position: 9, record: identity });

@@ -62,10 +62,13 @@ pub struct SyncMarker {
 }
 
 /// Which cluster the stream is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterIdentity {
     /// UID of the namespace `kube-system`.
     pub uid: String,
+    /// The mark of whoever filled the stream, which no other stream has. Streams of older versions have none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mark: String,
 }
 
 /// Somebody's wish that a kind be watched.

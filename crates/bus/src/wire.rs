@@ -271,7 +271,7 @@ mod tests {
             Record::Object(replayed),
             Record::Synced(marker(None)),
             Record::Synced(marker(Some("prod"))),
-            Record::Cluster(ClusterIdentity { uid: "c".into() }),
+            Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() }),
             Record::Interest(interest),
         ] {
             assert_eq!(through_headers(&record), record);

@@ -198,7 +198,8 @@ async fn duplicates_are_told(bus: Bus) {
     // Markers and identities are stored each time.
     for _ in 0..2 {
         publish(&bus, &marker(&secrets(), 0)).await;
-        publish(&bus, &Record::Cluster(ClusterIdentity { uid: "c".into() })).await;
+        publish(&bus, &Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() }))
+            .await;
     }
     assert_eq!(bus.status().await.unwrap().messages, 3);
 }
@@ -233,7 +234,7 @@ async fn a_part_of_the_stream_is_loaded(bus: Bus) {
     let records = [
         applied(&secret("a"), 1),
         marker(&secrets(), 1),
-        Record::Cluster(ClusterIdentity { uid: "c".into() }),
+        Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() }),
         interest.clone(),
         applied(&groundwork_bus::ObjectId::new(installations(), Some("n"), "i"), 2),
         marker(&installations(), 1),
@@ -258,7 +259,7 @@ async fn a_feed_replays_and_follows(bus: Bus) {
     publish(&bus, &applied(&groundwork_bus::ObjectId::new(installations(), Some("n"), "i"), 1)).await;
     publish(&bus, &applied(&secret("b"), 3)).await;
     publish(&bus, &applied(&secret("a"), 4)).await;
-    publish(&bus, &Record::Cluster(ClusterIdentity { uid: "c".into() })).await;
+    publish(&bus, &Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() })).await;
 
     let mut feed = bus.index(&[secrets()]).await.unwrap();
     // The marker is behind what was published later: without "a@4" the index would lack "a".

@@ -237,7 +237,7 @@ async fn a_stream_with_other_settings_is_corrected_and_keeps_what_is_not_ours() 
     assert!(config.allow_direct);
     assert_eq!(config.duplicate_window, Duration::from_secs(120));
     assert_eq!(config.description.as_deref(), Some("of the operator"));
-    publish(&bus, &Record::Cluster(ClusterIdentity { uid: "c".into() })).await;
+    publish(&bus, &Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() })).await;
 
     // What cannot be had is said in the words of the server.
     let wishes = NatsOptions { replicas: 3, ..options(&nats) };

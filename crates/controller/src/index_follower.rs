@@ -30,15 +30,7 @@ pub(crate) async fn follow(
     sender: mpsc::Sender<Message>,
     resets: Resets,
 ) {
-    let mut feed = loop {
-        match bus.index(index.kinds()).await {
-            Ok(feed) => break feed,
-            Err(error) => {
-                readiness.index(Some(&format_args!("the index cannot be read: {error}")));
-                tokio::time::sleep(BUS_PAUSE).await;
-            }
-        }
-    };
+    let mut feed = open(&bus, &index, &readiness).await;
     let mut levels = Levels::default();
     loop {
         let was_synced = index.synced();
@@ -84,6 +76,19 @@ pub(crate) async fn follow(
             && sender.send(Message::Schedule { key, at }).await.is_err()
         {
             return;
+        }
+    }
+}
+
+/// The feed of the index, as soon as the bus gives it.
+async fn open(bus: &Bus, index: &IndexPart, readiness: &Readiness) -> IndexFeed {
+    loop {
+        match bus.index(index.kinds()).await {
+            Ok(feed) => return feed,
+            Err(error) => {
+                readiness.index(Some(&format_args!("the index cannot be read: {error}")));
+                tokio::time::sleep(BUS_PAUSE).await;
+            }
         }
     }
 }

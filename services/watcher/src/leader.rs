@@ -10,8 +10,10 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::Instrument;
+use uuid::Uuid;
 
 use crate::commands::Command;
+use crate::continuity::Gone;
 use crate::interests::{Admission, Interests};
 use crate::ledger::Ledger;
 use crate::publisher::Publisher;
@@ -21,8 +23,10 @@ use crate::status::WatchState;
 use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 use crate::watch::{Watch, WatchEnd, WatchRequest};
 
-/// How often the leader asks whether the stream is still there.
+/// How often the leader compares the stream with what it knows of it, beside once for each connection.
 const STREAM_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// A stream that seems to have gone back is looked at once more after this time: a server of a cluster that has just begun to lead may be late.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
 /// How often the leader asks whether the journal is still there, and as it should be.
 const JOURNAL_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often watches are stopped in which nobody is interested any more.
@@ -37,8 +41,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// What the stream holds when a replica begins to lead.
 #[derive(Debug, Default)]
 struct StreamContents {
-    /// UID of the cluster that the stream is about.
-    cluster_uid: Option<String>,
+    /// The cluster that the stream is about, and its mark.
+    identity: Option<ClusterIdentity>,
     has_objects: bool,
     ledgers: HashMap<Scope, Ledger>,
     /// Scopes whose sync marker is there.
@@ -84,15 +88,18 @@ impl Leader {
     pub(crate) async fn run(mut self) {
         let mut rebuild = false;
         loop {
-            let Ok((state, contents)) = self.prepare(rebuild).await else {
+            let Ok(contents) = self.prepare(rebuild).await else {
                 rebuild = false;
                 continue;
             };
-            let end = self.run_watches(&state, contents).await;
-            rebuild = end == WatchEnd::ClusterRestored;
+            let end = self.run_watches(contents).await;
+            rebuild = matches!(end, WatchEnd::ClusterRestored | WatchEnd::StreamWentBack);
             let why = match end {
                 WatchEnd::ClusterRestored => {
                     "the cluster was restored from a backup: the stream is built anew"
+                }
+                WatchEnd::StreamWentBack => {
+                    "the stream has lost messages that it had acknowledged: it is built anew"
                 }
                 WatchEnd::StreamNotFound => "the stream is gone: it is built anew",
             };
@@ -106,28 +113,34 @@ impl Leader {
     }
 
     /// Sees to it that there is a stream, that it is of this cluster, and that it has the interests. Answers what it holds.
-    async fn prepare(&mut self, rebuild: bool) -> Result<(StreamState, StreamContents), StreamNotFoundError> {
+    async fn prepare(&mut self, rebuild: bool) -> Result<StreamContents, StreamNotFoundError> {
+        let connection = *self.writer.bus.connections().borrow();
         let mut state = self.ensure_stream(rebuild).await;
         let mut contents = self.read_contents().await?;
         self.interests.add_stored(&contents.interests);
         let cluster_uid = self.cluster_uid().await;
-        let is_foreign = match &contents.cluster_uid {
-            Some(stored) => *stored != cluster_uid,
+        let reason = match &contents.identity {
+            Some(stored) if stored.uid != cluster_uid => Some("the stream is of another cluster".to_owned()),
             // The identity is published before the first object, so nobody knows whose the objects of a stream without one are.
-            None => contents.has_objects,
+            None if contents.has_objects => Some("the stream does not say of which cluster it is".to_owned()),
+            Some(stored) => self.gone_back(&state, &stored.mark).await?.map(|gone| gone.to_string()),
+            None => None,
         };
-        if is_foreign {
-            tracing::warn!(
-                cluster = cluster_uid,
-                stored = contents.cluster_uid,
-                "the stream is of another cluster: it is built anew"
-            );
+        if let Some(reason) = reason {
+            tracing::warn!(reason, cluster = cluster_uid, "the stream is built anew");
             state = self.ensure_stream(true).await;
             contents = StreamContents::default();
         }
-        if contents.cluster_uid.as_ref() != Some(&cluster_uid) {
-            self.writer.publish(&Record::Cluster(ClusterIdentity { uid: cluster_uid.clone() })).await?;
+        let stored = contents.identity.as_ref().filter(|stored| stored.uid == cluster_uid);
+        let mark = stored.map(|stored| stored.mark.clone()).filter(|mark| !mark.is_empty());
+        let is_marked = mark.is_some();
+        let mark = mark.unwrap_or_else(|| Uuid::new_v4().simple().to_string());
+        self.writer.continuity.begin(&state, &mark);
+        if !is_marked {
+            let identity = ClusterIdentity { uid: cluster_uid.clone(), mark };
+            self.writer.publish(&Record::Cluster(identity)).await?;
         }
+        self.writer.continuity.set_compared(connection);
         self.interests.remove_expired(Timestamp::now());
         for interest in self.interests.as_slice() {
             if !contents.interests.contains(interest) {
@@ -135,7 +148,7 @@ impl Leader {
             }
         }
         self.writer.status.update(|status| status.cluster_uid = cluster_uid);
-        Ok((state, contents))
+        Ok(contents)
     }
 
     /// Creates the stream if there is none; with `rebuild`, in any case. Waits as long as the bus does not answer.
@@ -151,6 +164,28 @@ impl Leader {
                     tracing::info!(messages = state.messages, created = state.created, "the stream is there");
                     return state;
                 }
+                Err(error) => self.writer.back_off(&error.to_string(), &mut failures).await,
+            }
+        }
+    }
+
+    /// Whether a stream has lost messages: some that this replica was acknowledged, or that a queue has acknowledged.
+    async fn gone_back(&self, state: &StreamState, mark: &str) -> Result<Option<Gone>, StreamNotFoundError> {
+        match self.writer.continuity.compare(state, mark) {
+            gone @ Some(Gone::Back { .. }) => return Ok(gone),
+            // It is a new one, whose contents were read.
+            Some(Gone::Another) | None => {}
+        }
+        let mut failures = 0;
+        loop {
+            let bus = &self.writer.bus;
+            let asked = async { Ok((bus.acknowledged().await?, bus.status().await?.last_sequence)) };
+            match asked.await {
+                Ok((acknowledged, last)) if acknowledged > last => {
+                    return Ok(Some(Gone::Back { acknowledged, last }));
+                }
+                Ok(_) => return Ok(None),
+                Err(BusError::StreamNotFound) => return Err(StreamNotFoundError),
                 Err(error) => self.writer.back_off(&error.to_string(), &mut failures).await,
             }
         }
@@ -172,7 +207,7 @@ impl Leader {
                     let (kind, namespace) = (marker.kind.clone(), marker.namespace.clone());
                     contents.synced.insert(Scope { kind, namespace });
                 }
-                Record::Cluster(identity) => contents.cluster_uid = Some(identity.uid.clone()),
+                Record::Cluster(identity) => contents.identity = Some(identity.clone()),
                 Record::Interest(interest) => contents.interests.push(interest.clone()),
             });
             match visited.await {
@@ -206,7 +241,7 @@ impl Leader {
     }
 
     /// Starts the built-in watches, and keeps all watches running until one says that everything has to begin again.
-    async fn run_watches(&mut self, state: &StreamState, mut contents: StreamContents) -> WatchEnd {
+    async fn run_watches(&mut self, mut contents: StreamContents) -> WatchEnd {
         let mut watches = RunningWatches::default();
         let built_in = self.scopes.built_in_scopes();
         self.writer.status.update(|status| {
@@ -231,7 +266,7 @@ impl Leader {
         }
         // What is left of it would stay in memory for as long as this replica leads.
         drop(contents);
-        watches.tasks.spawn(check_stream(self.writer.clone(), state.created_at).in_current_span());
+        watches.tasks.spawn(check_stream(self.writer.clone()).in_current_span());
         watches.tasks.spawn(keep_journal(self.writer.clone()).in_current_span());
         self.supervise(&mut watches).await
     }
@@ -377,17 +412,42 @@ async fn run_interest_watch(
     Watch::new(scope, source, writer, publisher, requests, has_marker).run().await
 }
 
-/// Asks for the stream at regular intervals, so that its loss is noticed also when nothing is published.
-async fn check_stream(writer: StreamWriter, created: Timestamp) -> WatchEnd {
+/// Compares the stream with what is known of it, after every connection and at regular intervals, so that its loss is noticed also when
+/// nothing is published.
+async fn check_stream(writer: StreamWriter) -> WatchEnd {
+    let mut connections = writer.bus.connections();
+    let mut is_doubtful = false;
     loop {
-        tokio::time::sleep(STREAM_CHECK_INTERVAL).await;
-        match writer.bus.status().await {
-            Ok(state) if state.created_at != created => return WatchEnd::StreamNotFound,
-            Ok(_) => writer.status.set_bus_problem(None),
-            Err(BusError::StreamNotFound) => return WatchEnd::StreamNotFound,
+        tokio::select! {
+            () = tokio::time::sleep(if is_doubtful { SECOND_LOOK } else { STREAM_CHECK_INTERVAL }) => {}
+            Ok(()) = connections.changed(), if !is_doubtful => {}
+        }
+        let connection = *connections.borrow_and_update();
+        match compare(&writer).await {
+            Ok(None) => {
+                is_doubtful = false;
+                writer.continuity.set_compared(connection);
+                writer.status.set_bus_problem(None);
+            }
+            Ok(Some(Gone::Another)) | Err(BusError::StreamNotFound) => return WatchEnd::StreamNotFound,
+            Ok(Some(Gone::Back { .. })) if is_doubtful => return WatchEnd::StreamWentBack,
+            Ok(Some(gone)) => {
+                is_doubtful = true;
+                writer.status.set_bus_problem(Some(gone.to_string()));
+            }
             Err(error) => writer.status.set_bus_problem(Some(error.to_string())),
         }
     }
+}
+
+async fn compare(writer: &StreamWriter) -> Result<Option<Gone>, BusError> {
+    let state = writer.bus.status().await?;
+    let stored = writer.bus.identity().await?;
+    let mark = match stored.map(|stored| stored.record) {
+        Some(Record::Cluster(identity)) => identity.mark,
+        Some(_) | None => String::new(),
+    };
+    Ok(writer.continuity.compare(&state, &mark))
 }
 
 /// Sees to it that there is a journal, with the limits that it should have. Nothing depends on it, so that it is missing holds nobody up.

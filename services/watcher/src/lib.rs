@@ -14,6 +14,7 @@
 //! `get` of `namespaces`. A Role cannot allow more than the `get` of its own namespace, so the namespaces themselves are read every minute. The UID that tells clusters apart is then that of the first of these namespaces in alphabetical order.
 
 mod commands;
+mod continuity;
 mod grpc;
 mod interests;
 mod leader;
@@ -45,6 +46,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use commands::LeaderCommands;
+use continuity::Continuity;
 use grpc::Service;
 use leader::Leader;
 use leadership::Leadership;
@@ -224,7 +226,8 @@ impl Candidate {
         });
         self.metrics.leading(true);
         let (bus, status, metrics) = (self.bus.clone(), self.status.clone(), self.metrics.clone());
-        let writer = StreamWriter { bus, status, metrics, leadership };
+        let continuity = Continuity::default();
+        let writer = StreamWriter { bus, status, metrics, leadership, continuity };
         Leader::new(self.client.clone(), writer, self.scopes.clone(), self.commands.open()).run().await;
     }
 }

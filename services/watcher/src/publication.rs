@@ -261,13 +261,19 @@ async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Se
     let mut record = Record::Object(event);
     let mut failures = 0;
     loop {
+        writer.until_compared().await;
         writer.leadership.block_if_ended().await;
+        let before = writer.continuity.acknowledged();
         let answer = writer.bus.publish(&record, Some(last.sequence)).await;
         if !matches!(&answer, Err(PublishError::Unavailable(_) | PublishError::Failed(_))) {
             writer.status.set_bus_problem(None);
         }
         match answer {
             Ok(Published { sequence, duplicate: false }) => {
+                if let Err(gone) = writer.continuity.note(sequence, before) {
+                    tracing::debug!(%gone, "published to another stream than before");
+                    return Sent::StreamNotFound;
+                }
                 writer.metrics.published(&kind, "stored");
                 *last = LastMessage { sequence, state };
                 return Sent::Stored;
@@ -349,6 +355,7 @@ mod tests {
     use groundwork_telemetry::Telemetry;
 
     use super::*;
+    use crate::continuity::Continuity;
     use crate::leadership::Leadership;
     use crate::metrics::Metrics;
     use crate::status::SharedStatus;
@@ -417,7 +424,16 @@ mod tests {
         let telemetry = Telemetry::silent("watcher");
         let metrics = Metrics::new(&telemetry.metrics);
         let status = SharedStatus::new(telemetry.health.condition("stream"), metrics.clone());
-        (StreamWriter { bus: Bus::in_process(), status, metrics, leadership }, telemetry)
+        (
+            StreamWriter {
+                bus: Bus::in_process(),
+                status,
+                metrics,
+                leadership,
+                continuity: Continuity::default(),
+            },
+            telemetry,
+        )
     }
 
     async fn publish(writer: &StreamWriter, last: LastMessage, desired: DesiredState) -> Publication {
@@ -463,8 +479,6 @@ mod tests {
     /// Whose an object was has to be known when it is gone, whether or not a watcher saw it go.
     #[tokio::test]
     async fn a_tombstone_tells_what_the_last_state_told() {
-        let (writer, _telemetry) = writer(Leadership::unlimited());
-        writer.bus.ensure_stream().await.unwrap();
         let labelled = |uid: &str, version: &str, label: &str| {
             Box::new(Snapshot {
                 labels: [("l".to_owned(), label.to_owned())].into(),
@@ -490,7 +504,8 @@ mod tests {
             ),
         ];
         for (deletion, expected, version) in deletions {
-            writer.bus.rebuild().await.unwrap();
+            let (writer, _telemetry) = writer(Leadership::unlimited());
+            writer.bus.ensure_stream().await.unwrap();
             let first =
                 publish(&writer, LastMessage::default(), DesiredState::Applied(labelled("u", "5", "stored")));
             let last = first.await.last;
@@ -500,7 +515,8 @@ mod tests {
             assert_eq!((change.uid(), change.resource_version()), ("u", version));
         }
         // Another object has taken the name of the one that nobody saw go.
-        writer.bus.rebuild().await.unwrap();
+        let (writer, _telemetry) = writer(Leadership::unlimited());
+        writer.bus.ensure_stream().await.unwrap();
         let first =
             publish(&writer, LastMessage::default(), DesiredState::Applied(labelled("u", "5", "stored")));
         let last = first.await.last;

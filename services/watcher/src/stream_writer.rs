@@ -1,7 +1,8 @@
 //! Writing to the stream for as long as this replica leads.
 
-use groundwork_bus::{Backoff, Bus, PublishError, Record};
+use groundwork_bus::{Backoff, Bus, PublishError, Published, Record};
 
+use crate::continuity::Continuity;
 use crate::leadership::Leadership;
 use crate::metrics::Metrics;
 use crate::status::SharedStatus;
@@ -18,6 +19,7 @@ pub(crate) struct StreamWriter {
     pub(crate) status: SharedStatus,
     pub(crate) metrics: Metrics,
     pub(crate) leadership: Leadership,
+    pub(crate) continuity: Continuity,
 }
 
 impl StreamWriter {
@@ -49,8 +51,12 @@ impl StreamWriter {
         let mut failures = 0;
         loop {
             self.leadership.block_if_ended().await;
+            let before = self.continuity.acknowledged();
             match self.bus.publish(record, fence).await {
-                Ok(_) => {
+                Ok(Published { sequence, duplicate }) => {
+                    if !duplicate && self.continuity.note(sequence, before).is_err() {
+                        return Err(StreamNotFoundError);
+                    }
                     self.status.set_bus_problem(None);
                     return Ok(());
                 }
@@ -60,6 +66,12 @@ impl StreamWriter {
                 Err(error) => self.back_off(&error.to_string(), &mut failures).await,
             }
         }
+    }
+
+    /// Waits until the stream was compared on the connection of now.
+    pub(crate) async fn until_compared(&self) {
+        let connection = *self.bus.connections().borrow();
+        self.continuity.until_compared(connection).await;
     }
 
     /// Says what is wrong with the bus, counts the failure, and waits for longer the more there were in a row.
@@ -95,7 +107,13 @@ mod tests {
             let bus = Bus::in_process();
             bus.ensure_stream().await.unwrap();
             bus.publish(&marker("1"), None).await.unwrap();
-            let writer = StreamWriter { bus: bus.clone(), status, metrics, leadership };
+            let writer = StreamWriter {
+                bus: bus.clone(),
+                status,
+                metrics,
+                leadership,
+                continuity: Continuity::default(),
+            };
             let published = timeout(Duration::from_secs(1), writer.publish_first(&marker("2"))).await;
             assert_eq!(published.is_ok(), expected == "2");
             let all = bus.load(Filter::Everything).await.unwrap();

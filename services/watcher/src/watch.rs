@@ -31,6 +31,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) enum WatchEnd {
     /// The stream does not exist any more, or another one has taken its place.
     StreamNotFound,
+    /// The stream has lost messages that it had acknowledged.
+    StreamWentBack,
     /// The stream has states that are newer than the cluster, so the cluster was restored from a backup.
     ClusterRestored,
 }

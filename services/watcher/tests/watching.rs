@@ -195,7 +195,12 @@ async fn a_foreign_stream_is_built_anew() {
     };
     let phantom = |version: &str| applied("phantom", "u", version);
     bus.publish(&phantom("1"), None).await.unwrap();
-    bus.publish(&Record::Cluster(ClusterIdentity { uid: "another".into() }), None).await.unwrap();
+    bus.publish(
+        &Record::Cluster(ClusterIdentity { uid: "another".into(), ..ClusterIdentity::default() }),
+        None,
+    )
+    .await
+    .unwrap();
     let foreign = bus.status().await.unwrap().created_at;
 
     let watcher = Running::start(Arguments::default(), bus.clone(), client.clone()).await;

@@ -1,11 +1,13 @@
 //! Everything comes to rest by itself, whatever events a watcher or a NATS server has lost.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use groundwork_api::{DeployItem, Execution, Installation};
 use groundwork_bus::{Bus, Kind, NatsOptions, ObjectId, Record};
-use groundwork_tests::{System, SystemOptions, wait_for};
+use groundwork_tests::{ALL, System, SystemOptions, wait_for};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -73,4 +75,65 @@ async fn a_deletion_that_no_watcher_saw_ends_soon_after_one_is_back() -> Result<
     })
     .await
     .with_context(|| system.logs())
+}
+
+/// Copies a folder with all that is in it to a place where nothing is.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy(&from, &to)?;
+        } else {
+            fs::copy(&from, &to)?;
+        }
+    }
+    Ok(())
+}
+
+/// The stream that services read: one that is built anew has another time.
+async fn created_at(system: &System) -> Result<jiff::Timestamp> {
+    Ok(Bus::connect(NatsOptions::new(system.nats.url())).await?.status().await?.created_at)
+}
+
+/// NATS comes back without its last seconds, as after a loss of power. The jobs that were asked for in them begin all the same; a server
+/// that has lost nothing is left as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_nats_has_lost_begin_all_the_same() -> Result<()> {
+    let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let case = Case::new(&system, "lost").await?;
+    let text = blueprint(&[("item", json!({}))]);
+    assert_eq!(outcome(&case.install("before", &text).await?).0, "Succeeded");
+    let (data, former) = (system.nats.folder().join("data"), system.nats.folder().join("former"));
+    let created = created_at(&system).await?;
+    system.nats.kill().await?;
+    copy(&data, &former)?;
+    system.nats.start_again().await?;
+    for service in ALL {
+        system.until_ready(service).await?;
+    }
+    system.service("renderer")?.program.signal("STOP")?;
+    let case = Case::existing(&system, "lost").await?;
+    let names: Vec<String> = (0..5).map(|index| format!("lost-{index}")).collect();
+    for name in &names {
+        case.begin_with(name, &text, &json!({})).await?;
+        until_published::<Installation>(&case, name).await?;
+    }
+    assert_eq!(created_at(&system).await?, created, "nothing was lost so far");
+
+    system.nats.kill().await?;
+    fs::remove_dir_all(&data)?;
+    fs::rename(&former, &data)?;
+    system.nats.start_again().await?;
+    system.service("renderer")?.program.signal("CONT")?;
+    let case = Case::existing(&system, "lost").await?;
+    for name in &names {
+        assert_eq!(outcome(&case.finished(name).await?).0, "Succeeded", "{name}");
+    }
+    for service in ALL {
+        system.until_ready(service).await?;
+    }
+    assert_ne!(created_at(&system).await?, created, "it was filled again");
+    Ok(())
 }

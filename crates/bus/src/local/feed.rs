@@ -33,7 +33,7 @@ impl LocalFeed {
 
 fn advance(shared: &mut Shared, subjects: &[String], place: &mut Option<Place>) -> Attempt<Step> {
     let Some(store) = &shared.store else { return Attempt::Wait(None) };
-    let base = shared.epochs.base(store.state().created_at);
+    let base = shared.epochs.base(store.state().created_at, store.state().last_sequence);
     let Some(here) = place.as_mut().filter(|place| place.base == base) else {
         let target = store.after(0, subjects).map(|(sequence, _)| sequence).last().unwrap_or(0);
         *place = Some(Place { base, sequence: 0, target });

@@ -10,13 +10,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::epochs::Epochs;
 use crate::error::{BusError, PublishError};
 use crate::object::ObjectId;
-use crate::record::{Filter, Published, Record, Stored, StreamState};
+use crate::record::{ClusterIdentity, Filter, Published, Record, Stored, StreamState};
 use crate::subject;
 use crate::wire::{self, Wire};
 
@@ -30,6 +30,8 @@ pub(crate) struct LocalBus {
     changed: Notify,
     ack_wait: Duration,
     journal: Mutex<journal::LocalJournal>,
+    /// It is always the same connection.
+    connections: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -42,7 +44,13 @@ struct Shared {
 
 impl LocalBus {
     pub(crate) fn new(ack_wait: Duration) -> Self {
-        Self { shared: Mutex::default(), changed: Notify::new(), ack_wait, journal: Mutex::default() }
+        Self {
+            shared: Mutex::default(),
+            changed: Notify::new(),
+            ack_wait,
+            journal: Mutex::default(),
+            connections: watch::Sender::new(0),
+        }
     }
 
     /// A panic elsewhere leaves no half-done change here: every change is one call of the store.
@@ -88,10 +96,21 @@ impl LocalBus {
     }
 
     pub(crate) fn last(&self, object: &ObjectId) -> Result<Option<Stored>, BusError> {
-        let subject = subject::of_object(object)?;
+        self.last_of(&subject::of_object(object)?)
+    }
+
+    fn last_of(&self, subject: &str) -> Result<Option<Stored>, BusError> {
         let message =
-            self.with(|store| store.last(&subject).map(|(sequence, message)| (sequence, message.clone())))?;
+            self.with(|store| store.last(subject).map(|(sequence, message)| (sequence, message.clone())))?;
         message.map(|(sequence, message)| stored(sequence, &message)).transpose()
+    }
+
+    pub(crate) fn identity(&self) -> Result<Option<Stored>, BusError> {
+        self.last_of(&subject::of_record(&Record::Cluster(ClusterIdentity::default()))?)
+    }
+
+    pub(crate) fn connections(&self) -> watch::Receiver<u64> {
+        self.connections.subscribe()
     }
 
     pub(crate) fn visit(&self, filter: Filter<'_>, mut visitor: impl FnMut(Stored)) -> Result<(), BusError> {

@@ -30,7 +30,7 @@ impl LocalWork {
         bus.wait(|shared, now| {
             let Some(store) = &mut shared.store else { return Attempt::Wait(None) };
             let created = store.state().created_at;
-            let base = shared.epochs.base(created);
+            let base = shared.epochs.base(created, store.state().last_sequence);
             store.ensure_consumer(name, filter);
             let mut taken = VecDeque::new();
             while taken.len() < limit.max(1) {

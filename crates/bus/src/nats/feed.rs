@@ -141,11 +141,12 @@ impl NatsFeed {
 
     /// Opens a consumer behind what is there, of which it reads first what it does not know.
     async fn open(&mut self) -> Result<Option<Step>, BusError> {
+        if let Some(Place { base, sequence, .. }) = self.place {
+            self.bus.epochs.lock().await.heard(base, sequence);
+        }
         let (info, base) = self.bus.incarnation().await?;
         let last = info.state.last_seq;
-        let resumed = self.place.filter(|place| {
-            place.base == base && place.sequence <= last && place.heard.elapsed() < RESUME_LIMIT
-        });
+        let resumed = self.place.filter(|place| place.base == base && place.heard.elapsed() < RESUME_LIMIT);
         let settings = ephemeral(&self.bus.unique(), &self.subjects, Start::At(last + 1), false);
         let consumer = self.bus.ensure_consumer(STREAM, &settings).await?;
         let first = resumed.map_or(0, |place| place.sequence) + 1;

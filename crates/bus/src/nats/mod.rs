@@ -249,6 +249,10 @@ impl NatsBus {
         self.client.connection_state() == State::Connected
     }
 
+    pub(crate) fn connections(&self) -> watch::Receiver<u64> {
+        self.connection.connections.subscribe()
+    }
+
     /// Whether it answers.
     pub(crate) async fn check(&self) -> Result<(), BusError> {
         if !self.is_connected() {

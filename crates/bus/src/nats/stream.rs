@@ -16,7 +16,7 @@ use super::{NatsBus, RequestError};
 use crate::STREAM;
 use crate::error::{BusError, PublishError};
 use crate::object::ObjectId;
-use crate::record::{Filter, Published, Stored, StreamState};
+use crate::record::{ClusterIdentity, Filter, Published, Record, Stored, StreamState};
 use crate::subject;
 use crate::wire::{self, Wire};
 
@@ -98,8 +98,19 @@ impl NatsBus {
     pub(crate) async fn incarnation(&self) -> Result<(StreamInfo, u64), BusError> {
         let mut epochs = self.epochs.lock().await;
         let info = self.stream_info().await?;
-        let base = epochs.base(info.created);
+        let base = epochs.base(info.created, info.state.last_seq);
         Ok((info, base))
+    }
+
+    /// The place of the last record about the cluster, and that record.
+    pub(crate) async fn identity(&self) -> Result<Option<Stored>, BusError> {
+        self.last_of(&subject::of_record(&Record::Cluster(ClusterIdentity::default()))?).await
+    }
+
+    /// The highest sequence that a consumer has acknowledged, or has been given.
+    pub(crate) async fn acknowledged(&self) -> Result<u64, BusError> {
+        let consumers = self.consumers().await?;
+        Ok(consumers.iter().map(|consumer| consumer.ack_floor.stream_seq).max().unwrap_or_default())
     }
 
     pub(crate) async fn status(&self) -> Result<StreamState, BusError> {
@@ -166,7 +177,10 @@ impl NatsBus {
     }
 
     pub(crate) async fn last(&self, object: &ObjectId) -> Result<Option<Stored>, BusError> {
-        let subject = subject::of_object(object)?;
+        self.last_of(&subject::of_object(object)?).await
+    }
+
+    async fn last_of(&self, subject: &str) -> Result<Option<Stored>, BusError> {
         let body = json!({ "last_by_subj": subject }).to_string();
         let request = async_nats::Request::new().payload(body.into());
         let answer = self.request(format!("{}.DIRECT.GET.{STREAM}", super::API), request).await;
@@ -190,7 +204,7 @@ impl NatsBus {
         };
         let sequence = header("Nats-Sequence").parse().unwrap_or_default();
         let time = header("Nats-Time-Stamp").parse().unwrap_or_default();
-        stored(sequence, time, &subject, answer.headers.as_ref(), answer.payload).map(Some)
+        stored(sequence, time, subject, answer.headers.as_ref(), answer.payload).map(Some)
     }
 
     pub(crate) async fn visit(

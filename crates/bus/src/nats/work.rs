@@ -156,8 +156,12 @@ impl NatsWork {
     /// Creates the consumer if it is missing.
     pub(crate) async fn open(&mut self) -> Result<(), BusError> {
         let settings = shared(&self.name, &self.filter, self.bus.ack_wait, self.is_private);
-        self.bus.ensure_consumer(STREAM, &settings).await?;
-        let (_, base) = self.bus.incarnation().await?;
+        let consumer = self.bus.ensure_consumer(STREAM, &settings).await?;
+        let (info, base) = self.bus.incarnation().await?;
+        let (acknowledged, last) = (consumer.ack_floor.stream_seq, info.state.last_seq);
+        if acknowledged > last {
+            return Err(BusError::WentBack { consumer: self.name.clone(), acknowledged, last });
+        }
         // Should the stream have been made again between the two, the consumer is missing, and the first request says so.
         let puller = Puller::new(&self.bus, STREAM, &self.name).await?;
         self.open = Some(Open { puller, base });

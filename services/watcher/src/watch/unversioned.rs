@@ -115,6 +115,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
+    use crate::continuity::Continuity;
     use crate::leadership::Leadership;
     use crate::ledger::Ledger;
     use crate::metrics::Metrics;
@@ -178,7 +179,8 @@ mod tests {
         let metrics = Metrics::new(&telemetry.metrics);
         let status = SharedStatus::new(telemetry.health.condition("stream"), metrics.clone());
         let leadership = Leadership::unlimited();
-        let writer = StreamWriter { bus: bus.clone(), status, metrics, leadership };
+        let writer =
+            StreamWriter { bus: bus.clone(), status, metrics, leadership, continuity: Continuity::default() };
         let source = Source::new(client, scope.clone(), &resource, &[]);
         let publisher = Publisher::new(scope.clone(), writer.clone(), Ledger::default());
         Watch::new(scope, source, writer, publisher, mpsc::unbounded_channel().1, false)

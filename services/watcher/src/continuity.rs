@@ -1,0 +1,157 @@
+//! Whether the stream is still what this replica has filled.
+//!
+//! A server that lost power comes back without its last seconds, and one that was restored with an older stream: what was published and
+//! acknowledged is missing then, and nothing else would tell. So what the leader knows of the stream is compared with what the stream
+//! says of itself, after every connection and at regular intervals; objects are published only on a connection on which that was done.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use groundwork_bus::StreamState;
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+/// What the leader knows of the stream that it fills. Clones know the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Continuity {
+    known: Arc<Mutex<Known>>,
+    /// The last connection on which the stream was compared.
+    compared: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    created_at: Option<Timestamp>,
+    first_sequence: u64,
+    /// The highest sequence that a publication was acknowledged with, or that was read.
+    acknowledged: u64,
+    mark: String,
+    /// An acknowledgement has shown that the stream went back.
+    contradiction: Option<Gone>,
+}
+
+/// How a stream is found not to be the one that was filled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// It was made anew.
+    Another,
+    /// It has lost its end, or was restored.
+    Back { acknowledged: u64, last: u64 },
+}
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Another => f.write_str("the stream is another one than before"),
+            Self::Back { acknowledged, last } => write!(
+                f,
+                "the stream went back to message {last}, although message {acknowledged} was acknowledged"
+            ),
+        }
+    }
+}
+
+impl Default for Continuity {
+    fn default() -> Self {
+        Self { known: Arc::default(), compared: watch::Sender::new(0) }
+    }
+}
+
+impl Continuity {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Changes are assignments, so a panic elsewhere leaves nothing half done.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on this stream is filled, which has this mark.
+    pub(crate) fn begin(&self, state: &StreamState, mark: &str) {
+        *self.lock() = Known {
+            created_at: Some(state.created_at),
+            first_sequence: state.first_sequence,
+            acknowledged: state.last_sequence,
+            mark: mark.to_owned(),
+            contradiction: None,
+        };
+    }
+
+    /// The highest sequence that was acknowledged: to be asked for before a publication.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.lock().acknowledged
+    }
+
+    /// Takes note of the answer to a publication that was sent when `before` was acknowledged already.
+    ///
+    /// # Errors
+    ///
+    /// Its sequence was given away before, so the stream went back.
+    pub(crate) fn note(&self, sequence: u64, before: u64) -> Result<(), Gone> {
+        let mut known = self.lock();
+        if sequence <= before {
+            let gone = Gone::Back { acknowledged: before, last: sequence.saturating_sub(1) };
+            known.contradiction = Some(gone.clone());
+            return Err(gone);
+        }
+        known.acknowledged = known.acknowledged.max(sequence);
+        Ok(())
+    }
+
+    /// Compares a stream with what is known; `mark` is its mark.
+    pub(crate) fn compare(&self, state: &StreamState, mark: &str) -> Option<Gone> {
+        let mut known = self.lock();
+        if known.created_at.is_some_and(|created| created != state.created_at) {
+            return Some(Gone::Another);
+        }
+        let is_other = known.created_at.is_some() && known.mark != mark;
+        if is_other || state.last_sequence < known.acknowledged || state.first_sequence < known.first_sequence
+        {
+            return Some(Gone::Back { acknowledged: known.acknowledged, last: state.last_sequence });
+        }
+        known.first_sequence = state.first_sequence;
+        known.contradiction.clone()
+    }
+
+    /// The stream was compared on this connection.
+    pub(crate) fn set_compared(&self, connection: u64) {
+        self.compared.send_replace(connection);
+    }
+
+    /// Waits until the stream was compared on this connection.
+    pub(crate) async fn until_compared(&self, connection: u64) {
+        // The sender lives in self, so there is always a next value.
+        let _ = self.compared.subscribe().wait_for(|compared| *compared >= connection).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(created: i64, first_sequence: u64, last_sequence: u64) -> StreamState {
+        let created_at = Timestamp::from_second(created).unwrap();
+        StreamState { created: false, messages: 1, bytes: 1, first_sequence, last_sequence, created_at }
+    }
+
+    #[test]
+    fn a_stream_that_is_not_the_one_that_was_filled_is_found() {
+        let continuity = Continuity::default();
+        assert_eq!(continuity.compare(&state(1, 1, 1), ""), None, "nothing is known yet");
+        continuity.begin(&state(1, 3, 7), "m");
+        assert_eq!(continuity.note(9, 7), Ok(()));
+        assert_eq!(continuity.note(8, 7), Ok(()), "publications run side by side");
+        let back = |last| Some(Gone::Back { acknowledged: 9, last });
+        for (found, mark, expected) in [
+            (state(1, 3, 9), "m", None),
+            (state(1, 5, 12), "m", None),
+            (state(2, 5, 12), "m", Some(Gone::Another)),
+            (state(1, 5, 8), "m", back(8)),
+            (state(1, 4, 12), "m", back(12)),
+            (state(1, 5, 12), "other", back(12)),
+        ] {
+            assert_eq!(continuity.compare(&found, mark), expected, "{found:?} {mark}");
+        }
+        assert!(continuity.note(8, 9).is_err(), "this sequence was another message's");
+        assert_eq!(continuity.compare(&state(1, 5, 12), "m"), Some(Gone::Back { acknowledged: 9, last: 7 }));
+        continuity.begin(&state(2, 1, 1), "n");
+        assert_eq!(continuity.compare(&state(2, 1, 1), "n"), None);
+    }
+}
