@@ -1,0 +1,190 @@
+//! Names of files that strangers chose: which of them may lie in a folder (`packagevariants.md` 6.15).
+//!
+//! A tree that is written on one machine is read on others, by file systems and by git, which take some names for others. So a name is
+//! refused everywhere if it means anywhere another file than the one that it says.
+//!
+//! ```text
+//! names of a tree ──Names::add──> Ok, or the NameError of the first one that must not be there
+//! ```
+
+mod part;
+
+use std::collections::HashMap;
+
+use part::{check_part, folded};
+
+/// Bytes of one part of a path, as file systems limit them.
+const LONGEST_PART: usize = 255;
+/// Bytes of a path, as macOS limits them.
+const LONGEST_PATH: usize = 1_024;
+/// Characters of a name that a message shows.
+const SHOWN: usize = 200;
+
+/// Why a file of this name may not be there. Names in it are cut off where they are very long.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    #[error("a file has an empty name: give it one")]
+    Empty,
+    #[error(
+        "{path:?} is absolute: a name is relative to the folder of its tree, so leave the first slash out"
+    )]
+    Absolute { path: String },
+    #[error("{path:?} has the part {part:?}, which names no file: name the file by its folders alone")]
+    NoName { path: String, part: String },
+    #[error("{path:?} has more than {LONGEST_PART} bytes in a part, or {LONGEST_PATH} in all: shorten it")]
+    Long { path: String },
+    #[error("{path:?} is no UTF-8: rename the file")]
+    NotUtf8 { path: String },
+    #[error("{path:?} is one entry of a directory, and has a slash: rename it")]
+    Slash { path: String },
+    #[error("{path:?} has a backslash, which separates folders on Windows: rename the file")]
+    Backslash { path: String },
+    #[error("{path:?} has a control character: rename the file")]
+    Control { path: String },
+    #[error("{path:?} has the part {part:?}, which is a drive on Windows: rename it")]
+    Drive { path: String, part: String },
+    #[error("{path:?} has the part {part:?}, which is a device on Windows: rename it")]
+    Device { path: String, part: String },
+    #[error(
+        "{path:?} has the part {part:?}, which some file systems take for .git, whose files run commands: leave it out"
+    )]
+    Git { path: String, part: String },
+    #[error(
+        "{path:?} has the part {part:?}, which tells git in the folder of somebody else what to fetch or to run: leave it out"
+    )]
+    GitSettings { path: String, part: String },
+    #[error("{path:?} is there twice: leave one of them out")]
+    Twice { path: String },
+    #[error(
+        "{path:?} and {other:?} are one file where letter case and forms of Unicode do not count: rename one of them"
+    )]
+    Same { path: String, other: String },
+    #[error("{path:?} is a file, and a directory of {below:?}: rename one of them")]
+    DirectoryOf { path: String, below: String },
+}
+
+/// The part of a name that a message shows.
+fn shown(name: &str) -> String {
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+/// The name of one entry of a directory, as a tree of git or an archive holds it.
+///
+/// # Errors
+/// It is not UTF-8, or has a slash: then it is no single name.
+pub fn entry(name: &[u8]) -> Result<&str, NameError> {
+    let lossy = || shown(&String::from_utf8_lossy(name));
+    let name = std::str::from_utf8(name).map_err(|_| NameError::NotUtf8 { path: lossy() })?;
+    if name.contains('/') { Err(NameError::Slash { path: lossy() }) } else { Ok(name) }
+}
+
+/// Looks at one name, with `/` between its parts; [`Names`] looks at those of a whole tree.
+///
+/// # Errors
+/// A file of this name may not be there.
+pub fn check(path: &str) -> Result<(), NameError> {
+    if path.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if path.starts_with('/') {
+        return Err(NameError::Absolute { path: shown(path) });
+    }
+    if path.len() > LONGEST_PATH || path.split('/').any(|part| part.len() > LONGEST_PART) {
+        return Err(NameError::Long { path: shown(path) });
+    }
+    path.split('/').try_for_each(|part| check_part(path, part))
+}
+
+/// Names of one tree, which must be different files wherever the tree is written.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    root: Directory,
+}
+
+/// Entries by what file systems that fold most make of their names.
+type Directory = HashMap<String, Known>;
+
+#[derive(Debug, Clone)]
+struct Known {
+    name: String,
+    /// `None` for a file.
+    entries: Option<Directory>,
+}
+
+impl Names {
+    /// Takes in the name of a file.
+    ///
+    /// # Errors
+    /// A file of this name may not be there, or not beside one that was taken in before.
+    pub fn add(&mut self, path: &str) -> Result<(), NameError> {
+        check(path)?;
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let directory = self.directory(path, folders)?;
+        match directory.get(&folded(name)) {
+            None => {}
+            Some(found) if found.name != name => return Err(same(path, folders, &found.name)),
+            Some(Known { entries: Some(entries), .. }) => {
+                let below = entries.values().map(|known| known.name.as_str()).min().unwrap_or_default();
+                return Err(NameError::DirectoryOf {
+                    path: shown(path),
+                    below: shown(&format!("{path}/{below}")),
+                });
+            }
+            Some(_) => return Err(NameError::Twice { path: shown(path) }),
+        }
+        directory.insert(folded(name), Known { name: name.to_owned(), entries: None });
+        Ok(())
+    }
+
+    /// Takes in the name of a directory, which may be empty.
+    ///
+    /// # Errors
+    /// As for [`Self::add`].
+    pub fn add_directory(&mut self, path: &str) -> Result<(), NameError> {
+        check(path)?;
+        self.directory(path, path).map(drop)
+    }
+
+    /// The directory that `folders` leads to, which is made; `path` is the whole name that was taken in.
+    fn directory(&mut self, path: &str, folders: &str) -> Result<&mut Directory, NameError> {
+        let mut directory = &mut self.root;
+        let mut end = 0;
+        for name in folders.split('/').filter(|name| !name.is_empty()) {
+            let above = path[..end].trim_end_matches('/');
+            end += name.len();
+            let here = &path[..end];
+            end += 1;
+            let new = || Known { name: name.to_owned(), entries: Some(Directory::new()) };
+            let found = directory.entry(folded(name)).or_insert_with(new);
+            if found.name != name {
+                return Err(same(here, above, &found.name));
+            }
+            match &mut found.entries {
+                Some(entries) => directory = entries,
+                None => return Err(NameError::DirectoryOf { path: shown(here), below: shown(path) }),
+            }
+        }
+        Ok(directory)
+    }
+}
+
+/// Looks at the names of a whole tree.
+///
+/// # Errors
+/// One of them may not be there, or two of them not beside each other.
+pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<(), NameError> {
+    let mut names = Names::default();
+    paths.into_iter().try_for_each(|path| names.add(path))
+}
+
+/// Two names of one directory that are one.
+fn same(path: &str, directory: &str, other: &str) -> NameError {
+    let other = if directory.is_empty() { other.to_owned() } else { format!("{directory}/{other}") };
+    NameError::Same { path: shown(path), other: shown(&other) }
+}
+
+#[cfg(test)]
+mod tests;
