@@ -1,6 +1,6 @@
 //! From refs to package revisions (`packagevariants.md` 6.3), and what a crash of a push may have left (6.12).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use gix_hash::ObjectId;
@@ -46,6 +46,8 @@ pub struct Marks {
 pub(crate) struct Memory {
     facts: HashMap<(ObjectId, String), (ObjectId, Arc<Facts>)>,
     branch: Option<(ObjectId, Vec<(String, ObjectId)>)>,
+    /// Why files of a directory may not be handed out; `None` if they may.
+    refusals: HashMap<ObjectId, Option<String>>,
     /// The head that marks were read from.
     marked: Option<ObjectId>,
     marks: Arc<HashMap<String, Marks>>,
@@ -61,8 +63,8 @@ pub(crate) fn discover(
     settings: &Settings,
     memory: &mut Memory,
 ) -> Result<Snapshot, ObjectsError> {
-    let mut discovery =
-        Discovery { objects, settings, memory, snapshot: Snapshot::default(), seen: HashMap::new() };
+    let (snapshot, seen, directories) = Default::default();
+    let mut discovery = Discovery { objects, settings, memory, snapshot, seen, directories };
     let places = discovery.places(refs);
     let branch = places.iter().find(|(place, _)| matches!(place, Place::Branch(_)));
     if let Some((place, commit)) = branch {
@@ -96,9 +98,10 @@ pub(crate) fn discover(
         }
     }
     discovery.dangling_markers(&places);
-    let Discovery { mut snapshot, seen, memory, .. } = discovery;
+    let Discovery { mut snapshot, seen, directories, memory, .. } = discovery;
     // What is gone is not kept for ever.
     memory.facts.retain(|key, _| seen.contains_key(key));
+    memory.refusals.retain(|directory, _| directories.contains(directory));
     snapshot.marks = Arc::clone(&memory.marks);
     Ok(snapshot)
 }
@@ -109,6 +112,8 @@ struct Discovery<'a> {
     memory: &'a mut Memory,
     snapshot: Snapshot,
     seen: HashMap<(ObjectId, String), ()>,
+    /// Directories of packages.
+    directories: HashSet<ObjectId>,
 }
 
 impl Discovery<'_> {
@@ -141,7 +146,7 @@ impl Discovery<'_> {
         for (path, directory) in &packages {
             let facts = self.facts(*directory, path, *directory, |_| Ok(Facts::default()))?;
             let workspace = self.settings.branch.clone();
-            self.add(place, path, &workspace, UNNUMBERED, Lifecycle::Published, commit, *directory, facts);
+            self.add(place, path, &workspace, UNNUMBERED, Lifecycle::Published, commit, *directory, facts)?;
         }
         self.memory.branch = Some((tree, packages));
         Ok(())
@@ -173,8 +178,7 @@ impl Discovery<'_> {
         let lifecycle = if is_marked { Lifecycle::DeletionProposed } else { Lifecycle::Published };
         // A tag that numbers nothing is called by its own name, since another tag may stand at the same commit.
         let workspace = workspace.filter(|_| number > 0).unwrap_or_else(|| name.to_owned());
-        self.add(place, path, &workspace, number, lifecycle, commit, directory, facts);
-        Ok(())
+        self.add(place, path, &workspace, number, lifecycle, commit, directory, facts)
     }
 
     fn draft(
@@ -217,8 +221,7 @@ impl Discovery<'_> {
             discovery.history(commit, path, workspace, &mut facts)?;
             Ok(facts)
         })?;
-        self.add(place, path, workspace, 0, lifecycle, commit, directory, facts);
-        Ok(())
+        self.add(place, path, workspace, 0, lifecycle, commit, directory, facts)
     }
 
     /// Workspaces that are drafts and proposed at once. At one commit the draft is what a push has left; at two, people must say.
@@ -350,8 +353,8 @@ impl Discovery<'_> {
         commit: ObjectId,
         directory: ObjectId,
         facts: Arc<Facts>,
-    ) {
-        let Some(package) = package_path(&self.settings.directory, path) else { return };
+    ) -> Result<(), ObjectsError> {
+        let Some(package) = package_path(&self.settings.directory, path) else { return Ok(()) };
         let name = self.name(path, workspace);
         if !is_dns_subdomain(&name) {
             let text = format!(
@@ -360,7 +363,11 @@ impl Discovery<'_> {
                 place.short()
             );
             self.snapshot.problems.push(text);
-            return;
+            return Ok(());
+        }
+        if let Some(refusal) = self.refusal(directory)? {
+            self.snapshot.problems.push(format!("{}: package {path:?}: {refusal}", place.short()));
+            return Ok(());
         }
         let revision = Revision {
             name: name.clone(),
@@ -378,9 +385,21 @@ impl Discovery<'_> {
             let text =
                 format!("{} and {} are both called {name}", other.short_reference, revision.short_reference);
             self.snapshot.problems.push(text);
-            return;
+            return Ok(());
         }
         self.snapshot.revisions.insert(name, Arc::new(revision));
+        Ok(())
+    }
+
+    /// Why nothing of a package may be handed out, remembered (6.15).
+    fn refusal(&mut self, directory: ObjectId) -> Result<Option<String>, ObjectsError> {
+        self.directories.insert(directory);
+        if let Some(known) = self.memory.refusals.get(&directory) {
+            return Ok(known.clone());
+        }
+        let refusal = self.objects.refusal(directory)?;
+        self.memory.refusals.insert(directory, refusal.clone());
+        Ok(refusal)
     }
 
     fn name(&self, path: &str, workspace: &str) -> String {

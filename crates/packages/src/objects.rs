@@ -7,15 +7,16 @@ use std::sync::Arc;
 use gix_hash::{Kind as Hash, ObjectId};
 use gix_object::tree::{Editor, EntryKind};
 use gix_object::{Blob, Commit, Exists as _, FindExt as _, FindHeader as _, Kind, Tree, Write as _};
+use groundwork_filenames::NameError;
 use groundwork_krm::Package;
 
-use crate::error::StoreError;
+use crate::names::check_paths;
 
 pub(crate) const KPTFILE: &str = "Kptfile";
 /// Directories in directories; more is nobody's package.
-const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 /// Files of one package; each costs an object, whatever is in it.
-const MAX_FILES: usize = 20_000;
+pub(crate) const MAX_FILES: usize = 20_000;
 
 /// Packs that a clone may have; it is packed long before.
 const MAX_PACKS: u16 = 2_000;
@@ -40,10 +41,10 @@ pub enum ObjectsError {
     TooLarge { package: String, bytes: u64, allowed: u64 },
     #[error("package {package:?} has more than {MAX_FILES} files, or directories more than {MAX_DEPTH} deep")]
     TooMany { package: String },
-    #[error("invalid resource path: {0:?}")]
-    Path(String),
-    #[error("resource path {0:?} is a directory of {1:?}")]
-    DirectoryOf(String, String),
+    #[error("invalid resource path: {0}")]
+    Name(#[from] NameError),
+    #[error("invalid resource path: {0:?} has more than {MAX_DEPTH} parts: put the file into fewer folders")]
+    Deep(String),
     #[error("package must contain Kptfile at root")]
     NoKptfile,
     /// The clone is damaged, or the disk is.
@@ -141,7 +142,7 @@ impl Objects {
     }
 
     /// The entries of a tree.
-    fn tree(&self, id: ObjectId) -> Result<Tree, ObjectsError> {
+    pub(crate) fn tree(&self, id: ObjectId) -> Result<Tree, ObjectsError> {
         let mut buffer = Vec::new();
         Ok(self.handle().find_tree(&id, &mut buffer).map_err(storage)?.into_owned())
     }
@@ -198,8 +199,9 @@ impl Objects {
             }
             for entry in tree.entries.iter().filter(|entry| entry.mode.is_tree() && entry.filename != ".git")
             {
-                let name = String::from_utf8_lossy(&entry.filename);
-                let path = if path.is_empty() { name.into_owned() } else { format!("{path}/{name}") };
+                // One that no checkout has holds no package (6.15).
+                let Ok(name) = groundwork_filenames::entry(&entry.filename) else { continue };
+                let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
                 open.push((path, entry.oid, depth + 1));
             }
         }
@@ -210,67 +212,44 @@ impl Objects {
     /// All files of a package.
     ///
     /// # Errors
-    /// It has links, or more files or bytes than are allowed.
+    /// It has links, names that lead elsewhere, or more files or bytes than are allowed.
     pub fn content(&self, package: &str, directory: ObjectId, allowed: u64) -> Result<Content, ObjectsError> {
-        let too_many = || ObjectsError::TooMany { package: package.to_owned() };
         let mut content = Content::default();
         let mut bytes = 0;
-        let mut open = vec![(String::new(), directory, 0)];
         let handle = self.handle();
-        while let Some((below, id, depth)) = open.pop() {
-            for entry in self.tree(id)?.entries {
-                let name = String::from_utf8_lossy(&entry.filename);
-                let path = format!("{below}{name}");
-                match entry.mode.kind() {
-                    EntryKind::Tree if name == ".git" => {}
-                    EntryKind::Tree if depth == MAX_DEPTH => return Err(too_many()),
-                    EntryKind::Tree => open.push((format!("{path}/"), entry.oid, depth + 1)),
-                    EntryKind::Link | EntryKind::Commit => {
-                        return Err(ObjectsError::Link { package: package.to_owned(), path });
-                    }
-                    EntryKind::Blob | EntryKind::BlobExecutable => {
-                        // The size is known before the bytes are: what is too large is not read.
-                        let header = handle.try_header(&entry.oid).map_err(storage)?;
-                        bytes += header.map_or(0, |header| header.size);
-                        if bytes > allowed {
-                            return Err(ObjectsError::TooLarge {
-                                package: package.to_owned(),
-                                bytes,
-                                allowed,
-                            });
-                        }
-                        let mut buffer = Vec::new();
-                        let blob = handle.find_blob(&entry.oid, &mut buffer).map_err(storage)?;
-                        match std::str::from_utf8(blob.data) {
-                            Ok(text) => drop(content.texts.insert(path, text.to_owned())),
-                            Err(_) => drop(content.binaries.insert(path, entry.oid)),
-                        }
-                    }
-                }
+        self.walk(package, directory, |path, kind, id| {
+            if matches!(kind, EntryKind::Link | EntryKind::Commit) {
+                return Err(ObjectsError::Link { package: package.to_owned(), path });
             }
-            if content.texts.len() + content.binaries.len() > MAX_FILES {
-                return Err(too_many());
+            if content.texts.len() + content.binaries.len() == MAX_FILES {
+                return Err(ObjectsError::TooMany { package: package.to_owned() });
             }
-        }
+            // The size is known before the bytes are: what is too large is not read.
+            let header = handle.try_header(&id).map_err(storage)?;
+            bytes += header.map_or(0, |header| header.size);
+            if bytes > allowed {
+                return Err(ObjectsError::TooLarge { package: package.to_owned(), bytes, allowed });
+            }
+            let mut buffer = Vec::new();
+            let blob = handle.find_blob(&id, &mut buffer).map_err(storage)?;
+            match std::str::from_utf8(blob.data) {
+                Ok(text) => drop(content.texts.insert(path, text.to_owned())),
+                Err(_) => drop(content.binaries.insert(path, id)),
+            }
+            Ok(())
+        })?;
         Ok(content)
     }
 
     /// Files with the executable bit.
     fn executables(&self, directory: ObjectId) -> Result<BTreeSet<String>, ObjectsError> {
         let mut found = BTreeSet::new();
-        let mut open = vec![(String::new(), directory, 0)];
-        while let Some((below, id, depth)) = open.pop() {
-            for entry in self.tree(id)?.entries {
-                let path = format!("{below}{}", String::from_utf8_lossy(&entry.filename));
-                match entry.mode.kind() {
-                    EntryKind::Tree if depth < MAX_DEPTH => {
-                        open.push((format!("{path}/"), entry.oid, depth + 1));
-                    }
-                    EntryKind::BlobExecutable => drop(found.insert(path)),
-                    _ => {}
-                }
+        self.walk("", directory, |path, kind, _| {
+            if kind == EntryKind::BlobExecutable {
+                found.insert(path);
             }
-        }
+            Ok(())
+        })?;
         Ok(found)
     }
 
@@ -283,7 +262,8 @@ impl Objects {
         content: &Content,
         before: Option<ObjectId>,
     ) -> Result<ObjectId, ObjectsError> {
-        check_paths(&content.texts.keys().chain(content.binaries.keys()).map(String::as_str).collect())?;
+        let paths = content.texts.keys().chain(content.binaries.keys());
+        check_paths(&paths.map(String::as_str).collect::<Vec<_>>())?;
         let executable = before.map(|tree| self.executables(tree)).transpose()?.unwrap_or_default();
         let handle = self.handle();
         let mut editor = Editor::new(Tree::empty(), &handle, Hash::Sha1);
@@ -378,30 +358,4 @@ impl Objects {
 /// Names of people end where git's own marks begin.
 fn one_line(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() && !matches!(c, '<' | '>')).collect::<String>().trim().to_owned()
-}
-
-/// Whether a package may have files of these paths, for a store that does not say so itself (6.12).
-///
-/// # Errors
-/// [`StoreError::Refused`]: there is no Kptfile, or a path that no file can have.
-pub fn check_files(files: &Files) -> Result<(), StoreError> {
-    check_paths(&files.keys().map(String::as_str).collect()).map_err(StoreError::from)
-}
-
-/// Paths that a package may have (6.12).
-fn check_paths(paths: &BTreeSet<&str>) -> Result<(), ObjectsError> {
-    if !paths.contains(KPTFILE) {
-        return Err(ObjectsError::NoKptfile);
-    }
-    for path in paths {
-        let is_bad = |part: &str| matches!(part, "" | "." | "..") || part.eq_ignore_ascii_case(".git");
-        if path.contains('\0') || path.split('/').any(is_bad) || path.split('/').count() > MAX_DEPTH {
-            return Err(ObjectsError::Path((*path).to_owned()));
-        }
-        let directories = path.match_indices('/').map(|(end, _)| &path[..end]);
-        if let Some(directory) = directories.into_iter().find(|directory| paths.contains(directory)) {
-            return Err(ObjectsError::DirectoryOf(directory.to_owned(), (*path).to_owned()));
-        }
-    }
-    Ok(())
 }

@@ -15,7 +15,8 @@ use crate::error::StoreError;
 use crate::functions::Functions;
 use crate::layout::{Place, full_path};
 use crate::message::{Annotation, Message};
-use crate::objects::{Content, Files, KPTFILE, Objects, ObjectsError, Signature};
+use crate::names::check_files;
+use crate::objects::{Content, Files, Objects, ObjectsError, Signature};
 use crate::remote::{RefUpdate, RemoteError};
 use crate::revision::Revision;
 use crate::settings::Settings;
@@ -201,7 +202,7 @@ impl GitRepository {
     /// The files of a revision.
     ///
     /// # Errors
-    /// It has links, or is too large.
+    /// It has links or names that lead elsewhere, or is too large.
     pub fn content(&self, revision: &Revision) -> Result<Content, StoreError> {
         Ok(self.objects().content(&revision.package, revision.directory, self.max_bytes)?)
     }
@@ -225,9 +226,7 @@ impl GitRepository {
     /// They are no package, or too large.
     pub(crate) fn content_of(&self, package: &str, files: Files) -> Result<Content, StoreError> {
         // Said before functions run, which would say it in other words.
-        if !files.contains_key(KPTFILE) {
-            return Err(ObjectsError::NoKptfile.into());
-        }
+        check_files(&files)?;
         let bytes = files.values().map(|file| file.len() as u64).sum();
         if bytes > self.max_bytes {
             let (package, allowed) = (package.to_owned(), self.max_bytes);

@@ -288,16 +288,29 @@ fn what_may_be_in_a_package() {
         git(&world.remote("blue"), &["ls-tree", "-r", "--format=%(objectmode) %(path)", "drafts/p/w", "p/"]);
     assert_eq!(listed, "100644 p/Kptfile\n100644 p/blob\n100755 p/run.sh");
     for (path, expected) in [
-        ("../x", "invalid resource path: \"../x\""),
-        ("/x", "invalid resource path: \"/x\""),
-        ("a//b", "invalid resource path: \"a//b\""),
-        ("a/.git/b", "invalid resource path: \"a/.git/b\""),
-        ("a/", "invalid resource path: \"a/\""),
-        ("Kptfile/x", "resource path \"Kptfile\" is a directory of \"Kptfile/x\""),
+        ("../x", "\"../x\" has the part \"..\", which names no file: name the file by its folders alone"),
+        (
+            "/x",
+            "\"/x\" is absolute: a name is relative to the folder of its tree, so leave the first slash out",
+        ),
+        ("a//b", "\"a//b\" has the part \"\", which names no file: name the file by its folders alone"),
+        ("a/", "\"a/\" has the part \"\", which names no file: name the file by its folders alone"),
+        (
+            "a/.git/b",
+            "\"a/.git/b\" has the part \".git\", which some file systems take for .git, whose files run commands: leave it out",
+        ),
+        ("Kptfile/x", "\"Kptfile\" is a file, and a directory of \"Kptfile/x\": rename one of them"),
+        (
+            "kptfile",
+            "\"kptfile\" and \"Kptfile\" are one file where letter case and forms of Unicode do not count: rename one of them",
+        ),
     ] {
         let error = stage(&repository, "q", "w", &[(path, "")]).commit(&pat()).unwrap_err();
-        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.to_string(), format!("invalid resource path: {expected}"));
     }
+    let deep = "a/".repeat(64) + "a";
+    let error = stage(&repository, "q", "w", &[(&deep, "")]).commit(&pat()).unwrap_err().to_string();
+    assert!(error.ends_with(" has more than 64 parts: put the file into fewer folders"), "{error}");
     let error = Staged::create(&repository, "q", "w", unrendered(Content::default()), Task::default(), None)
         .commit(&pat());
     assert_eq!(error.unwrap_err().to_string(), "package must contain Kptfile at root");

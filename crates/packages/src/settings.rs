@@ -59,8 +59,7 @@ impl Settings {
         }
         let directory = given(&git.directory).unwrap_or_default();
         let directory = directory.trim_matches('/').to_owned();
-        let is_bad = |part: &str| matches!(part, "" | "." | ".." | ".git");
-        if !directory.is_empty() && directory.split('/').any(is_bad) {
+        if !directory.is_empty() && groundwork_filenames::check(&directory).is_err() {
             return Err(SettingsError::Directory(directory));
         }
         let (author, email) = (given(&git.author), given(&git.email));

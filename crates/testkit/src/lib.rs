@@ -15,6 +15,7 @@ mod fixtures;
 mod git;
 #[cfg(feature = "run")]
 mod git_server;
+mod hostile_trees;
 mod images;
 pub mod made_up;
 #[cfg(feature = "run")]
@@ -38,6 +39,7 @@ pub use fixtures::{FIXTURES, fixture, without_fixtures};
 pub use git::git;
 #[cfg(feature = "run")]
 pub use git_server::GitServer;
+pub use hostile_trees::{HostilePackage, Raw, RawTree, hostile_packages, publish_trees, write_tree};
 pub use images::image_environment;
 #[cfg(feature = "run")]
 pub use nats::Nats;

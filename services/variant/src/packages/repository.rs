@@ -19,6 +19,8 @@ use super::schedule::Schedule;
 const MAX_PARALLEL_WRITES: usize = 8;
 /// A Repository that cannot be used is tried again.
 const UNUSABLE: Duration = Duration::from_secs(30);
+/// The most that a condition says of problems, in bytes; the API server takes 32,768.
+const MOST_OF_PROBLEMS: usize = 30_000;
 
 /// Brings the objects of a repository to what its remote holds.
 pub(crate) async fn handle(
@@ -161,9 +163,25 @@ impl Observed<'_> {
         Self::Ready {
             packages: i32::try_from(packages.len()).unwrap_or(i32::MAX),
             head: snapshot.head.map(|head| head.to_string()),
-            problems: snapshot.problems.join("; "),
+            problems: joined(&snapshot.problems),
         }
     }
+}
+
+/// As many problems as a condition has room for.
+fn joined(problems: &[String]) -> String {
+    let mut text = String::new();
+    for (told, problem) in problems.iter().enumerate() {
+        if text.len() + problem.len() > MOST_OF_PROBLEMS {
+            text.push_str(&format!("{}and {} more", if told > 0 { "; " } else { "" }, problems.len() - told));
+            break;
+        }
+        if told > 0 {
+            text.push_str("; ");
+        }
+        text.push_str(problem);
+    }
+    text
 }
 
 /// Writes the status, if it says anything new.

@@ -7,7 +7,9 @@ use groundwork_bus::ObjectId;
 use groundwork_controller::{Key, Objects};
 use groundwork_fleet::{Package, Repositories, check_creation, check_names, revision_name};
 use groundwork_krm::Package as Texts;
-use groundwork_packages::{Actor, Files, Original, Source, StoreError, Update, check_files};
+use groundwork_packages::{
+    Actor, Files, Original, Source, StoreError, Update, check_file_names, check_files,
+};
 use groundwork_porch::{Meaning, NewDraft, PorchError, Resources, Revision};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
@@ -32,6 +34,8 @@ impl Content for PorchContent<'_> {
     async fn read(&self, name: &ObjectName) -> Result<Read, Status> {
         let revision = self.revision(name).await?;
         let (resources, texts) = self.resources(name).await?;
+        // The server looks at names when somebody writes with its API, not when somebody pushes to git.
+        check_file_names(&texts).map_err(|error| refused(&error))?;
         let lifecycle = revision.object().spec.lifecycle().map(|found| found.as_str().to_owned());
         Ok(Read {
             version: resources.version().to_owned(),

@@ -15,6 +15,7 @@ use groundwork_fleet::{
     resolve_upstream,
 };
 use groundwork_krm::Package as Files;
+use groundwork_packages::check_file_names;
 use groundwork_porch::{Meaning, NewDraft, PorchError, Resources, Revision};
 
 use super::told::{conflict, refused, told, told_of_list};
@@ -180,7 +181,10 @@ impl<'a> World<'a> {
         let resources = self.store.porch.resources(&self.namespace, name).await;
         let resources = resources.map_err(|error| self.told(&error, name))?;
         match resources.files() {
-            Some(files) => Ok((resources, files)),
+            Some(files) => {
+                check_file_names(&files).map_err(|error| downstream::told(&error, name))?;
+                Ok((resources, files))
+            }
             None => {
                 let namespace = &self.namespace;
                 let text = format!("nil resources found for PackageRevisionResources '{namespace}/{name}'");

@@ -1,0 +1,182 @@
+//! Trees of git as a stranger makes them: raw objects, with names that no `git add` takes.
+
+use std::io::{Error, Result, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\n";
+/// Settings of git that run a command with the next `git status`.
+const SETTINGS: &str = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch ran\n";
+
+/// Entries of a tree, each with its name.
+pub type RawTree = Vec<(Vec<u8>, Raw)>;
+
+/// An entry of a tree.
+#[derive(Debug, Clone)]
+pub enum Raw {
+    File(&'static str),
+    Folder(RawTree),
+    Link(String),
+    Submodule,
+}
+
+/// A package of a stranger.
+#[derive(Debug, Clone)]
+pub struct HostilePackage {
+    /// Path of the package in its repository.
+    pub name: String,
+    /// Words of the refusal.
+    pub refusal: &'static str,
+    /// True where the name alone tells that it is hostile, false where the kind of the entry does.
+    pub is_named_so: bool,
+    pub entries: RawTree,
+}
+
+fn file(name: impl AsRef<[u8]>) -> (Vec<u8>, Raw) {
+    (name.as_ref().to_vec(), Raw::File("kind: ConfigMap\n"))
+}
+
+fn folder(name: impl AsRef<[u8]>, entries: RawTree) -> (Vec<u8>, Raw) {
+    (name.as_ref().to_vec(), Raw::Folder(entries))
+}
+
+/// A folder of git with settings that run a command.
+fn settings(name: &str) -> (Vec<u8>, Raw) {
+    folder(name, vec![(b"config".to_vec(), Raw::File(SETTINGS))])
+}
+
+/// Packages each of which would do harm where it is written; `outside` is an absolute path that nothing may be written to.
+pub fn hostile_packages(outside: &Path) -> Vec<HostilePackage> {
+    let outside = outside.display().to_string();
+    let up = |entries| folder("..", entries);
+    let (git, windows) = ("some file systems take for .git", "on Windows");
+    let same = "are one file where letter case and forms of Unicode do not count";
+    let link = |to: &str| Raw::Link(to.to_owned());
+    let named: Vec<(&'static str, RawTree)> = vec![
+        ("has a slash", vec![file("../up.txt")]),
+        ("has a slash", vec![file("a/../../../deep.txt")]),
+        ("has a slash", vec![file(&outside)]),
+        ("has a slash", vec![file("a/b")]),
+        ("which names no file", vec![up(vec![file("up.txt")])]),
+        ("which names no file", vec![folder("a", vec![up(vec![up(vec![file("deep.txt")])])])]),
+        ("which names no file", vec![up(vec![])]),
+        ("which names no file", vec![folder(".", vec![file("a")])]),
+        ("which names no file", vec![folder(".\u{200c}.", vec![file("a")])]),
+        ("which names no file", vec![folder(".. ", vec![file("a")])]),
+        (git, vec![settings(".git")]),
+        (git, vec![folder("a", vec![settings(".git")])]),
+        (git, vec![(b".git".to_vec(), Raw::File("gitdir: ../elsewhere\n"))]),
+        (git, vec![settings(".GIT")]),
+        (git, vec![settings(".g\u{200c}it")]),
+        (git, vec![settings("git~1")]),
+        (git, vec![settings(".git.")]),
+        (git, vec![settings(".git ")]),
+        (git, vec![settings(".git::$INDEX_ALLOCATION")]),
+        ("backslash", vec![file(".git\\config")]),
+        ("backslash", vec![file("..\\up.txt")]),
+        ("tells git", vec![file(".gitmodules")]),
+        ("tells git", vec![file(".GITMODULES")]),
+        ("tells git", vec![file("gitmod~1")]),
+        ("tells git", vec![folder("a", vec![file(".gitattributes")])]),
+        (windows, vec![file("C:")]),
+        (windows, vec![file("con.yaml")]),
+        (windows, vec![folder("a", vec![file("NUL")])]),
+        ("control character", vec![file("a\nb")]),
+        ("control character", vec![file("a\u{1b}[2J")]),
+        ("is no UTF-8", vec![file(b"a\xff.yaml")]),
+        (same, vec![file("kptfile")]),
+        (same, vec![folder("a", vec![file("b")]), folder("A", vec![file("c")])]),
+        (same, vec![file("\u{e9}.yaml"), file("e\u{301}.yaml")]),
+        (same, vec![file("a."), file("a")]),
+        ("is there twice", vec![file("a"), file("a")]),
+        ("is a file, and a directory of", vec![file("a"), folder("a", vec![file("b")])]),
+        (
+            "is a file, and a directory of",
+            vec![(b"a".to_vec(), link(&outside)), folder("a", vec![file("b")])],
+        ),
+    ];
+    let linked: Vec<RawTree> = vec![
+        vec![(b"link".to_vec(), link("/etc/passwd"))],
+        vec![(b"link".to_vec(), link("../.."))],
+        vec![(b"link".to_vec(), link(&outside))],
+        vec![(b"module".to_vec(), Raw::Submodule)],
+    ];
+    let named = named.into_iter().map(|(refusal, entries)| (refusal, true, entries));
+    let linked = linked.into_iter().map(|entries| ("symbolic link or submodule", false, entries));
+    let number = |(number, (refusal, is_named_so, mut entries)): (usize, (_, bool, RawTree))| {
+        entries.push((b"Kptfile".to_vec(), Raw::File(KPTFILE)));
+        HostilePackage { name: format!("h{number:02}"), refusal, is_named_so, entries }
+    };
+    named.chain(linked).enumerate().map(number).collect()
+}
+
+/// Makes the objects of a tree in a repository, and tells the id of its root.
+///
+/// # Errors
+/// The program `git` is not installed, or fails.
+pub fn write_tree(repository: &Path, entries: &[(Vec<u8>, Raw)]) -> Result<String> {
+    let mut lines =
+        entries.iter().map(|(name, raw)| Line::of(repository, name, raw)).collect::<Result<Vec<_>>>()?;
+    // Git sorts folders as if their names ended with a slash.
+    lines.sort_by_key(|line| [line.name.as_slice(), if line.mode == "40000" { b"/" } else { b"" }].concat());
+    let mut tree = Vec::new();
+    for Line { mode, name, id } in lines {
+        tree.extend(format!("{mode} ").as_bytes());
+        tree.extend(name);
+        tree.push(0);
+        tree.extend(id);
+    }
+    write_object(repository, "tree", &tree)
+}
+
+struct Line {
+    mode: &'static str,
+    name: Vec<u8>,
+    id: Vec<u8>,
+}
+
+impl Line {
+    fn of(repository: &Path, name: &[u8], raw: &Raw) -> Result<Self> {
+        let (mode, id) = match raw {
+            Raw::File(text) => ("100644", write_object(repository, "blob", text.as_bytes())?),
+            Raw::Link(target) => ("120000", write_object(repository, "blob", target.as_bytes())?),
+            Raw::Folder(entries) => ("40000", write_tree(repository, entries)?),
+            // The commit of a submodule lies in another repository.
+            Raw::Submodule => ("160000", "11".repeat(20)),
+        };
+        let id = data_encoding::HEXLOWER.decode(id.as_bytes()).map_err(Error::other)?;
+        Ok(Self { mode, name: name.to_owned(), id })
+    }
+}
+
+fn write_object(repository: &Path, kind: &str, content: &[u8]) -> Result<String> {
+    let mut command = Command::new("git");
+    command.args(["hash-object", "-w", "--literally", "--stdin", "-t", kind]).current_dir(repository);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(content)?;
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        return Err(Error::other(format!("git hash-object -t {kind} fails")));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+/// Publishes packages on the branch `main` of a bare repository, each with the tag of its version 1.
+///
+/// # Errors
+/// The program `git` is not installed, or fails.
+pub fn publish_trees(repository: &Path, packages: &[(&str, &RawTree)]) -> Result<()> {
+    let entries: RawTree = packages
+        .iter()
+        .map(|(name, entries)| (name.as_bytes().to_vec(), Raw::Folder((*entries).clone())))
+        .collect();
+    let tree = write_tree(repository, &entries)?;
+    let commit = crate::git(repository, &["commit-tree", "-m", "by hand", &tree])?;
+    crate::git(repository, &["update-ref", "refs/heads/main", &commit])?;
+    for (name, _) in packages {
+        crate::git(repository, &["update-ref", &format!("refs/tags/{name}/v1"), &commit])?;
+    }
+    Ok(())
+}
