@@ -14,6 +14,7 @@ mod ending;
 #[cfg(feature = "cluster")]
 mod events;
 mod explain;
+mod folder;
 mod input;
 mod inventory;
 #[cfg(not(feature = "cluster"))]

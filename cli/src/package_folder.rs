@@ -1,15 +1,30 @@
 //! Packages as folders of files.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use groundwork_filenames::{NameError, check_all};
 use groundwork_krm::Package;
+
+use crate::folder::{EntryKind, Folder, FolderError};
 
 /// The file that makes a folder a package.
 pub(crate) const KPTFILE: &str = "Kptfile";
 /// What a version control system keeps to itself.
-pub(crate) const HIDDEN: &str = ".git";
+const HIDDEN: &str = ".git";
+
+/// Why a folder is not read as a package, or not made one.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PackageError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("{folder}: a package holds files and folders, and no link: {path:?} is neither")]
+    Link { folder: String, path: String },
+    #[error("nothing is written into {folder}: the package has a file that may not be there: {source}")]
+    Name { folder: String, source: NameError },
+    #[error("{folder} is not empty and holds no package: name another folder")]
+    Used { folder: String },
+}
 
 /// The files of a package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +41,22 @@ impl PackageFiles {
             Err(error) => drop(self.binaries.insert(path, error.into_bytes())),
         }
     }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.texts.remove(path);
+        self.binaries.remove(path);
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.texts.keys().chain(self.binaries.keys()).map(String::as_str)
+    }
+
+    /// Each file with what is in it.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let texts = self.texts.iter().map(|(path, text)| (path.as_str(), text.as_bytes()));
+        texts.chain(self.binaries.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())))
+    }
 }
 
 /// What is done about what is neither a file nor a folder: links are never followed (`packagevariants.md` 6.12).
@@ -40,68 +71,97 @@ pub(crate) enum Links {
 ///
 /// # Errors
 /// A file cannot be read, or there is a link and none may be.
-pub(crate) fn read(folder: &Path, links: Links) -> Result<PackageFiles, String> {
+pub(crate) fn read(folder: &Path, links: Links) -> Result<PackageFiles, PackageError> {
     let mut files = PackageFiles::default();
-    read_below(folder, "", links, &mut files)?;
+    let mut open = vec![(String::new(), Folder::open(folder)?)];
+    while let Some((below, inner)) = open.pop() {
+        for (name, kind) in inner.entries()? {
+            let path = format!("{below}{name}");
+            match kind {
+                _ if name == HIDDEN => {}
+                EntryKind::Folder => open.push((format!("{path}/"), inner.folder(&name)?)),
+                EntryKind::File => files.insert(path, inner.read(&name)?),
+                EntryKind::Other if links == Links::Refuse => {
+                    return Err(PackageError::Link { folder: folder.display().to_string(), path });
+                }
+                EntryKind::Other => {}
+            }
+        }
+    }
     Ok(files)
 }
 
-fn read_below(folder: &Path, prefix: &str, links: Links, files: &mut PackageFiles) -> Result<(), String> {
-    let failed = |path: &Path, error: &std::io::Error| format!("cannot read {}: {error}", path.display());
-    for entry in fs::read_dir(folder).map_err(|error| failed(folder, &error))? {
-        let entry = entry.map_err(|error| failed(folder, &error))?;
-        let path = entry.path();
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else {
-            return Err(format!("{}: the name is not UTF-8", path.display()));
-        };
-        if name == HIDDEN {
-            continue;
-        }
-        let kind = entry.file_type().map_err(|error| failed(&path, &error))?;
-        let key = format!("{prefix}{name}");
-        if kind.is_dir() {
-            read_below(&path, &format!("{key}/"), links, files)?;
-        } else if kind.is_file() {
-            let bytes = fs::read(&path).map_err(|error| failed(&path, &error))?;
-            files.insert(key, bytes);
-        } else if links == Links::Refuse {
-            return Err(format!("{}: a package holds files and folders, and no link", path.display()));
-        }
+/// Makes a folder hold these files, and no more those of `former` that are not among them. Nothing else in it is touched.
+///
+/// # Errors
+/// A name leads elsewhere, the folder cannot be written, or it holds something and is no package: what is there could be anything.
+pub(crate) fn write(
+    folder: &Path,
+    files: &PackageFiles,
+    former: &BTreeSet<String>,
+) -> Result<(), PackageError> {
+    let shown = || folder.display().to_string();
+    check_all(files.paths()).map_err(|source| PackageError::Name { folder: shown(), source })?;
+    let place = Folder::create(folder)?;
+    let entries = place.entries()?;
+    if !entries.is_empty() && !entries.contains(&(KPTFILE.to_owned(), EntryKind::File)) {
+        return Err(PackageError::Used { folder: shown() });
     }
+    // All places are looked at before the first file is written.
+    files.paths().try_for_each(|path| place.check_place(path).map(drop))?;
+    let paths: BTreeSet<&str> = files.paths().collect();
+    former.iter().filter(|path| !paths.contains(path.as_str())).try_for_each(|path| place.remove(path))?;
+    files.contents().try_for_each(|(path, bytes)| place.write(path, bytes))?;
     Ok(())
 }
 
 /// Makes a folder hold these files and no others.
 ///
 /// # Errors
-/// It cannot be written, or holds something and is no package: what is there could be anything.
-pub(crate) fn write(folder: &Path, files: &PackageFiles) -> Result<(), String> {
-    let failed = |path: &Path, error: &std::io::Error| format!("cannot write {}: {error}", path.display());
-    let is_used = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    if is_used {
-        if !folder.join(KPTFILE).is_file() {
-            return Err(format!(
-                "{} is not empty and holds no package: name another folder",
-                folder.display()
-            ));
-        }
-        let former = read(folder, Links::PassOver)?;
-        for path in former.texts.keys().chain(former.binaries.keys()) {
-            if !files.texts.contains_key(path) && !files.binaries.contains_key(path) {
-                let path = folder.join(path);
-                fs::remove_file(&path).map_err(|error| failed(&path, &error))?;
-            }
-        }
+/// As for [`write`].
+pub(crate) fn replace(folder: &Path, files: &PackageFiles) -> Result<(), PackageError> {
+    let former =
+        if folder.join(KPTFILE).is_file() { read(folder, Links::PassOver)? } else { PackageFiles::default() };
+    write(folder, files, &former.paths().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn files(paths: &[&str]) -> PackageFiles {
+        let mut files = PackageFiles::default();
+        paths.iter().for_each(|path| files.insert((*path).to_owned(), path.as_bytes().to_vec()));
+        files
     }
-    let texts = files.texts.iter().map(|(path, text)| (path, text.as_bytes()));
-    let binaries = files.binaries.iter().map(|(path, bytes)| (path, bytes.as_slice()));
-    for (path, bytes) in texts.chain(binaries) {
-        let path = folder.join(path);
-        let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent)
-            .and_then(|()| fs::write(&path, bytes))
-            .map_err(|error| failed(&path, &error))?;
+
+    #[test]
+    fn a_folder_keeps_what_is_not_of_the_package() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("p");
+        for paths in
+            [&["Kptfile", "../up"][..], &["Kptfile", "/tmp/up"], &["Kptfile", ".git/config"], &["a", "A"]]
+        {
+            let error = write(&folder, &files(paths), &BTreeSet::new()).unwrap_err();
+            assert!(matches!(error, PackageError::Name { .. }), "{error}");
+            assert!(!folder.exists());
+        }
+        write(&folder, &files(&["Kptfile", "a", "b/c"]), &BTreeSet::new()).unwrap();
+        fs::write(folder.join("mine"), "").unwrap();
+        let former = ["a", "b/c", "../up"].map(str::to_owned).into();
+        fs::write(place.path().join("up"), "").unwrap();
+        write(&folder, &files(&["Kptfile", "b/d"]), &former).unwrap();
+        let found = read(&folder, Links::Refuse).unwrap();
+        assert_eq!(found.paths().collect::<Vec<_>>(), ["Kptfile", "b/d", "mine"]);
+        assert!(place.path().join("up").exists());
+        replace(&folder, &files(&["Kptfile"])).unwrap();
+        assert_eq!(read(&folder, Links::Refuse).unwrap().paths().collect::<Vec<_>>(), ["Kptfile"]);
+        let other = place.path().join("other");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("mine"), "").unwrap();
+        let error = replace(&other, &files(&["Kptfile"])).unwrap_err();
+        assert!(matches!(error, PackageError::Used { .. }), "{error}");
     }
-    Ok(())
 }

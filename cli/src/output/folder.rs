@@ -8,16 +8,18 @@ use serde_json::Value;
 
 use super::difference::id;
 use crate::diagnostic::Diagnostic;
+use crate::folder::{Folder, FolderError};
 
 /// Writes each object to a file of its own: `NAMESPACE/KIND-NAME.yaml`. Files of former runs stay.
 pub(super) fn write(folder: &Path, objects: &[Value]) -> Result<String, Diagnostic> {
+    let failed = |error: FolderError| Diagnostic::error(error.to_string());
+    let place = Folder::create(folder).map_err(failed)?;
     for object in objects {
         let (kind, namespace, name) = id(object);
-        let folder = folder.join(&namespace);
-        let file = folder.join(format!("{}-{name}.yaml", kind.to_lowercase()));
-        fs::create_dir_all(&folder)
-            .and_then(|()| fs::write(&file, yaml::to_string(object)))
-            .map_err(|error| Diagnostic::error(format!("cannot write {}: {error}", file.display())))?;
+        let file = format!("{}-{name}.yaml", kind.to_lowercase());
+        // Names of objects are what a blueprint has made of them.
+        let path = if namespace.is_empty() { file } else { format!("{namespace}/{file}") };
+        place.write(&path, yaml::to_string(object).as_bytes()).map_err(failed)?;
     }
     Ok(format!("{} objects written to {}\n", objects.len(), folder.display()))
 }
@@ -46,4 +48,32 @@ fn read_into(folder: &Path, objects: &mut Vec<Value>) -> Result<(), Diagnostic> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Names of objects come from blueprints, which strangers write.
+    #[test]
+    fn objects_stay_in_their_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a/b/out");
+        let object = |kind: &str, namespace: &str, name: &str| json!({"kind": kind, "metadata": {"namespace": namespace, "name": name}});
+        for object in [
+            object("Target", "..", "a"),
+            object("Target", "shop", "/../../../a"),
+            object("Target", "/tmp", "a"),
+            object("../a", "", "a"),
+            object("Target", ".git", "a"),
+        ] {
+            let error = write(&folder, &[object]).unwrap_err();
+            assert!(format!("{error:?}").contains("cannot write into"), "{error:?}");
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        write(&folder, &[object("Target", "shop", "a"), object("Target", "", "b")]).unwrap();
+        assert!(folder.join("shop/target-a.yaml").is_file() && folder.join("target-b.yaml").is_file());
+    }
 }

@@ -1,13 +1,14 @@
 //! The files of package revisions, and drafts that people make: asked of the service that keeps packages (`packagevariants.md` 6.2).
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use futures::stream;
 use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _};
+use groundwork_filenames::{NameError, Names, check, check_all};
 use groundwork_grpc::{Channel, with_limits};
 use groundwork_krm::Strategy;
 use groundwork_proto::component::v1::ObjectName;
@@ -24,9 +25,10 @@ use serde_json::{Value, json};
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
+use crate::folder::Folder;
 use crate::live::{self, LiveError, NamespaceArgument};
 use crate::output;
-use crate::package_folder::{self, Links, PackageFiles};
+use crate::package_folder::{self, Links, PackageError, PackageFiles};
 use crate::service::{self, refused};
 use crate::terminal::shown;
 
@@ -218,10 +220,14 @@ impl Store {
         let request = PullRequest { revision: Some(name.clone()) };
         let mut parts = self.calls.pull(request).await.map_err(refused)?.into_inner();
         let (mut revision, mut files) = (PulledRevision::default(), PackageFiles::default());
+        let mut names = Names::default();
         while let Some(part) = parts.message().await.map_err(refused)? {
             match part.part {
                 Some(Pulled::Revision(found)) => revision = found,
-                Some(Pulled::File(File { path, content })) => files.insert(path, content),
+                Some(Pulled::File(File { path, content })) => {
+                    names.add(&path).map_err(|error| refused_name(&error))?;
+                    files.insert(path, content);
+                }
                 None => {}
             }
         }
@@ -266,34 +272,66 @@ fn unread(error: &kube::Error) -> LiveError {
     LiveError::Refused(format!("cannot read package revisions: {problem}"))
 }
 
-/// What the files of a folder were made from.
-fn origin(name: &ObjectName, version: &str) -> String {
-    groundwork_yaml::to_string(&json!({
-        "apiVersion": "kpt.dev/v1",
-        "kind": "KptRevisionMetadata",
-        "metadata": {"name": name.name, "namespace": name.namespace, "resourceVersion": version},
-    }))
+/// The record of `pull` in a folder: the revision that its files were made from.
+struct Origin {
+    name: ObjectName,
+    version: String,
+    /// The files that `pull` has written there.
+    files: BTreeSet<String>,
 }
 
-fn read_origin(folder: &Path) -> Result<(ObjectName, String), LiveError> {
+impl Origin {
+    fn text(&self) -> String {
+        let Self { name, version, files } = self;
+        groundwork_yaml::to_string(&json!({
+            "apiVersion": "kpt.dev/v1",
+            "kind": "KptRevisionMetadata",
+            "metadata": {"name": name.name, "namespace": name.namespace, "resourceVersion": version},
+            "files": files,
+        }))
+    }
+}
+
+fn refused_folder(error: PackageError) -> LiveError {
+    LiveError::Refused(error.to_string())
+}
+
+fn refused_name(error: &NameError) -> LiveError {
+    LiveError::Refused(format!("the package has a file that may not be there: {error}"))
+}
+
+fn read_origin(folder: &Path) -> Result<Origin, LiveError> {
     let unusable = |why: &str| {
         let text = format!("{} was not written by `pull`: {ORIGIN} {why}", folder.display());
         LiveError::Refused(text)
     };
-    let text = fs::read_to_string(folder.join(ORIGIN)).map_err(|error| unusable(&error.to_string()))?;
+    let bytes = Folder::open(folder).and_then(|folder| folder.read(ORIGIN));
+    let bytes = bytes.map_err(|error| unusable(&format!("is not there: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| unusable("is no text"))?;
     let value = groundwork_yaml::from_str(&text).map_err(|_| unusable("is no YAML"))?;
     let member = |name: &str| {
         let member = value.pointer(&format!("/metadata/{name}")).and_then(Value::as_str);
         member.map(str::to_owned).ok_or_else(|| unusable(&format!("has no metadata.{name}")))
     };
     let name = ObjectName { namespace: member("namespace")?, name: member("name")? };
-    Ok((name, member("resourceVersion")?))
+    let files = value.get("files").and_then(Value::as_array).into_iter().flatten();
+    let files = files.filter_map(Value::as_str).map(str::to_owned).collect();
+    Ok(Origin { name, version: member("resourceVersion")?, files })
 }
 
-/// Makes a folder what a revision is.
-fn write(folder: &Path, name: &ObjectName, version: &str, mut files: PackageFiles) -> Result<(), LiveError> {
-    files.texts.insert(ORIGIN.to_owned(), origin(name, version));
-    package_folder::write(folder, &files).map_err(LiveError::Refused)
+/// Makes a folder what a revision is. Of what was there, only files go that are named: those that a command has written or read.
+fn write(
+    folder: &Path,
+    name: &ObjectName,
+    version: &str,
+    mut files: PackageFiles,
+    former: &BTreeSet<String>,
+) -> Result<(), LiveError> {
+    files.remove(ORIGIN);
+    let written = files.paths().map(str::to_owned).collect();
+    let origin = Origin { name: name.clone(), version: version.to_owned(), files: written };
+    files.texts.insert(ORIGIN.to_owned(), origin.text());
+    package_folder::write(folder, &files, former).map_err(refused_folder)
 }
 
 /// Prints a refusal as the failure that it is; the input could be used.
@@ -317,8 +355,10 @@ pub(super) fn pull(arguments: &PullArguments) -> Ending {
             Err(error) => return failed(error),
         };
         let folder = arguments.folder.clone().unwrap_or_else(|| PathBuf::from(&arguments.name));
-        let count = files.texts.len() + files.binaries.len();
-        write(&folder, &name, &revision.version, files)?;
+        let count = files.paths().count();
+        // A folder that was pulled before the list was kept, or by another program, loses nothing.
+        let former = read_origin(&folder).map(|origin| origin.files).unwrap_or_default();
+        write(&folder, &name, &revision.version, files, &former)?;
         let lifecycle = shown(&revision.lifecycle).into_owned();
         Ok(output::write(&format!("{} {lifecycle}: {count} files in {}\n", name.name, folder.display())))
     })
@@ -328,16 +368,14 @@ pub(super) fn pull(arguments: &PullArguments) -> Ending {
 pub(super) fn push(arguments: &PushArguments) -> Ending {
     live::run(async || {
         let folder = &arguments.folder;
-        let (name, version) = read_origin(folder)?;
-        let mut local = package_folder::read(folder, Links::Refuse).map_err(LiveError::Refused)?;
-        local.texts.remove(ORIGIN);
+        let Origin { name, version, .. } = read_origin(folder)?;
+        let mut local = package_folder::read(folder, Links::Refuse).map_err(refused_folder)?;
+        local.remove(ORIGIN);
+        check_all(local.paths()).map_err(|error| refused_name(&error))?;
         let mut store = Store::connect(&arguments.server).await?;
         let target = PushTarget { revision: Some(name.clone()), version: version.clone() };
-        let texts = local.texts.iter().map(|(path, text)| (path, text.as_bytes()));
-        let binaries = local.binaries.iter().map(|(path, content)| (path, content.as_slice()));
-        let files = texts
-            .chain(binaries)
-            .map(|(path, content)| Pushed::File(File { path: path.clone(), content: content.to_vec() }));
+        let file = |(path, content): (&str, &[u8])| File { path: path.to_owned(), content: content.to_vec() };
+        let files = local.contents().map(|found| Pushed::File(file(found)));
         let parts: Vec<PushRequest> = std::iter::once(Pushed::Target(target))
             .chain(files)
             .map(|part| PushRequest { part: Some(part) })
@@ -349,7 +387,8 @@ pub(super) fn push(arguments: &PushArguments) -> Ending {
         // The functions of the package may have changed what was sent.
         let (revision, files) = store.pull(&name).await?;
         let changed: Vec<String> = changed(&local, &files).into_iter().map(str::to_owned).collect();
-        write(folder, &name, &revision.version, files)?;
+        let former = local.paths().map(str::to_owned).collect();
+        write(folder, &name, &revision.version, files, &former)?;
         let mut text = match pushed.version == version {
             true => format!("{}: nothing differs\n", name.name),
             false => format!("{} written\n", name.name),
@@ -368,13 +407,11 @@ pub(super) fn push(arguments: &PushArguments) -> Ending {
 
 /// Paths of files that differ.
 fn changed<'a>(before: &'a PackageFiles, after: &'a PackageFiles) -> Vec<&'a str> {
-    let paths = |files: &'a PackageFiles| files.texts.keys().chain(files.binaries.keys());
-    let differs = |path: &&String| {
+    let differs = |path: &&str| {
         before.texts.get(*path) != after.texts.get(*path)
             || before.binaries.get(*path) != after.binaries.get(*path)
     };
-    let mut found: Vec<&str> =
-        paths(before).chain(paths(after)).filter(differs).map(String::as_str).collect();
+    let mut found: Vec<&str> = before.paths().chain(after.paths()).filter(differs).collect();
     found.sort_unstable();
     found.dedup();
     found
@@ -449,8 +486,12 @@ pub(super) fn diff(arguments: &DiffArguments) -> Ending {
             Err(status) => return failed(refused(status)),
         };
         while let Some(file) = files.message().await.map_err(refused)? {
+            // People hand a diff to programs that write files.
+            if let Err(error) = check(&file.path) {
+                return failed(refused_name(&error));
+            }
             let text = match (file.diff.is_empty(), file.change()) {
-                (false, _) => file.diff,
+                (false, _) => shown(&file.diff).into_owned(),
                 (true, FileChange::Added) => format!("{} is new\n", shown(&file.path)),
                 (true, FileChange::Removed) => format!("{} is gone\n", shown(&file.path)),
                 (true, _) => format!("{} differs, and is no text\n", shown(&file.path)),
@@ -494,17 +535,19 @@ mod tests {
         let mut files = PackageFiles::default();
         files.insert("Kptfile".to_owned(), b"kind: Kptfile\n".to_vec());
         files.insert("logo.png".to_owned(), vec![0xff]);
-        write(folder.path(), &name, "refs/heads/drafts/dns/v1@0a", files.clone()).unwrap();
-        let (found, version) = read_origin(folder.path()).unwrap();
-        assert_eq!((found, version.as_str()), (name, "refs/heads/drafts/dns/v1@0a"));
+        let nothing = BTreeSet::new();
+        write(folder.path(), &name, "refs/heads/drafts/dns/v1@0a", files.clone(), &nothing).unwrap();
+        let origin = read_origin(folder.path()).unwrap();
+        assert_eq!((origin.name, origin.version.as_str()), (name, "refs/heads/drafts/dns/v1@0a"));
+        assert_eq!(origin.files.iter().collect::<Vec<_>>(), ["Kptfile", "logo.png"]);
         let mut read = package_folder::read(folder.path(), Links::Refuse).unwrap();
-        read.texts.remove(ORIGIN);
+        read.remove(ORIGIN);
         assert_eq!(read, files);
         assert!(changed(&read, &files).is_empty());
         read.binaries.insert("logo.png".to_owned(), vec![0xfe]);
         assert_eq!(changed(&read, &files), ["logo.png"]);
         let other = tempfile::tempdir().unwrap();
-        let error = read_origin(other.path()).unwrap_err().to_string();
+        let error = read_origin(other.path()).err().unwrap().to_string();
         assert!(error.contains("was not written by `pull`"), "{error}");
     }
 }

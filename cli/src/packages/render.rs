@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use groundwork_api::FunctionResult;
+use groundwork_filenames::Names;
 use groundwork_functions::{Executables, Kubeconform, Schemas};
 use groundwork_krm::{FunctionRunner, Package, RenderOptions, Rendered, render};
 use similar::TextDiff;
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
+use crate::folder::{Folder, FolderError};
 use crate::output::write;
-use crate::package_folder::{self, HIDDEN, KPTFILE, Links};
+use crate::package_folder::{self, KPTFILE, Links};
 use crate::terminal::shown;
 
 #[derive(Debug, Args)]
@@ -83,7 +84,8 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
 
 /// Reads the texts of a package. Links, and files that are no texts, stay what they are.
 fn read(folder: &Path) -> Result<Package, Diagnostic> {
-    let files = package_folder::read(folder, Links::PassOver).map_err(Diagnostic::error)?;
+    let files = package_folder::read(folder, Links::PassOver);
+    let files = files.map_err(|error| Diagnostic::error(error.to_string()))?;
     if !files.texts.contains_key(KPTFILE) {
         return Err(Diagnostic::error(format!("{} is no package: it has no {KPTFILE}", folder.display())));
     }
@@ -92,43 +94,29 @@ fn read(folder: &Path) -> Result<Package, Diagnostic> {
 
 /// Writes what changed, and removes what is gone. Nothing is written if one of the places cannot be used.
 fn store(folder: &Path, before: &Package, after: &Package) -> Result<(), Diagnostic> {
+    let failed = |error: FolderError| Diagnostic::error(error.to_string());
+    let place = Folder::open(folder).map_err(failed)?;
+    let mut names = Names::default();
+    // The user's own files are as they are.
+    before.keys().filter(|path| after.contains_key(*path)).for_each(|path| drop(names.add(path)));
     let changed: Vec<(&String, &String)> =
         after.iter().filter(|(path, text)| before.get(*path) != Some(text)).collect();
-    for (path, _) in changed.iter().filter(|(path, _)| !before.contains_key(*path)) {
-        check_place(folder, path)?;
-    }
-    let failed = |path: &Path, error: &std::io::Error| {
-        Diagnostic::error(format!("cannot write {}: {error}", path.display()))
-    };
-    for (path, text) in changed {
-        let path = folder.join(path);
-        let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent)
-            .and_then(|()| fs::write(&path, text))
-            .map_err(|error| failed(&path, &error))?;
-    }
-    for path in before.keys().filter(|path| !after.contains_key(*path)) {
-        let path = folder.join(path);
-        fs::remove_file(&path).map_err(|error| failed(&path, &error))?;
-    }
-    Ok(())
-}
-
-/// Whether a function may make a file: no link leads out of the package, and nothing else is there.
-fn check_place(folder: &Path, path: &str) -> Result<(), Diagnostic> {
-    let mut place = folder.to_owned();
-    for part in path.split('/') {
-        place.push(part);
-        let found = fs::symlink_metadata(&place);
-        let is_last = place == folder.join(path);
-        if part == HIDDEN || found.is_ok_and(|found| is_last || !found.is_dir()) {
-            let place = place.display();
-            return Err(Diagnostic::error(format!(
-                "cannot write {path}, which a function has made: {place} is not a part of the package"
-            )));
+    for (path, _) in &changed {
+        let is_new = !before.contains_key(*path);
+        let refused =
+            |why: String| Diagnostic::error(format!("cannot write {path}, which a function has made: {why}"));
+        if is_new {
+            names.add(path).map_err(|error| refused(error.to_string()))?;
+        }
+        let is_there = place.check_place(path).map_err(|error| refused(error.to_string()))?;
+        if is_new && is_there {
+            return Err(refused(format!("{} is not a part of the package", folder.join(path).display())));
         }
     }
-    Ok(())
+    // Files that go come first: one that comes may be the same where letter case does not count.
+    let mut gone = before.keys().filter(|path| !after.contains_key(*path));
+    gone.try_for_each(|path| place.remove(path)).map_err(failed)?;
+    changed.into_iter().try_for_each(|(path, text)| place.write(path, text.as_bytes())).map_err(failed)
 }
 
 /// What the functions said, in the order in which they ran.

@@ -60,8 +60,11 @@ pub(super) fn run(arguments: &DraftArguments) -> Ending {
             match &arguments.output {
                 DraftOutput::Text => show(&draft, &mut text),
                 DraftOutput::Folder(folder) => {
-                    let folder = folder.join(&draft.repository).join(&draft.package);
-                    package_folder::write(&folder, &draft.files)?;
+                    let place = format!("{}/{}", draft.repository, draft.package);
+                    groundwork_filenames::check(&place).map_err(|error| error.to_string())?;
+                    // All that is in a folder of a draft was made by this command.
+                    package_folder::replace(&folder.join(place), &draft.files)
+                        .map_err(|error| error.to_string())?;
                 }
             }
             Ok(())
@@ -172,15 +175,14 @@ fn source(
     let path = format!("{}/{package}", directory.trim_matches('/'));
     let path = path.trim_matches('/');
     let folder = packages.join(&name).join(path);
-    let leads_out =
-        name.contains('/') || format!("{name}/{path}").split('/').any(|part| matches!(part, "" | "." | ".."));
-    if leads_out || !folder.join(KPTFILE).is_file() {
+    let stays_inside = !name.contains('/') && groundwork_filenames::check(&format!("{name}/{path}")).is_ok();
+    if !stays_inside || !folder.join(KPTFILE).is_file() {
         return Err(format!(
             "there is no package {package:?} of repository {name:?}: {} holds no {KPTFILE}",
             folder.display()
         ));
     }
-    let files = package_folder::read(&folder, Links::Refuse)?;
+    let files = package_folder::read(&folder, Links::Refuse).map_err(|error| error.to_string())?;
     let reference = reference(&upstream, path);
     Ok((files, Origin { repo: git.repo, directory: package, reference, commit: None }))
 }

@@ -53,6 +53,7 @@ mod overlays;
 mod package_content;
 mod package_cuts;
 mod package_example;
+mod package_names;
 mod package_order;
 mod package_replicas;
 mod package_rows;
