@@ -129,7 +129,7 @@ impl Bus {
         }
     }
 
-    /// What the stream says of its cluster.
+    /// The identity of the cluster that the stream is about, with its place.
     ///
     /// # Errors
     /// As [`Bus::last`].

@@ -1,4 +1,4 @@
-//! What looks have found that no event asked for, until it is clear whether an event tells of it after all.
+//! Findings of looks that no event asked for, until it is clear whether an event tells of them after all.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ impl Findings {
     /// An event concerns a key. Unless the look itself has caused it, it tells what the look has found.
     pub(crate) fn told(&mut self, key: &Key, object: &ObjectId, sight: &Sight) {
         let Some(finding) = self.0.get(key) else { return };
-        // What the look has changed may be gone by that: a finalizer was its last one, or a deletion was asked for.
+        // An object that the look has changed may be gone by that: a finalizer was its last one, or a deletion was asked for.
         let is_own = finding
             .written
             .iter()

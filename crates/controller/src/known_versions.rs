@@ -40,7 +40,7 @@ impl Sight {
         }
     }
 
-    /// Whether it surely came before another state of the same object.
+    /// True if it surely came before another state of the same object.
     pub(crate) fn is_before(&self, other: &Self) -> bool {
         let versions = (ResourceVersion::parse(self.version()), ResourceVersion::parse(other.version()));
         let (Some(own), Some(others)) = versions else { return false };
@@ -79,7 +79,7 @@ impl KnownVersions {
         }
     }
 
-    /// Whether an event about this state says nothing new. What is no number is new. A deletion is covered by no version of the living.
+    /// True if an event about this state says nothing new. A version that is no number is new. A deletion is covered by no version of the living.
     pub(crate) fn covers(&self, object: &ObjectId, sight: &Sight) -> bool {
         let Some(version) = ResourceVersion::parse(sight.version()) else { return false };
         let has = |known: &HashMap<ObjectId, ResourceVersion>| {

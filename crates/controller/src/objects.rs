@@ -60,7 +60,7 @@ pub struct Objects {
     observations: Option<Arc<Mutex<Observations>>>,
 }
 
-/// What an attempt has read and written.
+/// The versions that an attempt has read and written.
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
     pub(crate) known: KnownVersions,

@@ -152,9 +152,9 @@ pub(crate) struct Attempt<T> {
     pub(crate) latest: Option<T>,
     pub(crate) changed: Vec<(ObjectId, Sight)>,
     pub(crate) failures: u32,
-    /// Nothing that memory holds is to be relied on.
+    /// The attempt relies on nothing that memory holds.
     pub(crate) reads_anew: bool,
-    /// Nothing has asked for it but that the key has not come to rest.
+    /// The only reason for it is that the key has not come to rest.
     pub(crate) is_unasked: bool,
 }
 

@@ -36,7 +36,7 @@ impl Notes {
     }
 }
 
-/// What is labelled `waiting` is not at rest. Names that begin with `bad` fail always, those with `panic` once, those with `slow` take their time; what is `unheld` is not looked up.
+/// Objects labelled `waiting` are not at rest. Names that begin with `bad` fail always, those with `panic` once, those with `slow` take their time; what is `unheld` is not looked up.
 #[async_trait]
 impl Handler for Notes {
     fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
@@ -273,7 +273,7 @@ async fn unfinished_work_is_taken_up_at_start() {
     assert_eq!(bench.notes.count("done"), 0);
 }
 
-/// What is not at rest is looked at when a service starts, and again before five minutes are over, although all of its events were answered.
+/// An object that is not at rest is looked at when a service starts, and again before five minutes are over, although all of its events were answered.
 /// Once it is at rest nobody looks any more.
 #[tokio::test(start_paused = true)]
 async fn what_waits_is_looked_at_again_and_what_rests_is_not() {

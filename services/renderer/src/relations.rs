@@ -38,7 +38,7 @@ impl ObjectRelations {
         }
     }
 
-    /// Whether an Installation is nested in the one of this name.
+    /// True if an Installation is nested in the one of this name.
     pub(crate) fn is_child(&self, object: &ObjectId, parent: &str) -> bool {
         self.parents.get(object).is_some_and(|found| found == parent)
     }

@@ -303,7 +303,7 @@ fn variant_keys(variant: &ObjectId, change: &Change) -> Vec<Key> {
     is_own.then(|| variant.clone()).into_iter().chain(set).collect()
 }
 
-/// Whether the status of a variant or a set says that nothing is in its way.
+/// True if the status of a variant or a set says that nothing is in its way.
 fn is_ready(conditions: &[view::Condition<'_>]) -> bool {
     conditions.iter().any(|condition| condition.type_() == "Ready" && condition.status() == "True")
 }

@@ -1,4 +1,4 @@
-//! Whether the stream is still what this replica has filled.
+//! The stream of now, compared with the one that this replica has filled.
 //!
 //! A server that lost power comes back without its last seconds, and one that was restored with an older stream: what was published and
 //! acknowledged is missing then, and nothing else would tell. So what the leader knows of the stream is compared with what the stream
@@ -11,7 +11,7 @@ use groundwork_bus::StreamState;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-/// What the leader knows of the stream that it fills. Clones know the same.
+/// The leader's knowledge of the stream that it fills. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Continuity {
     known: Arc<Mutex<Known>>,

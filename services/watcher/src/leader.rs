@@ -169,7 +169,7 @@ impl Leader {
         }
     }
 
-    /// Whether a stream has lost messages: some that this replica was acknowledged, or that a queue has acknowledged.
+    /// Finds out if a stream has lost messages: some that this replica was acknowledged, or that a queue has acknowledged.
     async fn gone_back(&self, state: &StreamState, mark: &str) -> Result<Option<Gone>, StreamNotFoundError> {
         match self.writer.continuity.compare(state, mark) {
             gone @ Some(Gone::Back { .. }) => return Ok(gone),

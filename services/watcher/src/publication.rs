@@ -476,7 +476,7 @@ mod tests {
         event.change
     }
 
-    /// Whose an object was has to be known when it is gone, whether or not a watcher saw it go.
+    /// The owner of an object has to be known when it is gone, whether or not a watcher saw it go.
     #[tokio::test]
     async fn a_tombstone_tells_what_the_last_state_told() {
         let labelled = |uid: &str, version: &str, label: &str| {

@@ -394,7 +394,7 @@ fn a_look_is_unasked_unless_something_else_asks_for_it() {
     assert_eq!(bench.queue.next_time(), None);
 }
 
-/// What comes anyway is enough, and what comes later is not forgotten.
+/// An attempt that comes anyway is enough, and a later time is not forgotten.
 #[test]
 fn a_look_leaves_the_time_of_a_key_alone() {
     let mut bench = Bench::new();
