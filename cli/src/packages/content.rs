@@ -292,7 +292,7 @@ impl Origin {
     }
 }
 
-fn refused_folder(error: PackageError) -> LiveError {
+fn refused_folder(error: &PackageError) -> LiveError {
     LiveError::Refused(error.to_string())
 }
 
@@ -331,7 +331,7 @@ fn write(
     let written = files.paths().map(str::to_owned).collect();
     let origin = Origin { name: name.clone(), version: version.to_owned(), files: written };
     files.texts.insert(ORIGIN.to_owned(), origin.text());
-    package_folder::write(folder, &files, former).map_err(refused_folder)
+    package_folder::write(folder, &files, former).map_err(|error| refused_folder(&error))
 }
 
 /// Prints a refusal as the failure that it is; the input could be used.
@@ -369,7 +369,8 @@ pub(super) fn push(arguments: &PushArguments) -> Ending {
     live::run(async || {
         let folder = &arguments.folder;
         let Origin { name, version, .. } = read_origin(folder)?;
-        let mut local = package_folder::read(folder, Links::Refuse).map_err(refused_folder)?;
+        let mut local =
+            package_folder::read(folder, Links::Refuse).map_err(|error| refused_folder(&error))?;
         local.remove(ORIGIN);
         check_all(local.paths()).map_err(|error| refused_name(&error))?;
         let mut store = Store::connect(&arguments.server).await?;
