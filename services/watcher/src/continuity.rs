@@ -95,16 +95,16 @@ impl Continuity {
         Ok(())
     }
 
-    /// Compares a stream with what is known; `mark` is its mark.
-    pub(crate) fn compare(&self, state: &StreamState, mark: &str) -> Option<Gone> {
+    /// Compares a stream with what is known; `mark` is its mark, and `before` the highest sequence that was acknowledged when its state was
+    /// asked for: publications go on meanwhile, and are no part of the answer.
+    pub(crate) fn compare(&self, state: &StreamState, mark: &str, before: u64) -> Option<Gone> {
         let mut known = self.lock();
         if known.created_at.is_some_and(|created| created != state.created_at) {
             return Some(Gone::Another);
         }
         let is_other = known.created_at.is_some() && known.mark != mark;
-        if is_other || state.last_sequence < known.acknowledged || state.first_sequence < known.first_sequence
-        {
-            return Some(Gone::Back { acknowledged: known.acknowledged, last: state.last_sequence });
+        if is_other || state.last_sequence < before || state.first_sequence < known.first_sequence {
+            return Some(Gone::Back { acknowledged: before, last: state.last_sequence });
         }
         known.first_sequence = state.first_sequence;
         known.contradiction.clone()
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_stream_that_is_not_the_one_that_was_filled_is_found() {
         let continuity = Continuity::default();
-        assert_eq!(continuity.compare(&state(1, 1, 1), ""), None, "nothing is known yet");
+        assert_eq!(continuity.compare(&state(1, 1, 1), "", 0), None, "nothing is known yet");
         continuity.begin(&state(1, 3, 7), "m");
         assert_eq!(continuity.note(9, 7), Ok(()));
         assert_eq!(continuity.note(8, 7), Ok(()), "publications run side by side");
@@ -147,11 +147,14 @@ mod tests {
             (state(1, 4, 12), "m", back(12)),
             (state(1, 5, 12), "other", back(12)),
         ] {
-            assert_eq!(continuity.compare(&found, mark), expected, "{found:?} {mark}");
+            let before = continuity.acknowledged();
+            assert_eq!(continuity.compare(&found, mark, before), expected, "{found:?} {mark}");
         }
+        assert_eq!(continuity.compare(&state(1, 5, 8), "m", 8), None, "message 9 was acknowledged meanwhile");
         assert!(continuity.note(8, 9).is_err(), "this sequence was another message's");
-        assert_eq!(continuity.compare(&state(1, 5, 12), "m"), Some(Gone::Back { acknowledged: 9, last: 7 }));
+        let gone = Some(Gone::Back { acknowledged: 9, last: 7 });
+        assert_eq!(continuity.compare(&state(1, 5, 12), "m", 9), gone);
         continuity.begin(&state(2, 1, 1), "n");
-        assert_eq!(continuity.compare(&state(2, 1, 1), "n"), None);
+        assert_eq!(continuity.compare(&state(2, 1, 1), "n", 1), None);
     }
 }

@@ -171,7 +171,9 @@ impl Leader {
 
     /// Finds out if a stream has lost messages: some that this replica was acknowledged, or that a queue has acknowledged.
     async fn gone_back(&self, state: &StreamState, mark: &str) -> Result<Option<Gone>, StreamNotFoundError> {
-        match self.writer.continuity.compare(state, mark) {
+        // Nothing is published before the stream is prepared.
+        let before = self.writer.continuity.acknowledged();
+        match self.writer.continuity.compare(state, mark, before) {
             gone @ Some(Gone::Back { .. }) => return Ok(gone),
             // It is a new one, whose contents were read.
             Some(Gone::Another) | None => {}
@@ -441,13 +443,14 @@ async fn check_stream(writer: StreamWriter) -> WatchEnd {
 }
 
 async fn compare(writer: &StreamWriter) -> Result<Option<Gone>, BusError> {
+    let before = writer.continuity.acknowledged();
     let state = writer.bus.status().await?;
     let stored = writer.bus.identity().await?;
     let mark = match stored.map(|stored| stored.record) {
         Some(Record::Cluster(identity)) => identity.mark,
         Some(_) | None => String::new(),
     };
-    Ok(writer.continuity.compare(&state, &mark))
+    Ok(writer.continuity.compare(&state, &mark, before))
 }
 
 /// Sees to it that there is a journal, with the limits that it should have. Nothing depends on it, so that it is missing holds nobody up.
