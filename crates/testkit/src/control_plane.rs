@@ -195,7 +195,7 @@ impl ControlPlane {
         let found = self.ask_etcd("/v3/kv/range", &json!({"key": BASE64.encode(b"/")}))?;
         let answer = self.ask_etcd("/v3/kv/compaction", &json!({"revision": found["header"]["revision"]}))?;
         match answer["error"].as_str() {
-            // Somebody else has done so in this moment.
+            // The API server has done so in this moment.
             Some(error) if !error.contains("has been compacted") => {
                 Err(StartError::prepare(Server::Etcd)(error.to_owned().into()))
             }

@@ -171,7 +171,7 @@ impl Leader {
 
     /// Finds out if a stream has lost messages: some that this replica was acknowledged, or that a queue has acknowledged.
     async fn gone_back(&self, state: &StreamState, mark: &str) -> Result<Option<Gone>, StreamNotFoundError> {
-        // Nothing is published before the stream is prepared.
+        // Publications begin when the stream is prepared.
         let before = self.writer.continuity.acknowledged();
         match self.writer.continuity.compare(state, mark, before) {
             gone @ Some(Gone::Back { .. }) => return Ok(gone),

@@ -21,7 +21,7 @@ use plan::{Plan, REPLICAS};
 const REST: Duration = Duration::from_secs(60);
 /// Distance of two looks at a round.
 const POLL: Duration = Duration::from_millis(250);
-/// Lines of each log that a failure prints.
+/// Things not at rest that a failure prints.
 const OBJECTS_TOLD: usize = 40;
 
 struct Arguments {

@@ -1,4 +1,4 @@
-//! Whether a round has come to rest, and to the right one.
+//! The judge of a round: has it come to rest, and to the right one?
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -12,7 +12,7 @@ const API_VERSION: &str = "landscaper.gardener.cloud/v1alpha1";
 /// The import of the Target.
 const CLUSTER: &str = "cluster";
 
-/// What brings the object of a unit about.
+/// The way in which the object of a unit is brought about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Manifest,
