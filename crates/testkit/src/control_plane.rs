@@ -17,7 +17,9 @@ use rcgen::KeyPair;
 use serde_json::json;
 
 use crate::binaries::{NotFound, Server, find};
-use crate::process::{Process, StartError, answer, answers_http, folder, free_port, with_free_ports, write};
+use crate::process::{
+    Process, StartError, answers_http, folder, free_port, whole_answer, with_free_ports, write,
+};
 
 const ADMIN_TOKEN: &str = "admin";
 const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
@@ -210,7 +212,8 @@ impl ControlPlane {
              Connection: close\r\n\r\n{body}",
             body.len()
         );
-        let answer = answer(self.etcd_port, &request);
+        let answer = whole_answer(self.etcd_port, &request);
+        let answer = answer.map_err(|error| StartError::prepare(Server::Etcd)(error.into()))?;
         let text = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         serde_json::from_str(text).map_err(|error| StartError::prepare(Server::Etcd)(error.into()))
     }

@@ -295,6 +295,17 @@ pub(crate) fn answer(port: u16, request: &str) -> String {
     exchange().unwrap_or_default()
 }
 
+/// The answer of a server that ends the connection after it.
+pub(crate) fn whole_answer(port: u16, request: &str) -> std::io::Result<String> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
 /// Whether a server answers a GET request with success.
 pub(crate) fn answers_http(port: u16, path: &str) -> bool {
     let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
