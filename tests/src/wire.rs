@@ -18,7 +18,7 @@ pub enum Flow {
     Cut,
     /// Connections stay, and nothing comes through: each end takes the other for alive.
     Stalled,
-    /// Whatever comes through waits so long before.
+    /// Bytes wait so long before they come through.
     Slow(Duration),
 }
 

@@ -119,9 +119,10 @@ impl DriftMetrics {
 }
 
 impl DriftChecks {
-    /// Checks every so often.
+    /// Checks, every so often, the items whose Target fits.
     pub fn new(
         deployers: Vec<Arc<dyn Deployer>>,
+        selectors: TargetSelectors,
         targets: Targets,
         journal: Journal,
         every: SignedDuration,
@@ -129,14 +130,7 @@ impl DriftChecks {
     ) -> Self {
         let metrics = DriftMetrics::new(registry);
         let memories = Cache::builder().max_capacity(MOST_REMEMBERED).build();
-        let selectors = TargetSelectors::default();
         Self { deployers, selectors, targets, journal, every, metrics, memories }
-    }
-
-    /// Checks only items whose Target fits.
-    #[must_use]
-    pub fn with_selectors(self, selectors: TargetSelectors) -> Self {
-        Self { selectors, ..self }
     }
 
     fn deployer(&self, type_name: &str) -> Option<&Arc<dyn Deployer>> {
@@ -251,20 +245,23 @@ impl Handler for DriftChecks {
             // It does not want to be checked; a job comes before that changes.
             Ok(None) => return Ok(Reconciled::default()),
             Ok(Some(report)) => {
-                memory.failures = 0;
                 let end = end_of(&report);
                 memory.findings = Arc::new(report.findings);
                 end
             }
-            Err(problem) => {
-                memory.failures += 1;
-                tracing::debug!(item = %key, problem, "the objects could not be checked");
-                ("failed", (memory.failures >= PATIENCE).then_some(Drifting::Unknown(problem)))
-            }
+            Err(problem) => ("failed", Drifting::Unknown(problem)),
         };
+        memory.failures = match &drifting {
+            Drifting::Unknown(problem) => {
+                tracing::debug!(item = %key, problem, "the objects could not be checked");
+                memory.failures + 1
+            }
+            _ => 0,
+        };
+        let is_told = memory.failures == 0 || memory.failures >= PATIENCE;
         self.metrics.checked(key, outcome);
         self.memories.insert(key.clone(), memory);
-        if let Some(drifting) = drifting {
+        if is_told {
             self.tell(&item, &drifting, &request).await?;
         }
         let pause = Duration::try_from(self.every).unwrap_or(LIMIT);
@@ -273,7 +270,7 @@ impl Handler for DriftChecks {
 }
 
 /// The end of a check, for metrics and for the status.
-fn end_of(report: &DriftReport) -> (&'static str, Option<Drifting>) {
+fn end_of(report: &DriftReport) -> (&'static str, Drifting) {
     let list = |differences: &[(&Reference, &Difference)]| {
         let clauses =
             differences.iter().take(MOST_TOLD).map(|(reference, difference)| difference.told(reference));
@@ -296,10 +293,10 @@ fn end_of(report: &DriftReport) -> (&'static str, Option<Drifting>) {
     sentences.extend(report.problems.iter().take(MOST_TOLD).cloned());
     let text = sentences.join("; ");
     match (left.is_empty(), repaired.is_empty(), report.problems.is_empty()) {
-        (false, ..) => ("drifted", Some(Drifting::Drifted(text))),
-        (true, false, _) => ("repaired", Some(Drifting::Repaired(text))),
-        (true, true, false) => ("failed", Some(Drifting::Unknown(text))),
-        (true, true, true) => ("same", Some(Drifting::None)),
+        (false, ..) => ("drifted", Drifting::Drifted(text)),
+        (true, false, _) => ("repaired", Drifting::Repaired(text)),
+        (true, true, false) => ("failed", Drifting::Unknown(text)),
+        (true, true, true) => ("same", Drifting::None),
     }
 }
 
@@ -339,17 +336,17 @@ mod tests {
     #[test]
     fn what_is_left_and_what_was_brought_back_are_told() {
         let mut report = DriftReport::default();
-        assert_eq!(end_of(&report), ("same", Some(Drifting::None)));
+        assert_eq!(end_of(&report), ("same", Drifting::None));
         report.problems.push("the cluster is away".into());
-        assert_eq!(end_of(&report), ("failed", Some(Drifting::Unknown("the cluster is away".into()))));
+        assert_eq!(end_of(&report), ("failed", Drifting::Unknown("the cluster is away".into())));
         report.repaired.push((reference("gone"), Difference::Gone(Manifested::Same)));
         let (outcome, drifting) = end_of(&report);
-        let Some(Drifting::Repaired(text)) = drifting else { panic!("{drifting:?}") };
+        let Drifting::Repaired(text) = drifting else { panic!("{drifting:?}") };
         let expected = "shop/gone of type ConfigMap is gone; the cluster is away";
         assert!(outcome == "repaired" && text.contains(expected), "{text}");
         report.findings.insert(reference("cfg"), Finding::of(changed()));
         let (outcome, drifting) = end_of(&report);
-        let Some(Drifting::Drifted(text)) = drifting else { panic!("{drifting:?}") };
+        let Drifting::Drifted(text) = drifting else { panic!("{drifting:?}") };
         let expected = "changed since the last job: shop/cfg of type ConfigMap: kubectl-edit changed .data.a, \
                         .data.b; somebody changed .data.c; brought back at ";
         assert!(outcome == "drifted" && text.starts_with(expected), "{text}");

@@ -15,7 +15,7 @@ pub(crate) struct Wish {
     pub(crate) obstacle: Option<String>,
 }
 
-/// Compares the objects of the record with what is wanted, which is asked for only if one of them has changed, and brings them back if the item
+/// Compares the objects of the record with what is wanted, which is asked for only while one of them has changed, and brings them back if the item
 /// says so.
 ///
 /// # Errors
@@ -27,12 +27,12 @@ pub(crate) async fn check(
     wish: impl AsyncFnOnce() -> Result<Wish, Failure>,
 ) -> Result<DriftReport, Failure> {
     let (mut report, suspects) = check.suspects().await.map_err(|error| failure(&error))?;
-    let repairs = check.drift.mode == DriftMode::Repair;
-    if suspects.is_empty() && !(repairs && report.is_repairable()) {
+    if suspects.is_empty() && report.differences().is_empty() {
         return Ok(report);
     }
     let Wish { objects, obstacle } = wish().await?;
     check.compare(suspects, &objects, &mut report).await;
+    let repairs = check.drift.mode == DriftMode::Repair;
     let may_repair = repairs && obstacle.is_none() && report.is_repairable();
     report.problems.extend(obstacle);
     if may_repair && is_unchanged(round).await? {

@@ -361,9 +361,10 @@ impl Deployers {
                 ));
             }
             if let Some(every) = drift_every(&arguments.settings, &deployers) {
+                let selectors = arguments.settings.target_selectors.clone();
+                let (targets, journal) = (targets.clone(), journal.clone());
                 let checks =
-                    DriftChecks::new(deployers, targets.clone(), journal.clone(), every, &telemetry.metrics);
-                let checks = checks.with_selectors(arguments.settings.target_selectors.clone());
+                    DriftChecks::new(deployers, selectors, targets, journal, every, &telemetry.metrics);
                 let options = drift_options(arguments.cluster.namespaces.clone());
                 // Checks are no measure of how jobs go.
                 let metrics = Metrics::new(&telemetry.metrics, DRIFT);

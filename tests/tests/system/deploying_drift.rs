@@ -126,7 +126,7 @@ fn chart_of(template: &str) -> Result<String> {
     chart("0.1.0", &[("templates/config.yaml", ""), ("templates/drift.yaml", template)])
 }
 
-/// Whatever the mode: an edit is told with its field and its manager, and an object that is gone, too; the Event, the metric and the end of the
+/// In every mode an edit is told with its field and its manager, and an object that is gone, too; the Event, the metric and the end of the
 /// drift; not one write until the next job, which brings everything back.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_others_are_told() -> Result<()> {
@@ -268,15 +268,21 @@ async fn what_cannot_be_undone_is_told() -> Result<()> {
 /// A release that is upgraded with the client of Helm: that is told, and not undone.
 #[tokio::test(flavor = "multi_thread")]
 async fn revisions_of_others_are_told_and_left() -> Result<()> {
-    let namespace = "drift-release";
-    let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
-    let said = json!({"drift": "repair"});
-    let chart = chart("0.1.0", &[])?;
-    case.create::<DeployItem>("web", &item(&case, &chart, namespace, &said)).await?;
-    succeed(&case, "web", "1").await?;
-    helm(&cluster, namespace, &["upgrade", "shop", &chart, "{\"color\": \"green\"}"]).await?;
-    let parts = ["somebody else has made revision 2 of the release drift-release/shop", ".data.color"];
-    told(&case, "web", "True", &parts).await?;
+    for mode in ["report", "repair"] {
+        let namespace = &format!("drift-release-{mode}");
+        let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
+        let chart = chart("0.1.0", &[])?;
+        let said = json!({"drift": mode});
+        case.create::<DeployItem>("web", &item(&case, &chart, namespace, &said)).await?;
+        succeed(&case, "web", "1").await?;
+        helm(&cluster, namespace, &["upgrade", "shop", &chart, "{\"color\": \"green\"}"]).await?;
+        let revision = format!("somebody else has made revision 2 of the release {namespace}/shop");
+        told(&case, "web", "True", &[&revision, ".data.color"]).await?;
+        // Later checks know the findings of the first, and say the same.
+        checked(&cluster, &format!("/namespaces/{namespace}/configmaps/"), 4).await?;
+        let found = drift(&case.get("web").await?).context("it is told")?;
+        ensure!(found.0 == "True" && found.2.contains(&revision), "{mode}: {found:?}");
+    }
     Ok(())
 }
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use groundwork_tests::{Flow, System};
 
-use crate::plan::{Fault, Plan};
+use crate::plan::{Fault, Kind, Plan};
 
 /// A request of a service waits so long while it is slowed down.
 const SLOWNESS: Duration = Duration::from_secs(1);
-/// Whatever goes over a slow wire waits so long.
+/// Messages over a slow wire wait so long.
 const LATENESS: Duration = Duration::from_millis(300);
 /// How often a server is asked to start again, whose port somebody may hold for a moment.
 const STARTS: usize = 20;
@@ -28,7 +28,7 @@ pub(crate) async fn run(system: &mut System, plan: &Plan, begin: Instant) -> Res
     let mut steps: Vec<(Duration, Step)> = Vec::new();
     for (at, fault) in &plan.faults {
         steps.push((*at, Step::Begin(*fault)));
-        steps.push((*at + fault.length(), Step::End(*fault)));
+        steps.push((*at + fault.length, Step::End(*fault)));
     }
     steps.sort_by_key(|(at, _)| *at);
     for (at, step) in steps {
@@ -40,51 +40,62 @@ pub(crate) async fn run(system: &mut System, plan: &Plan, begin: Instant) -> Res
 
 async fn take(system: &mut System, step: Step) -> Result<()> {
     match step {
-        Step::Begin(Fault::Kill(service, _)) => system.service_mut(service)?.program.kill().await?,
-        Step::Begin(Fault::Terminate(service, _)) => system.service(service)?.program.signal("TERM")?,
-        Step::End(Fault::Kill(service, _) | Fault::Terminate(service, _)) => {
-            let program = &mut system.service_mut(service)?.program;
-            // One that takes long to end is killed, as by the kubelet.
-            program.kill().await?;
-            program.start_again()?;
-        }
-        Step::Begin(Fault::Freeze(service, _)) => system.service(service)?.program.signal("STOP")?,
-        Step::End(Fault::Freeze(service, _)) => system.service(service)?.program.signal("CONT")?,
-        Step::Begin(Fault::KillNats(_) | Fault::LoseNats(_)) => system.nats.kill().await?,
-        Step::Begin(Fault::RewindNats(_)) => {
+        Step::Begin(fault) => begin(system, fault).await,
+        Step::End(fault) => end(system, fault).await,
+    }
+}
+
+async fn begin(system: &mut System, Fault { kind, victim, .. }: Fault) -> Result<()> {
+    match kind {
+        Kind::Kill => system.service_mut(victim)?.program.kill().await?,
+        Kind::Terminate => system.service(victim)?.program.signal("TERM")?,
+        Kind::Freeze => system.service(victim)?.program.signal("STOP")?,
+        Kind::CutWire => system.wire(victim)?.set(Flow::Cut),
+        Kind::StallWire => system.wire(victim)?.set(Flow::Stalled),
+        Kind::DelayWire => system.wire(victim)?.set(Flow::Slow(LATENESS)),
+        Kind::KillNats | Kind::LoseNats => system.nats.kill().await?,
+        Kind::RewindNats => {
             system.nats.freeze(true)?;
             copy(&data(system), &copied(system))?;
             system.nats.freeze(false)?;
         }
-        Step::End(Fault::KillNats(_)) => start_nats(system).await?,
-        Step::End(Fault::LoseNats(_)) => {
+        Kind::FreezeNats => system.nats.freeze(true)?,
+        Kind::KillApiServer => system.plane.kill_api_server().await?,
+        Kind::FreezeApiServer => system.plane.freeze_api_server(true)?,
+        Kind::RefuseWrites => system.proxies().for_each(|proxy| proxy.set_faulty(true)),
+        Kind::SlowDown => system.proxies().for_each(|proxy| proxy.set_slow(SLOWNESS)),
+        Kind::Compact => system.plane.compact()?,
+    }
+    Ok(())
+}
+
+async fn end(system: &mut System, Fault { kind, victim, .. }: Fault) -> Result<()> {
+    match kind {
+        Kind::Kill | Kind::Terminate => {
+            let program = &mut system.service_mut(victim)?.program;
+            // One that takes long to end is killed, as by the kubelet.
+            program.kill().await?;
+            program.start_again()?;
+        }
+        Kind::Freeze => system.service(victim)?.program.signal("CONT")?,
+        Kind::CutWire | Kind::StallWire | Kind::DelayWire => system.wire(victim)?.set(Flow::Open),
+        Kind::KillNats => start_nats(system).await?,
+        Kind::LoseNats => {
             fs::remove_dir_all(data(system))?;
             start_nats(system).await?;
         }
-        Step::End(Fault::RewindNats(_)) => {
+        Kind::RewindNats => {
             system.nats.kill().await?;
             fs::remove_dir_all(data(system))?;
             fs::rename(copied(system), data(system))?;
             start_nats(system).await?;
         }
-        Step::Begin(Fault::FreezeNats(_)) => system.nats.freeze(true)?,
-        Step::End(Fault::FreezeNats(_)) => system.nats.freeze(false)?,
-        Step::Begin(Fault::KillApiServer(_)) => system.plane.kill_api_server().await?,
-        Step::End(Fault::KillApiServer(_)) => system.plane.start_api_server_again().await?,
-        Step::Begin(Fault::FreezeApiServer(_)) => system.plane.freeze_api_server(true)?,
-        Step::End(Fault::FreezeApiServer(_)) => system.plane.freeze_api_server(false)?,
-        Step::Begin(Fault::CutWire(service, _)) => system.wire(service)?.set(Flow::Cut),
-        Step::Begin(Fault::StallWire(service, _)) => system.wire(service)?.set(Flow::Stalled),
-        Step::Begin(Fault::DelayWire(service, _)) => system.wire(service)?.set(Flow::Slow(LATENESS)),
-        Step::End(
-            Fault::CutWire(service, _) | Fault::StallWire(service, _) | Fault::DelayWire(service, _),
-        ) => system.wire(service)?.set(Flow::Open),
-        Step::Begin(Fault::Compact) => system.plane.compact()?,
-        Step::End(Fault::Compact) => {}
-        Step::Begin(Fault::RefuseWrites(_)) => system.proxies().for_each(|proxy| proxy.set_faulty(true)),
-        Step::End(Fault::RefuseWrites(_)) => system.proxies().for_each(|proxy| proxy.set_faulty(false)),
-        Step::Begin(Fault::SlowDown(_)) => system.proxies().for_each(|proxy| proxy.set_slow(SLOWNESS)),
-        Step::End(Fault::SlowDown(_)) => system.proxies().for_each(|proxy| proxy.set_slow(Duration::ZERO)),
+        Kind::FreezeNats => system.nats.freeze(false)?,
+        Kind::KillApiServer => system.plane.start_api_server_again().await?,
+        Kind::FreezeApiServer => system.plane.freeze_api_server(false)?,
+        Kind::RefuseWrites => system.proxies().for_each(|proxy| proxy.set_faulty(false)),
+        Kind::SlowDown => system.proxies().for_each(|proxy| proxy.set_slow(Duration::ZERO)),
+        Kind::Compact => {}
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use groundwork_tests::{ALL, System, SystemOptions};
 
 use oracle::Recorder;
-use plan::{Plan, REPLICAS};
+use plan::{Kind, Plan, REPLICAS};
 
 /// A round is at rest so soon after its last fault.
 const REST: Duration = Duration::from_secs(60);
@@ -56,13 +56,13 @@ async fn main() -> Result<()> {
     let options =
         SystemOptions { binaries: Some(binaries), proxied: true, wired: true, ..SystemOptions::default() };
     let mut system = System::start(options).await?.context("the servers are missing: cargo xtask servers")?;
-    let (mut slowest, mut kinds) = (Duration::ZERO, BTreeMap::<&str, usize>::new());
+    let (mut slowest, mut kinds) = (Duration::ZERO, BTreeMap::<Kind, usize>::new());
     for seed in seed..seed + rounds {
         let plan = Plan::of(seed, units, longest);
         let rest = round(&mut system, &plan).await.with_context(|| told(&plan))?;
         slowest = slowest.max(rest);
         for (_, fault) in &plan.faults {
-            *kinds.entry(fault.kind()).or_default() += 1;
+            *kinds.entry(fault.kind).or_default() += 1;
         }
         println!(
             "{} at rest {:.1} s after the last fault",
@@ -76,7 +76,7 @@ async fn main() -> Result<()> {
         slowest.as_secs_f64()
     );
     for (kind, count) in kinds {
-        println!("{count:>6} {kind}");
+        println!("{count:>6} {kind:?}");
     }
     Ok(())
 }

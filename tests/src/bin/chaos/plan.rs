@@ -46,117 +46,69 @@ pub(crate) enum Act {
     },
 }
 
-/// Something that goes wrong, with the time that it lasts.
+/// Something that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// SIGKILL, and a start after that time.
-    Kill(&'static str, Duration),
-    /// SIGTERM, and a start after that time.
-    Terminate(&'static str, Duration),
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    /// The service that it befalls, where it befalls one alone. Two faults of one victim do not overlap.
+    pub(crate) victim: &'static str,
+    /// The time from its beginning to its end.
+    pub(crate) length: Duration,
+}
+
+/// The kinds of faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// SIGKILL, and a start at the end.
+    Kill,
+    /// SIGTERM, and a start at the end.
+    Terminate,
     /// SIGSTOP and SIGCONT.
-    Freeze(&'static str, Duration),
-    KillNats(Duration),
-    /// NATS comes back without its files.
-    LoseNats(Duration),
-    /// NATS comes back with the files that it had when the fault began.
-    RewindNats(Duration),
-    FreezeNats(Duration),
+    Freeze,
     /// The connections of one service to NATS end, and it gets no new ones.
-    CutWire(&'static str, Duration),
+    CutWire,
     /// The connections of one service to NATS stay, and nothing comes through.
-    StallWire(&'static str, Duration),
-    /// Whatever goes between one service and NATS is late.
-    DelayWire(&'static str, Duration),
-    KillApiServer(Duration),
-    FreezeApiServer(Duration),
+    StallWire,
+    /// Messages between one service and NATS are late.
+    DelayWire,
+    KillNats,
+    /// NATS comes back without its files.
+    LoseNats,
+    /// NATS comes back with the files that it had when the fault began.
+    RewindNats,
+    FreezeNats,
+    KillApiServer,
+    FreezeApiServer,
     /// Of the writes of services some are refused, and some done and answered with an error.
-    RefuseWrites(Duration),
+    RefuseWrites,
     /// Each request of a service waits for a second.
-    SlowDown(Duration),
+    SlowDown,
     /// etcd forgets all but the last revision, so that watches cannot go on from an older one.
     Compact,
 }
 
-impl Fault {
-    /// The time from its beginning to its end.
-    pub(crate) fn length(self) -> Duration {
+impl Kind {
+    /// The victim of a kind that befalls no service alone.
+    fn victim(self) -> Option<&'static str> {
         match self {
-            Self::Kill(_, length)
-            | Self::Terminate(_, length)
-            | Self::Freeze(_, length)
-            | Self::KillNats(length)
-            | Self::LoseNats(length)
-            | Self::RewindNats(length)
-            | Self::FreezeNats(length)
-            | Self::KillApiServer(length)
-            | Self::FreezeApiServer(length)
-            | Self::RefuseWrites(length)
-            | Self::SlowDown(length)
-            | Self::CutWire(_, length)
-            | Self::StallWire(_, length)
-            | Self::DelayWire(_, length) => length,
-            Self::Compact => Duration::ZERO,
-        }
-    }
-
-    /// The kind of the fault, for sums.
-    pub(crate) fn kind(self) -> &'static str {
-        match self {
-            Self::Kill(..) => "kill",
-            Self::Terminate(..) => "terminate",
-            Self::Freeze(..) => "freeze",
-            Self::KillNats(_) => "kill NATS",
-            Self::LoseNats(_) => "lose NATS",
-            Self::RewindNats(_) => "rewind NATS",
-            Self::FreezeNats(_) => "freeze NATS",
-            Self::KillApiServer(_) => "kill the API server",
-            Self::FreezeApiServer(_) => "freeze the API server",
-            Self::RefuseWrites(_) => "refuse writes",
-            Self::SlowDown(_) => "slow down",
-            Self::CutWire(..) => "cut the wire of",
-            Self::StallWire(..) => "stall the wire of",
-            Self::DelayWire(..) => "delay the wire of",
-            Self::Compact => "compact etcd",
-        }
-    }
-
-    /// The service that it befalls alone.
-    fn service(self) -> Option<&'static str> {
-        match self {
-            Self::Kill(service, _)
-            | Self::Terminate(service, _)
-            | Self::Freeze(service, _)
-            | Self::CutWire(service, _)
-            | Self::StallWire(service, _)
-            | Self::DelayWire(service, _) => Some(service),
-            _ => None,
-        }
-    }
-
-    /// The thing that it befalls: two faults of one thing do not overlap.
-    fn victim(self) -> &'static str {
-        match self {
-            Self::Kill(service, _)
-            | Self::Terminate(service, _)
-            | Self::Freeze(service, _)
-            | Self::CutWire(service, _)
-            | Self::StallWire(service, _)
-            | Self::DelayWire(service, _) => service,
-            Self::Compact => "etcd",
-            Self::KillNats(_) | Self::LoseNats(_) | Self::RewindNats(_) | Self::FreezeNats(_) => "NATS",
-            Self::KillApiServer(_) | Self::FreezeApiServer(_) => "API server",
-            Self::RefuseWrites(_) | Self::SlowDown(_) => "requests",
+            Self::Kill
+            | Self::Terminate
+            | Self::Freeze
+            | Self::CutWire
+            | Self::StallWire
+            | Self::DelayWire => None,
+            Self::KillNats | Self::LoseNats | Self::RewindNats | Self::FreezeNats => Some("NATS"),
+            Self::KillApiServer | Self::FreezeApiServer => Some("the API server"),
+            Self::RefuseWrites | Self::SlowDown => Some("requests"),
+            Self::Compact => Some("etcd"),
         }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind())?;
-        if let Some(service) = self.service() {
-            write!(f, " {service}")?;
-        }
-        write!(f, " for {:.1} s", self.length().as_secs_f64())
+        let Self { kind, victim, length } = self;
+        write!(f, "{kind:?} of {victim} for {:.1} s", length.as_secs_f64())
     }
 }
 
@@ -174,9 +126,7 @@ impl Plan {
         for _ in 0..rng.usize(1..=MOST_FAULTS) {
             let (at, fault) = (moment(&mut rng), fault(&mut rng, has_replicas, longest));
             let overlaps = |(begin, other): &(Duration, Fault)| {
-                other.victim() == fault.victim()
-                    && *begin <= at + fault.length()
-                    && at <= *begin + other.length()
+                other.victim == fault.victim && *begin <= at + fault.length && at <= *begin + other.length
             };
             if !faults.iter().any(overlaps) {
                 faults.push((at, fault));
@@ -213,23 +163,24 @@ fn fault(rng: &mut Rng, has_replicas: bool, longest: Duration) -> Fault {
     let is_second = rng.bool() && has_replicas;
     let service = if is_second { REPLICAS[number].0 } else { SERVICES[number] };
     let length = longest.mul_f64(rng.f64());
-    match rng.usize(0..19) {
-        0..=2 => Fault::Kill(service, length),
-        3 | 4 => Fault::Terminate(service, length),
-        5 => Fault::Freeze(service, length),
-        6 => Fault::KillNats(length),
-        7 => Fault::LoseNats(length),
-        8 => Fault::RewindNats(length),
-        9 => Fault::FreezeNats(length),
-        10 => Fault::KillApiServer(length),
-        11 => Fault::FreezeApiServer(length),
-        12 => Fault::RefuseWrites(length),
-        13 => Fault::Compact,
-        14 | 15 => Fault::CutWire(service, length),
-        16 => Fault::StallWire(service, length),
-        17 => Fault::DelayWire(service, length),
-        _ => Fault::SlowDown(length),
-    }
+    let kind = match rng.usize(0..19) {
+        0..=2 => Kind::Kill,
+        3 | 4 => Kind::Terminate,
+        5 => Kind::Freeze,
+        6 => Kind::KillNats,
+        7 => Kind::LoseNats,
+        8 => Kind::RewindNats,
+        9 => Kind::FreezeNats,
+        10 => Kind::KillApiServer,
+        11 => Kind::FreezeApiServer,
+        12 => Kind::RefuseWrites,
+        13 => Kind::Compact,
+        14 | 15 => Kind::CutWire,
+        16 => Kind::StallWire,
+        17 => Kind::DelayWire,
+        _ => Kind::SlowDown,
+    };
+    Fault { kind, victim: kind.victim().unwrap_or(service), length }
 }
 
 #[cfg(test)]
