@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Nats, Program, Server, servers_or_skip};
+use groundwork_testkit::{Audit, ControlPlane, ControlPlaneOptions, Nats, Program, Server, servers_or_skip};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -53,6 +53,8 @@ pub struct SystemOptions {
     pub target_syncs: bool,
     /// What stands in for a Porch server serves package revisions, and drafts are made on it.
     pub porch: Option<PorchServer>,
+    /// What the audit log of the API server tells; requests if nothing else is given.
+    pub audit: Option<Audit>,
     /// Folder of the binaries; those of this build if none is given.
     pub binaries: Option<PathBuf>,
 }
@@ -111,7 +113,7 @@ impl System {
         }
         let mut plane = ControlPlane::start(ControlPlaneOptions {
             controller_manager: false,
-            audit: true,
+            audit: options.audit.unwrap_or(Audit::Requests),
             owner_references_permission: true,
         })
         .await?;

@@ -18,6 +18,8 @@ pub enum Flow {
     Cut,
     /// Connections stay, and nothing comes through: each end takes the other for alive.
     Stalled,
+    /// What the client says comes through, and no answer does.
+    Deaf,
     /// Bytes wait so long before they come through.
     Slow(Duration),
 }
@@ -65,14 +67,31 @@ async fn relay(connection: TcpStream, server: u16, flow: watch::Receiver<Flow>) 
         (connection.into_split(), upstream.into_split());
     // The end of either direction is the end of both.
     tokio::select! {
-        () = pump(from_client, to_server, flow.clone()) => {}
-        () = pump(from_server, to_client, flow) => {}
+        () = pump(from_client, to_server, Direction::ToServer, flow.clone()) => {}
+        () = pump(from_server, to_client, Direction::ToClient, flow) => {}
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    ToServer,
+    ToClient,
+}
+
+impl Flow {
+    fn holds_back(self, direction: Direction) -> bool {
+        match self {
+            Self::Stalled => true,
+            Self::Deaf => direction == Direction::ToClient,
+            Self::Open | Self::Cut | Self::Slow(_) => false,
+        }
     }
 }
 
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
+    direction: Direction,
     mut flow: watch::Receiver<Flow>,
 ) {
     let mut chunk = vec![0; CHUNK];
@@ -82,11 +101,11 @@ async fn pump(
             cut = flow.wait_for(|flow| *flow == Flow::Cut) => { drop(cut); return }
         };
         let Some(bytes) = chunk.get(..length).filter(|bytes| !bytes.is_empty()) else { return };
-        let Ok(state) = flow.wait_for(|flow| *flow != Flow::Stalled).await.map(|flow| *flow) else { return };
-        match state {
-            Flow::Cut => return,
-            Flow::Slow(pause) => tokio::time::sleep(pause).await,
-            Flow::Open | Flow::Stalled => {}
+        let passes = flow.wait_for(|flow| !flow.holds_back(direction)).await.map(|flow| *flow);
+        match passes {
+            Err(_) | Ok(Flow::Cut) => return,
+            Ok(Flow::Slow(pause)) => tokio::time::sleep(pause).await,
+            Ok(Flow::Open | Flow::Stalled | Flow::Deaf) => {}
         }
         if to.write_all(bytes).await.is_err() {
             return;
@@ -129,6 +148,14 @@ mod tests {
         wire.set(Flow::Open);
         connection.read_exact(&mut answer).await?;
         assert_eq!(&answer, b"cd");
+        wire.set(Flow::Deaf);
+        connection.write_all(b"ef").await?;
+        let nothing =
+            tokio::time::timeout(Duration::from_millis(200), connection.read_exact(&mut answer)).await;
+        assert!(nothing.is_err(), "no answer comes through");
+        wire.set(Flow::Open);
+        connection.read_exact(&mut answer).await?;
+        assert_eq!(&answer, b"ef");
         wire.set(Flow::Cut);
         assert_eq!(connection.read(&mut answer).await.unwrap_or_default(), 0, "the connection has ended");
         let mut next = TcpStream::connect(("127.0.0.1", wire.port())).await?;

@@ -3,18 +3,41 @@
 use std::path::Path;
 
 use anyhow::Result;
+use clap::Args;
 
 use crate::{commands, servers};
 
 /// How many rounds, and of which kind.
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Chaos {
-    pub(crate) rounds: u64,
-    pub(crate) seed: u64,
-    pub(crate) units: usize,
-    /// Seconds.
-    pub(crate) longest: u64,
-    /// The programs are those of the dev profile.
-    pub(crate) dev: bool,
+    /// How many rounds; the seed of each is one more than that of the one before.
+    #[arg(long, default_value_t = 10)]
+    rounds: u64,
+    /// The seed of the first round.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// One round, with the acts and the faults of this seed.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["rounds", "seed"])]
+    replay: Option<u64>,
+    /// Installations of a round.
+    #[arg(long, default_value_t = 20)]
+    installations: usize,
+    /// PackageVariants of a round.
+    #[arg(long, default_value_t = 10)]
+    variants: usize,
+    /// Seconds that a fault lasts at most.
+    #[arg(long, default_value_t = 10)]
+    longest: u64,
+    /// Run the programs of the dev profile, which tests have built already.
+    #[arg(long)]
+    dev: bool,
+}
+
+impl Chaos {
+    /// The rounds of every build: few, and with short faults.
+    pub(crate) fn of_a_build() -> Self {
+        Self { rounds: 10, seed: 1, replay: None, installations: 15, variants: 5, longest: 5, dev: true }
+    }
 }
 
 /// Builds everything, and runs the rounds. The first one that does not end as it should ends the run.
@@ -24,10 +47,12 @@ pub(crate) fn run(workspace: &Path, chaos: &Chaos) -> Result<()> {
         if chaos.dev { ("debug", &[]) } else { ("release", &["--release"]) };
     commands::build_all(workspace, further)?;
     let built = commands::target_folder(workspace)?.join(profile);
+    let (seed, rounds) = chaos.replay.map_or((chaos.seed, chaos.rounds), |seed| (seed, 1));
     let numbers = [
-        ("--rounds", chaos.rounds.to_string()),
-        ("--seed", chaos.seed.to_string()),
-        ("--units", chaos.units.to_string()),
+        ("--rounds", rounds.to_string()),
+        ("--seed", seed.to_string()),
+        ("--installations", chaos.installations.to_string()),
+        ("--variants", chaos.variants.to_string()),
         ("--longest", chaos.longest.to_string()),
     ];
     let options = numbers.into_iter().flat_map(|(name, number)| [name.to_owned(), number]);

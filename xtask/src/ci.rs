@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{advisories, chart, commands, compose, crds, examples, licences, test};
+use crate::chaos::Chaos;
+use crate::{advisories, chaos, chart, commands, compose, crds, examples, licences, test};
 
 /// Runs all checks; the first failure ends the run.
 pub(crate) fn run(workspace: &Path) -> Result<()> {
@@ -23,6 +24,7 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
         commands::run(workspace, "cargo", &[&what, &["--package", "groundwork"][..], &rules].concat())
     })?;
     step("tests", || test::run(workspace))?;
+    step("chaos", || chaos::run(workspace, &Chaos::of_a_build()))?;
     step("compose.yaml", || compose::check(workspace))?;
     step("commands of the README", || readme(workspace))?;
     step("what a build leaves out", || left_out(workspace))

@@ -63,26 +63,7 @@ enum Command {
         sequences: usize,
     },
     /// Let users work on a system whose servers and services die, freeze and come back without their files, in rounds that follow from a seed.
-    Chaos {
-        /// How many rounds; the seed of each is one more than that of the one before.
-        #[arg(long, default_value_t = 10)]
-        rounds: u64,
-        /// The seed of the first round.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// One round, with the acts and the faults of this seed.
-        #[arg(long, value_name = "SEED", conflicts_with_all = ["rounds", "seed"])]
-        replay: Option<u64>,
-        /// Installations of a round.
-        #[arg(long, default_value_t = 20)]
-        units: usize,
-        /// Seconds that a fault lasts at most.
-        #[arg(long, default_value_t = 10)]
-        longest: u64,
-        /// Run the programs of the dev profile, which tests have built already.
-        #[arg(long)]
-        dev: bool,
-    },
+    Chaos(chaos::Chaos),
     /// Measure the running system, or an engine.
     Bench {
         #[command(subcommand)]
@@ -187,10 +168,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test => test::run(workspace()),
         Command::Fuzz { cases } => fuzz::run(workspace(), cases),
         Command::Faults { sequences } => fuzz::faults(workspace(), sequences),
-        Command::Chaos { rounds, seed, replay, units, longest, dev } => {
-            let (seed, rounds) = replay.map_or((seed, rounds), |seed| (seed, 1));
-            chaos::run(workspace(), &chaos::Chaos { rounds, seed, units, longest, dev })
-        }
+        Command::Chaos(chaos) => chaos::run(workspace(), &chaos),
         Command::Bench {
             subject: Subject::System { json, binaries, floor, small, rounds, strangers, scenarios },
         } => {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_proto::status;
-use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Server, servers_or_skip};
+use groundwork_testkit::{Audit, ControlPlane, ControlPlaneOptions, Server, servers_or_skip};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -84,7 +84,7 @@ async fn calls_are_decided_by_the_api_server() {
     if !servers_or_skip(&[Server::Etcd, Server::KubeApiserver]) {
         return;
     }
-    let options = ControlPlaneOptions { audit: true, ..ControlPlaneOptions::default() };
+    let options = ControlPlaneOptions { audit: Audit::Requests, ..ControlPlaneOptions::default() };
     let plane = ControlPlane::start(options).await.unwrap();
     plane.create_namespace("a").await.unwrap();
     let client = plane.client().await.unwrap();

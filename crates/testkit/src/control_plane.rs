@@ -22,15 +22,40 @@ use crate::process::{
 };
 
 const ADMIN_TOKEN: &str = "admin";
-const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
+
+/// How much the audit log tells: one JSON object for each request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audit {
+    #[default]
+    Nothing,
+    Requests,
+    /// Beside them the objects that are written of one kind of the core group, by its plural.
+    Objects(&'static str),
+}
+
+impl Audit {
+    fn policy(self) -> Option<String> {
+        let requests = json!({"level": "Metadata"});
+        let rules = match self {
+            Self::Nothing => return None,
+            Self::Requests => json!([requests]),
+            Self::Objects(plural) => {
+                let objects = json!({"level": "RequestResponse", "verbs": ["create", "update", "patch", "delete"],
+                    "resources": [{"group": "", "resources": [plural]}]});
+                json!([objects, requests])
+            }
+        };
+        Some(json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}).to_string())
+    }
+}
 
 /// What a control plane should have beside the usual.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ControlPlaneOptions {
     /// Collect garbage by owner references, and finish the deletion of namespaces.
     pub controller_manager: bool,
-    /// Write a line for each request to [`ControlPlane::audit_log`].
-    pub audit: bool,
+    /// What is written to [`ControlPlane::audit_log`].
+    pub audit: Audit,
     /// Let only those set `blockOwnerDeletion` who may set finalizers of the owner, as stricter clusters do.
     pub owner_references_permission: bool,
 }
@@ -47,7 +72,7 @@ pub struct ControlPlane {
     _etcd: Process,
     etcd_port: u16,
     kubeconfig: PathBuf,
-    audit: bool,
+    audit: Audit,
 }
 
 impl ControlPlane {
@@ -81,7 +106,7 @@ impl ControlPlane {
 
     /// File with one JSON object for each request, if it was asked for.
     pub fn audit_log(&self) -> Option<PathBuf> {
-        self.audit.then(|| self.api_server.folder().join("audit.log"))
+        (self.audit != Audit::Nothing).then(|| self.api_server.folder().join("audit.log"))
     }
 
     /// A new client of the administrator. Clients belong to the async runtime that they were made in.
@@ -290,8 +315,8 @@ async fn start_api_server(
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
     ];
-    if options.audit {
-        write(server, &file("audit-policy.yaml"), AUDIT_POLICY)?;
+    if let Some(policy) = options.audit.policy() {
+        write(server, &file("audit-policy.yaml"), &policy)?;
         arguments.push(flag("audit-policy-file", "audit-policy.yaml"));
         arguments.push(flag("audit-log-path", "audit.log"));
         // Whoever counts requests reads one file.

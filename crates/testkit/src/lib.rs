@@ -34,7 +34,7 @@ pub use browser::{AXE, BrowserFiles, NoBrowser, axe_file, find_browser, is_axe};
 #[cfg(feature = "run")]
 pub use chromium::Chromium;
 #[cfg(feature = "run")]
-pub use control_plane::{ControlPlane, ControlPlaneOptions};
+pub use control_plane::{Audit, ControlPlane, ControlPlaneOptions};
 pub use fixtures::{FIXTURES, fixture, without_fixtures};
 pub use git::git;
 #[cfg(feature = "run")]

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use groundwork_testkit::{
-    ControlPlane, ControlPlaneOptions, Nats, Registry, RegistryOptions, Server, servers_or_skip,
+    Audit, ControlPlane, ControlPlaneOptions, Nats, Registry, RegistryOptions, Server, servers_or_skip,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -26,8 +26,11 @@ async fn a_control_plane_with_everything() {
     ]) {
         return;
     }
-    let options =
-        ControlPlaneOptions { controller_manager: true, audit: true, owner_references_permission: true };
+    let options = ControlPlaneOptions {
+        controller_manager: true,
+        audit: Audit::Requests,
+        owner_references_permission: true,
+    };
     let plane = ControlPlane::start(options).await.unwrap();
     plane.create_namespace("first").await.unwrap();
     let client = plane.client().await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result};
 use groundwork_api::{DeployItem, Target};
-use groundwork_testkit::{ControlPlane, ControlPlaneOptions};
+use groundwork_testkit::{Audit, ControlPlane, ControlPlaneOptions};
 use groundwork_tests::wait_for;
 use http::{Method, Request};
 use kube::Client;
@@ -26,8 +26,11 @@ pub(crate) struct TargetCluster {
 
 /// The cluster that tests share.
 pub(crate) async fn cluster() -> Result<TargetCluster> {
-    let options =
-        ControlPlaneOptions { controller_manager: false, audit: true, owner_references_permission: false };
+    let options = ControlPlaneOptions {
+        controller_manager: false,
+        audit: Audit::Requests,
+        owner_references_permission: false,
+    };
     let plane = CLUSTER.get_or_try_init(|| ControlPlane::start(options)).await?;
     Ok(TargetCluster { plane, client: plane.client().await? })
 }

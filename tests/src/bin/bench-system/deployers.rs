@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use groundwork_api::{DeployItem, Installation, Target};
-use groundwork_testkit::{ControlPlane, ControlPlaneOptions};
+use groundwork_testkit::{Audit, ControlPlane, ControlPlaneOptions};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Map, Value, json};
@@ -124,7 +124,7 @@ impl Bench {
     pub(crate) async fn deploy(&mut self, kind: Kind, count: usize) -> Result<Figures> {
         let options = ControlPlaneOptions {
             controller_manager: false,
-            audit: true,
+            audit: Audit::Requests,
             owner_references_permission: false,
         };
         let plane = ControlPlane::start(options).await?;

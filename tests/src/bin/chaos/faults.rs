@@ -52,6 +52,7 @@ async fn begin(system: &mut System, Fault { kind, victim, .. }: Fault) -> Result
         Kind::Freeze => system.service(victim)?.program.signal("STOP")?,
         Kind::CutWire => system.wire(victim)?.set(Flow::Cut),
         Kind::StallWire => system.wire(victim)?.set(Flow::Stalled),
+        Kind::DeafenWire => system.wire(victim)?.set(Flow::Deaf),
         Kind::DelayWire => system.wire(victim)?.set(Flow::Slow(LATENESS)),
         Kind::KillNats | Kind::LoseNats => system.nats.kill().await?,
         Kind::RewindNats => {
@@ -78,7 +79,9 @@ async fn end(system: &mut System, Fault { kind, victim, .. }: Fault) -> Result<(
             program.start_again()?;
         }
         Kind::Freeze => system.service(victim)?.program.signal("CONT")?,
-        Kind::CutWire | Kind::StallWire | Kind::DelayWire => system.wire(victim)?.set(Flow::Open),
+        Kind::CutWire | Kind::StallWire | Kind::DeafenWire | Kind::DelayWire => {
+            system.wire(victim)?.set(Flow::Open);
+        }
         Kind::KillNats => start_nats(system).await?,
         Kind::LoseNats => {
             fs::remove_dir_all(data(system))?;

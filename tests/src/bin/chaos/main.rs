@@ -2,8 +2,12 @@
 //! round ends at the rest that it would have come to without faults, soon after the last of them.
 
 mod faults;
+mod history;
+mod installation;
 mod oracle;
+mod package;
 mod plan;
+mod report;
 mod unit;
 mod work;
 
@@ -12,37 +16,41 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use groundwork_api::Repository;
+use groundwork_testkit::Audit;
 use groundwork_tests::{ALL, System, SystemOptions};
+use kube::api::{Api, DeleteParams, PostParams};
 
-use oracle::Recorder;
-use plan::{Kind, Plan, REPLICAS};
+use history::History;
+use oracle::Oracle;
+use package::Remotes;
+use plan::{Expected, Kind, Plan, REPLICAS, Size};
 
 /// A round is at rest so soon after its last fault.
 const REST: Duration = Duration::from_secs(60);
 /// Distance of two looks at a round.
 const POLL: Duration = Duration::from_millis(250);
-/// Things not at rest that a failure prints.
-const OBJECTS_TOLD: usize = 40;
 
 struct Arguments {
     binaries: PathBuf,
     rounds: u64,
     seed: u64,
-    units: usize,
-    longest: Duration,
+    size: Size,
 }
 
 impl Arguments {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
         let binaries = arguments.next().context("the first argument is the folder of the binaries")?.into();
-        let mut parsed = Self { binaries, rounds: 10, seed: 1, units: 20, longest: Duration::from_secs(10) };
+        let size = Size { installations: 20, variants: 10, longest: Duration::from_secs(10) };
+        let mut parsed = Self { binaries, rounds: 10, seed: 1, size };
         while let Some(argument) = arguments.next() {
             let value = arguments.next().with_context(|| format!("{argument} needs a value"))?;
             match argument.as_str() {
                 "--rounds" => parsed.rounds = value.parse()?,
                 "--seed" => parsed.seed = value.parse()?,
-                "--units" => parsed.units = value.parse()?,
-                "--longest" => parsed.longest = Duration::from_secs(value.parse()?),
+                "--installations" => parsed.size.installations = value.parse()?,
+                "--variants" => parsed.size.variants = value.parse()?,
+                "--longest" => parsed.size.longest = Duration::from_secs(value.parse()?),
                 _ => bail!("there is no option {argument}"),
             }
         }
@@ -52,28 +60,34 @@ impl Arguments {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Arguments { binaries, rounds, seed, units, longest } = Arguments::parse(std::env::args().skip(1))?;
-    let options =
-        SystemOptions { binaries: Some(binaries), proxied: true, wired: true, ..SystemOptions::default() };
+    let Arguments { binaries, rounds, seed, size } = Arguments::parse(std::env::args().skip(1))?;
+    let clones = tempfile::tempdir()?;
+    let options = SystemOptions {
+        binaries: Some(binaries),
+        proxied: true,
+        wired: true,
+        package_store: Some(clones.path().to_owned()),
+        audit: Some(Audit::Objects(history::DEPLOYED)),
+        ..SystemOptions::default()
+    };
     let mut system = System::start(options).await?.context("the servers are missing: cargo xtask servers")?;
-    let (mut slowest, mut kinds) = (Duration::ZERO, BTreeMap::<Kind, usize>::new());
+    let (mut slowest, mut kinds) = (Rests::default(), BTreeMap::<Kind, usize>::new());
     for seed in seed..seed + rounds {
-        let plan = Plan::of(seed, units, longest);
-        let rest = round(&mut system, &plan).await.with_context(|| told(&plan))?;
-        slowest = slowest.max(rest);
+        let plan = Plan::of(seed, size);
+        let rests = round(&mut system, &plan).await.with_context(|| told(&plan))?;
+        slowest.worked = slowest.worked.max(rests.worked);
+        slowest.ended = slowest.ended.max(rests.ended);
         for (_, fault) in &plan.faults {
             *kinds.entry(fault.kind).or_default() += 1;
         }
-        println!(
-            "{} at rest {:.1} s after the last fault",
-            told(&plan).replace('\n', "; "),
-            rest.as_secs_f64()
-        );
+        let (worked, ended) = (rests.worked.as_secs_f64(), rests.ended.as_secs_f64());
+        println!("{} at rest after {worked:.1} s, gone after {ended:.1} s", told(&plan).replace('\n', "; "));
     }
-    let untold = untold(&system).await;
     println!(
-        "{rounds} rounds; the slowest rest took {:.1} s; {untold} changes that no event told",
-        slowest.as_secs_f64()
+        "{rounds} rounds; at rest after at most {:.1} s, gone after at most {:.1} s; {} changes that no event told",
+        slowest.worked.as_secs_f64(),
+        slowest.ended.as_secs_f64(),
+        untold(&system).await
     );
     for (kind, count) in kinds {
         println!("{count:>6} {kind:?}");
@@ -88,8 +102,17 @@ fn told(plan: &Plan) -> String {
     format!("seed {}{replicas}:{}", plan.seed, faults.collect::<String>())
 }
 
-/// The time from the last fault, or the last act, to the rest.
-async fn round(system: &mut System, plan: &Plan) -> Result<Duration> {
+/// How long a round took to come to rest.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rests {
+    /// After its last fault and act.
+    worked: Duration,
+    /// After everything in it was deleted.
+    ended: Duration,
+}
+
+/// One round, with second replicas where it has them.
+async fn round(system: &mut System, plan: &Plan) -> Result<Rests> {
     let second: &[(&'static str, &'static str)] = if plan.has_replicas { &REPLICAS } else { &[] };
     for (name, service) in second {
         system.run_as(name, service).await?;
@@ -97,48 +120,71 @@ async fn round(system: &mut System, plan: &Plan) -> Result<Duration> {
     for service in ALL.into_iter().chain(second.iter().map(|(name, _)| *name)) {
         system.until_ready(service).await?;
     }
-    let rest = run(system, plan).await;
+    let rests = run(system, plan).await;
     for (name, _) in second {
         system.remove(name);
     }
-    rest
+    rests
 }
 
-async fn run(system: &mut System, plan: &Plan) -> Result<Duration> {
+async fn run(system: &mut System, plan: &Plan) -> Result<Rests> {
     let namespace = format!("chaos-{}", plan.seed);
     system.plane.create_namespace(&namespace).await?;
     let client = system.client().await?;
+    let remotes = Remotes::create()?;
     let kubeconfig = std::fs::read_to_string(system.plane.kubeconfig())?;
-    let targets = kube::Api::namespaced(client.clone(), &namespace);
-    targets.create(&kube::api::PostParams::default(), &unit::target(&namespace, &kubeconfig)?).await?;
-    let recorder = Recorder::start(client.clone(), namespace.clone());
+    let first = PostParams::default();
+    let targets = Api::namespaced(client.clone(), &namespace);
+    targets.create(&first, &installation::target(&namespace, &kubeconfig)?).await?;
+    let repositories = Api::<Repository>::namespaced(client.clone(), &namespace);
+    for name in package::REPOSITORIES {
+        repositories.create(&first, &remotes.repository(&namespace, name)?).await?;
+    }
+    let history = History::begin(system.plane.audit_log().context("there is an audit log")?)?;
     let begin = Instant::now();
     tokio::try_join!(work::act(&client, &namespace, plan, begin), faults::run(system, plan, begin))?;
-    let expected = work::expected(plan);
+    let mut expected = plan.expected();
+    let oracle = Oracle { client: &client, namespace: &namespace, remotes: &remotes };
+    let worked = until_at_rest(system, &oracle, &expected, "the last fault").await?;
+    let flapping = history.flapping(&namespace, &expected)?;
+    ensure!(flapping.is_empty(), "{}", flapping.join("\n"));
+    work::end(&client, &namespace, plan).await?;
+    expected.values_mut().for_each(|value| *value = None);
+    let ended = until_at_rest(system, &oracle, &expected, "everything was deleted").await?;
+    let flapping = history.flapping(&namespace, &expected)?;
+    ensure!(flapping.is_empty(), "{}", flapping.join("\n"));
+    for name in package::REPOSITORIES {
+        repositories.delete(name, &DeleteParams::default()).await?;
+    }
+    Ok(Rests { worked, ended })
+}
+
+/// Waits for the right rest; the answer is how long that took.
+async fn until_at_rest(
+    system: &System,
+    oracle: &Oracle<'_>,
+    expected: &Expected,
+    since: &str,
+) -> Result<Duration> {
     let over = Instant::now();
     loop {
-        let look = tokio::time::timeout(REST, oracle::problems(&client, &namespace, &expected)).await;
-        let problems = match look {
-            Ok(Ok(problems)) if problems.is_empty() => break,
-            Ok(Ok(problems)) => problems,
-            Ok(Err(error)) => vec![format!("the API server: {error:#}")],
-            Err(_) => vec!["the API server does not answer".to_owned()],
+        let (problems, silence) = match tokio::time::timeout(REST, oracle.problems(expected)).await {
+            Ok(Ok(problems)) if problems.is_empty() => return Ok(over.elapsed()),
+            Ok(Ok(problems)) => (problems, None),
+            Ok(Err(error)) => (Vec::new(), Some(format!("{error:#}"))),
+            Err(_) => (Vec::new(), Some("the API server does not answer".to_owned())),
         };
         if over.elapsed() > REST {
-            let count = problems.len();
-            let problems = problems.into_iter().take(OBJECTS_TOLD).collect::<Vec<_>>().join("\n  ");
+            let report = report::report(system, &problems).await;
             bail!(
-                "{count} things are not at their rest {} s after the last fault:\n  {problems}\n{}",
+                "{} things are not at their rest {} s after {since} {}\n{report}",
+                problems.len(),
                 REST.as_secs(),
-                system.logs()
+                silence.unwrap_or_default()
             );
         }
         tokio::time::sleep(POLL).await;
     }
-    let rest = over.elapsed();
-    let flapping = recorder.flapping(&expected).await;
-    ensure!(flapping.is_empty(), "{}", flapping.join("\n"));
-    Ok(rest)
 }
 
 /// How often a look has found what no event had told, in all services as they live now.

@@ -1,208 +1,242 @@
 //! The judge of a round: has it come to rest, and to the right one?
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::fmt;
 
 use anyhow::Result;
-use groundwork_api::{DataObject, DeployItem, Execution, Installation, ResourceExt};
+use groundwork_api::{
+    DataObject, DeployItem, Execution, Installation, Kind as ApiKind, PackageRevision, PackageVariant,
+    ResourceExt,
+};
+use groundwork_bus::{Kind, ObjectId};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, ListParams};
-use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
 
-use crate::unit;
+use crate::package::{self, Remotes};
+use crate::plan::Expected;
+use crate::unit::{Unit, text};
+use crate::{history, installation};
 
-/// Distance of two looks at the deployed objects.
-const EVERY: Duration = Duration::from_millis(100);
-
-/// All that is not as it should be, a sentence each; empty at the right rest.
-///
-/// # Errors
-/// When the API server does not answer.
-pub(crate) async fn problems(
-    client: &Client,
-    namespace: &str,
-    expected: &BTreeMap<usize, Option<u32>>,
-) -> Result<Vec<String>> {
-    let mut problems = Vec::new();
-    let all = ListParams::default();
-    let values: BTreeMap<String, u32> =
-        expected.iter().filter_map(|(unit, value)| Some((unit::name(*unit), (*value)?))).collect();
-
-    let installations = Api::<Installation>::namespaced(client.clone(), namespace).list(&all).await?.items;
-    let executions = Api::<Execution>::namespaced(client.clone(), namespace).list(&all).await?.items;
-    let items = Api::<DeployItem>::namespaced(client.clone(), namespace).list(&all).await?.items;
-    for name in values.keys() {
-        if !installations.iter().any(|installation| installation.name_any() == *name) {
-            problems.push(format!("Installation {name} is missing"));
-        }
-    }
-    for installation in &installations {
-        let name = installation.name_any();
-        let status = installation.status.clone().unwrap_or_default();
-        let is_over = status.job_id.is_some() && status.job_id == status.job_id_finished;
-        let phase = status.phase.unwrap_or_default();
-        let is_asked = installation.annotations().contains_key("landscaper.gardener.cloud/operation");
-        if root_of(&name, &values).is_none() {
-            problems.push(format!("Installation {name} is left over in the phase {phase:?}"));
-        } else if !is_over || is_asked || phase != "Succeeded" {
-            let error = status.last_error.map(|error| error.message).unwrap_or_default();
-            problems.push(format!("Installation {name} is not at rest: phase {phase:?} {error}"));
-        }
-    }
-    let owners: BTreeSet<String> = installations.iter().map(ResourceExt::name_any).collect();
-    for execution in &executions {
-        if !owners.contains(&execution.name_any()) {
-            problems.push(format!("Execution {} is left over", execution.name_any()));
-        }
-    }
-    let mut seen = BTreeSet::new();
-    for item in &items {
-        let label = |name: &str| item.labels().get(name).cloned().unwrap_or_default();
-        let execution = label("execution.landscaper.gardener.cloud/managed-by");
-        let template = label("execution.landscaper.gardener.cloud/name");
-        if !owners.contains(&execution) {
-            problems.push(format!("DeployItem {} is left over", item.name_any()));
-        } else if !seen.insert((execution, template)) {
-            problems.push(format!("DeployItem {} is there twice", item.name_any()));
-        }
-    }
-    problems.extend(wrong_objects(client, namespace, &values).await?);
-    let data = Api::<DataObject>::namespaced(client.clone(), namespace).list(&all).await?.items;
-    for object in data.iter().filter(|object| !object.owner_references().is_empty()) {
-        if !object.owner_references().iter().any(|owner| owners.contains(&owner.name)) {
-            problems.push(format!("DataObject {} is left over", object.name_any()));
-        }
-    }
-    Ok(problems)
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) object: ObjectId,
+    what: String,
 }
 
-/// Deployed objects that are missing, left over or of an older state.
-async fn wrong_objects(
-    client: &Client,
-    namespace: &str,
-    values: &BTreeMap<String, u32>,
-) -> Result<Vec<String>> {
-    let found = deployed(client, namespace).await?;
-    let mut problems = Vec::new();
-    for (name, value) in values {
-        match found.get(name) {
-            Some(deployed) if *deployed == unit::text(*value) => {}
-            Some(deployed) => {
-                problems.push(format!("ConfigMap {name} has {deployed} instead of {}", unit::text(*value)));
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.object, self.what)
+    }
+}
+
+/// Compares a namespace with what its users have asked for.
+pub(crate) struct Oracle<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) namespace: &'a str,
+    pub(crate) remotes: &'a Remotes,
+}
+
+impl Oracle<'_> {
+    /// All that is not as it should be; empty at the right rest.
+    ///
+    /// # Errors
+    /// When the API server or git does not answer.
+    pub(crate) async fn problems(&self, expected: &Expected) -> Result<Vec<Problem>> {
+        let mut problems = self.installations(expected).await?;
+        problems.extend(self.deployed(expected).await?);
+        problems.extend(self.variants(expected).await?);
+        if problems.is_empty() {
+            // Nothing else tells of git, and asking it takes a process for each draft.
+            problems = self.drafts(expected)?;
+        }
+        Ok(problems)
+    }
+
+    async fn list<K>(&self) -> Result<Vec<K>>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + fmt::Debug
+            + serde::de::DeserializeOwned,
+    {
+        let objects = Api::<K>::namespaced(self.client.clone(), self.namespace);
+        Ok(objects.list(&ListParams::default()).await?.items)
+    }
+
+    fn problem<K: ApiKind>(&self, name: &str, what: impl Into<String>) -> Problem {
+        self.problem_of(Kind::new(K::GROUP, K::PLURAL), name, what)
+    }
+
+    fn problem_of(&self, kind: Kind, name: &str, what: impl Into<String>) -> Problem {
+        Problem { object: ObjectId::new(kind, Some(self.namespace), name), what: what.into() }
+    }
+
+    async fn installations(&self, expected: &Expected) -> Result<Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut roots = BTreeSet::new();
+        for (unit, value) in expected {
+            if let (Unit::Installation(unit), Some(_)) = (unit, value) {
+                roots.extend(installation::roots(*unit));
             }
-            None => problems.push(format!("ConfigMap {name} is missing")),
         }
+        let installations: Vec<Installation> = self.list().await?;
+        let names: BTreeSet<String> = installations.iter().map(ResourceExt::name_any).collect();
+        let missing = roots.difference(&names);
+        problems.extend(missing.map(|name| self.problem::<Installation>(name, "is missing")));
+        for installation in &installations {
+            let name = installation.name_any();
+            let status = installation.status.clone().unwrap_or_default();
+            let is_over = status.job_id.is_some() && status.job_id == status.job_id_finished;
+            let phase = status.phase.unwrap_or_default();
+            let is_asked = installation.annotations().contains_key("landscaper.gardener.cloud/operation");
+            let owners = installation.owner_references();
+            let is_wanted = match owners {
+                [] => roots.contains(&name),
+                owners => owners.iter().any(|owner| names.contains(&owner.name)),
+            };
+            if !is_wanted {
+                problems.push(
+                    self.problem::<Installation>(&name, format!("is left over in the phase {phase:?}")),
+                );
+            } else if !is_over || is_asked || phase != "Succeeded" {
+                let error = status.last_error.map(|error| error.message).unwrap_or_default();
+                let what = format!("is not at rest: phase {phase:?} {error}");
+                problems.push(self.problem::<Installation>(&name, what));
+            }
+        }
+        for execution in self.list::<Execution>().await?.iter().map(ResourceExt::name_any) {
+            if !names.contains(&execution) {
+                problems.push(self.problem::<Execution>(&execution, "is left over"));
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for item in &self.list::<DeployItem>().await? {
+            let label = |name: &str| item.labels().get(name).cloned().unwrap_or_default();
+            let execution = label("execution.landscaper.gardener.cloud/managed-by");
+            let template = label("execution.landscaper.gardener.cloud/name");
+            if !names.contains(&execution) {
+                problems.push(self.problem::<DeployItem>(&item.name_any(), "is left over"));
+            } else if !seen.insert((execution, template)) {
+                problems.push(self.problem::<DeployItem>(&item.name_any(), "is there twice"));
+            }
+        }
+        for object in self.list::<DataObject>().await? {
+            let owners = object.owner_references();
+            if !owners.is_empty() && !owners.iter().any(|owner| names.contains(&owner.name)) {
+                problems.push(self.problem::<DataObject>(&object.name_any(), "is left over"));
+            }
+        }
+        Ok(problems)
     }
-    for name in found.keys().filter(|name| !values.contains_key(*name)) {
-        problems.push(format!("ConfigMap {name} is left over"));
+
+    /// Deployed objects that are missing, left over or of an older state.
+    async fn deployed(&self, expected: &Expected) -> Result<Vec<Problem>> {
+        let mut found = BTreeMap::new();
+        for object in self.list::<ConfigMap>().await? {
+            if let Some(value) = object.data.as_ref().and_then(|data| data.get("value")) {
+                found.insert(object.name_any(), value.clone());
+            }
+        }
+        let mut problems = Vec::new();
+        let mut tell = |name: &str, what: String| {
+            problems.push(self.problem_of(Kind::new("", history::DEPLOYED), name, what));
+        };
+        for (unit, value) in expected {
+            let (Unit::Installation(unit), Some(value)) = (unit, value) else { continue };
+            let (name, wanted) = (installation::name(*unit), text(*value));
+            match found.remove(&name) {
+                Some(deployed) if deployed == wanted => {}
+                Some(deployed) => tell(&name, format!("has {deployed} instead of {wanted}")),
+                None => tell(&name, "is missing".to_owned()),
+            }
+        }
+        for name in found.keys() {
+            tell(name, "is left over".to_owned());
+        }
+        Ok(problems)
     }
-    Ok(problems)
-}
 
-/// The unit that an Installation belongs to; names of nested ones begin with their template.
-fn root_of<'a>(name: &'a str, values: &BTreeMap<String, u32>) -> Option<&'a str> {
-    (values.contains_key(name) || name.starts_with("leaf-")).then_some(name)
-}
-
-/// The deployed objects of units, with their values.
-async fn deployed(client: &Client, namespace: &str) -> Result<BTreeMap<String, String>> {
-    let all = Api::<ConfigMap>::namespaced(client.clone(), namespace).list(&ListParams::default()).await?;
-    let value = |object: ConfigMap| {
-        let value = object.data.as_ref().and_then(|data| data.get("value")).cloned();
-        value.map(|value| (object.name_any(), value))
-    };
-    Ok(all.into_iter().filter_map(value).collect())
-}
-
-/// The values that each deployed object has had, in their order; `None` while it was not there.
-pub(crate) type Histories = BTreeMap<String, Vec<Option<String>>>;
-
-/// Samples the deployed objects until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Recorder {
-    histories: Arc<Mutex<Histories>>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        self.task.abort();
+    async fn variants(&self, expected: &Expected) -> Result<Vec<Problem>> {
+        let mut problems = Vec::new();
+        let variants: BTreeMap<String, PackageVariant> = self
+            .list::<PackageVariant>()
+            .await?
+            .into_iter()
+            .map(|variant| (variant.name_any(), variant))
+            .collect();
+        let wanted: BTreeSet<String> = wanted_variants(expected).map(|(name, _)| name).collect();
+        for name in &wanted {
+            match variants.get(name).map(unready) {
+                None => problems.push(self.problem::<PackageVariant>(name, "is missing")),
+                Some(Some(what)) => problems.push(self.problem::<PackageVariant>(name, what)),
+                Some(None) => {}
+            }
+        }
+        for name in variants.keys().filter(|name| !wanted.contains(*name)) {
+            problems.push(self.problem::<PackageVariant>(name, "is left over"));
+        }
+        let mut packages = BTreeSet::new();
+        for revision in self.list::<PackageRevision>().await? {
+            if revision.spec.repository.as_deref() != Some(package::REPOSITORIES[1]) {
+                continue;
+            }
+            let package = revision.spec.package_name.clone().unwrap_or_default();
+            if !wanted.contains(&package) {
+                problems.push(self.problem::<PackageRevision>(&revision.name_any(), "is left over"));
+            } else if !packages.insert(package) {
+                problems.push(self.problem::<PackageRevision>(&revision.name_any(), "is there twice"));
+            }
+        }
+        Ok(problems)
     }
-}
 
-impl Recorder {
-    pub(crate) fn start(client: Client, namespace: String) -> Self {
-        let histories: Arc<Mutex<Histories>> = Arc::default();
-        let recorded = Arc::clone(&histories);
-        let task = tokio::spawn(async move {
-            loop {
-                // A server that is away shows nothing, and nothing has changed then.
-                if let Ok(Ok(found)) =
-                    tokio::time::timeout(Duration::from_secs(5), deployed(&client, &namespace)).await
-                {
-                    note(&mut *recorded.lock().await, &found);
+    fn drafts(&self, expected: &Expected) -> Result<Vec<Problem>> {
+        let drafts = self.remotes.drafts()?;
+        let wanted: BTreeMap<String, u32> = wanted_variants(expected).collect();
+        let mut problems = Vec::new();
+        let mut tell =
+            |package: &str, what: String| problems.push(self.problem::<PackageVariant>(package, what));
+        for (branch, draft) in &drafts {
+            match wanted.get(&draft.package) {
+                None => tell(&draft.package, format!("has left the branch {branch}")),
+                Some(value) => {
+                    if let Some(difference) = draft.difference(*value) {
+                        tell(&draft.package, format!("has a draft that is wrong: {difference}"));
+                    }
                 }
-                tokio::time::sleep(EVERY).await;
             }
-        });
-        Self { histories, task }
-    }
-
-    /// Objects that went back to an older value, went while their units were there, or came again.
-    pub(crate) async fn flapping(&self, expected: &BTreeMap<usize, Option<u32>>) -> Vec<String> {
-        let is_deleted =
-            |name: &str| expected.iter().any(|(unit, value)| unit::name(*unit) == name && value.is_none());
-        let histories = self.histories.lock().await;
-        let wrong = histories.iter().filter(|(name, history)| !is_steady(history, is_deleted(name)));
-        wrong.map(|(name, history)| format!("ConfigMap {name} was in turn {history:?}")).collect()
-    }
-}
-
-fn note(histories: &mut Histories, found: &BTreeMap<String, String>) {
-    for name in found.keys() {
-        histories.entry(name.clone()).or_default();
-    }
-    for (name, history) in histories {
-        let value = found.get(name).cloned();
-        if history.last() != Some(&value) {
-            history.push(value);
         }
-    }
-}
-
-/// True of values that only grow, and end at most once, if the unit was deleted.
-fn is_steady(history: &[Option<String>], is_deleted: bool) -> bool {
-    let number = |value: &str| value.trim_start_matches('v').parse::<u32>().ok();
-    let lives = match history.split_last() {
-        Some((None, before)) if is_deleted => before,
-        _ => history,
-    };
-    let numbers: Option<Vec<u32>> = lives.iter().map(|value| value.as_deref().and_then(number)).collect();
-    numbers.is_some_and(|numbers| numbers.is_sorted())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn history(values: &[&str]) -> Vec<Option<String>> {
-        values.iter().map(|value| (!value.is_empty()).then(|| (*value).to_owned())).collect()
-    }
-
-    #[test]
-    fn objects_that_flap_are_noticed() {
-        for (values, is_deleted, expected) in [
-            (&["v0", "v1", "v10"][..], false, true),
-            (&["v0", ""], true, true),
-            (&["v0", ""], false, false),
-            (&["v1", "v0"], false, false),
-            (&["v0", "", "v0"], true, false),
-            (&["v0", "", "v0", ""], true, false),
-        ] {
-            assert_eq!(is_steady(&history(values), is_deleted), expected, "{values:?}");
+        for branch in package::doubled(&drafts) {
+            tell(&drafts[branch].package, format!("has another draft, {branch}"));
         }
+        for package in
+            wanted.keys().filter(|package| !drafts.values().any(|draft| draft.package == **package))
+        {
+            tell(package, "has no draft".to_owned());
+        }
+        Ok(problems)
     }
+}
+
+/// Variants that should be there, with their values.
+fn wanted_variants(expected: &Expected) -> impl Iterator<Item = (String, u32)> {
+    expected.iter().filter_map(|(unit, value)| match (unit, value) {
+        (Unit::Variant(unit), Some(value)) => Some((package::name(*unit), *value)),
+        _ => None,
+    })
+}
+
+/// Why a variant is not at rest.
+fn unready(variant: &PackageVariant) -> Option<String> {
+    let status = variant.status.clone().unwrap_or_default();
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let is_current = ready.is_some_and(|ready| ready.observed_generation == variant.metadata.generation);
+    let is_ready = ready.is_some_and(|ready| ready.status == "True");
+    if is_current && is_ready && status.downstream_targets.len() == 1 {
+        return None;
+    }
+    let message = ready.map(|ready| ready.message.as_str()).unwrap_or_default();
+    Some(format!("is not ready: {message}"))
 }

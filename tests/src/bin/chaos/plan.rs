@@ -1,9 +1,12 @@
 //! A round, made up from its seed: the acts of users, and the faults beside them. Pure, so that a seed gives the same round each time.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use fastrand::Rng;
+
+use crate::unit::Unit;
 
 /// The time in which users act and faults begin.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -17,6 +20,8 @@ pub(crate) const REPLICAS: [(&str, &str); 5] = [
     ("deployer-2", "deployer"),
     ("variant-2", "variant"),
 ];
+/// Values that a unit has one after the other at most.
+pub(crate) const VALUES: usize = 4;
 /// Faults of one round.
 const MOST_FAULTS: usize = 3;
 
@@ -33,17 +38,19 @@ pub(crate) struct Plan {
 /// Something that a user does to a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
-    Create {
-        unit: usize,
-    },
-    /// Gives it its next value, and asks for a job.
-    Change {
-        unit: usize,
-        value: u32,
-    },
-    Delete {
-        unit: usize,
-    },
+    Create(Unit),
+    /// Gives it its next value, and asks for what follows from it.
+    Change(Unit, u32),
+    Delete(Unit),
+}
+
+/// How much happens in a round.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) installations: usize,
+    pub(crate) variants: usize,
+    /// A fault lasts no longer.
+    pub(crate) longest: Duration,
 }
 
 /// Something that goes wrong.
@@ -69,6 +76,8 @@ pub(crate) enum Kind {
     CutWire,
     /// The connections of one service to NATS stay, and nothing comes through.
     StallWire,
+    /// The same, but what the service says still arrives.
+    DeafenWire,
     /// Messages between one service and NATS are late.
     DelayWire,
     KillNats,
@@ -96,6 +105,7 @@ impl Kind {
             | Self::Freeze
             | Self::CutWire
             | Self::StallWire
+            | Self::DeafenWire
             | Self::DelayWire => None,
             Self::KillNats | Self::LoseNats | Self::RewindNats | Self::FreezeNats => Some("NATS"),
             Self::KillApiServer | Self::FreezeApiServer => Some("the API server"),
@@ -113,18 +123,22 @@ impl fmt::Display for Fault {
 }
 
 impl Plan {
-    /// The round of a seed, with faults of at most so long.
-    pub(crate) fn of(seed: u64, units: usize, longest: Duration) -> Self {
+    /// The round of a seed.
+    pub(crate) fn of(seed: u64, size: Size) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut acts = Vec::new();
-        for unit in 0..units {
+        let installations = (0..size.installations).map(Unit::Installation);
+        for unit in installations.chain((0..size.variants).map(Unit::Variant)) {
             acts.extend(life(&mut rng, unit));
         }
         acts.sort_by_key(|(at, _)| *at);
         let has_replicas = rng.usize(0..3) == 0;
         let mut faults: Vec<(Duration, Fault)> = Vec::new();
         for _ in 0..rng.usize(1..=MOST_FAULTS) {
-            let (at, fault) = (moment(&mut rng), fault(&mut rng, has_replicas, longest));
+            // What breaks often breaks together.
+            let former = faults.last().map(|(at, _)| *at).filter(|_| rng.usize(0..3) == 0);
+            let at = former.unwrap_or_else(|| moment(&mut rng));
+            let fault = fault(&mut rng, has_replicas, size.longest);
             let overlaps = |(begin, other): &(Duration, Fault)| {
                 other.victim == fault.victim && *begin <= at + fault.length && at <= *begin + other.length
             };
@@ -135,23 +149,36 @@ impl Plan {
         faults.sort_by_key(|(at, _)| *at);
         Self { seed, has_replicas, acts, faults }
     }
+
+    /// The value of each unit that is there when all acts are done; `None` for one that was deleted.
+    pub(crate) fn expected(&self) -> Expected {
+        let after = |act: &Act| match *act {
+            Act::Create(unit) => (unit, Some(0)),
+            Act::Change(unit, value) => (unit, Some(value)),
+            Act::Delete(unit) => (unit, None),
+        };
+        self.acts.iter().map(|(_, act)| after(act)).collect()
+    }
 }
+
+/// Units with the values that they come to, or `None` where they end.
+pub(crate) type Expected = BTreeMap<Unit, Option<u32>>;
 
 fn moment(rng: &mut Rng) -> Duration {
     WINDOW.mul_f64(rng.f64())
 }
 
 /// All acts about one unit, in order of time.
-fn life(rng: &mut Rng, unit: usize) -> Vec<(Duration, Act)> {
-    let mut times: Vec<Duration> = (0..rng.usize(1..=4)).map(|_| moment(rng)).collect();
+fn life(rng: &mut Rng, unit: Unit) -> Vec<(Duration, Act)> {
+    let mut times: Vec<Duration> = (0..rng.usize(1..=VALUES)).map(|_| moment(rng)).collect();
     times.sort_unstable();
     let ends = rng.usize(0..4) == 0;
     let last = times.len() - 1;
     let act = |(number, at): (usize, Duration)| {
         let act = match number {
-            0 => Act::Create { unit },
-            number if number == last && ends => Act::Delete { unit },
-            number => Act::Change { unit, value: u32::try_from(number).unwrap_or_default() },
+            0 => Act::Create(unit),
+            number if number == last && ends => Act::Delete(unit),
+            number => Act::Change(unit, u32::try_from(number).unwrap_or_default()),
         };
         (at, act)
     };
@@ -163,7 +190,7 @@ fn fault(rng: &mut Rng, has_replicas: bool, longest: Duration) -> Fault {
     let is_second = rng.bool() && has_replicas;
     let service = if is_second { REPLICAS[number].0 } else { SERVICES[number] };
     let length = longest.mul_f64(rng.f64());
-    let kind = match rng.usize(0..19) {
+    let kind = match rng.usize(0..20) {
         0..=2 => Kind::Kill,
         3 | 4 => Kind::Terminate,
         5 => Kind::Freeze,
@@ -178,6 +205,7 @@ fn fault(rng: &mut Rng, has_replicas: bool, longest: Duration) -> Fault {
         14 | 15 => Kind::CutWire,
         16 => Kind::StallWire,
         17 => Kind::DelayWire,
+        18 => Kind::DeafenWire,
         _ => Kind::SlowDown,
     };
     Fault { kind, victim: kind.victim().unwrap_or(service), length }
@@ -189,16 +217,19 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_round_each_time() {
-        let longest = Duration::from_secs(5);
-        assert_eq!(Plan::of(7, 10, longest), Plan::of(7, 10, longest));
-        assert_ne!(Plan::of(7, 10, longest), Plan::of(8, 10, longest));
+        let size = Size { installations: 10, variants: 5, longest: Duration::from_secs(5) };
+        assert_eq!(Plan::of(7, size), Plan::of(7, size));
+        assert_ne!(Plan::of(7, size), Plan::of(8, size));
         for seed in 0..200 {
-            let plan = Plan::of(seed, 10, longest);
+            let plan = Plan::of(seed, size);
             assert!((1..=MOST_FAULTS).contains(&plan.faults.len()), "{seed}");
-            for unit in 0..10 {
-                let of_unit = |act: &Act| matches!(act, Act::Create { unit: of } | Act::Change { unit: of, .. } | Act::Delete { unit: of } if *of == unit);
+            assert_eq!(plan.expected().len(), 15, "{seed}");
+            for unit in plan.expected().into_keys() {
+                let of_unit = |act: &Act| match *act {
+                    Act::Create(of) | Act::Change(of, _) | Act::Delete(of) => of == unit,
+                };
                 let life: Vec<_> = plan.acts.iter().map(|(_, act)| act).filter(|act| of_unit(act)).collect();
-                assert!(matches!(life.first(), Some(Act::Create { .. })), "{seed}: {life:?}");
+                assert!(matches!(life.first(), Some(Act::Create(_))), "{seed}: {life:?}");
             }
         }
     }

@@ -1,0 +1,64 @@
+//! The report about a round that has failed: the journal and the stream, beside what is not at rest.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use groundwork_bus::{Bus, BusError, Change, JournalPart, NatsOptions, ObjectId, Record};
+use groundwork_tests::System;
+
+use crate::oracle::Problem;
+
+/// Things not at rest that are told.
+const PROBLEMS_TOLD: usize = 40;
+/// Objects whose journal and stream are told.
+const OBJECTS_TOLD: usize = 8;
+/// Entries of the journal about each of them.
+const ENTRIES_TOLD: usize = 15;
+/// NATS has so long to answer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+
+/// Everything that helps to find the cause.
+pub(crate) async fn report(system: &System, problems: &[Problem]) -> String {
+    let mut text = String::new();
+    for problem in problems.iter().take(PROBLEMS_TOLD) {
+        let _ = writeln!(text, "  {problem}");
+    }
+    let objects: BTreeSet<&ObjectId> = problems.iter().map(|problem| &problem.object).collect();
+    match tokio::time::timeout(ANSWERED_WITHIN, told_by_bus(system, &objects)).await {
+        Ok(Ok(told)) => text.push_str(&told),
+        Ok(Err(error)) => drop(writeln!(text, "the bus: {error}")),
+        Err(_) => text.push_str("NATS does not answer\n"),
+    }
+    text.push_str(&system.logs());
+    text
+}
+
+async fn told_by_bus(system: &System, objects: &BTreeSet<&ObjectId>) -> Result<String, BusError> {
+    let bus = Bus::connect(NatsOptions::new(system.nats.url())).await?;
+    let mut text = format!("the stream: {:?}\n", bus.status().await?);
+    for object in objects.iter().take(OBJECTS_TOLD) {
+        let stored = match bus.last(object).await? {
+            Some(stored) => stream_line(&stored.record, stored.sequence),
+            None => "nothing".to_owned(),
+        };
+        let _ = writeln!(text, "{object}\n  on the stream: {stored}");
+        let entries = bus.read_journal(&JournalPart::Key((*object).clone()), ENTRIES_TOLD).await?;
+        for entry in entries {
+            let (time, service, reason) = (entry.time, &entry.service, &entry.reason);
+            let about = format!("{} {}", entry.about.kind, entry.about.name);
+            let _ =
+                writeln!(text, "  {time} {service} {} {reason} {about}: {}", entry.what.as_str(), entry.text);
+        }
+    }
+    Ok(text)
+}
+
+fn stream_line(record: &Record, sequence: u64) -> String {
+    let Record::Object(event) = record else { return format!("message {sequence} is about no object") };
+    let state = match &event.change {
+        Change::Applied(_) => "alive",
+        Change::Deleted(_) => "deleted",
+    };
+    format!("{state} in version {} by message {sequence}", event.change.resource_version())
+}
