@@ -105,6 +105,19 @@ impl Bus {
         self.ensure_stream().await
     }
 
+    /// Says who fills the stream from now on, before anything is published: a name that was never used before. A feed that was away meanwhile
+    /// begins anew, since a stream that went back may have been filled past its place by then. For the watcher only.
+    ///
+    /// # Errors
+    /// [`BusError::NotKept`] when the server does not keep it; the others as they read.
+    pub async fn begin_leading(&self, leader: &str) -> Result<(), BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.begin_leading(leader).await,
+            // It never goes back.
+            Backend::Local(_) => Ok(()),
+        }
+    }
+
     /// Publishes a record. With a fence, only if the last message of its subject has this sequence; 0 means that there
     /// is none. For the watcher only. Calls may run side by side.
     ///

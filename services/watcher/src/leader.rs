@@ -131,6 +131,7 @@ impl Leader {
             state = self.ensure_stream(true).await;
             contents = StreamContents::default();
         }
+        self.begin_leading().await?;
         let stored = contents.identity.as_ref().filter(|stored| stored.uid == cluster_uid);
         let mark = stored.map(|stored| stored.mark.clone()).filter(|mark| !mark.is_empty());
         let is_marked = mark.is_some();
@@ -164,6 +165,20 @@ impl Leader {
                     tracing::info!(messages = state.messages, created = state.created, "the stream is there");
                     return state;
                 }
+                Err(error) => self.writer.back_off(&error.to_string(), &mut failures).await,
+            }
+        }
+    }
+
+    /// Tells those who read the stream that this replica fills it from now on.
+    async fn begin_leading(&self) -> Result<(), StreamNotFoundError> {
+        let name = Uuid::new_v4().simple().to_string();
+        let mut failures = 0;
+        loop {
+            self.writer.leadership.block_if_ended().await;
+            match self.writer.bus.begin_leading(&name).await {
+                Ok(()) => return Ok(()),
+                Err(BusError::StreamNotFound) => return Err(StreamNotFoundError),
                 Err(error) => self.writer.back_off(&error.to_string(), &mut failures).await,
             }
         }

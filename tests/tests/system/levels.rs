@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use groundwork_api::{DeployItem, Execution, Installation};
-use groundwork_bus::{Bus, Kind, NatsOptions, ObjectId, Record};
-use groundwork_tests::{ALL, System, SystemOptions, wait_for};
+use groundwork_bus::{Bus, Change, Event, Feed, IndexFeed, Kind, NatsOptions, ObjectId, Record, Snapshot};
+use groundwork_testkit::{Nats, Server, servers_or_skip};
+use groundwork_tests::{ALL, Flow, System, SystemOptions, Wire, wait_for};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -135,5 +136,66 @@ async fn jobs_that_nats_has_lost_begin_all_the_same() -> Result<()> {
         system.until_ready(service).await?;
     }
     assert_ne!(created_at(&system).await?, created, "it was filled again");
+    Ok(())
+}
+
+/// The next object that a feed tells of, or `None` where it begins anew.
+async fn heard(feed: &mut IndexFeed) -> Result<Option<String>> {
+    loop {
+        match tokio::time::timeout(SOON, feed.next()).await.context("the feed tells nothing")? {
+            Feed::Reset => return Ok(None),
+            Feed::Record { record: Record::Object(event), .. } => return Ok(Some(event.object.name)),
+            Feed::Record { .. } => {}
+        }
+    }
+}
+
+/// NATS comes back without its last messages while a reader is cut off, and another leader fills the stream past the reader's place. What the
+/// reader finds there is not what follows on what it has heard, so it begins anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_away_while_the_stream_went_back_begins_anew() -> Result<()> {
+    if !servers_or_skip(&[Server::NatsServer]) {
+        return Ok(());
+    }
+    let kind = Kind::new("", "configmaps");
+    let mut nats = Nats::start().await?;
+    let writer = Bus::connect(NatsOptions::new(nats.url())).await?;
+    let publish = async |name: &str| {
+        let snapshot =
+            Snapshot { uid: name.to_owned(), resource_version: "1".to_owned(), ..Snapshot::default() };
+        let object = ObjectId::new(kind.clone(), Some("n"), name);
+        let change = Change::Applied(snapshot);
+        let event = Event { object, change, trace: None, replay: None, time: jiff::Timestamp::now() };
+        writer.publish(&Record::Object(event), None).await
+    };
+    writer.ensure_stream().await?;
+    writer.begin_leading("first").await?;
+    publish("kept").await?;
+    let (data, former) = (nats.folder().join("data"), nats.folder().join("former"));
+    nats.kill().await?;
+    copy(&data, &former)?;
+    nats.start_again().await?;
+
+    let wire = Wire::start(nats.port()).await?;
+    let reader = Bus::connect(NatsOptions::new(format!("nats://127.0.0.1:{}", wire.port()))).await?;
+    let mut feed = reader.index(std::slice::from_ref(&kind)).await?;
+    publish("lost-1").await?;
+    publish("lost-2").await?;
+    for expected in [None, Some("kept"), Some("lost-1"), Some("lost-2")] {
+        assert_eq!(heard(&mut feed).await?.as_deref(), expected);
+    }
+    wire.set(Flow::Cut);
+    nats.kill().await?;
+    fs::remove_dir_all(&data)?;
+    fs::rename(&former, &data)?;
+    nats.start_again().await?;
+    writer.begin_leading("second").await?;
+    for name in ["new-1", "new-2", "new-3"] {
+        publish(name).await?;
+    }
+    wire.set(Flow::Open);
+    for expected in [None, Some("kept"), Some("new-1"), Some("new-2"), Some("new-3")] {
+        assert_eq!(heard(&mut feed).await?.as_deref(), expected);
+    }
     Ok(())
 }

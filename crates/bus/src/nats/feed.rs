@@ -27,6 +27,8 @@ pub(crate) struct NatsFeed {
     subjects: Vec<String>,
     open: Option<Open>,
     place: Option<Place>,
+    /// Who filled the stream when the feed was opened last.
+    leader: String,
     retry: Retry,
     /// What [`NatsFeed::open_now`] found.
     first: Option<Step>,
@@ -60,7 +62,7 @@ impl Place {
 impl NatsFeed {
     pub(crate) fn new(bus: Arc<NatsBus>, subjects: Vec<String>) -> Self {
         let retry = Retry::new("index", &bus.problems);
-        Self { bus, subjects, open: None, place: None, retry, first: None }
+        Self { bus, subjects, open: None, place: None, leader: String::new(), retry, first: None }
     }
 
     /// Opens at once, to see what will not get better by itself.
@@ -146,7 +148,11 @@ impl NatsFeed {
         }
         let (info, base) = self.bus.incarnation().await?;
         let last = info.state.last_seq;
-        let resumed = self.place.filter(|place| place.base == base && place.heard.elapsed() < RESUME_LIMIT);
+        // A stream that went back may have been filled past the place, but for that another leader must have begun.
+        let is_led_on = self.leader == info.leader();
+        let resumed = self
+            .place
+            .filter(|place| is_led_on && place.base == base && place.heard.elapsed() < RESUME_LIMIT);
         let settings = ephemeral(&self.bus.unique(), &self.subjects, Start::At(last + 1), false);
         let consumer = self.bus.ensure_consumer(STREAM, &settings).await?;
         let first = resumed.map_or(0, |place| place.sequence) + 1;
@@ -163,6 +169,7 @@ impl NatsFeed {
         self.retry.succeeded();
         let target = if consumer.num_pending == 0 { 0 } else { info.state.last_seq };
         self.open = Some(Open { backlog, puller, consumer_sequence: 0, target });
+        info.leader().clone_into(&mut self.leader);
         if resumed.is_some() {
             return Ok(None);
         }

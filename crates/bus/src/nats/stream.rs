@@ -24,6 +24,8 @@ use crate::wire::{self, Wire};
 pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 /// Messages asked for at once when a part of the stream is read.
 const BATCH: usize = 1000;
+/// Metadata of the stream: who fills it.
+const LEADER: &str = "groundwork-leader";
 
 /// Answer to `STREAM.INFO`, `CREATE` and `UPDATE`.
 #[derive(Debug, Deserialize)]
@@ -43,6 +45,11 @@ pub(crate) struct State {
 }
 
 impl StreamInfo {
+    /// Who fills the stream; empty if nobody has said so.
+    pub(crate) fn leader(&self) -> &str {
+        self.config["metadata"][LEADER].as_str().unwrap_or_default()
+    }
+
     fn state(&self, created: bool) -> StreamState {
         StreamState {
             created,
@@ -146,6 +153,19 @@ impl NatsBus {
             return Err(BusError::NotKept { of: format!("the stream {stream}"), fields });
         }
         Ok(info.state(created))
+    }
+
+    pub(crate) async fn begin_leading(&self, leader: &str) -> Result<(), BusError> {
+        let mut config = self.stream_info().await?.config;
+        let mut metadata = config["metadata"].as_object().cloned().unwrap_or_default();
+        metadata.insert(LEADER.to_owned(), leader.into());
+        config["metadata"] = metadata.into();
+        let updated: StreamInfo = self.api(&format!("STREAM.UPDATE.{STREAM}"), &config).await?;
+        if updated.leader() == leader {
+            return Ok(());
+        }
+        let fields = format!("metadata.{LEADER} is {:?} instead of {leader:?}", updated.leader());
+        Err(BusError::NotKept { of: format!("the stream {STREAM}"), fields })
     }
 
     pub(crate) async fn delete_stream(&self) -> Result<(), BusError> {
