@@ -131,9 +131,14 @@ impl Handler for Installations {
         }
     }
 
-    /// Execution and items are at rest when their Installation is: it has the same job, and goes after them.
+    /// Execution and items are at rest when their Installation is: it has the same job, and goes after them, unless somebody lets it go before.
     fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
-        (object.kind.plural() == Installation::PLURAL && needs_work(snapshot)).then(|| object.clone())
+        let waits = match object.kind.plural() {
+            Installation::PLURAL => needs_work(snapshot),
+            Execution::PLURAL => snapshot.is_deleting(),
+            _ => false,
+        };
+        waits.then(|| installation_of(object, &object.name))
     }
 
     fn schedule(&self, object: &ObjectId, snapshot: &Snapshot, _: bool) -> Option<(Key, Timestamp)> {
@@ -168,6 +173,7 @@ impl Handler for Installations {
         let known = known.map(|tree| if request.reads_anew { tree.forget() } else { tree });
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, request.key.name.clone()));
         outdate(&mut tree, &request, &self.relations());
+        tree.left_items = left_items(&request);
         let mut scribe = self.journal.scribe(request.key);
         narration::tell_events(&mut scribe, request.changed);
         match self.run_steps(&mut tree, &request, &mut scribe).await {
@@ -442,6 +448,16 @@ fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRe
         };
         request.index.version(&id)
     });
+}
+
+/// Items that are being deleted and have no job, as far as events have told of them.
+fn left_items(request: &ReconcileRequest<'_>) -> Vec<String> {
+    let items = request.changed.iter().filter(|(object, _)| object.kind.plural() == DeployItem::PLURAL);
+    let is_left = |item: &ObjectId| {
+        let snapshot = request.index.get(item);
+        snapshot.is_some_and(|item| item.is_deleting() && !view::DeployItem(&item).job().is_running())
+    };
+    items.filter(|(item, _)| is_left(item)).map(|(item, _)| item.name.clone()).collect()
 }
 
 /// How long until an item that nobody has picked up yet is late.

@@ -21,7 +21,7 @@ use groundwork_lifecycle::{
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
-use crate::handler::{Installations, kind};
+use crate::handler::{Installations, installation_key, kind};
 use crate::narration::Planned;
 use crate::write_error::WriteError;
 use crate::{job_log, narration};
@@ -44,6 +44,7 @@ impl Reader<'_> {
             Read::Installation => {
                 tree.installation = objects.get::<Installation>(&namespace, &name).await?.into();
             }
+            Read::Parent(parent) => tree.has_parent = Some(self.has_parent(tree, &parent).await?),
             Read::Execution => tree.execution = objects.get::<Execution>(&namespace, &name).await?.into(),
             Read::ListItems => {
                 let labels = format!("{}={name}", label::MANAGED_BY);
@@ -88,6 +89,18 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the owner of the Installation exists. While the index knows it nobody has to be asked: its end wakes those below.
+    async fn has_parent(&self, tree: &Tree, parent: &str) -> Result<bool, ApiError> {
+        let owners = tree.installation.get().map(ResourceExt::owner_references).unwrap_or_default();
+        let uid = owners.iter().find(|owner| owner.name == parent).map(|owner| owner.uid.as_str());
+        let known = self.index.get(&installation_key(&tree.namespace, parent));
+        if known.is_some_and(|known| Some(known.uid.as_str()) == uid) {
+            return Ok(true);
+        }
+        let found = metadata::<Installation>(self.objects, &tree.namespace, parent).await?;
+        Ok(found.is_some_and(|found| found.uid.as_deref() == uid))
     }
 
     /// Objects by name, in this order.

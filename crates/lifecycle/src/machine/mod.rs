@@ -16,6 +16,7 @@ mod execution;
 mod installation;
 mod items;
 mod metadata;
+mod ownerless;
 mod phase;
 mod protocol;
 mod status;

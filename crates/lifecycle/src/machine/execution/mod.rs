@@ -17,6 +17,7 @@ use groundwork_api::metadata::{FINALIZER, annotation, operation};
 use groundwork_api::{DeployItemCache, Execution, ExecutionStatus, Installation, Time};
 
 use super::metadata::{annotation as annotation_of, has_finalizer, is_set};
+use super::ownerless;
 use super::phase::Phase;
 use super::protocol::{self, HasJob as _, started};
 use super::step::{Change, MetadataPatch, Moment, Next, Read, Write, write};
@@ -33,7 +34,7 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
         // Work on an Execution comes from the job of its Installation.
         Known::Unread if tree.installation.get().is_some_and(is_idle) => return Next::Rest,
         Known::Unread => return Next::Read(Read::Execution),
-        Known::Absent => return Next::Rest,
+        Known::Absent => return ownerless::items(tree, moment),
         Known::Present(execution) => Arc::clone(execution),
     };
     if is_set(&execution.metadata, annotation::IGNORE) {
@@ -43,7 +44,11 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
         return interrupting::interrupt(tree, &execution, moment);
     }
     if !execution.job().is_running() {
-        return Next::Rest;
+        if !ownerless::is_execution(&execution, &tree.installation) {
+            return Next::Rest;
+        }
+        let begun = begun(tree, &execution, &moment.job_id, &moment.now);
+        return write(Write::Execution(Change::Status(begun)));
     }
     if execution.phase().is_final() {
         return start(tree, &execution, moment);

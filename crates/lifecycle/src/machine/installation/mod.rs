@@ -22,6 +22,7 @@ use groundwork_component::OVERWRITE_CONDITION;
 
 use super::execution;
 use super::metadata::{annotation as annotation_of, has_finalizer, is_set, with_finalizer};
+use super::ownerless;
 use super::phase::Phase;
 use super::protocol::HasJob as _;
 use super::status::Draft;
@@ -184,7 +185,11 @@ fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, reques
     let changed = is_set(metadata, annotation::RECONCILE_IF_CHANGED)
         && metadata.generation.unwrap_or_default() != observed
         && !is_deleting;
-    if !is_root(installation) {
+    let is_left = match ownerless::is_child(installation, tree) {
+        Ok(is_left) => is_left,
+        Err(read) => return Next::Read(read),
+    };
+    if !is_root(installation) && !is_left {
         return Next::Rest;
     }
     let is_due = if requests_job || changed || deletes {

@@ -262,7 +262,7 @@ impl Cluster {
     }
 
     /// One step; whether the process lives when nothing is left to do.
-    fn step(&mut self, name: &str, tree: &mut Tree, writes: &mut Option<usize>) -> Option<bool> {
+    pub(super) fn step(&mut self, name: &str, tree: &mut Tree, writes: &mut Option<usize>) -> Option<bool> {
         self.seconds += 1;
         self.jobs += 1;
         let moment = Moment {
@@ -419,6 +419,7 @@ impl Cluster {
         let installation = self.installations.get(&name);
         match read {
             Read::Installation => tree.installation = installation.cloned().into(),
+            Read::Parent(parent) => tree.has_parent = Some(self.installations.contains_key(parent)),
             Read::Execution => tree.execution = self.executions.get(&name).cloned().into(),
             Read::ListItems => {
                 let is_ours = |item: &&DeployItem| {

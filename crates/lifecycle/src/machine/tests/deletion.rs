@@ -1,4 +1,7 @@
+use groundwork_api::ResourceExt as _;
+
 use super::*;
+use crate::machine::Tree;
 
 #[test]
 fn a_deletion_goes_from_the_items_up() {
@@ -146,4 +149,82 @@ fn an_interrupt_of_a_finished_job_is_dropped() {
     cluster.run(None);
     assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
     assert!(cluster.execution().unwrap().metadata.annotations.as_ref().unwrap().is_empty());
+}
+
+/// An Installation that somebody has taken the finalizer off, and what garbage collection does with what it owned.
+fn forced_away(cluster: &mut Cluster) {
+    let now = groundwork_api::Time(jiff::Timestamp::from_second(1_780_000_000).unwrap());
+    cluster.installations.remove("server");
+    cluster.execution_mut().metadata.deletion_timestamp = Some(now.clone());
+}
+
+/// 8.7: nobody else gives a job to what has lost its owner.
+#[test]
+fn an_execution_whose_installation_is_gone_goes_with_its_items() {
+    let mut cluster = cluster(&["a", "b>a"]);
+    cluster.run(None);
+    forced_away(&mut cluster);
+    cluster.log.clear();
+    for _ in 0..5 {
+        cluster.replica("server", &mut Tree::new("team", "server"), |_| true);
+        cluster.run(None);
+    }
+    assert!(cluster.executions.is_empty() && cluster.items.is_empty(), "{:?}", cluster.log);
+    assert_eq!(cluster.log.first().map(String::as_str), Some("status Execution InitDelete"));
+}
+
+/// The same for one that a late request has made, and that never had a job.
+#[test]
+fn an_execution_that_comes_too_late_goes() {
+    let mut cluster = cluster(&["a"]);
+    cluster.run(None);
+    forced_away(&mut cluster);
+    cluster.execution_mut().status = None;
+    cluster.items.clear();
+    cluster.replica("server", &mut Tree::new("team", "server"), |_| true);
+    assert!(cluster.executions.is_empty(), "{:?}", cluster.log);
+}
+
+#[test]
+fn a_deletion_without_an_owner_that_has_failed_is_not_repeated() {
+    let mut cluster = cluster(&["a"]);
+    cluster.run(None);
+    forced_away(&mut cluster);
+    cluster.execution_mut().status.as_mut().unwrap().phase = Some("DeleteFailed".to_owned());
+    cluster.log.clear();
+    cluster.replica("server", &mut Tree::new("team", "server"), |_| true);
+    assert!(cluster.log.is_empty() && cluster.execution().is_some(), "{:?}", cluster.log);
+}
+
+#[test]
+fn items_whose_execution_is_gone_go() {
+    let mut cluster = cluster(&["a", "b"]);
+    cluster.run(None);
+    forced_away(&mut cluster);
+    let deleted = cluster.execution_mut().metadata.deletion_timestamp.clone();
+    cluster.executions.clear();
+    for item in cluster.items.values_mut() {
+        item.metadata.deletion_timestamp.clone_from(&deleted);
+    }
+    let names: Vec<String> = cluster.items.keys().cloned().collect();
+    let mut tree = Tree { left_items: names, ..Tree::new("team", "server") };
+    while cluster.step("server", &mut tree, &mut None).is_none() {}
+    cluster.run(None);
+    assert!(cluster.items.is_empty(), "{:?}", cluster.log);
+}
+
+/// A nested Installation waits for its parent's job as long as there is a parent.
+#[test]
+fn a_child_whose_parent_is_gone_goes() {
+    let mut nested = nested::shop(&["db: who > access"]);
+    nested.run(None);
+    let now = groundwork_api::Time(jiff::Timestamp::from_second(1_780_000_000).unwrap());
+    let child = nested.child("db").unwrap().name_any();
+    nested.installations.get_mut(&child).unwrap().metadata.deletion_timestamp = Some(now);
+    nested.run(None);
+    assert!(nested.installations.contains_key(&child), "its parent gives it a job");
+    nested.installations.remove("server");
+    nested.executions.remove("server");
+    nested.run(None);
+    assert!(!nested.installations.contains_key(&child), "{}", nested.told());
 }
