@@ -131,10 +131,15 @@ async fn recovered(
     let owner = revision.facts.owner.as_ref().filter(|owner| owner.namespace == namespace);
     let Some(owner) = owner else { return Ok(Attributes::default()) };
     let variant = objects.get::<PackageVariant>(namespace, &owner.name).await?;
+    // One that goes takes it along, unless it leaves its revisions to people.
+    let keeps = |variant: &PackageVariant| {
+        variant.metadata.deletion_timestamp.is_none()
+            || matches!(variant.spec.deletion_policy.as_deref(), None | Some("" | "delete"))
+    };
     let is_owner = |variant: &PackageVariant| {
         let downstream = variant.spec.downstream.as_ref();
         downstream.is_some_and(|downstream| downstream.package.as_deref() == Some(&revision.package))
-            && variant.metadata.deletion_timestamp.is_none()
+            && keeps(variant)
     };
     Ok(variant.filter(is_owner).map(|variant| attributes(&variant)).unwrap_or_default())
 }

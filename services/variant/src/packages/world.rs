@@ -8,7 +8,9 @@ use groundwork_api::{
 };
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects, Sight};
-use groundwork_fleet::{Git, Repositories, Resolved, Unresolved, VariantError, resolve_upstream};
+use groundwork_fleet::{
+    Git, Repositories, Resolved, Unresolved, VariantError, owner_reference, resolve_upstream,
+};
 use groundwork_krm::Package;
 use groundwork_packages::{Actor, GitRepository, NewDraft, Revision, Source, Staged, Store, StoreError};
 
@@ -111,7 +113,9 @@ impl<'a> World<'a> {
             let of_repository = changed.iter().map(|(object, _)| object).filter(|object| {
                 object.kind == kind::<PackageRevision>() && object.name.starts_with(&prefix)
             });
-            let mut is_known = true;
+            // The replica that worked on it may have pushed what has no object yet.
+            let is_downstream = Arc::ptr_eq(repository, &self.repository);
+            let mut is_known = !(is_downstream && goes_unsettled(self.variant));
             for object in of_repository {
                 is_known &= self.is_known(repository, &object.name).await?;
             }
@@ -162,7 +166,14 @@ impl<'a> World<'a> {
             let object = listed.remove(&revision.name);
             let owner = revision.facts.owner.as_ref();
             let is_ours = owner.is_some_and(|owner| owner.name == self.variant.name_any());
-            if object.is_none() && is_ours && self.variant.metadata.deletion_timestamp.is_none() {
+            if object.is_none() && is_ours && self.variant.metadata.deletion_timestamp.is_some() {
+                // Pushed as well, and it is to go with the variant.
+                let mut seen = in_git(&self.repository, revision, None);
+                seen.metadata.owner_references = Some(vec![owner_reference(self.variant)]);
+                self.revisions.push(seen);
+                continue;
+            }
+            if object.is_none() && is_ours {
                 // Pushed by an attempt that ended before the object was made.
                 let attributes = attributes(self.variant);
                 let made =
@@ -388,6 +399,14 @@ fn in_git(
     let mut seen = objects::wanted(repository, revision, None, object, None);
     seen.spec.lifecycle = Some(revision.lifecycle.as_str().to_owned());
     seen
+}
+
+/// Whether a variant is being deleted before it was at rest. The deletion itself is one generation.
+fn goes_unsettled(variant: &PackageVariant) -> bool {
+    let status = variant.status.clone().unwrap_or_default();
+    let is_ready = status.conditions.iter().any(|found| found.type_ == "Ready" && found.status == "True");
+    let seen = status.observed_generation.map(|generation| generation + 1);
+    variant.metadata.deletion_timestamp.is_some() && !(is_ready && seen >= variant.metadata.generation)
 }
 
 fn unavailable(error: &StoreError) -> Failure {
