@@ -28,6 +28,8 @@ use plan::{Expected, Kind, Plan, REPLICAS, Size};
 
 /// A round is at rest so soon after its last fault.
 const REST: Duration = Duration::from_secs(60);
+/// The garbage collector of Kubernetes may take so long, since its pauses grow to a minute while the API server is away.
+const COLLECTED: Duration = Duration::from_secs(180);
 /// Distance of two looks at a round.
 const POLL: Duration = Duration::from_millis(250);
 
@@ -174,12 +176,14 @@ async fn until_at_rest(
             Ok(Err(error)) => (Vec::new(), Some(format!("{error:#}"))),
             Err(_) => (Vec::new(), Some("the API server does not answer".to_owned())),
         };
-        if over.elapsed() > REST {
+        let is_garbage = silence.is_none() && problems.iter().all(|problem| problem.is_garbage);
+        let patience = if is_garbage { COLLECTED } else { REST };
+        if over.elapsed() > patience {
             let report = report::report(system, &problems).await;
             bail!(
                 "{} things are not at their rest {} s after {since} {}\n{report}",
                 problems.len(),
-                REST.as_secs(),
+                patience.as_secs(),
                 silence.unwrap_or_default()
             );
         }

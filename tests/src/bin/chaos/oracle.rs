@@ -23,6 +23,8 @@ use crate::{history, installation};
 pub(crate) struct Problem {
     pub(crate) object: ObjectId,
     what: String,
+    /// Its owner is gone, so that the garbage collector of Kubernetes is to delete it. That may be a minute late after an API server was away.
+    pub(crate) is_garbage: bool,
 }
 
 impl fmt::Display for Problem {
@@ -70,7 +72,8 @@ impl Oracle<'_> {
     }
 
     fn problem_of(&self, kind: Kind, name: &str, what: impl Into<String>) -> Problem {
-        Problem { object: ObjectId::new(kind, Some(self.namespace), name), what: what.into() }
+        let object = ObjectId::new(kind, Some(self.namespace), name);
+        Problem { object, what: what.into(), is_garbage: false }
     }
 
     async fn installations(&self, expected: &Expected) -> Result<Vec<Problem>> {
@@ -125,7 +128,8 @@ impl Oracle<'_> {
         for object in self.list::<DataObject>().await? {
             let owners = object.owner_references();
             if !owners.is_empty() && !owners.iter().any(|owner| names.contains(&owner.name)) {
-                problems.push(self.problem::<DataObject>(&object.name_any(), "is left over"));
+                let left = self.problem::<DataObject>(&object.name_any(), "is left over");
+                problems.push(Problem { is_garbage: true, ..left });
             }
         }
         Ok(problems)

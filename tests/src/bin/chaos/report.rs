@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use groundwork_bus::{Bus, BusError, Change, JournalPart, NatsOptions, ObjectId, Record};
 use groundwork_tests::System;
+use serde_json::json;
 
 use crate::oracle::Problem;
 
@@ -25,6 +26,9 @@ pub(crate) async fn report(system: &System, problems: &[Problem]) -> String {
         let _ = writeln!(text, "  {problem}");
     }
     let objects: BTreeSet<&ObjectId> = problems.iter().map(|problem| &problem.object).collect();
+    for object in objects.iter().take(OBJECTS_TOLD) {
+        let _ = writeln!(text, "{object}: {}", live(system, object).await);
+    }
     match tokio::time::timeout(ANSWERED_WITHIN, told_by_bus(system, &objects)).await {
         Ok(Ok(told)) => text.push_str(&told),
         Ok(Err(error)) => drop(writeln!(text, "the bus: {error}")),
@@ -32,6 +36,20 @@ pub(crate) async fn report(system: &System, problems: &[Problem]) -> String {
     }
     text.push_str(&system.logs());
     text
+}
+
+/// An object as the API server has it, without its spec.
+async fn live(system: &System, object: &ObjectId) -> String {
+    let kind = object.kind.to_string();
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    match system.kubectl(&["get", &kind, &object.name, "--namespace", namespace, "--output", "json"]).await {
+        Ok(text) => {
+            let mut live: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            live["metadata"]["managedFields"].take();
+            json!({"metadata": live["metadata"], "status": live["status"]}).to_string()
+        }
+        Err(error) => format!("{error:#}"),
+    }
 }
 
 async fn told_by_bus(system: &System, objects: &BTreeSet<&ObjectId>) -> Result<String, BusError> {
