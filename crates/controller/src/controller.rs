@@ -36,7 +36,7 @@ pub struct Options {
     pub indexed: Vec<Kind>,
     /// Namespaces that the watcher was told to watch; empty for the whole cluster.
     pub namespaces: Vec<String>,
-    /// Keys that are handled at the same time.
+    /// Keys of one namespace that are handled at the same time; in all there are eight times as many places.
     pub concurrency: usize,
     /// Of a key that fails.
     pub backoff: Backoff,

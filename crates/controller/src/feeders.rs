@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use groundwork_bus::{Bus, Index, IndexPart, Kind};
 use groundwork_telemetry::Health;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -113,7 +113,6 @@ impl Feeders {
 
     /// `is_private`: the kind follows from objects, so that no permission can name its queue; see [`Bus::private_work`].
     fn puller(&self, part: &Arc<IndexPart>, kind: Kind, is_private: bool, readiness: &Readiness) -> Puller {
-        let concurrency = self.options.concurrency;
         Puller {
             bus: self.bus.clone(),
             index: self.index.clone(),
@@ -124,8 +123,7 @@ impl Feeders {
             kind,
             is_private,
             readiness: readiness.clone(),
-            slots: Arc::new(Semaphore::new(concurrency.saturating_mul(4).max(16))),
-            batch: concurrency.max(1),
+            batch: self.options.concurrency.max(1),
             sender: self.sender.clone(),
         }
     }

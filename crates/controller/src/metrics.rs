@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -18,12 +20,21 @@ pub struct Metrics {
     known: Family<Service, Counter>,
     untold: Family<Service, Counter>,
     keys: Family<Service, Gauge>,
+    full_shares: Family<Share, Gauge>,
+    /// The namespaces that `full_shares` has.
+    told_shares: Arc<Mutex<HashSet<String>>>,
     requests: Family<Request, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Service {
     service: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Share {
+    service: &'static str,
+    namespace: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -87,6 +98,13 @@ impl Metrics {
                 by_service,
                 Family::default(),
             ),
+            full_shares: registry.register(
+                "full_shares",
+                "Work keys that wait because their namespace has all the places in use that it may have; namespaces with places left are not shown",
+                &["service", "namespace"],
+                Family::default(),
+            ),
+            told_shares: Arc::default(),
             requests: registry.register(
                 "api_requests",
                 "Requests to the API server, watches not counted",
@@ -123,6 +141,21 @@ impl Metrics {
         self.keys
             .get_or_create(&Service { service: self.service })
             .set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Tells the namespaces whose whole share is in use, with the number of keys that wait for it, and no others.
+    pub(crate) fn full_shares<'a>(&self, shares: impl Iterator<Item = (&'a str, usize)>) {
+        let share = |namespace: &str| Share { service: self.service, namespace: namespace.to_owned() };
+        let mut told = self.told_shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *told);
+        for (namespace, waiting) in shares {
+            let gauge = self.full_shares.get_or_create(&share(namespace));
+            gauge.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+            told.insert(namespace.to_owned());
+        }
+        for namespace in before.difference(&told) {
+            self.full_shares.remove(&share(namespace));
+        }
     }
 
     pub(crate) fn request(&self, verb: &'static str, resource: &str, outcome: &'static str) {

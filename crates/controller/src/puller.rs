@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use groundwork_bus::{Bus, Delivery, Index, IndexPart, Kind, WorkQueue};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Arrival, BUS_PAUSE, Message};
@@ -27,9 +27,7 @@ pub(crate) struct Puller {
     pub(crate) kind: Kind,
     pub(crate) is_private: bool,
     pub(crate) readiness: Readiness,
-    /// One for each event that is pulled and not answered, so that replicas share the work.
-    pub(crate) slots: Arc<Semaphore>,
-    /// The most events that are pulled at once.
+    /// The most events that are pulled at once: few, so that replicas share the work.
     pub(crate) batch: usize,
     pub(crate) sender: mpsc::Sender<Message>,
 }
@@ -43,7 +41,7 @@ impl Puller {
         let pulling = async { tokio::join!(self.pull(&mut queue, &mut pulled), telling) };
         end.run_until_cancelled(pulling).await;
         queue.close().await;
-        for (delivery, _slot) in pulled {
+        for delivery in pulled {
             delivery.retry_after(Duration::ZERO).await;
         }
     }
@@ -83,30 +81,21 @@ impl Puller {
         }
     }
 
-    async fn pull(&self, queue: &mut WorkQueue, pulled: &mut VecDeque<(Delivery, OwnedSemaphorePermit)>) {
+    async fn pull(&self, queue: &mut WorkQueue, pulled: &mut VecDeque<Delivery>) {
         loop {
-            let slots = self.free_slots().await;
-            pulled.extend(queue.pull(slots.len()).await.into_iter().zip(slots));
-            while let Some((delivery, _)) = pulled.front() {
+            pulled.extend(queue.pull(self.batch).await);
+            while let Some(delivery) = pulled.front() {
                 self.part.passed(delivery.position).await;
-                let Some((delivery, slot)) = pulled.pop_front() else { break };
-                if !self.pass_on(delivery, slot).await {
+                let Some(delivery) = pulled.pop_front() else { break };
+                if !self.pass_on(delivery).await {
                     return;
                 }
             }
         }
     }
 
-    /// The slots that are free, up to a batch; waits for one.
-    async fn free_slots(&self) -> Vec<OwnedSemaphorePermit> {
-        // The semaphore is never closed.
-        let mut slots: Vec<_> = Arc::clone(&self.slots).acquire_owned().await.into_iter().collect();
-        slots.extend((1..self.batch).map_while(|_| Arc::clone(&self.slots).try_acquire_owned().ok()));
-        slots
-    }
-
     /// Tells the worker which keys an event concerns; acknowledges it if there are none. False if the worker has ended.
-    async fn pass_on(&self, delivery: Delivery, slot: OwnedSemaphorePermit) -> bool {
+    async fn pass_on(&self, delivery: Delivery) -> bool {
         let (event, receipt) = delivery.split();
         let mut keys = self.handler.keys(&event.object, &event.change, &self.index);
         keys.sort();
@@ -116,7 +105,7 @@ impl Puller {
             return true;
         }
         let sight = Sight::of(&event.change);
-        let delivery = Arc::new(SharedDelivery::new(receipt, keys.len(), slot));
+        let delivery = Arc::new(SharedDelivery::new(receipt, keys.len()));
         for key in keys {
             let arrival =
                 Arrival { delivery: Arc::clone(&delivery), trace: event.trace.clone(), time: event.time };

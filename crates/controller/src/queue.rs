@@ -1,12 +1,13 @@
 //! Which key is next: order, back-off and coalescing of events. Without a clock and tasks of its own, so that tests need neither.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use groundwork_bus::{Backoff, ObjectId};
 
 use crate::known_versions::{KnownVersions, Sight};
 use crate::reconcile::Key;
+use crate::rota::{Places, Rota};
 
 /// The shortest pause after a conflict: somebody else wrote, and the next look is likely to do better.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
@@ -20,6 +21,12 @@ const REDELIVERY_INTERVAL: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_secs(60);
 /// One turn of so many goes to a key that has failed, however many others there are.
 const FAILED_TURN: u32 = 4;
+/// So many keys of a namespace may wait for a place. Events of others go back to the bus for a while, so that memory has a bound.
+const MOST_WAITING: usize = 500;
+/// What goes back for that reason stays so long at least, ...
+const FIRST_RETURN: Duration = Duration::from_secs(2);
+/// ... and comes back one after the other.
+const RETURN_INTERVAL: Duration = Duration::from_millis(2);
 /// Versions that idle keys know are dropped beyond this many keys; without them events are handled that say nothing new.
 const MAX_IDLE_KEYS: usize = 50_000;
 
@@ -33,9 +40,11 @@ pub(crate) struct Queue<T> {
     /// How many of the entries are idle: nothing is to be done for these before their time.
     resting: usize,
     redelivery: Redelivery,
-    ready: VecDeque<Key>,
+    returns: Returns,
+    places: Places,
+    ready: Rota,
     /// Keys that have failed and are due again. One that was made ready for another reason meanwhile is skipped here.
-    ready_after_failure: VecDeque<Key>,
+    ready_after_failure: Rota,
     turn: u32,
     timers: BTreeSet<(Instant, Key)>,
     /// What the last successful attempt of each idle key has read and written.
@@ -133,14 +142,12 @@ struct Waiting<T> {
 pub(crate) enum Offered<T> {
     /// It waits for its key.
     Queued {
-        /// The key has other events already, and is as much work without this one.
-        has_joined: bool,
         /// The older of two events about the same object: acknowledge it.
         superseded: Option<T>,
     },
     /// It says nothing new: acknowledge it.
     Known(T),
-    /// The key pauses: have the bus deliver it again after a delay.
+    /// The key pauses, or too many of its namespace wait: have the bus deliver it again after a delay.
     Redeliver(T, Duration),
 }
 
@@ -199,16 +206,34 @@ impl Redelivery {
     }
 }
 
+/// When events come again that went back because too many keys of their namespace wait.
+#[derive(Debug, Default)]
+struct Returns {
+    last: Option<Instant>,
+}
+
+impl Returns {
+    fn after(&mut self, now: Instant) -> Duration {
+        let earliest = now + FIRST_RETURN;
+        let at = self.last.map_or(earliest, |last| earliest.max(last + RETURN_INTERVAL));
+        self.last = Some(at);
+        at - now
+    }
+}
+
 impl<T: Clone> Queue<T> {
-    pub(crate) fn new(backoff: Backoff) -> Self {
+    /// `share` is how many keys of one namespace are handled at a time.
+    pub(crate) fn new(backoff: Backoff, share: usize) -> Self {
         Self {
             backoff,
             entries: HashMap::new(),
             failing: 0,
             resting: 0,
             redelivery: Redelivery::default(),
-            ready: VecDeque::new(),
-            ready_after_failure: VecDeque::new(),
+            returns: Returns::default(),
+            places: Places::of_share(share),
+            ready: Rota::default(),
+            ready_after_failure: Rota::default(),
             turn: 0,
             timers: BTreeSet::new(),
             idle: HashMap::new(),
@@ -227,6 +252,10 @@ impl<T: Clone> Queue<T> {
         if self.idle.get(key).is_some_and(|known| known.covers(&object, &sight)) {
             return Offered::Known(delivery);
         }
+        let is_idle = self.entries.get(key).is_none_or(|entry| entry.state == State::Idle);
+        if is_idle && self.ready.waiting_beside(key) >= MOST_WAITING {
+            return Offered::Redeliver(delivery, self.returns.after(now));
+        }
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
         if entry.known_so_far.covers(&object, &sight) {
@@ -238,7 +267,6 @@ impl<T: Clone> Queue<T> {
             let next = entry.timer.unwrap_or(now).max(now);
             return Offered::Redeliver(delivery, self.redelivery.after(next, self.failing) - now);
         }
-        let has_joined = !entry.waiting.is_empty() || entry.state == State::Running;
         let superseded = entry.wait(Waiting { object, sight, delivery });
         match entry.state {
             // Something is new: the reason to pause may be gone.
@@ -248,11 +276,11 @@ impl<T: Clone> Queue<T> {
             }
             State::Ready if is_news && entry.failures > 0 => {
                 entry.set_failures(0, &mut self.failing);
-                self.ready.push_back(key.clone());
+                self.ready.push(key.clone());
             }
             State::Ready | State::Running => {}
         }
-        Offered::Queued { has_joined, superseded }
+        Offered::Queued { superseded }
     }
 
     /// Handle a key at a time, or now if that has passed. Takes the place of its former time.
@@ -292,7 +320,7 @@ impl<T: Clone> Queue<T> {
         if entry.state == State::Idle && !comes_soon {
             entry.is_unasked = true;
             entry.set_state(State::Ready, &mut self.resting);
-            self.ready.push_back(key.clone());
+            self.ready.push(key.clone());
         }
     }
 
@@ -344,16 +372,17 @@ impl<T: Clone> Queue<T> {
     /// their attempts.
     fn next_ready(&mut self) -> Option<Key> {
         self.turn = self.turn.wrapping_add(1);
-        let is_turn_of_failed = self.turn.is_multiple_of(FAILED_TURN) || self.ready.is_empty();
-        if is_turn_of_failed {
-            while let Some(key) = self.ready_after_failure.pop_front() {
-                let entry = self.entries.get(&key);
-                if entry.is_some_and(|entry| entry.state == State::Ready && entry.failures > 0) {
-                    return Some(key);
-                }
-            }
+        let entries = &self.entries;
+        let is_ready = |key: &Key| entries.get(key).is_some_and(|entry| entry.state == State::Ready);
+        let has_failed = |key: &Key| entries.get(key).is_some_and(|entry| entry.failures > 0);
+        let mut failed =
+            |places| self.ready_after_failure.pop(places, |key| is_ready(key) && has_failed(key));
+        let mut others = |places| self.ready.pop(places, is_ready);
+        if self.turn.is_multiple_of(FAILED_TURN) {
+            failed(&mut self.places).or_else(|| others(&mut self.places))
+        } else {
+            others(&mut self.places).or_else(|| failed(&mut self.places))
         }
-        self.ready.pop_front()
     }
 
     /// The attempt for a key has ended; `known` is what it read and wrote.
@@ -370,6 +399,7 @@ impl<T: Clone> Queue<T> {
             return answers;
         }
         entry.set_state(State::Idle, &mut self.resting);
+        self.places.give_back(key);
         known.merge(std::mem::take(&mut entry.known_so_far));
         if matches!(ended, AttemptEnd::Requeued) {
             self.requeue(key, known, &mut answers);
@@ -479,7 +509,7 @@ impl<T: Clone> Queue<T> {
             self.timers.remove(&(old, key.clone()));
         }
         let lane = if entry.failures > 0 { &mut self.ready_after_failure } else { &mut self.ready };
-        lane.push_back(key.clone());
+        lane.push(key.clone());
     }
 
     /// Versions of a former cluster are not comparable with those of the present one.
@@ -505,6 +535,11 @@ impl<T: Clone> Queue<T> {
     /// Keys that wait, run or pause: for metrics.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.resting
+    }
+
+    /// The namespaces whose whole share is in use, with the number of keys that wait for it.
+    pub(crate) fn full_shares(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.ready.waiting().filter(|(namespace, _)| self.places.is_share_used(namespace))
     }
 }
 

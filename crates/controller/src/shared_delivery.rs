@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use groundwork_bus::Receipt;
-use tokio::sync::{Mutex, OwnedSemaphorePermit};
+use tokio::sync::Mutex;
 
 /// A delivery that is acknowledged when every key is done with it, or handed back to the bus if one of them failed.
 #[derive(Debug)]
 pub(crate) struct SharedDelivery {
-    /// What the bus is answered with, and the slot that the event takes. `None` once it is answered.
-    receipt: Mutex<Option<(Receipt, Option<OwnedSemaphorePermit>)>>,
+    /// What the bus is answered with. `None` once it is answered.
+    receipt: Mutex<Option<Receipt>>,
     /// Keys that are not done yet.
     keys: AtomicUsize,
     /// The longest delay that a key asked for, in milliseconds; 0 if none failed.
@@ -18,12 +18,8 @@ pub(crate) struct SharedDelivery {
 }
 
 impl SharedDelivery {
-    pub(crate) fn new(receipt: Receipt, keys: usize, slot: OwnedSemaphorePermit) -> Self {
-        Self {
-            receipt: Mutex::new(Some((receipt, Some(slot)))),
-            keys: AtomicUsize::new(keys),
-            delay: AtomicU64::new(0),
-        }
+    pub(crate) fn new(receipt: Receipt, keys: usize) -> Self {
+        Self { receipt: Mutex::new(Some(receipt)), keys: AtomicUsize::new(keys), delay: AtomicU64::new(0) }
     }
 
     /// One of the keys is done with the event.
@@ -31,7 +27,7 @@ impl SharedDelivery {
         if self.keys.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        let Some((receipt, _slot)) = self.receipt.lock().await.take() else { return };
+        let Some(receipt) = self.receipt.lock().await.take() else { return };
         match self.delay.load(Ordering::Acquire) {
             0 => receipt.ack().await,
             delay => receipt.retry_after(Duration::from_millis(delay)).await,
@@ -45,16 +41,9 @@ impl SharedDelivery {
         self.key_done().await;
     }
 
-    /// Lets another event be pulled although this one is not answered yet.
-    pub(crate) async fn free_slot(&self) {
-        if let Some((_, slot)) = self.receipt.lock().await.as_mut() {
-            *slot = None;
-        }
-    }
-
     /// Tells the bus that it is being worked on.
     pub(crate) async fn progress(&self) {
-        if let Some((receipt, _)) = self.receipt.lock().await.as_ref() {
+        if let Some(receipt) = self.receipt.lock().await.as_ref() {
             receipt.progress().await;
         }
     }

@@ -58,7 +58,7 @@ struct Finished {
 impl Worker {
     pub(crate) fn new(controller: Controller, index: Index, sender: mpsc::Sender<Message>) -> Self {
         Self {
-            queue: Queue::new(controller.options.backoff),
+            queue: Queue::new(controller.options.backoff, controller.options.concurrency),
             running: JoinSet::new(),
             tasks: HashMap::new(),
             logged: HashMap::new(),
@@ -86,6 +86,7 @@ impl Worker {
                 () = tokio::time::sleep_until(timer.into()) => {}
                 _ = progress.tick() => {
                     self.tell_findings();
+                    self.controller.metrics.full_shares(self.queue.full_shares());
                     self.announce_progress().await;
                 }
             }
@@ -106,19 +107,11 @@ impl Worker {
             Message::Wake { key } => self.queue.wake(&key),
             Message::Look { key } => self.queue.look(&key, now),
             Message::Event { key, object, sight, arrival } => {
-                let delivery = Arc::clone(&arrival.delivery);
-                self.deliveries.push(Arc::downgrade(&delivery));
+                self.deliveries.push(Arc::downgrade(&arrival.delivery));
                 self.findings.told(&key, &object, &sight);
                 match self.queue.offer(&key, object, sight, arrival, now) {
-                    Offered::Queued { has_joined, superseded } => {
-                        // One key is one piece of work, however many events tell of it: they must not keep other keys away.
-                        if has_joined {
-                            delivery.free_slot().await;
-                        }
-                        if let Some(arrival) = superseded {
-                            arrival.delivery.key_done().await;
-                        }
-                    }
+                    Offered::Queued { superseded: None } => {}
+                    Offered::Queued { superseded: Some(arrival) } => arrival.delivery.key_done().await,
                     Offered::Known(arrival) => {
                         self.controller.metrics.known();
                         arrival.delivery.key_done().await;
@@ -130,8 +123,7 @@ impl Worker {
     }
 
     fn start_ready(&mut self) {
-        while self.running.len() < self.controller.options.concurrency {
-            let Some(attempt) = self.queue.start(now()) else { return };
+        while let Some(attempt) = self.queue.start(now()) {
             self.spawn(attempt);
         }
     }
