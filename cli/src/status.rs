@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use groundwork_api::{Installation, ResourceExt};
 use groundwork_lifecycle::overview::{Members, Node};
 use groundwork_lifecycle::parent_name;
+use groundwork_lifecycle::waits::{Clock, elapsed};
 use jiff::Timestamp;
 use kube::api::{Api, ListParams};
 
@@ -178,7 +179,7 @@ fn alone(installation: Installation) -> Option<Node> {
     let name = installation.name_any();
     let mut members = Members::default();
     members.insert_installation(installation);
-    members.tree(&name)
+    members.tree(&name, &Clock::now())
 }
 
 fn table(rows: &[Node], now: Timestamp) -> String {
@@ -194,7 +195,7 @@ fn table(rows: &[Node], now: Timestamp) -> String {
         [
             format!("{}/{}", row.namespace, row.name),
             text::phase(row),
-            row.times.elapsed(now).map(text::elapsed).unwrap_or_default(),
+            row.times.elapsed(now).map(elapsed).unwrap_or_default(),
             row.content.clone().unwrap_or_default(),
             format!("{short}{ellipsis}"),
         ]

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use groundwork_api::{DeployItem, Execution, Kind as _};
 use groundwork_lifecycle::overview::{Node, NodeError};
-use jiff::{SignedDuration, Timestamp};
+use groundwork_lifecycle::waits::{Wait, elapsed};
+use jiff::Timestamp;
 
 use crate::terminal::shown;
 
@@ -44,6 +45,9 @@ pub(super) fn tree(root: &Node, now: Timestamp) -> String {
             shown(content)
         );
         let _ = writeln!(text, "{}", row.trim_end());
+        if let Some(wait) = wait(line.node) {
+            let _ = writeln!(text, "{}… {}", line.below, shown(&wait.sentence(now)));
+        }
         if let Some(drift) = &line.node.drift {
             let _ = writeln!(text, "{}~ Drifted: {}", line.below, shown(drift));
         }
@@ -56,6 +60,12 @@ pub(super) fn tree(root: &Node, now: Timestamp) -> String {
         }
     }
     text
+}
+
+/// What an object waits for. An Execution that waits by itself has no line of its own.
+fn wait(node: &Node) -> Option<&Wait> {
+    let mut executions = node.nodes.iter().filter(|below| below.kind == Execution::KIND);
+    node.waits_for.as_ref().or_else(|| executions.find_map(|execution| execution.waits_for.as_ref()))
 }
 
 fn collect<'a>(node: &'a Node, label: String, branch: String, below: &str, lines: &mut Vec<Line<'a>>) {
@@ -107,21 +117,13 @@ fn style(node: &Node) -> Style {
     }
 }
 
-/// A time as people say it: the two largest units.
-pub(super) fn elapsed(time: SignedDuration) -> String {
-    let seconds = time.as_secs();
-    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0, seconds) => format!("{seconds}s"),
-        (0, 0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
-        (0, hours, minutes, _) => format!("{hours}h{minutes:02}m"),
-        (days, hours, ..) => format!("{days}d{hours:02}h"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use groundwork_api::Installation;
     use groundwork_lifecycle::overview::Times;
+    use groundwork_lifecycle::waits::Look;
 
     use super::*;
 
@@ -139,6 +141,7 @@ mod tests {
             is_deleting: false,
             requested: None,
             error: None,
+            waits_for: None,
             drift: None,
             times: Times::default(),
             nodes,
@@ -158,6 +161,27 @@ mod tests {
         let plain = anstream::adapter::strip_str(&text).to_string();
         assert!(
             plain.contains("~ Drifted: changed since the last job: shop/web of type ConfigMap is gone\n"),
+            "{plain}"
+        );
+    }
+
+    #[test]
+    fn what_is_waited_for_is_told_below_whoever_waits() {
+        let mut item = node("DeployItem", "server", "Progressing", vec![]);
+        item.waits_for = Some(Wait {
+            what: "a deployer".into(),
+            since: Some(Timestamp::from_second(10).unwrap()),
+            next_look: Some(Look::Within(Duration::from_secs(30))),
+        });
+        let mut execution = node("Execution", "", "Failed", vec![item]);
+        execution.waits_for = Some(Wait { what: "others".into(), since: None, next_look: None });
+        let root = node(Installation::KIND, "", "Progressing", vec![execution]);
+        let text = tree(&root, Timestamp::from_second(200).unwrap());
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        let lines: Vec<&str> = plain.lines().collect();
+        assert_eq!(lines[1], "│ … waits for others", "{plain}");
+        assert_eq!(
+            lines[3], "     … waits for a deployer, since 3m10s (looked at again within 30s)",
             "{plain}"
         );
     }
@@ -194,15 +218,6 @@ team/shop                     Failed (reconcile requested)  1m30s
         assert_eq!(words(&plain), words(expected), "{plain}");
         let starts: Vec<usize> = plain.lines().filter_map(|line| line.find("  Failed")).collect();
         assert!(starts.len() == 2, "{plain}");
-    }
-
-    #[test]
-    fn times_are_short() {
-        let shown = |seconds| elapsed(SignedDuration::from_secs(seconds));
-        assert_eq!(
-            [shown(0), shown(59), shown(90), shown(3_700), shown(90_000)],
-            ["0s", "59s", "1m30s", "1h01m", "1d01h"]
-        );
     }
 
     #[test]

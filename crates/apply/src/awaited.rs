@@ -23,6 +23,29 @@ pub struct Waiting {
     pub until: Option<Timestamp>,
 }
 
+/// Words at the head of steps, which time-outs tell as those of the original do.
+pub(crate) const READINESS: &str = "deployer: during readiness check - ";
+pub(crate) const DELETION: &str = "deployer: start deleting - ";
+const RELEASE: &str = "helm deployer: ";
+
+impl Waiting {
+    /// What is waited for, as a noun: `readiness of shop/web of type Deployment: …`.
+    pub fn noun(&self) -> String {
+        let what = &self.what;
+        let resource = |rest: &str| rest.strip_prefix("resource ").map(str::to_owned);
+        if let Some(rest) = what.strip_prefix(READINESS) {
+            return resource(rest).map_or_else(
+                || format!("the readiness check {rest}"),
+                |rest| format!("readiness of {rest}"),
+            );
+        }
+        if let Some(rest) = what.strip_prefix(DELETION) {
+            return format!("the end of {}", resource(rest).unwrap_or_else(|| rest.to_owned()));
+        }
+        what.strip_prefix(RELEASE).unwrap_or(what).to_owned()
+    }
+}
+
 impl From<String> for Waiting {
     fn from(what: String) -> Self {
         Self { what, ..Self::default() }
@@ -110,5 +133,32 @@ impl Awaited {
         let is_this = self.name.as_ref().is_none_or(|name| *name == reference.name)
             && (self.namespace.is_none() || self.namespace == reference.namespace);
         is_this && (is_deleted || (self.condition)(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_is_a_noun() {
+        let noun = |what: &str| Waiting::from(what.to_owned()).noun();
+        assert_eq!(
+            noun(&format!("{READINESS}resource shop/web of type Deployment: it does not exist")),
+            "readiness of shop/web of type Deployment: it does not exist"
+        );
+        assert_eq!(
+            noun(&format!("{READINESS}ours: no object has the labels")),
+            "the readiness check ours: no object has the labels"
+        );
+        assert_eq!(
+            noun(&format!("{DELETION}resource shop/web of type Deployment, held by a")),
+            "the end of shop/web of type Deployment, held by a"
+        );
+        assert_eq!(noun("helm deployer: pre-install hook a.yaml"), "pre-install hook a.yaml");
+        assert_eq!(
+            noun("the new list of objects is written down"),
+            "the new list of objects is written down"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::awaited::{Awaited, Waiting};
+use crate::awaited::{Awaited, READINESS, Waiting};
 use crate::cluster::Cluster;
 use crate::configuration::{CustomCheck, ReadinessChecks, ReadinessRules};
 use crate::conventions::{is_built_in, is_silent, standing};
@@ -41,7 +41,7 @@ pub async fn failed_check(
     for check in checks.custom.iter().filter(|check| !check.disabled) {
         let cluster = cluster_of(own, others, check.target_name.as_deref())?;
         if let Some(waiting) = custom_check(cluster, check, seen).await? {
-            let what = format!("deployer: during readiness check - {}: {}", check.name, waiting.what);
+            let what = format!("{READINESS}{}: {}", check.name, waiting.what);
             return Ok(Some(Waiting { what, ..waiting }));
         }
     }
@@ -60,9 +60,8 @@ async fn by_rules(
     for resource in resources {
         let live = seen.get(resource);
         let Some(unready) = unready(own, rules, resource, live).await else { continue };
-        let waiting = waiting.get_or_insert_with(|| {
-            format!("deployer: during readiness check - resource {resource}: {}", unready.reason).into()
-        });
+        let waiting = waiting
+            .get_or_insert_with(|| format!("{READINESS}resource {resource}: {}", unready.reason).into());
         let labels = owner.zip(live).and_then(|(owner, live)| owner.selector(live));
         waiting.awaited.extend(unready.awaited.map(|awaited| awaited.with_labels(labels)));
         waiting.until = waiting.until.into_iter().chain(unready.until).min();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::awaited::{Awaited, Waiting};
+use crate::awaited::{Awaited, DELETION, Waiting};
 use crate::cluster::{Cluster, ResourceKind};
 use crate::configuration::{CustomGroup, DeletionGroup, PredefinedKind, ResourceType};
 use crate::disposal::{Disposal, Surplus, Told};
@@ -66,7 +66,7 @@ pub async fn delete_round(
         let in_transit = disposed.in_transit.as_ref().map(|reference| (reference, String::new()));
         let first = disposed.left.first().map(|(reference, live)| (reference, held(live)));
         if let Some((first, held)) = in_transit.or(first) {
-            let what = format!("deployer: start deleting - resource {first}{held}");
+            let what = format!("{DELETION}resource {first}{held}");
             deletion.deadline.check(&what)?;
             let mut waiting = Waiting::from(what);
             // A mark that is about to be written is over in a moment, and nothing else needs to be.

@@ -11,6 +11,7 @@ use futures::stream::{self, StreamExt as _};
 use groundwork_controller::ApiError;
 use serde_json::{Value, json};
 
+use crate::awaited::DELETION;
 use crate::cluster::{Cluster, PatchKind, ResourceKind};
 use crate::configuration::Policy;
 use crate::error::ApplyError;
@@ -224,7 +225,7 @@ impl Disposal<'_> {
             if tries > TRIES {
                 return Err(busy(&one.reference));
             }
-            self.deadline.check(&format!("deployer: start deleting - resource {}", one.reference))?;
+            self.deadline.check(&format!("{DELETION}resource {}", one.reference))?;
             if let Some(settings) = one.settings {
                 live = changed_before(self.cluster, &one.kind, settings, live).await?;
             }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::reconcile::Key;
 
 /// The longest time between two looks at a key.
-pub(crate) const LONGEST: Duration = Duration::from_secs(300);
+pub const LONGEST: Duration = Duration::from_secs(300);
 /// A look comes up to so much earlier, differently for each key and each time: those of one start must not come together for ever.
 const JITTER: Duration = Duration::from_secs(60);
 

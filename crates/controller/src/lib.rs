@@ -52,6 +52,7 @@ pub use controller::{Controller, Options};
 pub use error::{ApiError, Unasked};
 pub use journal::{Journal, Note, Scribe};
 pub use known_versions::Sight;
+pub use levels::LONGEST as LONGEST_LOOK;
 pub use metrics::Metrics;
 pub use object_event::ObjectEvent;
 pub use objects::{Metadata, Objects, Stored};

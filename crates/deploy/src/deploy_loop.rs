@@ -12,8 +12,11 @@ use groundwork_controller::{
     ApiError, Handler, Journal, Key, Metadata, ObjectEvent, Objects, ReconcileError, ReconcileRequest,
     Reconciled, Scribe,
 };
-use groundwork_lifecycle::deployer::{Exports, Verdict, Work, conclude, foreign_object, no_target, work_of};
+use groundwork_lifecycle::deployer::{
+    Exports, Verdict, Work, conclude, foreign_object, no_target, tell_waiting, work_of,
+};
 use groundwork_lifecycle::machine::Phase;
+use groundwork_lifecycle::waits::OWNED;
 use groundwork_lifecycle::{OperationError, Reason};
 use jiff::{SignedDuration, Timestamp};
 
@@ -28,8 +31,6 @@ use crate::watches::Watches;
 
 /// How long an item may take if it does not say so (7.6).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long an item is left to the process that works on it, counted from when that has said so last.
-const OWNED: SignedDuration = SignedDuration::from_secs(60);
 /// Who reports Events.
 pub(crate) const COMPONENT: &str = "groundwork-deployer";
 
@@ -375,6 +376,9 @@ impl DeployLoop {
         if !is_end && self.deployer.has_timeout() {
             renew(&mut concluded);
         }
+        let noun = waiting.as_ref().filter(|_| !is_end).map(Waiting::noun);
+        let is_written = concluded != *item;
+        tell_waiting(&mut concluded, noun.as_deref(), is_written, &now());
         if concluded != *item {
             let stored = match objects.replace_status(&concluded).await {
                 Err(ApiError::NotFound(_)) if item.metadata.deletion_timestamp.is_some() => {

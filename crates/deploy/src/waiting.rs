@@ -5,6 +5,7 @@ use std::time::Duration;
 use groundwork_api::{DeployItem, ResourceExt as _};
 use groundwork_apply::Waiting;
 use groundwork_controller::{ApiError, Reconciled};
+use groundwork_lifecycle::waits::WORK_LOOK;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::deploy_loop::{Context, DeployLoop, now, started};
@@ -16,8 +17,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 /// How old that may become while it works.
 const RENEWED: SignedDuration = SignedDuration::from_secs(15);
-/// How often an item is looked at whose cluster is watched: whether it is still to be worked on, and where.
-const WATCHED_PAUSE: Duration = Duration::from_secs(10);
 
 impl DeployLoop {
     /// How long an item is left alone. What it waits for is watched if that is possible; then it is woken when that has come.
@@ -47,7 +46,7 @@ impl DeployLoop {
         watch.version = item.resource_version();
         watch.until = until;
         self.watches.keep(context.request.key, watch);
-        no_later_than(until, WATCHED_PAUSE)
+        no_later_than(until, WORK_LOOK)
     }
 
     /// Leaves an item alone whose cluster is watched, if nothing has come and nothing else has changed. `None` if it is to be looked at.
@@ -70,7 +69,7 @@ impl DeployLoop {
         if renewed != *item {
             watch.version = objects.replace_status(&renewed).await?.resource_version();
         }
-        let pause = no_later_than(watch.until, WATCHED_PAUSE);
+        let pause = no_later_than(watch.until, WORK_LOOK);
         self.watches.keep(context.request.key, watch);
         Ok(Some(Reconciled::requeue_after(pause)))
     }

@@ -7,7 +7,8 @@
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{
-    AnyJson, DeployItem, DeployItemStatus, DeployerInformation, ErrorCode, ObjectReference, Time,
+    AnyJson, Condition, DeployItem, DeployItemStatus, DeployerInformation, ErrorCode, List, ObjectReference,
+    Time,
 };
 
 use crate::conditions::{ConditionStatus, ConditionUpdate, merge_condition};
@@ -23,6 +24,8 @@ const KEPT_ERRORS: usize = 5;
 const VALIDATION: &str = "DeployItemValidation";
 /// The condition that tells whether others have changed the objects of an item since its last job.
 const DRIFTED: &str = "Drifted";
+/// The condition that tells what the deployer of an item waits for. Only an item whose job runs has it.
+const WAITING: &str = "Waiting";
 
 /// What a deployer has to do for an item.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,9 +62,7 @@ pub fn work_of(item: &DeployItem, deployer: &DeployerInformation, now: &Time) ->
         end(status, Phase::Succeeded, now);
     } else {
         // The job brings everything back.
-        if status.conditions.iter().any(|condition| condition.type_ == DRIFTED) {
-            status.conditions.to_mut().retain(|condition| condition.type_ != DRIFTED);
-        }
+        clear(&mut status.conditions, DRIFTED);
         let start = if is_deleting { Phase::InitDelete } else { Phase::Init };
         status.phase = Some(start.into());
     }
@@ -80,7 +81,7 @@ fn pick_up(status: &mut DeployItemStatus, deployer: &DeployerInformation, genera
     status.transition_times.get_or_insert_default().init_time = Some(now.clone());
     status.last_error = None;
     status.first_error = None;
-    status.last_errors = groundwork_api::List::absent();
+    status.last_errors = List::absent();
     status.deploy_item_phase = None;
 }
 
@@ -142,7 +143,37 @@ pub fn with_drift(item: &DeployItem, drifting: &Drifting, now: &Time) -> Option<
     (changed != *item).then_some(changed)
 }
 
+/// Tells in the status of an item what its deployer waits for, or that it waits for nothing.
+///
+/// Between two conditions that differ in their words alone the older one stays, so that counters cost no writes; with `is_written` something
+/// else of the status is written anyway, and the words are those of now.
+pub fn tell_waiting(item: &mut DeployItem, what: Option<&str>, is_written: bool, now: &Time) {
+    let conditions = &mut item.status.get_or_insert_default().conditions;
+    let is_told = conditions.iter().any(|condition| condition.type_ == WAITING);
+    match what {
+        None => clear(conditions, WAITING),
+        Some(_) if is_told && !is_written => {}
+        Some(what) => {
+            merge_condition(conditions, &ConditionUpdate::new(WAITING, true, "Unfinished", what), now);
+        }
+    }
+}
+
+/// What the deployer of an item waits for, and since when, as its condition tells.
+pub(crate) fn waiting_of(item: &DeployItem) -> Option<&Condition> {
+    let mut conditions = item.status.iter().flat_map(|status| status.conditions.iter());
+    conditions
+        .find(|condition| condition.type_ == WAITING && condition.status == ConditionStatus::True.as_str())
+}
+
+fn clear(conditions: &mut List<Condition>, type_name: &str) {
+    if conditions.iter().any(|condition| condition.type_ == type_name) {
+        conditions.to_mut().retain(|condition| condition.type_ != type_name);
+    }
+}
+
 pub(crate) fn end(status: &mut DeployItemStatus, phase: Phase, now: &Time) {
+    clear(&mut status.conditions, WAITING);
     status.phase = Some(phase.into());
     status.job_id_finished = status.job_id.clone();
     status.transition_times.get_or_insert_default().finished_time = Some(now.clone());

@@ -30,6 +30,7 @@ pub mod sources;
 mod takeover;
 pub mod target_sync;
 mod validate;
+pub mod waits;
 
 pub use automatic::{Automatic, AutomaticInput, Rule, automatic};
 pub use conditions::{ConditionStatus, ConditionUpdate, merge_condition};

@@ -1,5 +1,6 @@
 //! What people see of an Installation and everything below it, in one tree (`installations.md` 9).
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use groundwork_api::metadata::{annotation, label};
@@ -12,6 +13,9 @@ use serde::Serialize;
 use crate::deployer::drift_of;
 use crate::machine::{HasJob, Phase};
 use crate::names::parent_name;
+use crate::waits::{
+    Around, Beside, Cause, Clock, Found, ITEM, Wait, causes, of_execution, of_installation, of_item,
+};
 
 /// Nested installations below one another are shown to this depth. No blueprint comes near it; owners that name each other in a circle do.
 const DEEPEST: usize = 64;
@@ -40,9 +44,12 @@ pub struct Node {
     /// The annotation `operation`: a request that has not been taken up yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested: Option<String>,
-    /// Why it failed, or what it waits for.
+    /// Why it failed, or what its status says that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
+    /// What it waits for; absent if it is at rest, or at work itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<Wait>,
     /// Of an item: how its objects have changed since its last job, as its condition `Drifted` tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<String>,
@@ -161,11 +168,13 @@ impl Members {
     }
 
     /// The tree below an Installation; `None` if that is not there.
-    pub fn tree(&self, name: &str) -> Option<Node> {
+    pub fn tree(&self, name: &str, clock: &Clock) -> Option<Node> {
         let mut children: BTreeMap<&str, Vec<&Installation>> = BTreeMap::new();
+        let mut roots = Vec::new();
         for installation in self.installations.values() {
-            if let Some(parent) = parent_name(installation) {
-                children.entry(parent).or_default().push(installation);
+            match parent_name(installation) {
+                Some(parent) => children.entry(parent).or_default().push(installation),
+                None => roots.push(installation),
             }
         }
         let mut items: BTreeMap<&str, Vec<&DeployItem>> = BTreeMap::new();
@@ -173,20 +182,23 @@ impl Members {
             let execution = item.labels().get(label::MANAGED_BY).map(String::as_str);
             items.entry(execution.unwrap_or_default()).or_default().push(item);
         }
-        let families = Families { children, items, executions: &self.executions };
-        self.installations.get(name).map(|installation| families.installation(installation, 0))
+        let families = Families { members: self, roots, children, items, clock };
+        self.installations.get(name).map(|installation| families.installation(installation, 0).0)
     }
 }
 
 /// Who belongs to whom.
 struct Families<'a> {
+    members: &'a Members,
+    roots: Vec<&'a Installation>,
     children: BTreeMap<&'a str, Vec<&'a Installation>>,
     items: BTreeMap<&'a str, Vec<&'a DeployItem>>,
-    executions: &'a BTreeMap<String, Execution>,
+    clock: &'a Clock,
 }
 
 impl Families<'_> {
-    fn installation(&self, installation: &Installation, depth: usize) -> Node {
+    /// A node, and what those above it tell of what it waits for.
+    fn installation(&self, installation: &Installation, depth: usize) -> (Node, Vec<Cause>) {
         let name = installation.name_any();
         let status = installation.status.as_ref();
         let component = status.and_then(|status| status.component_reference.as_ref());
@@ -196,37 +208,68 @@ impl Families<'_> {
         node.template = installation.annotations().get(annotation::SUBINSTALLATION_NAME).cloned();
         node.content =
             component.map(|component| format!("{}:{}", component.component_name, component.version));
+        let mut below = Vec::new();
         if depth < DEEPEST {
-            node.nodes.extend(self.executions.get(&name).map(|execution| self.execution(execution)));
+            let execution = self.members.executions.get(&name).map(|execution| self.execution(execution));
             let children = self.children.get(name.as_str()).into_iter().flatten();
-            let mut nested: Vec<Node> = children.map(|child| self.installation(child, depth + 1)).collect();
-            nested.sort_by(|one, other| (&one.template, &one.name).cmp(&(&other.template, &other.name)));
-            node.nodes.extend(nested);
+            let mut nested: Vec<_> = children.map(|child| self.installation(child, depth + 1)).collect();
+            nested.sort_by(|(one, _), (other, _)| in_order(one, other));
+            for (part, causes) in execution.into_iter().chain(nested) {
+                node.nodes.push(part);
+                below.extend(causes);
+            }
         }
-        node
+        let parent = parent_name(installation);
+        let siblings = parent.map_or(Some(&self.roots), |parent| self.children.get(parent));
+        let around = Around {
+            parent: parent.and_then(|parent| self.members.installations.get(parent)),
+            siblings: siblings.map(Vec::as_slice).unwrap_or_default(),
+            is_root: parent.is_none(),
+        };
+        let found = of_installation(installation, around, &below, self.clock);
+        told(node, Installation::KIND, found, below)
     }
 
-    fn execution(&self, execution: &Execution) -> Node {
+    fn execution(&self, execution: &Execution) -> (Node, Vec<Cause>) {
         let status = execution.status.as_ref();
         let last_error = status.and_then(|status| status.last_error.as_ref());
         let times = status.and_then(|status| status.transition_times.as_ref());
         let mut node = node(execution, Execution::KIND, last_error, times);
-        let items = self.items.get(execution.name_any().as_str()).into_iter().flatten();
-        node.nodes = items.map(|item| self::item(item)).collect();
-        node.nodes.sort_by(|one, other| (&one.template, &one.name).cmp(&(&other.template, &other.name)));
-        node
+        let items = self.items.get(execution.name_any().as_str()).map(Vec::as_slice).unwrap_or_default();
+        let beside = Beside { execution, items };
+        let mut parts: Vec<_> = items.iter().map(|item| self.item(item, beside)).collect();
+        parts.sort_by(|(one, _), (other, _)| in_order(one, other));
+        let mut below = Vec::new();
+        for (part, causes) in parts {
+            node.nodes.push(part);
+            below.extend(causes);
+        }
+        let found = of_execution(execution, &below, self.clock);
+        told(node, Execution::KIND, found, below)
+    }
+
+    fn item(&self, item: &DeployItem, beside: Beside<'_>) -> (Node, Vec<Cause>) {
+        let status = item.status.as_ref();
+        let last_error = status.and_then(|status| status.last_error.as_ref());
+        let times = status.and_then(|status| status.transition_times.as_ref());
+        let mut node = node(item, DeployItem::KIND, last_error, times);
+        node.template = item.labels().get(label::DEPLOY_ITEM_NAME).cloned();
+        node.content = Some(item.spec.type_.clone());
+        node.drift = drift_of(item).map(str::to_owned);
+        told(node, ITEM, of_item(item, beside, self.clock), Vec::new())
     }
 }
 
-fn item(item: &DeployItem) -> Node {
-    let status = item.status.as_ref();
-    let last_error = status.and_then(|status| status.last_error.as_ref());
-    let times = status.and_then(|status| status.transition_times.as_ref());
-    let mut node = node(item, DeployItem::KIND, last_error, times);
-    node.template = item.labels().get(label::DEPLOY_ITEM_NAME).cloned();
-    node.content = Some(item.spec.type_.clone());
-    node.drift = drift_of(item).map(str::to_owned);
-    node
+/// In the order of their names in the blueprint.
+fn in_order(one: &Node, other: &Node) -> Ordering {
+    (&one.template, &one.name).cmp(&(&other.template, &other.name))
+}
+
+/// The node with what it waits for, and what those above it tell of that.
+fn told(mut node: Node, kind: &'static str, found: Option<Found>, below: Vec<Cause>) -> (Node, Vec<Cause>) {
+    let causes = causes(kind, node.template.as_deref().unwrap_or(&node.name), found.as_ref(), below);
+    node.waits_for = found.map(|found| found.wait);
+    (node, causes)
 }
 
 /// What all kinds have alike.
@@ -254,6 +297,7 @@ fn node(
             message: error.message.clone(),
             codes: error.codes.to_vec(),
         }),
+        waits_for: None,
         drift: None,
         times: Times::of(times),
         nodes: Vec::new(),
@@ -265,6 +309,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    const CLOCK: Clock = Clock { now: Timestamp::UNIX_EPOCH, pickup_timeout: None };
 
     fn installation(name: &str, parent: Option<(&str, &str)>, status: &Value) -> Installation {
         let mut metadata = json!({"name": name, "namespace": "team"});
@@ -321,21 +367,21 @@ mod tests {
     #[test]
     fn a_tree_has_what_belongs_to_it() {
         let mut members = members();
-        let tree = members.tree("shop").unwrap();
+        let tree = members.tree("shop", &CLOCK).unwrap();
         assert_eq!(outline(&tree), "shop(shop(a b) db web(leaf))");
         assert_eq!((tree.is_running, tree.phase.as_str(), tree.job_id.as_str()), (true, "Progressing", "j"));
         assert_eq!(tree.content.as_deref(), Some("example.org/shop:v1"));
         let item = &tree.nodes[0].nodes[0];
         assert!(item.has_failed() && !tree.has_failed());
         assert_eq!(item.error.as_ref().unwrap().message, "as told");
-        assert_eq!(outline(&members.tree("web-2").unwrap()), "web(leaf)");
-        assert_eq!(members.tree("missing"), None);
+        assert_eq!(outline(&members.tree("web-2", &CLOCK).unwrap()), "web(leaf)");
+        assert_eq!(members.tree("missing", &CLOCK), None);
         assert!(members.contains("deployitems", "other") && !members.contains("deployitems", "shop"));
         members.remove("installations", "web-2");
         members.remove("deployitems", "shop-a-y");
-        assert_eq!(outline(&members.tree("shop").unwrap()), "shop(shop(b) db)");
+        assert_eq!(outline(&members.tree("shop", &CLOCK).unwrap()), "shop(shop(b) db)");
         members.remove("executions", "shop");
-        assert_eq!(outline(&members.tree("shop").unwrap()), "shop(db)");
+        assert_eq!(outline(&members.tree("shop", &CLOCK).unwrap()), "shop(db)");
     }
 
     #[test]
@@ -344,7 +390,7 @@ mod tests {
         members.insert_installation(installation("a", Some(("b", "a")), &Value::Null));
         members.insert_installation(installation("b", Some(("a", "b")), &Value::Null));
         let mut depth = 0;
-        let mut node = &members.tree("a").unwrap();
+        let mut node = &members.tree("a", &CLOCK).unwrap();
         while let Some(below) = node.nodes.first() {
             (node, depth) = (below, depth + 1);
         }

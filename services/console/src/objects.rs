@@ -6,6 +6,8 @@ use groundwork_api::{
     DeployItem, Execution, Installation, Kind as _, PackageRevision, PackageVariant, PackageVariantSet,
 };
 use groundwork_controller::ApiError;
+use groundwork_lifecycle::overview::Members;
+use groundwork_lifecycle::waits::{Clock, names_around};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::resolver::v1::{ExplainRequest, explain_request};
 use jiff::Timestamp;
@@ -16,7 +18,7 @@ use crate::landscape::Place;
 use crate::operations;
 use crate::pages::comparison::{Choice, ComparisonPage};
 use crate::pages::components::ClosurePage;
-use crate::pages::installation::{InstallationPage, Seen};
+use crate::pages::installation::{InstallationPage, MOST_READ, Seen, ToRead};
 use crate::pages::parts::ErrorView;
 use crate::pages::revision::{RevisionPage, RevisionView, stage};
 use crate::pages::sets::SetPage;
@@ -47,20 +49,16 @@ pub(crate) async fn installation(
     };
     let page = InstallationPage::new(&site.landscape.read(), place, seen, now);
     let mut page = page.ok_or_else(|| missing("Installation", place))?;
+    let mut members = Members::default();
     match site.objects.get::<Installation>(&place.namespace, &place.name).await {
-        Ok(Some(installation)) => page.add(&installation),
+        Ok(Some(installation)) => {
+            page.add(&installation);
+            members.insert_installation(installation);
+        }
         Ok(None) => page.add_note("The API server does not have it any more.".to_owned()),
         Err(error) => page.add_note(sentence(&error.to_string())),
     }
-    let read = page.to_read().into_iter().map(async |(kind, place)| {
-        let error = last_error(site, kind, &place).await;
-        (kind, place, error)
-    });
-    for (kind, place, error) in side_by_side(read).await {
-        if let Ok(Some(error)) = error {
-            page.add_error(kind, &place, &error);
-        }
-    }
+    read_tree(site, &mut page, members, place, seen.installations).await;
     page.offer(operations::of_installation(site, visitor, &page, place).await?);
     if let Some(renderer) = site.renderer.as_ref().filter(|_| seen.is_all()) {
         match site.sources.of(page.job(), renderer).await {
@@ -78,24 +76,87 @@ async fn side_by_side<R: Future>(asked: impl IntoIterator<Item = R>) -> Vec<R::O
     stream::iter(asked).buffered(SIDE_BY_SIDE).collect().await
 }
 
-/// The `lastError` of an object of a tree.
-async fn last_error(site: &Site, kind: &str, place: &Place) -> Result<Option<ErrorView>, ApiError> {
+/// What belongs to an Installation, read for the page of that.
+enum Part {
+    Installation(Box<Installation>),
+    Execution(Box<Execution>),
+    Item(Box<DeployItem>),
+}
+
+impl Part {
+    fn error(&self) -> Option<ErrorView> {
+        let error = match self {
+            Self::Installation(found) => found.status.as_ref()?.last_error.as_ref(),
+            Self::Execution(found) => found.status.as_ref()?.last_error.as_ref(),
+            Self::Item(found) => found.status.as_ref()?.last_error.as_ref(),
+        };
+        error.map(ErrorView::of)
+    }
+
+    fn join(self, members: &mut Members) {
+        match self {
+            Self::Installation(found) => members.insert_installation(*found),
+            Self::Execution(found) => members.insert_execution(*found),
+            Self::Item(found) => members.insert_item(*found),
+        }
+    }
+}
+
+/// Adds what the objects of a tree themselves say: their errors, and what they wait for.
+async fn read_tree(
+    site: &Site,
+    page: &mut InstallationPage,
+    mut members: Members,
+    place: &Place,
+    sees_others: bool,
+) {
+    let ToRead { places, is_all } = page.to_read();
+    let mut is_known = is_all && members.installation(&place.name).is_some();
+    let read = places.into_iter().map(async |(kind, place)| {
+        let part = part(site, kind, &place).await;
+        (kind, place, part)
+    });
+    for (kind, place, part) in side_by_side(read).await {
+        match part {
+            Ok(Some(part)) => {
+                if let Some(error) = part.error() {
+                    page.add_error(kind, &place, &error);
+                }
+                part.join(&mut members);
+            }
+            Ok(None) => {}
+            Err(_) => is_known = false,
+        }
+    }
+    if !is_all {
+        page.add_note(format!(
+            "More than {MOST_READ} objects are at work: the pages of nested Installations and `groundwork status` tell what they wait for."
+        ));
+    }
+    if !is_known {
+        return;
+    }
+    let names =
+        members.installation(&place.name).filter(|_| sees_others).map(names_around).unwrap_or_default();
+    let around: Vec<Place> = names.into_iter().map(|name| place.beside(name)).collect();
+    let around = around.iter().map(async |place| part(site, Installation::KIND, place).await);
+    // What is not known of others is not told.
+    for part in side_by_side(around).await.into_iter().filter_map(|part| part.ok().flatten()) {
+        part.join(&mut members);
+    }
+    if let Some(tree) = members.tree(&place.name, &Clock::now()) {
+        page.add_waits(&tree);
+    }
+}
+
+/// An object of a tree; `None` if it is gone.
+async fn part(site: &Site, kind: &str, place: &Place) -> Result<Option<Part>, ApiError> {
     let (namespace, name) = (&*place.namespace, &*place.name);
-    let error = match kind {
-        Installation::KIND => {
-            let found = site.objects.get::<Installation>(namespace, name).await?;
-            found.and_then(|found| found.status?.last_error)
-        }
-        Execution::KIND => {
-            let found = site.objects.get::<Execution>(namespace, name).await?;
-            found.and_then(|found| found.status?.last_error)
-        }
-        _ => {
-            let found = site.objects.get::<DeployItem>(namespace, name).await?;
-            found.and_then(|found| found.status?.last_error)
-        }
-    };
-    Ok(error.as_ref().map(ErrorView::of))
+    Ok(match kind {
+        Installation::KIND => site.objects.get(namespace, name).await?.map(Box::new).map(Part::Installation),
+        Execution::KIND => site.objects.get(namespace, name).await?.map(Box::new).map(Part::Execution),
+        _ => site.objects.get(namespace, name).await?.map(Box::new).map(Part::Item),
+    })
 }
 
 /// The closure of an Installation's component, as the resolver explains it.

@@ -1,10 +1,14 @@
 //! An Installation and everything below it, read once and then kept up to date object by object.
 
+use std::collections::BTreeMap;
+
 use groundwork_api::metadata::label;
 use groundwork_api::{DeployItem, Execution, Installation, Kind as _, ResourceExt};
 use groundwork_controller::{ApiError, Objects};
 use groundwork_lifecycle::overview::{Members, Node};
 use groundwork_lifecycle::parent_name;
+use groundwork_lifecycle::waits::{Clock, names_around};
+use jiff::SignedDuration;
 
 /// Follows one Installation. Whoever has it says which objects have changed.
 #[derive(Debug, Clone)]
@@ -13,17 +17,36 @@ pub struct Follower {
     namespace: String,
     name: String,
     members: Members,
+    /// Installations beside the tree that it waits for, or belongs to.
+    around: BTreeMap<String, Installation>,
+    pickup_timeout: Option<SignedDuration>,
 }
 
 impl Follower {
     /// A follower that has read nothing yet.
     pub fn new(objects: Objects, namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { objects, namespace: namespace.into(), name: name.into(), members: Members::default() }
+        let (namespace, name) = (namespace.into(), name.into());
+        let (members, around) = (Members::default(), BTreeMap::new());
+        Self { objects, namespace, name, members, around, pickup_timeout: None }
+    }
+
+    /// Knows how long a deployer may take to pick an item up, as the renderer does.
+    #[must_use]
+    pub fn with_pickup_timeout(self, pickup_timeout: Option<SignedDuration>) -> Self {
+        Self { pickup_timeout, ..self }
     }
 
     /// The tree as it was read last; `None` if the Installation is not there.
     pub fn tree(&self) -> Option<Node> {
-        self.members.tree(&self.name)
+        let clock = Clock { pickup_timeout: self.pickup_timeout, ..Clock::now() };
+        if self.around.is_empty() {
+            return self.members.tree(&self.name, &clock);
+        }
+        let mut members = self.members.clone();
+        for installation in self.around.values() {
+            members.insert_installation(installation.clone());
+        }
+        members.tree(&self.name, &clock)
     }
 
     /// The Installation itself, as it was read last.
@@ -43,7 +66,24 @@ impl Follower {
             self.read_below(installation, &mut members).await?;
         }
         self.members = members;
+        self.around.clear();
+        self.read_around().await;
         Ok(())
+    }
+
+    /// Reads those beside the tree that it waits for. What cannot be read is not told.
+    async fn read_around(&mut self) {
+        let names = self.members.installation(&self.name).map(names_around).unwrap_or_default();
+        let mut around = BTreeMap::new();
+        for name in names {
+            let known = self.around.remove(name);
+            let found = match known {
+                Some(known) => Some(known),
+                None => self.objects.get::<Installation>(&self.namespace, name).await.ok().flatten(),
+            };
+            around.extend(found.map(|found| (name.to_owned(), found)));
+        }
+        self.around = around;
     }
 
     /// Whether a change of an object can change the tree. `owner` is the parent of a nested Installation, or the Execution of an item.
@@ -51,7 +91,10 @@ impl Follower {
         let is_of = |plural: &str| owner.is_some_and(|owner| self.members.contains(plural, owner));
         match plural {
             Installation::PLURAL => {
-                name == self.name || self.members.contains(plural, name) || is_of(Installation::PLURAL)
+                name == self.name
+                    || self.around.contains_key(name)
+                    || self.members.contains(plural, name)
+                    || is_of(Installation::PLURAL)
             }
             // It has the name of its Installation.
             Execution::PLURAL => {
@@ -69,6 +112,7 @@ impl Follower {
     /// It could not be read; what was known stays.
     pub async fn refresh(&mut self, plural: &str, name: &str) -> Result<(), ApiError> {
         match plural {
+            Installation::PLURAL if self.around.remove(name).is_some() => {}
             Installation::PLURAL => match self.objects.get::<Installation>(&self.namespace, name).await? {
                 Some(installation) if self.members.contains(plural, name) => {
                     self.members.insert_installation(installation);
@@ -90,6 +134,9 @@ impl Follower {
                 None => self.members.remove(plural, name),
             },
             _ => {}
+        }
+        if plural == Installation::PLURAL {
+            self.read_around().await;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use groundwork_controller::{
     Scribe,
 };
 use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
+use groundwork_lifecycle::waits::{PICKUP_MARGIN, SIBLING_LOOK};
 use groundwork_lifecycle::{OperationError, Reason, Warning, imports_hash, is_shortened, living_scope};
 use groundwork_proto::status::reasons;
 use jiff::{SignedDuration, Timestamp};
@@ -20,7 +21,7 @@ use tonic::Status;
 use crate::changes::Changes;
 use crate::relations::{ObjectRelations, owner};
 use crate::rendering::Renderings;
-use crate::snapshots::{PICKUP_MARGIN, needs_work, next_automatic, pickup_deadline};
+use crate::snapshots::{needs_work, next_automatic, pickup_deadline};
 use crate::steps::{Reader, Writer};
 use crate::write_error::WriteError;
 use crate::{inputs, job_log, narration, steps};
@@ -29,8 +30,6 @@ use crate::{inputs, job_log, narration, steps};
 const MAX_STEPS: usize = 2_000;
 /// After so many writes the others get a turn: an Installation with thousands of items is no reason for a small one to wait.
 const WRITES_PER_TURN: usize = 64;
-/// Who waits for siblings looks again after this time, should an event have got lost (`installations.md` 2.2).
-const SAFETY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Works on Installations, their Executions and DeployItems.
 pub(crate) struct Installations {
@@ -186,7 +185,7 @@ impl Handler for Installations {
             Ok(Progress::Waiting) => {
                 narration::tell_wait(&mut scribe, &tree);
                 self.trees().insert(request.key.clone(), tree);
-                Ok(Reconciled::requeue_after(SAFETY_INTERVAL))
+                Ok(Reconciled::requeue_after(SIBLING_LOOK))
             }
             Ok(Progress::Done) => {
                 narration::tell_rest(&mut scribe, &tree);

@@ -200,23 +200,23 @@ impl Renderer {
             let jobs = Renderers::new(jobs, kept.clone(), arguments.limits);
             let changes = Changes::default();
             let journal = Journal::start(&bus, SERVICE, &telemetry);
-            let service = grpc::Service {
-                access: access.clone(),
-                objects: objects.clone(),
-                components: components.clone(),
-                renderers: Renderers::new(calls, kept, arguments.limits),
-                watches: grpc::Watches::new(changes.clone()),
-                replays: grpc::Replays::new(bus.clone()),
-                plans: grpc::Plans::default(),
-            };
-            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
-            let server = server.with(with_limits!(RendererServer::new(service)));
             let pickup = arguments
                 .settings
                 .pickup_timeout
                 .to_std()
                 .and_then(|limit| SignedDuration::try_from(limit).ok());
             let pickup = pickup.filter(|limit| !limit.is_zero());
+            let service = grpc::Service {
+                access: access.clone(),
+                objects: objects.clone(),
+                components: components.clone(),
+                renderers: Renderers::new(calls, kept, arguments.limits),
+                watches: grpc::Watches::new(changes.clone(), pickup),
+                replays: grpc::Replays::new(bus.clone()),
+                plans: grpc::Plans::default(),
+            };
+            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+            let server = server.with(with_limits!(RendererServer::new(service)));
             let controller = Controller {
                 bus,
                 objects,

@@ -4,11 +4,9 @@ use groundwork_api::metadata::FINALIZER;
 use groundwork_api::view;
 use groundwork_bus::Snapshot;
 use groundwork_lifecycle::machine::Phase;
+use groundwork_lifecycle::waits::PICKUP_MARGIN;
 use groundwork_lifecycle::{Automatic, AutomaticInput, Rule, automatic};
 use jiff::{SignedDuration, Timestamp};
-
-/// A key is handled this long after the time-out of a pick-up (`installations.md` 7.6).
-pub(crate) const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// Whether an Installation that looks like this may have something to do.
 pub(crate) fn needs_work(snapshot: &Snapshot) -> bool {

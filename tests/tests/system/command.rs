@@ -46,7 +46,7 @@ fn words(text: &str) -> Vec<Vec<&str>> {
 }
 
 /// An item that no deployer picks up.
-fn nobody() -> String {
+pub(crate) fn nobody() -> String {
     blueprint(&[("item", json!({}))]).replace("landscaper.gardener.cloud/mock", "example.org/nobody")
 }
 
@@ -168,7 +168,7 @@ async fn the_command_follows() -> Result<()> {
     Ok(())
 }
 
-async fn watch(
+pub(crate) async fn watch(
     channel: Channel,
     namespace: &str,
     name: &str,
@@ -178,7 +178,7 @@ async fn watch(
     Ok(RendererClient::new(channel).watch_installation(request).await?.into_inner())
 }
 
-async fn next(trees: &mut Streaming<WatchInstallationResponse>) -> Result<StatusNode> {
+pub(crate) async fn next(trees: &mut Streaming<WatchInstallationResponse>) -> Result<StatusNode> {
     let tree = tokio::time::timeout(PATIENCE, trees.message()).await.context("a tree is told")??;
     tree.and_then(|response| response.tree).context("the stream goes on")
 }

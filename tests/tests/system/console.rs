@@ -4,6 +4,7 @@ pub(crate) mod browser;
 mod comparison;
 mod journal;
 mod planning;
+mod waiting;
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Installation, PackageRevision, PackageVariantSet};
@@ -78,6 +79,7 @@ async fn the_console_shows_and_does_what_its_visitor_may() -> Result<()> {
         let mut admin = Browser::signed_in(system.grpc_port("console"), &token).await?;
         pages_show_what_is_there(&admin, &broken).await?;
         journal::tells_why(&system, &broken).await?;
+        waiting::tells_what_is_waited_for(&system, &token, &admin).await?;
         rights_decide(&system, &broken).await?;
         planning::tells_what_a_change_would_do(&system, &broken, &mut admin).await?;
         operations(&system, &broken).await?;

@@ -82,3 +82,34 @@ fn drift_is_told_until_a_job_ends_it() {
         assert_eq!(drift_of(&item), kept);
     }
 }
+
+/// 7.7: what a deployer waits for stands in a condition, which goes with the waiting, and whose words alone cost no write.
+#[test]
+fn waiting_is_told_while_it_lasts() {
+    let time = |second: u8| Time(format!("2026-01-01T00:00:0{second}Z").parse().unwrap());
+    let object = json!({"metadata": {"name": "item"}, "spec": {"type": "a"},
+        "status": {"phase": "Progressing", "jobID": "j", "observedGeneration": 1}});
+    let mut item: DeployItem = serde_json::from_value(object).unwrap();
+    let before = item.clone();
+    tell_waiting(&mut item, None, false, &time(0));
+    assert_eq!(item, before);
+    let told = |item: &DeployItem| {
+        waiting_of(item).map(|told| (told.message.clone(), told.last_transition_time.clone()))
+    };
+    tell_waiting(&mut item, Some("1 of 2"), false, &time(1));
+    assert_eq!(told(&item), Some(("1 of 2".to_owned(), Some(time(1)))));
+    tell_waiting(&mut item, Some("2 of 2"), false, &time(2));
+    assert_eq!(told(&item), Some(("1 of 2".to_owned(), Some(time(1)))), "nothing else is written");
+    tell_waiting(&mut item, Some("2 of 2"), true, &time(3));
+    assert_eq!(told(&item), Some(("2 of 2".to_owned(), Some(time(1)))));
+    let mut other = item.clone();
+    tell_waiting(&mut other, None, false, &time(4));
+    assert_eq!(told(&other), None);
+    let verdict = Verdict {
+        phase: Phase::Succeeded.into(),
+        error: None,
+        provider_status: None,
+        exports: Exports::Keep,
+    };
+    assert_eq!(told(&conclude(&item, verdict, &time(5))), None, "the job is over");
+}

@@ -28,6 +28,7 @@ mod tree;
 use crate::reason::Reason;
 
 pub use children::{Child, Children};
+pub(crate) use installation::{Awaited, awaited};
 pub use installation::{MOST_ATTEMPTS, report};
 pub use items::Items;
 pub use phase::Phase;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use groundwork_lifecycle::machine::Phase;
+use groundwork_lifecycle::waits::{Look, SIBLING_LOOK};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Serialize;
@@ -85,6 +87,9 @@ struct WaitingRow {
     job: JobView,
     #[serde(rename = "waitsFor")]
     waits_for: Vec<Place>,
+    /// Absent where its own job has gone on beyond that.
+    #[serde(flatten)]
+    next_look: Option<Look>,
 }
 
 impl GlancePage {
@@ -126,7 +131,9 @@ impl GlancePage {
                     if waits_for.is_empty() {
                     } else if waiting.len() < ROWS {
                         let job = JobView::of(&row.job, now);
-                        waiting.push(WaitingRow { place: place.clone(), job, waits_for });
+                        let waits = row.job.phase == Phase::Init;
+                        let next_look = waits.then_some(Look::Within(SIBLING_LOOK));
+                        waiting.push(WaitingRow { place: place.clone(), job, waits_for, next_look });
                     } else {
                         more_waiting += 1;
                     }
@@ -187,7 +194,7 @@ impl Page for GlancePage {
         Some("overview".to_owned())
     }
 
-    fn content(&self, _: Timestamp) -> Markup {
+    fn content(&self, now: Timestamp) -> Markup {
         html! {
             h2 { "Installations" }
             ul class="counts" {
@@ -221,6 +228,7 @@ impl Page for GlancePage {
                                 @if index > 0 { ", " }
                                 (installation_link(place))
                             }
+                            @if let Some(look) = row.next_look { " " span class="note" { "(" (look.words(now)) ")" } }
                         }
                     }
                 }

@@ -1,15 +1,19 @@
 //! An Installation with everything below it.
 
+use std::collections::BTreeSet;
+
 use groundwork_api::{DeployItem, Execution, Installation, Kind as _};
+use groundwork_lifecycle::overview::Node as Tree;
 use groundwork_lifecycle::sources::Made;
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as MetaCondition;
+use groundwork_lifecycle::waits::{self, Wait};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as MetaCondition, Time};
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::Page;
 use super::flow::{self, Graph};
-use super::parts::{ErrorView, JobView, installation_link, installation_path, path};
+use super::parts::{ErrorView, JobView, installation_link, installation_path, path, waiting};
 use crate::landscape::{Content, Place, State};
 use crate::sources::{JobOf, Written};
 
@@ -19,6 +23,14 @@ const MOST_NODES: usize = 1_000;
 const DEEPEST: usize = 32;
 /// Objects that are read from the API server for one page, for the words of their errors.
 pub(crate) const MOST_READ: usize = 40;
+
+/// What is read from the API server for a page.
+#[derive(Debug)]
+pub(crate) struct ToRead {
+    pub(crate) places: Vec<(&'static str, Place)>,
+    /// Whether nothing is left out that others may wait for.
+    pub(crate) is_all: bool,
+}
 
 /// What a visitor may see beside the Installation itself.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +62,8 @@ pub(crate) struct InstallationPage {
     requested: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<Wait>,
     conditions: Vec<ConditionView>,
     /// What belongs to it.
     nodes: Vec<Node>,
@@ -84,23 +98,32 @@ pub(crate) struct ConditionView {
     pub(crate) status: String,
     pub(crate) reason: String,
     pub(crate) message: String,
+    /// When the status changed last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<Timestamp>,
 }
 
 impl ConditionView {
     pub(crate) fn of(condition: &MetaCondition) -> Self {
-        let MetaCondition { type_, status, reason, message, .. } = condition.clone();
-        Self { type_, status, reason, message }
+        let MetaCondition { type_, status, reason, message, last_transition_time: Time(since), .. } =
+            condition.clone();
+        Self { type_, status, reason, message, since: Some(since) }
     }
 }
 
 /// A table of conditions.
-pub(crate) fn conditions(all: &[ConditionView]) -> Markup {
+pub(crate) fn conditions(all: &[ConditionView], now: Timestamp) -> Markup {
     html! {
         @if !all.is_empty() {
             h2 { "Conditions" }
             dl class="conditions" {
                 @for condition in all {
-                    dt { (condition.type_) ": " (condition.status) " " span class="note" { (condition.reason) } }
+                    dt { (condition.type_) ": " (condition.status) " " span class="note" {
+                        (condition.reason)
+                        @if let Some(since) = condition.since {
+                            " since " (waits::elapsed(now.duration_since(since).max(SignedDuration::ZERO)))
+                        }
+                    } }
                     dd { pre { (condition.message) } }
                 }
             }
@@ -127,6 +150,8 @@ struct Node {
     job: JobView,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<Wait>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<Node>,
 }
@@ -164,6 +189,7 @@ impl Trees<'_> {
                 source: None,
                 job,
                 error: None,
+                waits_for: None,
                 nodes: items,
             });
         }
@@ -183,6 +209,7 @@ impl Trees<'_> {
                     source: None,
                     job,
                     error: None,
+                    waits_for: None,
                     nodes: nodes_below,
                 });
             }
@@ -204,6 +231,7 @@ impl Trees<'_> {
                 source: None,
                 job: JobView::of(&row.job, self.now),
                 error: None,
+                waits_for: None,
                 nodes: Vec::new(),
             });
         }
@@ -250,7 +278,7 @@ impl InstallationPage {
             (before, behind) = (content.predecessors(place), content.successors(place));
             children = content.children(place).into_iter().map(|(child, _)| child).collect();
         }
-        let named = |names: &std::collections::BTreeSet<_>, others: &[Place], is_export: bool| {
+        let named = |names: &BTreeSet<_>, others: &[Place], is_export: bool| {
             let ends = |name| {
                 let has = |other: &&Place| {
                     content.installations.get(*other).is_some_and(|row| {
@@ -280,6 +308,7 @@ impl InstallationPage {
             context: row.context.to_string(),
             requested: row.requested.as_deref().map(str::to_owned),
             error: None,
+            waits_for: None,
             conditions: Vec::new(),
             nodes,
             notes,
@@ -304,6 +333,7 @@ impl InstallationPage {
                 status: condition.status.clone(),
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
+                since: condition.last_transition_time.as_ref().map(|Time(time)| *time),
             })
             .collect();
         if let (Some(shown), Some(effective)) = (&mut self.component, &status.component_reference) {
@@ -312,20 +342,43 @@ impl InstallationPage {
         }
     }
 
-    /// Kinds and places of the objects below whose own words matter: what has failed, and what runs. Failures come first.
-    pub(crate) fn to_read(&self) -> Vec<(&'static str, Place)> {
+    /// Kinds and places of the objects below whose own words matter: what has failed, and what runs or is being deleted. Failures come
+    /// first. While the Installation is at work, the others come after these, which may wait for their turn.
+    pub(crate) fn to_read(&self) -> ToRead {
         let mut found = Vec::new();
-        fn collect(nodes: &[Node], found: &mut Vec<(State, &'static str, Place)>) {
+        fn collect(nodes: &[Node], found: &mut Vec<(State, bool, &'static str, Place)>) {
             for node in nodes {
-                if matches!(node.job.state, State::Failed | State::Running) {
-                    found.push((node.job.state, node.kind, node.place.clone()));
-                }
+                let matters =
+                    matches!(node.job.state, State::Failed | State::Running) || node.job.is_deleting;
+                found.push((node.job.state, matters, node.kind, node.place.clone()));
                 collect(&node.nodes, found);
             }
         }
         collect(&self.nodes, &mut found);
-        found.sort_by_key(|(state, ..)| *state);
-        found.into_iter().map(|(_, kind, place)| (kind, place)).take(MOST_READ).collect()
+        let matter = found.iter().filter(|(_, matters, ..)| *matters).count();
+        let is_at_work = self.is_running() || self.job.is_deleting;
+        found.retain(|(_, matters, ..)| *matters || is_at_work);
+        found.sort_by_key(|(state, matters, ..)| (!*matters, *state));
+        let places = found.into_iter().map(|(_, _, kind, place)| (kind, place)).take(MOST_READ).collect();
+        ToRead { places, is_all: matter <= MOST_READ }
+    }
+
+    /// Adds what the objects of the tree wait for.
+    pub(crate) fn add_waits(&mut self, tree: &Tree) {
+        fn add(nodes: &mut [Node], tree: &Tree) {
+            for node in nodes {
+                let known = tree
+                    .nodes
+                    .iter()
+                    .find(|known| known.kind == node.kind && *known.name == *node.place.name);
+                if let Some(known) = known {
+                    node.waits_for.clone_from(&known.waits_for);
+                    add(&mut node.nodes, known);
+                }
+            }
+        }
+        self.waits_for.clone_from(&tree.waits_for);
+        add(&mut self.nodes, tree);
     }
 
     /// Adds the error of an object below.
@@ -388,7 +441,7 @@ impl InstallationPage {
     }
 }
 
-fn tree(nodes: &[Node]) -> Markup {
+fn tree(nodes: &[Node], now: Timestamp) -> Markup {
     html! {
         ul class="tree" {
             @for node in nodes {
@@ -405,8 +458,9 @@ fn tree(nodes: &[Node]) -> Markup {
                         (node.job.elapsed()) " " (node.content)
                         @if let Some(source) = &node.source { " from " (source) }
                     }
+                    (waiting(node.waits_for.as_ref(), now))
                     @if let Some(error) = &node.error { (error.markup()) }
-                    @if !node.nodes.is_empty() { (tree(&node.nodes)) }
+                    @if !node.nodes.is_empty() { (tree(&node.nodes, now)) }
                 }
             }
         }
@@ -441,7 +495,7 @@ impl Page for InstallationPage {
         Some(format!("installations/{}", self.place))
     }
 
-    fn content(&self, _: Timestamp) -> Markup {
+    fn content(&self, now: Timestamp) -> Markup {
         html! {
             @if !self.parents.is_empty() {
                 p {
@@ -455,6 +509,7 @@ impl Page for InstallationPage {
             p { (self.job.badge()) " " span class="note" { (self.job.elapsed()) }
                 @if let Some(requested) = &self.requested { " " span class="note" { (requested) " requested" } }
             }
+            (waiting(self.waits_for.as_ref(), now))
             @if !self.operations.is_empty() {
                 p class="operations" {
                     @for operation in &self.operations {
@@ -479,7 +534,7 @@ impl Page for InstallationPage {
                     dt { "Journal" } dd { a href=(path("journal", &self.place)) { "Why its jobs went as they did" } }
                 }
             }
-            @if !self.nodes.is_empty() { h2 { "What belongs to it" } (tree(&self.nodes)) }
+            @if !self.nodes.is_empty() { h2 { "What belongs to it" } (tree(&self.nodes, now)) }
             @if !self.imports.is_empty() || !self.exports.is_empty() { h2 { "Data flow" } }
             @if self.siblings.has_flows() { (self.siblings.markup("Data flow between the Installation and its siblings")) }
             (names("Imports", "from", &self.imports))
@@ -488,7 +543,7 @@ impl Page for InstallationPage {
                 h2 { "Data flow inside" }
                 (self.children.markup("Data flow between the nested Installations"))
             }
-            (conditions(&self.conditions))
+            (conditions(&self.conditions, now))
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use groundwork_api::LastError;
+use groundwork_lifecycle::waits::Wait;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Serialize;
@@ -84,6 +85,11 @@ impl ErrorView {
             }
         }
     }
+}
+
+/// What an object waits for, in the words of `groundwork status`.
+pub(crate) fn waiting(wait: Option<&Wait>, now: Timestamp) -> Markup {
+    html! { @if let Some(wait) = wait { p class="note waits" { (wait.sentence(now)) } } }
 }
 
 /// The address of an Installation's page.

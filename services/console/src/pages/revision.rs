@@ -1,12 +1,13 @@
 //! A package revision.
 
 use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _};
+use groundwork_lifecycle::waits::{Wait, of_revision};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::Page;
-use super::parts::path;
+use super::parts::{path, waiting};
 use crate::landscape::Place;
 
 /// What is shown of a revision.
@@ -23,6 +24,8 @@ pub(crate) struct RevisionView {
     /// What the store says about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<Wait>,
 }
 
 /// The stage that a revision has: what git says, where a store tells it (`packagevariants.md` 6.14).
@@ -43,6 +46,7 @@ impl RevisionView {
             workspace: text(&spec.workspace_name),
             revision: spec.revision,
             message: revision.status.as_ref().and_then(|status| status.message.clone()),
+            waits_for: of_revision(revision, stage(revision)),
         }
     }
 
@@ -82,10 +86,12 @@ impl Page for RevisionPage {
         Some(format!("revisions/{}", self.revision.place))
     }
 
-    fn content(&self, _: Timestamp) -> Markup {
-        let RevisionView { place, lifecycle, package, workspace, revision, message } = &self.revision;
+    fn content(&self, now: Timestamp) -> Markup {
+        let RevisionView { place, lifecycle, package, workspace, revision, message, waits_for } =
+            &self.revision;
         html! {
             p { span class="badge" { (lifecycle) } }
+            (waiting(waits_for.as_ref(), now))
             @if !self.operations.is_empty() {
                 p class="operations" {
                     @for operation in &self.operations {

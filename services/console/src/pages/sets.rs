@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use groundwork_api::PackageVariantSet;
+use groundwork_lifecycle::waits::{Wait, of_variant};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Serialize;
@@ -11,7 +12,7 @@ use super::Page;
 use super::comparison::Choice;
 use super::installation::{ConditionView, conditions};
 use super::list::{Paging, Parameters, choice, input};
-use super::parts::{deleting, package_badge, path};
+use super::parts::{deleting, package_badge, path, waiting};
 use crate::landscape::{Content, PackageState, Place, VariantRow};
 use crate::request::Request;
 use crate::rights::Visible;
@@ -145,6 +146,8 @@ pub(crate) struct SetPage {
     counts: BTreeMap<PackageState, usize>,
     /// What it selects, entry by entry, in words.
     targets: Vec<String>,
+    #[serde(rename = "waitsFor", skip_serializing_if = "Option::is_none")]
+    waits_for: Option<Wait>,
     conditions: Vec<ConditionView>,
     notes: Vec<String>,
     q: String,
@@ -214,6 +217,7 @@ impl SetPage {
             upstream: row.upstream.to_string(),
             counts,
             targets: Vec::new(),
+            waits_for: None,
             conditions: Vec::new(),
             notes,
             q,
@@ -227,9 +231,9 @@ impl SetPage {
     /// Adds what only the object itself says.
     pub(crate) fn add(&mut self, set: &PackageVariantSet) {
         self.targets = set.spec.targets.iter().map(target_in_words).collect();
-        if let Some(status) = &set.status {
-            self.conditions = status.conditions.iter().map(ConditionView::of).collect();
-        }
+        let conditions = set.status.as_ref().map(|status| status.conditions.to_vec()).unwrap_or_default();
+        self.waits_for = of_variant(&set.metadata, &conditions);
+        self.conditions = conditions.iter().map(ConditionView::of).collect();
     }
 
     /// Variants of this page.
@@ -288,10 +292,11 @@ impl Page for SetPage {
         }
     }
 
-    fn content(&self, _: Timestamp) -> Markup {
+    fn content(&self, now: Timestamp) -> Markup {
         let kept: Parameters = vec![("q", self.q.clone()), ("state", self.variant_state.clone())];
         html! {
             p { (package_badge(self.state)) " of " (self.upstream) }
+            (waiting(self.waits_for.as_ref(), now))
             p { (counts(&self.counts)) }
             @for note in &self.notes { p class="note" { (note) } }
             @if !self.targets.is_empty() {
@@ -323,7 +328,7 @@ impl Page for SetPage {
                     }
                 }
             }
-            (conditions(&self.conditions))
+            (conditions(&self.conditions, now))
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use futures::FutureExt as _;
-use groundwork_api::{DeployItem, Installation};
+use groundwork_api::{DeployItem, Execution, Installation};
+use groundwork_lifecycle::overview::Members;
 use groundwork_lifecycle::sources::Made;
+use groundwork_lifecycle::waits::Clock;
 use groundwork_proto::renderer::v1::JournalEntry;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
@@ -115,6 +117,68 @@ fn nothing_that_strangers_write_is_obeyed() {
     assert!(
         frame::json(&one, &[]).contains("<script>"),
         "programs get what is there, with a media type that browsers do not run"
+    );
+}
+
+/// A page tells what its Installation and what is below it wait for, in the words of the command.
+#[test]
+fn pages_tell_what_is_waited_for() {
+    let labels = json!({"execution.landscaper.gardener.cloud/managed-by": "shop",
+        "execution.landscaper.gardener.cloud/name": "web"});
+    let running = json!({"phase": "Progressing", "jobID": "j", "observedGeneration": 1});
+    let (landscape, _filler) = landscape(&[
+        installation("shop", "Progressing", None, &json!({})),
+        shown::<Execution>("shop", &json!({"status": running})),
+        shown::<DeployItem>(
+            "shop-1",
+            &json!({"metadata": {"labels": labels}, "spec": {"type": MARKUP}, "status": {"jobID": "j"}}),
+        ),
+        shown::<DeployItem>(
+            "shop-2",
+            &json!({"metadata": {"labels": labels}, "status": {"phase": "Succeeded", "jobID": "i", "jobIDFinished": "i"}}),
+        ),
+    ]);
+    let mut page =
+        InstallationPage::new(&landscape.read(), &place("shop"), ALL, Timestamp::UNIX_EPOCH).unwrap();
+    let to_read = page.to_read();
+    let names: Vec<&str> = to_read.places.iter().map(|(_, place)| &*place.name).collect();
+    assert_eq!(
+        (names, to_read.is_all),
+        (vec!["shop", "shop-1", "shop-2"], true),
+        "what may wait for its turn, too"
+    );
+    let object = |kind: &str, name: &str, rest: &Value| {
+        let mut object = json!({"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": kind,
+            "metadata": {"name": name, "namespace": "team", "labels": labels}});
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        object
+    };
+    let mut members = Members::default();
+    let whole = object("Installation", "shop", &json!({"spec": {"blueprint": {}}, "status": running}));
+    members.insert_installation(serde_json::from_value(whole).unwrap());
+    members.insert_execution(
+        serde_json::from_value(object("Execution", "shop", &json!({"spec": {}, "status": running}))).unwrap(),
+    );
+    let status =
+        json!({"jobID": "j", "observedGeneration": 1, "jobIDGenerationTime": "1970-01-01T00:00:00Z"});
+    let item = object("DeployItem", "shop-1", &json!({"spec": {"type": MARKUP}, "status": status}));
+    members.insert_item(serde_json::from_value(item).unwrap());
+    let clock = Clock { now: Timestamp::UNIX_EPOCH, pickup_timeout: None };
+    page.add_waits(&members.tree("shop", &clock).unwrap());
+    let shown = html(&page);
+    for sentence in [
+        "waits for item web: a deployer for items of the type &lt;script&gt;",
+        "pick it up, since 0s (looked at again within 5m)",
+    ] {
+        assert!(shown.contains(sentence), "{sentence:?} in {shown}");
+    }
+    assert_harmless(&shown);
+    let twin: Value = serde_json::from_str(&frame::json(&page, &[])).unwrap();
+    let wait = &twin["content"]["nodes"][0]["nodes"][0]["waitsFor"];
+    assert_eq!(
+        (&wait["lookedAtWithinSeconds"], &wait["since"]),
+        (&json!(300), &json!("1970-01-01T00:00:00Z")),
+        "{twin}"
     );
 }
 

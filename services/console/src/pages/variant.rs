@@ -1,13 +1,14 @@
 //! A PackageVariant with its package revisions.
 
 use groundwork_api::PackageVariant;
+use groundwork_lifecycle::waits::{Wait, of_variant};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::Page;
 use super::installation::{ConditionView, conditions};
-use super::parts::{package_badge, path};
+use super::parts::{package_badge, path, waiting};
 use super::revision::RevisionView;
 use crate::landscape::{Content, PackageState, Place};
 
@@ -20,6 +21,8 @@ pub(crate) struct VariantPage {
     #[serde(skip_serializing_if = "Option::is_none")]
     set: Option<Place>,
     revisions: Vec<RevisionView>,
+    #[serde(rename = "waitsFor", skip_serializing_if = "Option::is_none")]
+    waits_for: Option<Wait>,
     conditions: Vec<ConditionView>,
     notes: Vec<String>,
 }
@@ -39,6 +42,7 @@ impl VariantPage {
             downstream: format!("{}/{}", row.downstream_repository, row.downstream_package),
             set,
             revisions: Vec::new(),
+            waits_for: None,
             conditions: Vec::new(),
             notes: Vec::new(),
         })
@@ -46,9 +50,9 @@ impl VariantPage {
 
     /// Adds what only the object itself says.
     pub(crate) fn add(&mut self, variant: &PackageVariant) {
-        if let Some(status) = &variant.status {
-            self.conditions = status.conditions.iter().map(ConditionView::of).collect();
-        }
+        let conditions = variant.status.as_ref().map(|status| status.conditions.to_vec()).unwrap_or_default();
+        self.waits_for = of_variant(&variant.metadata, &conditions);
+        self.conditions = conditions.iter().map(ConditionView::of).collect();
     }
 
     pub(crate) fn add_revision(&mut self, revision: RevisionView) {
@@ -69,9 +73,10 @@ impl Page for VariantPage {
         Some(format!("variants/{}", self.place))
     }
 
-    fn content(&self, _: Timestamp) -> Markup {
+    fn content(&self, now: Timestamp) -> Markup {
         html! {
             p { (package_badge(self.state)) }
+            (waiting(self.waits_for.as_ref(), now))
             @for note in &self.notes { p class="note" { (note) } }
             dl class="facts" {
                 dt { "Upstream" } dd { (self.upstream) }
@@ -82,7 +87,7 @@ impl Page for VariantPage {
                 h2 { "Package revisions" }
                 ul class="rows" { @for revision in &self.revisions { li { (revision.line()) } } }
             }
-            (conditions(&self.conditions))
+            (conditions(&self.conditions, now))
         }
     }
 }

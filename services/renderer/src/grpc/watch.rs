@@ -9,11 +9,13 @@ use futures::stream::{self, Stream};
 use groundwork_api::{DeployItem, Execution, Installation, Kind};
 use groundwork_grpc::{Access, ResourceAttributes};
 use groundwork_lifecycle::overview::Node;
+use groundwork_lifecycle::waits::{Look, Wait};
 use groundwork_proto::MAX_MESSAGE;
 use groundwork_proto::component::v1::{Failure, ObjectName};
-use groundwork_proto::renderer::v1::{StatusNode, WatchInstallationResponse};
+use groundwork_proto::renderer::v1::wait::NextLook;
+use groundwork_proto::renderer::v1::{StatusNode, Wait as WireWait, WatchInstallationResponse};
 use groundwork_proto::status::{self, reasons};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use prost::Message;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -41,11 +43,12 @@ pub(super) type Trees = Pin<Box<dyn Stream<Item = Result<WatchInstallationRespon
 pub(crate) struct Watches {
     changes: Changes,
     places: Arc<Semaphore>,
+    pickup_timeout: Option<SignedDuration>,
 }
 
 impl Watches {
-    pub(crate) fn new(changes: Changes) -> Self {
-        Self { changes, places: Arc::new(Semaphore::new(MOST_WATCHES)) }
+    pub(crate) fn new(changes: Changes, pickup_timeout: Option<SignedDuration>) -> Self {
+        Self { changes, places: Arc::new(Semaphore::new(MOST_WATCHES)), pickup_timeout }
     }
 
     fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
@@ -58,8 +61,9 @@ impl Watches {
     }
 
     /// Reads the tree, and then again what changes of it.
-    pub(super) async fn follow(&self, mut follower: Follower, caller: Caller) -> Result<Trees, Status> {
+    pub(super) async fn follow(&self, follower: Follower, caller: Caller) -> Result<Trees, Status> {
         let place = self.place()?;
+        let mut follower = follower.with_pickup_timeout(self.pickup_timeout);
         // Before anything is read, so that no change falls between.
         let changes = self.changes.subscribe();
         follower.read().await.map_err(unavailable)?;
@@ -189,10 +193,23 @@ impl Watch {
     }
 }
 
+fn wire_time(time: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() }
+}
+
+fn wire_wait(wait: &Wait) -> WireWait {
+    let next_look = wait.next_look.map(|look| match look {
+        Look::Within(duration) => NextLook::LookedAtWithin(prost_types::Duration {
+            seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+            nanos: 0,
+        }),
+        Look::By(time) => NextLook::LookedAtBy(wire_time(time)),
+    });
+    WireWait { what: wait.what.clone(), since: wait.since.map(wire_time), next_look }
+}
+
 fn wire_node(node: &Node) -> StatusNode {
-    let time = |time: Option<Timestamp>| {
-        time.map(|time| prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() })
-    };
+    let time = |time: Option<Timestamp>| time.map(wire_time);
     StatusNode {
         kind: node.kind.to_owned(),
         namespace: node.namespace.clone(),
@@ -216,5 +233,6 @@ fn wire_node(node: &Node) -> StatusNode {
         finished_time: time(node.times.finished),
         nodes: node.nodes.iter().map(wire_node).collect(),
         drift: node.drift.clone().unwrap_or_default(),
+        waits_for: node.waits_for.as_ref().map(wire_wait),
     }
 }

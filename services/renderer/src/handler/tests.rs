@@ -45,3 +45,11 @@ fn answers_of_the_resolver() {
         );
     }
 }
+
+/// What people are told of the next look is what happens.
+#[test]
+fn looks_come_as_they_are_told() {
+    use groundwork_lifecycle::waits;
+    assert_eq!(waits::LONGEST_LOOK, groundwork_controller::LONGEST_LOOK);
+    assert_eq!(waits::LONGEST_BACKOFF, groundwork_bus::Backoff::OBJECT.longest);
+}

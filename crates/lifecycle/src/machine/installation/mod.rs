@@ -36,6 +36,7 @@ use crate::reason::Reason;
 use crate::validate::is_root;
 
 pub use init::MOST_ATTEMPTS;
+pub(crate) use siblings::{Awaited, awaited};
 
 const INIT: &str = "handlePhaseInit";
 const PROGRESSING: &str = "handlePhaseProgressing";

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use groundwork_api::metadata::{annotation, operation};
-use groundwork_api::{ErrorCode, Installation, List};
+use groundwork_api::{ErrorCode, Installation, LastError, List};
 
 use super::{COMPLETING, fail, status, tell};
 use crate::error::OperationError;
@@ -19,6 +19,29 @@ use crate::validate::is_root;
 
 const OPERATION: &str = "init";
 const GUARD: &str = "CheckSuccessorSibling";
+/// Words before the names of those that are waited for, which [`awaited`] finds again.
+const UNFINISHED: &str =
+    "Op: CheckPredecessors - Reason: NotCompletedDependents - Message: predecessors are not finished: ";
+const STILL_IMPORTING: &str = "a sibling still imports some of the exports: ";
+
+/// The siblings that a job waits for, by what its status says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Awaited<'a> {
+    /// Their exports are imported, and they have not finished.
+    Predecessors(Vec<&'a str>),
+    /// They import what is exported, and have to be gone first.
+    Successors(Vec<&'a str>),
+}
+
+/// Reads the names of siblings from a `lastError` that says that they are waited for.
+pub(crate) fn awaited(error: &LastError) -> Option<Awaited<'_>> {
+    let names = |words| Some(error.message.strip_prefix(words)?.split(", ").collect());
+    match error.operation.as_str() {
+        OPERATION => names(UNFINISHED).map(Awaited::Predecessors),
+        GUARD => names(STILL_IMPORTING).map(Awaited::Successors),
+        _ => None,
+    }
+}
 
 /// What checks 1 and 2 of 5.3 say of the predecessors.
 enum Verdict {
@@ -77,10 +100,7 @@ fn imports_from_siblings(installation: &Installation) -> bool {
 }
 
 fn not_finished(names: &[String]) -> OperationError {
-    let message = format!(
-        "Op: CheckPredecessors - Reason: NotCompletedDependents - Message: predecessors are not finished: {}",
-        names.join(", ")
-    );
+    let message = format!("{UNFINISHED}{}", names.join(", "));
     OperationError::waiting(OPERATION, Reason::AllPredecessorsFinished, message)
 }
 
@@ -222,7 +242,26 @@ pub(super) fn check_successors(
         let error = OperationError::child(GUARD, Reason::SiblingDeleteError, message);
         return Some(fail(installation, moment, &error, &[]));
     }
-    let message = format!("a sibling still imports some of the exports: {}", names(&others));
+    let message = format!("{STILL_IMPORTING}{}", names(&others));
     let error = OperationError::waiting(GUARD, Reason::SiblingImport, message);
     Some(tell(installation, &error, moment).unwrap_or(Next::Wait))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_are_found_in_what_a_status_says() {
+        let said = |error: &OperationError| {
+            error.to_last_error(None, &groundwork_api::Time(jiff::Timestamp::UNIX_EPOCH))
+        };
+        let predecessors = said(&not_finished(&["cache".to_owned(), "db".to_owned()]));
+        assert_eq!(awaited(&predecessors), Some(Awaited::Predecessors(vec!["cache", "db"])));
+        let successors =
+            OperationError::waiting(GUARD, Reason::SiblingImport, format!("{STILL_IMPORTING}web"));
+        assert_eq!(awaited(&said(&successors)), Some(Awaited::Successors(vec!["web"])));
+        let other = OperationError::transient(OPERATION, Reason::Resolve, "the resolver cannot be asked");
+        assert_eq!(awaited(&said(&other)), None);
+    }
 }

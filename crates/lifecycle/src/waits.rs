@@ -1,0 +1,270 @@
+//! What the objects of a tree wait for, since when, and when they are looked at next (`installations.md` 9).
+//!
+//! ```text
+//! Installation, Execution, DeployItem as read ──> Found (Wait, by itself or below) ──> Wait of a Node
+//!                                                    └── Cause ──> Wait of those above: the deepest causes, not the way to them
+//! ```
+//!
+//! Whatever is waited for wakes who waits at once. The times here are for the case that its event gets lost, and hold while the services run.
+
+mod installations;
+mod packages;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use groundwork_api::{LastError, Time};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Serialize, Serializer};
+
+pub use installations::names_around;
+pub(crate) use installations::{Around, of_installation};
+pub use packages::{of_revision, of_variant};
+pub(crate) use parts::{Beside, of_execution, of_item};
+
+/// Who waits for siblings looks again after this time (2.2).
+pub const SIBLING_LOOK: Duration = Duration::from_secs(30);
+/// A failed attempt is repeated after this time at the latest (2.2).
+pub const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+/// An item is looked at after this time at the latest by the deployer that works on it (7.7).
+pub const WORK_LOOK: Duration = Duration::from_secs(10);
+/// An item whose deployer has not said for so long that it works on it is taken over by another process (7.7).
+pub const OWNED: Duration = Duration::from_secs(60);
+/// An object that is not at rest is looked at after this time at the latest, whatever it waits for.
+pub const LONGEST_LOOK: Duration = Duration::from_secs(300);
+/// An item that nobody has picked up in time ends so long after that time (7.6).
+pub const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// More names than these are counted.
+const MOST_NAMES: usize = 5;
+
+/// The time at which something is told, and what is known of the settings of the services.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    pub now: Timestamp,
+    /// How long a deployer may take to pick an item up. `None` where that is unknown, or has no limit.
+    pub pickup_timeout: Option<SignedDuration>,
+}
+
+impl Clock {
+    /// The time of now, where the settings of the renderer are unknown.
+    pub fn now() -> Self {
+        Self { now: Timestamp::now(), pickup_timeout: None }
+    }
+}
+
+/// What an object waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wait {
+    /// A noun, for a sentence that begins with "waits for".
+    pub what: String,
+    /// Absent if no object tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Absent if it waits for a person or for another program, and no service of ours looks.
+    #[serde(flatten)]
+    pub next_look: Option<Look>,
+}
+
+/// When something is looked at next although nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Look {
+    #[serde(rename = "lookedAtWithinSeconds", serialize_with = "seconds")]
+    Within(Duration),
+    #[serde(rename = "lookedAtBy")]
+    By(Timestamp),
+}
+
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(duration.as_secs())
+}
+
+impl Look {
+    /// How far away it is.
+    fn left(self, now: Timestamp) -> SignedDuration {
+        match self {
+            Self::Within(duration) => SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX),
+            Self::By(time) => time.duration_since(now),
+        }
+    }
+
+    /// In words, such as `looked at again within 30s`.
+    pub fn words(self, now: Timestamp) -> String {
+        match self {
+            Self::Within(duration) if duration.as_secs().is_multiple_of(60) => {
+                format!("looked at again within {}m", duration.as_secs() / 60)
+            }
+            Self::Within(duration) => format!("looked at again within {}s", duration.as_secs()),
+            Self::By(time) if time <= now => "due now".to_owned(),
+            Self::By(time) => {
+                let left = elapsed(time.duration_since(now));
+                format!("looked at again in {left}, by {}", time.strftime("%Y-%m-%dT%H:%M:%SZ"))
+            }
+        }
+    }
+}
+
+impl Wait {
+    /// The sentence that people read, such as `waits for 2 items: a, b, since 3m10s (looked at again within 10s)`.
+    pub fn sentence(&self, now: Timestamp) -> String {
+        let space = match (self.since, self.next_look) {
+            (Some(_), _) => ", ",
+            (None, Some(_)) => " ",
+            (None, None) => "",
+        };
+        format!("waits for {}{space}{}", self.what, self.times(now))
+    }
+
+    /// The part of the sentence about times; empty if none is known.
+    pub fn times(&self, now: Timestamp) -> String {
+        let since = self
+            .since
+            .map(|since| format!("since {}", elapsed(now.duration_since(since).max(SignedDuration::ZERO))));
+        let look = self.next_look.map(|look| format!("({})", look.words(now)));
+        since.into_iter().chain(look).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A time as people say it: the two largest units.
+pub fn elapsed(time: SignedDuration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds}s"),
+        (0, 0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+        (0, hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+        (days, hours, ..) => format!("{days}d{hours:02}h"),
+    }
+}
+
+/// What one object waits for, and where that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) wait: Wait,
+    pub(crate) reach: Reach,
+}
+
+/// Where something lies that an object waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Outside of the tree, or in the object itself.
+    Own,
+    /// With others of the same tree, which go first.
+    InLine,
+    /// Below the object.
+    Below,
+}
+
+impl Found {
+    fn new(
+        reach: Reach,
+        what: impl Into<String>,
+        since: Option<Timestamp>,
+        next_look: Option<Look>,
+    ) -> Option<Self> {
+        Some(Self { wait: Wait { what: what.into(), since, next_look }, reach })
+    }
+
+    /// It waits by itself, and is looked at with everything that is not at rest.
+    fn own(what: impl Into<String>, since: Option<Timestamp>) -> Option<Self> {
+        Self::new(Reach::Own, what, since, Some(Look::Within(LONGEST_LOOK)))
+    }
+
+    /// It waits for a person or another program.
+    fn unseen(what: impl Into<String>, since: Option<Timestamp>) -> Option<Self> {
+        Self::new(Reach::Own, what, since, None)
+    }
+
+    /// Others of the tree go first.
+    fn in_line(what: impl Into<String>, since: Option<Timestamp>) -> Option<Self> {
+        Self::new(Reach::InLine, what, since, Some(Look::Within(LONGEST_LOOK)))
+    }
+}
+
+/// Something that waits by itself, as those above it tell of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cause {
+    kind: &'static str,
+    name: String,
+    what: String,
+    next_look: Option<Look>,
+    in_line: bool,
+}
+
+/// What those above an object tell of it and of what is below it.
+pub(crate) fn causes(kind: &'static str, name: &str, found: Option<&Found>, below: Vec<Cause>) -> Vec<Cause> {
+    match found {
+        Some(Found { wait, reach: reach @ (Reach::Own | Reach::InLine) }) => vec![Cause {
+            kind,
+            name: name.to_owned(),
+            what: wait.what.clone(),
+            next_look: wait.next_look,
+            in_line: *reach == Reach::InLine,
+        }],
+        Some(Found { reach: Reach::Below, .. }) | None => below,
+    }
+}
+
+/// What an object waits for that waits for what is below it; `None` if nothing there waits.
+fn below(causes: &[Cause], since: Option<Timestamp>, clock: &Clock) -> Option<Found> {
+    let (behind, first): (Vec<&Cause>, Vec<&Cause>) = causes.iter().partition(|cause| cause.in_line);
+    let deepest = if first.is_empty() { behind } else { first };
+    let what = match deepest[..] {
+        [] => return None,
+        [only] => format!("{} {}: {}", only.kind, only.name, only.what),
+        _ => {
+            let mut kinds: Vec<&'static str> = deepest.iter().map(|cause| cause.kind).collect();
+            kinds.sort_unstable_by_key(|kind| (*kind != ITEM, *kind));
+            kinds.dedup();
+            let of = |kind: &str| {
+                let found = deepest.iter().filter(|cause| cause.kind == kind);
+                counted(kind, &found.map(|cause| cause.name.as_str()).collect::<Vec<_>>())
+            };
+            kinds.into_iter().map(of).collect::<Vec<_>>().join(", and ")
+        }
+    };
+    let next_look =
+        deepest.iter().filter_map(|cause| cause.next_look).min_by_key(|look| look.left(clock.now));
+    Found::new(Reach::Below, what, since, next_look)
+}
+
+/// What an item is called in sentences; Installations and Executions are called by their kinds.
+pub(crate) const ITEM: &str = "item";
+
+/// `item a`, or `3 items: a, b, c`.
+fn counted(kind: &str, names: &[&str]) -> String {
+    match names {
+        [name] => format!("{kind} {name}"),
+        names => format!("{} {kind}s: {}", names.len(), listed(names)),
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    let shown = names.get(..MOST_NAMES).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// An attempt has failed, and is repeated.
+fn retried(error: &LastError, look: Duration) -> Option<Found> {
+    let first = error.message.lines().next().unwrap_or_default();
+    let what = format!("another attempt after {}: {first}", error.reason);
+    Found::new(Reach::Own, what, time(error.last_transition_time.as_ref()), Some(Look::Within(look)))
+}
+
+/// An object that is being deleted is held by others.
+fn held(finalizers: &[String], since: Option<Timestamp>) -> Option<Found> {
+    if finalizers.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = finalizers.iter().map(String::as_str).collect();
+    Found::unseen(format!("the finalizers that hold it to be taken away: {}", listed(&names)), since)
+}
+
+fn time(time: Option<&Time>) -> Option<Timestamp> {
+    time.map(|Time(time)| *time)
+}

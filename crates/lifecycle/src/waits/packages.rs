@@ -1,0 +1,48 @@
+//! What PackageVariants, sets of them and package revisions wait for. Why stands in their conditions.
+
+use groundwork_api::{Lifecycle, MetaCondition, ObjectMeta, PackageRevision};
+
+use super::{LONGEST_LOOK, Look, Wait, held, time};
+use crate::machine::READY;
+
+/// What a PackageVariant or a set waits for. `None` if it is ready.
+pub fn of_variant(metadata: &ObjectMeta, conditions: &[MetaCondition]) -> Option<Wait> {
+    if metadata.deletion_timestamp.is_some() {
+        let since = time(metadata.deletion_timestamp.as_ref());
+        let found = held(metadata.finalizers.as_deref().unwrap_or_default(), since)?;
+        return Some(found.wait);
+    }
+    let ready = conditions.iter().find(|condition| condition.type_ == READY);
+    let next_look = Some(Look::Within(LONGEST_LOOK));
+    match ready {
+        Some(ready) if ready.status == "True" => None,
+        Some(ready) => Some(Wait {
+            what: format!("its condition {READY} ({})", ready.reason),
+            since: time(Some(&ready.last_transition_time)),
+            next_look,
+        }),
+        None => {
+            let since = time(metadata.creation_timestamp.as_ref());
+            Some(Wait { what: "the variant service to take it up".to_owned(), since, next_look })
+        }
+    }
+}
+
+/// What a package revision waits for, by the stage that git has. `None` if it is published, or somebody still writes it.
+pub fn of_revision(revision: &PackageRevision, stage: Option<Lifecycle>) -> Option<Wait> {
+    let metadata = &revision.metadata;
+    let since = time(metadata.deletion_timestamp.as_ref());
+    let wanted = revision.spec.lifecycle();
+    let wait = |what: String| Some(Wait { what, since, next_look: None });
+    match stage {
+        _ if since.is_some() => wait("its store to delete it".to_owned()),
+        Some(stage) if wanted.is_some_and(|wanted| wanted != stage) => {
+            wait(format!("its store to make it {}", wanted.map(Lifecycle::as_str).unwrap_or_default()))
+        }
+        Some(Lifecycle::Proposed) => wait("somebody to approve or to reject it".to_owned()),
+        Some(Lifecycle::DeletionProposed) => {
+            wait("somebody to approve its deletion, or to reject that".to_owned())
+        }
+        Some(Lifecycle::Draft | Lifecycle::Published) | None => None,
+    }
+}
