@@ -62,7 +62,7 @@ pub(super) fn tree(root: &Node, now: Timestamp) -> String {
     text
 }
 
-/// What an object waits for. An Execution that waits by itself has no line of its own.
+/// The wait of an object. An Execution that waits by itself has no line of its own.
 fn wait(node: &Node) -> Option<&Wait> {
     let mut executions = node.nodes.iter().filter(|below| below.kind == Execution::KIND);
     node.waits_for.as_ref().or_else(|| executions.find_map(|execution| execution.waits_for.as_ref()))

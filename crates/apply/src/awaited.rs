@@ -29,7 +29,7 @@ pub(crate) const DELETION: &str = "deployer: start deleting - ";
 const RELEASE: &str = "helm deployer: ";
 
 impl Waiting {
-    /// What is waited for, as a noun: `readiness of shop/web of type Deployment: …`.
+    /// A noun for it: `readiness of shop/web of type Deployment: …`.
     pub fn noun(&self) -> String {
         let what = &self.what;
         let resource = |rest: &str| rest.strip_prefix("resource ").map(str::to_owned);

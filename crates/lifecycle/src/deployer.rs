@@ -145,8 +145,8 @@ pub fn with_drift(item: &DeployItem, drifting: &Drifting, now: &Time) -> Option<
 
 /// Tells in the status of an item what its deployer waits for, or that it waits for nothing.
 ///
-/// Between two conditions that differ in their words alone the older one stays, so that counters cost no writes; with `is_written` something
-/// else of the status is written anyway, and the words are those of now.
+/// Between two conditions that differ in their words alone the older one stays, so that counters cost no writes. With `is_written`
+/// something else of the status is written anyway, and the words are those of now.
 pub fn tell_waiting(item: &mut DeployItem, what: Option<&str>, is_written: bool, now: &Time) {
     let conditions = &mut item.status.get_or_insert_default().conditions;
     let is_told = conditions.iter().any(|condition| condition.type_ == WAITING);
@@ -159,7 +159,7 @@ pub fn tell_waiting(item: &mut DeployItem, what: Option<&str>, is_written: bool,
     }
 }
 
-/// What the deployer of an item waits for, and since when, as its condition tells.
+/// The condition that tells of the wait of a deployer, and since when it lasts.
 pub(crate) fn waiting_of(item: &DeployItem) -> Option<&Condition> {
     let mut conditions = item.status.iter().flat_map(|status| status.conditions.iter());
     conditions

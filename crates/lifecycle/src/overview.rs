@@ -47,7 +47,7 @@ pub struct Node {
     /// Why it failed, or what its status says that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
-    /// What it waits for; absent if it is at rest, or at work itself.
+    /// Absent if it is at rest, or at work itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<Wait>,
     /// Of an item: how its objects have changed since its last job, as its condition `Drifted` tells.

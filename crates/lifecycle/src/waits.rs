@@ -1,11 +1,12 @@
-//! What the objects of a tree wait for, since when, and when they are looked at next (`installations.md` 9).
+//! Waits of the objects of a tree: for what, since when, and when they are looked at next (`installations.md` 9).
 //!
 //! ```text
 //! Installation, Execution, DeployItem as read ──> Found (Wait, by itself or below) ──> Wait of a Node
 //!                                                    └── Cause ──> Wait of those above: the deepest causes, not the way to them
 //! ```
 //!
-//! Whatever is waited for wakes who waits at once. The times here are for the case that its event gets lost, and hold while the services run.
+//! Whatever is waited for wakes who waits at once. The times here are for the case that its event gets lost, and hold while the services
+//! run.
 
 mod installations;
 mod packages;
@@ -24,7 +25,7 @@ pub(crate) use installations::{Around, of_installation};
 pub use packages::{of_revision, of_variant};
 pub(crate) use parts::{Beside, of_execution, of_item};
 
-/// Who waits for siblings looks again after this time (2.2).
+/// Siblings that are waited for are looked at again after this time (2.2).
 pub const SIBLING_LOOK: Duration = Duration::from_secs(30);
 /// A failed attempt is repeated after this time at the latest (2.2).
 pub const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
@@ -55,7 +56,7 @@ impl Clock {
     }
 }
 
-/// What an object waits for.
+/// An object waits for something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
@@ -139,14 +140,14 @@ pub fn elapsed(time: SignedDuration) -> String {
     }
 }
 
-/// What one object waits for, and where that is.
+/// A wait, and where that lies which is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) wait: Wait,
     pub(crate) reach: Reach,
 }
 
-/// Where something lies that an object waits for.
+/// The place of something that an object waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Outside of the tree, or in the object itself.
@@ -193,7 +194,7 @@ pub(crate) struct Cause {
     in_line: bool,
 }
 
-/// What those above an object tell of it and of what is below it.
+/// The causes that those above an object tell, of it and of all below it.
 pub(crate) fn causes(kind: &'static str, name: &str, found: Option<&Found>, below: Vec<Cause>) -> Vec<Cause> {
     match found {
         Some(Found { wait, reach: reach @ (Reach::Own | Reach::InLine) }) => vec![Cause {
@@ -207,7 +208,7 @@ pub(crate) fn causes(kind: &'static str, name: &str, found: Option<&Found>, belo
     }
 }
 
-/// What an object waits for that waits for what is below it; `None` if nothing there waits.
+/// The wait of an object for all that is below it; `None` if nothing there waits.
 fn below(causes: &[Cause], since: Option<Timestamp>, clock: &Clock) -> Option<Found> {
     let (behind, first): (Vec<&Cause>, Vec<&Cause>) = causes.iter().partition(|cause| cause.in_line);
     let deepest = if first.is_empty() { behind } else { first };
@@ -230,7 +231,7 @@ fn below(causes: &[Cause], since: Option<Timestamp>, clock: &Clock) -> Option<Fo
     Found::new(Reach::Below, what, since, next_look)
 }
 
-/// What an item is called in sentences; Installations and Executions are called by their kinds.
+/// An item in sentences; Installations and Executions are called by their kinds.
 pub(crate) const ITEM: &str = "item";
 
 /// `item a`, or `3 items: a, b, c`.

@@ -76,7 +76,7 @@ async fn side_by_side<R: Future>(asked: impl IntoIterator<Item = R>) -> Vec<R::O
     stream::iter(asked).buffered(SIDE_BY_SIDE).collect().await
 }
 
-/// What belongs to an Installation, read for the page of that.
+/// An object below an Installation, read for the page of that.
 enum Part {
     Installation(Box<Installation>),
     Execution(Box<Execution>),
@@ -140,7 +140,7 @@ async fn read_tree(
         members.installation(&place.name).filter(|_| sees_others).map(names_around).unwrap_or_default();
     let around: Vec<Place> = names.into_iter().map(|name| place.beside(name)).collect();
     let around = around.iter().map(async |place| part(site, Installation::KIND, place).await);
-    // What is not known of others is not told.
+    // Others that cannot be read are not told of.
     for part in side_by_side(around).await.into_iter().filter_map(|part| part.ok().flatten()) {
         part.join(&mut members);
     }

@@ -1,4 +1,4 @@
-//! What Installations wait for.
+//! Waits of Installations.
 
 use groundwork_api::metadata::{annotation, operation};
 use groundwork_api::{Installation, Kind as _, ResourceExt as _};
@@ -18,7 +18,7 @@ use crate::siblings::{DataName, Interface};
 pub(crate) struct Around<'a> {
     pub(crate) parent: Option<&'a Installation>,
     pub(crate) siblings: &'a [&'a Installation],
-    /// Whether it belongs to another one, which may be unknown.
+    /// False if it belongs to another one, which may be unknown.
     pub(crate) is_root: bool,
 }
 
@@ -42,7 +42,7 @@ pub fn names_around(installation: &Installation) -> Vec<&str> {
     siblings.into_iter().take(MOST_AROUND).chain(parent_name(installation)).collect()
 }
 
-/// What an Installation waits for. `None` if it is at rest, or at work itself.
+/// The wait of an Installation. `None` if it is at rest, or at work itself.
 pub(crate) fn of_installation(
     installation: &Installation,
     around: Around<'_>,
@@ -93,7 +93,7 @@ fn of_running(
                 let since = time(error.last_transition_time.as_ref());
                 return Found::new(Reach::InLine, what, since, Some(Look::Within(SIBLING_LOOK)));
             }
-            // What is below waits before the own work is done only if it is in the way of its successor.
+            // Objects below wait before the own work is done only if they are in the way of their successors.
             failed().or_else(|| below(causes, None, clock))
         }
         Phase::ObjectsCreated | Phase::Completing | Phase::TriggerDelete => failed(),
@@ -168,7 +168,7 @@ fn of_idle(installation: &Installation, around: Around<'_>, clock: &Clock) -> Op
     }
 }
 
-/// What a rule of `automaticReconcile` leads to.
+/// A rule of `automaticReconcile` leads to it.
 const NEXT_JOB: &str = "its next automatic job";
 
 /// Names of values that one Installation exports and another one imports.

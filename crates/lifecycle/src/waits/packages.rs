@@ -1,11 +1,11 @@
-//! What PackageVariants, sets of them and package revisions wait for. Why stands in their conditions.
+//! Waits of PackageVariants, sets of them and package revisions. Their conditions say why.
 
 use groundwork_api::{Lifecycle, MetaCondition, ObjectMeta, PackageRevision};
 
 use super::{LONGEST_LOOK, Look, Wait, held, time};
 use crate::machine::READY;
 
-/// What a PackageVariant or a set waits for. `None` if it is ready.
+/// The wait of a PackageVariant or a set. `None` if it is ready.
 pub fn of_variant(metadata: &ObjectMeta, conditions: &[MetaCondition]) -> Option<Wait> {
     if metadata.deletion_timestamp.is_some() {
         let since = time(metadata.deletion_timestamp.as_ref());
@@ -28,7 +28,7 @@ pub fn of_variant(metadata: &ObjectMeta, conditions: &[MetaCondition]) -> Option
     }
 }
 
-/// What a package revision waits for, by the stage that git has. `None` if it is published, or somebody still writes it.
+/// The wait of a package revision, by the stage that git has. `None` if it is published, or somebody still writes it.
 pub fn of_revision(revision: &PackageRevision, stage: Option<Lifecycle>) -> Option<Wait> {
     let metadata = &revision.metadata;
     let since = time(metadata.deletion_timestamp.as_ref());

@@ -1,4 +1,4 @@
-//! What Executions and their items wait for.
+//! Waits of Executions and their items.
 
 use groundwork_api::metadata::{FINALIZER, annotation, label, operation};
 use groundwork_api::{DeployItem, Execution, ResourceExt as _};
@@ -9,7 +9,7 @@ use super::{WORK_LOOK, below, counted, held, retried, time};
 use crate::deployer::waiting_of;
 use crate::machine::{HasJob, Phase};
 
-/// What words of ignored objects say.
+/// An ignored object is left alone until then.
 pub(super) const IGNORED: &str = "somebody to take the annotation landscaper.gardener.cloud/ignore away";
 
 /// The Execution of an item, and all of its items.
@@ -41,7 +41,7 @@ fn dependencies(item: &DeployItem) -> impl Iterator<Item = &str> {
     written.unwrap_or_default().split(',').filter(|name| !name.is_empty())
 }
 
-/// What an item waits for. `None` if it is at rest.
+/// The wait of an item. `None` if it is at rest.
 pub(crate) fn of_item(item: &DeployItem, beside: Beside<'_>, clock: &Clock) -> Option<Found> {
     let job = beside.execution.job();
     if item.is_deleting() && !has_finalizer(item) {
@@ -121,7 +121,7 @@ fn of_waiting(item: &DeployItem, beside: Beside<'_>) -> Option<Found> {
     }
 }
 
-/// What an Execution waits for. `None` if it is at rest, or at work itself.
+/// The wait of an Execution. `None` if it is at rest, or at work itself.
 pub(crate) fn of_execution(execution: &Execution, causes: &[Cause], clock: &Clock) -> Option<Found> {
     if execution.is_deleting() && !has_finalizer(execution) {
         return held(execution.finalizers(), deleted_at(execution));

@@ -115,7 +115,7 @@ fn told(members: &Members, clock: &Clock) -> Vec<String> {
     sentences
 }
 
-/// What is told of the Installation `shop` alone, with these others around it.
+/// The sentence about the Installation `shop` alone, with these others around it.
 fn told_of(changes: &Value, others: &[Installation]) -> String {
     let mut all = vec![installation("shop", None, changes)];
     all.extend_from_slice(others);
@@ -123,7 +123,7 @@ fn told_of(changes: &Value, others: &[Installation]) -> String {
     first.strip_prefix("Installation shop: ").unwrap_or_default().to_owned()
 }
 
-/// What is told of one item, and of the Execution and the Installation above it.
+/// The sentences about one item, and about the Execution and the Installation above it.
 fn told_above(changes: &Value) -> [String; 3] {
     let shop = installation("shop", None, &json!({}));
     let all = told(&members(&[shop], &[item("web", changes)]), &clock());
@@ -313,7 +313,7 @@ fn parents_tell_the_deepest_causes() {
     );
 }
 
-/// What an Installation without a job waits for, and one whose job waits for nothing below.
+/// Installations wait without a job, too, and with one that waits for nothing below.
 #[test]
 fn installations_wait_by_themselves() {
     let annotated = |name: &str, value: &str| json!({"metadata": {"annotations": {name: value}}});

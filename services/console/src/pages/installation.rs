@@ -24,11 +24,11 @@ const DEEPEST: usize = 32;
 /// Objects that are read from the API server for one page, for the words of their errors.
 pub(crate) const MOST_READ: usize = 40;
 
-/// What is read from the API server for a page.
+/// Objects to read from the API server for a page.
 #[derive(Debug)]
 pub(crate) struct ToRead {
     pub(crate) places: Vec<(&'static str, Place)>,
-    /// Whether nothing is left out that others may wait for.
+    /// True if nothing is left out that others may wait for.
     pub(crate) is_all: bool,
 }
 

@@ -87,7 +87,7 @@ impl ErrorView {
     }
 }
 
-/// What an object waits for, in the words of `groundwork status`.
+/// A line about a wait, in the words of `groundwork status`.
 pub(crate) fn waiting(wait: Option<&Wait>, now: Timestamp) -> Markup {
     html! { @if let Some(wait) = wait { p class="note waits" { (wait.sentence(now)) } } }
 }

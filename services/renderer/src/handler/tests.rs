@@ -46,7 +46,7 @@ fn answers_of_the_resolver() {
     }
 }
 
-/// What people are told of the next look is what happens.
+/// Looks come when people are told that they do.
 #[test]
 fn looks_come_as_they_are_told() {
     use groundwork_lifecycle::waits;

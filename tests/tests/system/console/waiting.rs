@@ -1,4 +1,4 @@
-//! What objects wait for, as the command, the call for programs and the console tell of it.
+//! Waits of objects, as the command, the call for programs and the console tell of them.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Installation, Kind as _};
