@@ -51,8 +51,8 @@ struct Finished {
     known: KnownVersions,
     /// What was logged last about the key, while it fails.
     logged: Option<String>,
-    /// The versions that a look has written which nothing had asked for.
-    found: Option<Vec<(ObjectId, String)>>,
+    /// The versions that the attempt has written.
+    written: Vec<(ObjectId, String)>,
 }
 
 impl Worker {
@@ -143,6 +143,9 @@ impl Worker {
             let reaction = Timestamp::now().duration_since(arrival.time).max(jiff::SignedDuration::ZERO);
             self.controller.metrics.reaction(reaction.unsigned_abs());
         }
+        if is_unasked {
+            self.findings.begin(&key);
+        }
         let key_of_task = key.clone();
         let handler = Arc::clone(&self.controller.handler);
         let objects = self.controller.objects.for_attempt();
@@ -165,8 +168,7 @@ impl Worker {
             let logged = log_failure(&key, failures, logged, &result);
             let (outcome, ended) = end_of(&result, has_written);
             metrics.handled(outcome, start.elapsed());
-            let found = (is_unasked && has_written).then_some(written);
-            Finished { key, ended, known, logged, found }
+            Finished { key, ended, known, logged, written }
         };
         let task = self.running.spawn(run.instrument(span));
         self.tasks.insert(task.id(), key_of_task);
@@ -183,15 +185,13 @@ impl Worker {
                 let Some(key) = self.tasks.remove(&error.id()) else { return };
                 tracing::error!(%key, %error, "a handler did not end");
                 let ended = AttemptEnd::Failed { is_conflict: false, made_progress: false };
-                Finished { key, ended, known: KnownVersions::default(), logged: None, found: None }
+                Finished { key, ended, known: KnownVersions::default(), logged: None, written: Vec::new() }
             }
         };
         if let Some(logged) = finished.logged {
             self.logged.insert(finished.key.clone(), logged);
         }
-        if let Some(written) = finished.found {
-            self.findings.add(finished.key.clone(), written, now());
-        }
+        self.findings.end(&finished.key, finished.written, now());
         let answers = self.queue.finish(&finished.key, &finished.ended, finished.known, now());
         for arrival in answers.acknowledge {
             arrival.delivery.key_done().await;
