@@ -18,6 +18,8 @@ mod grpc;
 mod handler;
 mod inputs;
 mod job_log;
+#[cfg(test)]
+mod model;
 mod narration;
 mod relations;
 mod rendering;

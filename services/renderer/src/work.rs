@@ -141,14 +141,28 @@ pub(crate) fn interrupted(error: &ExchangeError) -> Status {
 /// Has renderings done. Clones share the workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Renderers {
-    pool: Pool,
+    place: Place,
     kept: Kept,
     limits: TemplateLimits,
 }
 
+/// Where tasks are worked on.
+#[derive(Debug, Clone)]
+enum Place {
+    Workers(Pool),
+    /// In this process: another one goes by another clock than a model of time.
+    #[cfg(test)]
+    Here,
+}
+
 impl Renderers {
     pub(crate) fn new(pool: Pool, kept: Kept, limits: TemplateLimits) -> Self {
-        Self { pool, kept, limits }
+        Self { place: Place::Workers(pool), kept, limits }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn here(kept: Kept, limits: TemplateLimits) -> Self {
+        Self { place: Place::Here, kept, limits }
     }
 
     /// The result of a task about an Installation, or which states it lacks.
@@ -195,8 +209,11 @@ impl Renderers {
         body: &[u8],
         host: &dyn Host,
     ) -> Result<(T, Vec<u8>), ExchangeError> {
-        let (Reply { lookups, result }, body) =
-            self.pool.exchange::<Reply<T>>(tenant, task, body, host).await?;
+        let (Reply { lookups, result }, body) = match &self.place {
+            Place::Workers(pool) => pool.exchange::<Reply<T>>(tenant, task, body, host).await?,
+            #[cfg(test)]
+            Place::Here => worker::job_here(task)?,
+        };
         self.kept.count(lookups);
         Ok((result, body))
     }

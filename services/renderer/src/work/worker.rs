@@ -120,19 +120,53 @@ impl Worker {
     ) -> T {
         let repositories: &dyn Repositories =
             if material.has_repositories { &self.asked } else { &self.nowhere };
-        job(&Inputs {
-            installation: &material.installation,
-            context: material.context.as_ref(),
-            overwrites: material.overwrites.as_ref(),
-            objects: &material.objects,
-            repositories,
-            blueprint: None,
-            capabilities,
-            scope: &material.scope,
-            states: material.states.as_ref(),
-            cache: Some(&self.blueprints),
-            offline: None,
-            signatures: None,
-        })
+        job(&inputs_of(material, repositories, &self.blueprints, capabilities))
     }
+}
+
+fn inputs_of<'a>(
+    material: &'a Material,
+    repositories: &'a dyn Repositories,
+    blueprints: &'a Blueprints,
+    capabilities: &'a Capabilities,
+) -> Inputs<'a> {
+    Inputs {
+        installation: &material.installation,
+        context: material.context.as_ref(),
+        overwrites: material.overwrites.as_ref(),
+        objects: &material.objects,
+        repositories,
+        blueprint: None,
+        capabilities,
+        scope: &material.scope,
+        states: material.states.as_ref(),
+        cache: Some(blueprints),
+        offline: None,
+        signatures: None,
+    }
+}
+
+/// The answer to the task of a job that needs no component, worked on in this process.
+#[cfg(test)]
+pub(super) fn job_here<T: serde::de::DeserializeOwned>(
+    task: &Task<&Material, &Namespaces>,
+) -> Result<(Reply<T>, Vec<u8>), groundwork_sandbox::ExchangeError> {
+    use groundwork_sandbox::{ExchangeError, pack, unpack};
+
+    thread_local! {
+        static BLUEPRINTS: Blueprints = Blueprints::default();
+    }
+    let material = task.material.ok_or(ExchangeError::Task)?;
+    let nowhere = RepositoryMap::empty("nowhere");
+    let capabilities = inputs::capabilities(task.limits);
+    let answer = BLUEPRINTS.with(|blueprints| {
+        let inputs = inputs_of(material, &nowhere, blueprints, &capabilities);
+        let lookups = blueprints.take_lookups();
+        match task.kind {
+            Kind::Prepare => pack(&Reply { lookups, result: prepare(&inputs) }, &[]),
+            _ => pack(&Reply { lookups, result: complete(&inputs, &material.own) }, &[]),
+        }
+    });
+    let (reply, _) = unpack(&answer.map_err(|_| ExchangeError::Task)?).map_err(|_| ExchangeError::Answer)?;
+    Ok((reply, Vec::new()))
 }
