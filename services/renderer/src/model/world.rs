@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use groundwork_api::{DataObject, DeployItem, Execution, Installation, Target};
-use groundwork_bus::{Backoff, Bus, Change, Filter, Record};
+use groundwork_api::{DataObject, DeployItem, Execution, Installation, Kind as _, Target};
+use groundwork_bus::{Backoff, Bus, Change, Filter, Kind, ObjectId, Record};
 use groundwork_controller::{Controller, Handler, Journal, Metrics, Objects, Options};
 use groundwork_telemetry::Telemetry;
 use groundwork_watcher::Watcher;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::chance::Chance;
-use super::cluster::{Cluster, Logged};
+use super::cluster::{Cluster, Logged, NAMESPACE};
 use super::old_rule::OldRule;
 use super::outside::{OPERATION, Wanted, Wishes, live, serve};
 use super::plan::{Fault, Plan};
@@ -29,6 +29,8 @@ use crate::{MANAGER, SERVICE};
 /// From the last act or fault on: deliveries of a renderer that died come again, and another pause for a failure follows. With what
 /// was before it is shorter than the time after which somebody looks at what is not at rest.
 const HORIZON: Duration = Duration::from_secs(90);
+/// Everything that is not at rest is looked at within this time.
+const LOOKS: Duration = Duration::from_secs(330);
 /// After this time, what a look has found has been told of or is counted.
 const LATEST_COUNT: Duration = Duration::from_secs(21);
 const STEP: Duration = Duration::from_secs(1);
@@ -120,12 +122,16 @@ impl World {
         while !self.unrest(&wishes).is_empty() && Instant::now() < end {
             sleep(STEP).await;
         }
-        if !self.plan.shares_deliveries() {
+        // No event can tell of an object that came and went while nobody watched: looks are for these.
+        let is_told = self.unseen().is_empty();
+        if !is_told {
+            sleep(LOOKS).await;
+        } else if !self.plan.shares_deliveries() {
             sleep(LATEST_COUNT).await;
         }
         let mut problems = self.unrest(&wishes);
         problems.extend(self.went_back());
-        problems.extend(self.untold());
+        problems.extend(self.untold().filter(|_| is_told));
         problems
     }
 
@@ -197,6 +203,18 @@ impl World {
         } else {
             vec![format!("the stream tells of {told:?}, and there is {true_:?}")]
         }
+    }
+
+    /// Objects that are gone and of which the stream has no message.
+    fn unseen(&self) -> Vec<ObjectId> {
+        let gone = self.cluster.log().into_iter().filter(|logged| logged.type_ == "DELETED");
+        let id = |logged: Logged| {
+            let name = logged.object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let kind = Kind::new(Installation::GROUP, logged.plural);
+            ObjectId::new(kind, Some(NAMESPACE), name)
+        };
+        let is_unseen = |object: &ObjectId| matches!(self.bus.last(object).now_or_never(), Some(Ok(None)));
+        gone.map(id).filter(is_unseen).collect()
     }
 
     /// Items that were given an older configuration after a newer one.
