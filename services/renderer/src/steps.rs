@@ -48,7 +48,9 @@ impl Reader<'_> {
             Read::Execution => tree.execution = objects.get::<Execution>(&namespace, &name).await?.into(),
             Read::ListItems => {
                 let labels = format!("{}={name}", label::MANAGED_BY);
-                tree.items.set_list(objects.list::<DeployItem>(&namespace, &labels).await?);
+                let uid = tree.execution.get().and_then(ResourceExt::uid);
+                let items = objects.list::<DeployItem>(&namespace, &labels).await?;
+                tree.items.set_list(items.into_iter().filter(|item| !is_of_another(item, uid.as_deref())));
             }
             Read::Items(names) => {
                 for (name, item) in self.read_all(&namespace, names).await? {
@@ -57,7 +59,10 @@ impl Reader<'_> {
             }
             Read::ListChildren => {
                 let labels = format!("{}={name}", label::ENCOMPASSED_BY);
-                tree.children.set_list(objects.list::<Installation>(&namespace, &labels).await?);
+                let uid = tree.installation.get().and_then(ResourceExt::uid);
+                let children = objects.list::<Installation>(&namespace, &labels).await?;
+                tree.children
+                    .set_list(children.into_iter().filter(|child| !is_of_another(child, uid.as_deref())));
             }
             Read::Children(names) => {
                 for (name, child) in self.read_all(&namespace, names).await? {
@@ -270,6 +275,12 @@ impl Reader<'_> {
         let interface = Interface::of(&installation.spec);
         self.installations.relations().successors(&scope, &tree.name, &interface)
     }
+}
+
+/// Whether an object belongs to another owner than the one with this UID, which may have had the same name: labels tell nothing but names.
+fn is_of_another<K: Stored>(object: &K, owner: Option<&str>) -> bool {
+    let mut controllers = object.owner_references().iter().filter(|owner| owner.controller == Some(true));
+    controllers.any(|controller| owner.is_some_and(|owner| controller.uid != owner))
 }
 
 /// Events are waited for no longer than this before the attempt is repeated.

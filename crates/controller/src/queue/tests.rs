@@ -33,8 +33,7 @@ impl Bench {
         let mut bench = Self::new();
         for index in 0..count {
             bench.offer(&format!("bad-{index}"), "1", index);
-        }
-        while let Some(name) = bench.start() {
+            let name = bench.start().unwrap();
             bench.fail(&name, &[]);
         }
         bench
@@ -314,7 +313,7 @@ fn failing_keys_that_are_due_delay_no_other() {
     assert_eq!(bench.start().as_deref(), Some("bad-0"));
     assert!(
         matches!(bench.offer("bad-1", "1", 7000), Offered::Redeliver(7000, _)),
-        "it would wait here with its slot"
+        "it would wait here with its event"
     );
     for delivery in 0..9 {
         bench.offer(&format!("good-{delivery}"), "1", 5000 + delivery);

@@ -41,14 +41,16 @@ pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment
             return step;
         }
     }
+    delete_below(tree, execution.as_deref()).unwrap_or_else(|| trigger(installation, moment))
+}
+
+/// Asks for the deletion of what stays otherwise.
+fn delete_below(tree: &Tree, execution: Option<&Execution>) -> Option<Next> {
     let own = execution.filter(|own| !own.is_deleting());
     let own = own.map(|own| Write::Execution(Change::delete(&own.metadata)));
     let below = tree.children.present().filter(|child| !child.is_deleting());
     let below = below.map(|child| Write::Child(Change::delete(&child.metadata)));
-    if let Some(step) = write_some(below.chain(own)) {
-        return step;
-    }
-    trigger(installation, moment)
+    write_some(below.chain(own))
 }
 
 fn execution_patch(patch: MetadataPatch) -> Write {
@@ -66,6 +68,10 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         return step;
     }
     let execution = own_execution(tree, installation);
+    // A request of before, from another replica or from one that has died, may have made it when what had its name was gone already.
+    if let Some(step) = delete_below(tree, execution.as_deref()) {
+        return step;
+    }
     if let Some(step) = hand_down(tree, installation, moment) {
         return step;
     }

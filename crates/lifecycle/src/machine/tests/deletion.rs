@@ -29,6 +29,25 @@ fn a_deletion_goes_from_the_items_up() {
     );
 }
 
+/// 8.1: a request of before that is late, of another replica or of one that has died, makes the Execution anew when the old one has gone.
+#[test]
+fn what_is_made_late_goes_too() {
+    let mut cluster = cluster(&["a"]);
+    cluster.run(None);
+    let mut late = cluster.execution().unwrap().clone();
+    (late.metadata.uid, late.status) = (Some("late".to_owned()), None);
+    cluster.delete();
+    cluster.has_no_deployer = true;
+    cluster.run(None);
+    cluster.items.clear();
+    let mut tree = Tree::new("team", "server");
+    cluster.replica("server", &mut tree, |cluster| cluster.execution().is_some());
+    assert_eq!((cluster.phase().as_str(), cluster.executions.len()), ("Deleting", 0));
+    cluster.executions.insert("server".to_owned(), late);
+    cluster.run(None);
+    assert!(cluster.installations.is_empty() && cluster.executions.is_empty(), "{:?}", cluster.log);
+}
+
 #[test]
 fn an_installation_that_never_ran_just_goes() {
     let mut object = installation(&["a"], &json!({}));
@@ -207,7 +226,8 @@ fn items_whose_execution_is_gone_go() {
         item.metadata.deletion_timestamp.clone_from(&deleted);
     }
     let names: Vec<String> = cluster.items.keys().cloned().collect();
-    let mut tree = Tree { left_items: names, ..Tree::new("team", "server") };
+    let mut tree = Tree::new("team", "server");
+    tree.left_items = names;
     while cluster.step("server", &mut tree, &mut None).is_none() {}
     cluster.run(None);
     assert!(cluster.items.is_empty(), "{:?}", cluster.log);
