@@ -289,7 +289,17 @@ impl Objects {
         });
         match self.counted(&call, answer) {
             Ok(left) => Ok(left.map(|object| self.written(object, None))),
-            Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => Ok(None),
+            Err(ApiError::NotFound(_)) => Ok(None),
+            Err(ApiError::Conflict(conflict)) => {
+                let left = self.get::<K>(namespace, name).await?;
+                let is_meant = |left: &K| {
+                    uid.is_none_or(|uid| left.uid().as_deref() == Some(uid))
+                        && resource_version
+                            .is_none_or(|version| left.resource_version().as_deref() == Some(version))
+                };
+                // The API server may refuse a deletion for a moment although nothing about the object has changed.
+                if left.as_ref().is_some_and(is_meant) { Err(ApiError::Conflict(conflict)) } else { Ok(None) }
+            }
             Err(error) => Err(error),
         }
     }
@@ -459,7 +469,12 @@ mod tests {
         for (code, body, get, delete) in [
             (200, secret.clone(), Ok(true), Ok(true)),
             (404, failure(404, "NotFound"), Ok(false), Ok(false)),
-            (409, failure(409, "Conflict"), Err(ApiError::Conflict(name.clone())), Ok(false)),
+            (
+                409,
+                failure(409, "Conflict"),
+                Err(ApiError::Conflict(name.clone())),
+                Err(ApiError::Conflict(name.clone())),
+            ),
             (
                 413,
                 failure(413, "TooLarge"),
@@ -477,6 +492,32 @@ mod tests {
         assert_eq!(gone, Ok(None), "it is gone at once");
         let unreadable = answering(200, &json!([1])).get::<Secret>("team", "a").await;
         assert!(matches!(unreadable, Err(ApiError::Invalid { .. })), "{unreadable:?}");
+    }
+
+    /// A refused deletion is no proof that the object is gone: it is, if what has its name now is another one or another version of it.
+    #[tokio::test]
+    async fn a_conflict_is_the_end_of_no_object() {
+        let failure = json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "a", "namespace": "team", "uid": "u", "resourceVersion": "7"}});
+        let server = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (code, body) = if request.method() == "GET" { (200, &secret) } else { (409, &failure) };
+            let answer = http::Response::builder().status(code);
+            std::future::ready(answer.body(kube::client::Body::from(body.to_string().into_bytes())))
+        });
+        let telemetry = groundwork_telemetry::Telemetry::silent("test");
+        let metrics = Metrics::new(&telemetry.metrics, "test");
+        let objects = Objects::new(Client::new(server, "default"), "test", metrics);
+        for (uid, version, is_gone) in [
+            (None, None, false),
+            (Some("u"), None, false),
+            (Some("other"), None, true),
+            (Some("u"), Some("7"), false),
+            (Some("u"), Some("6"), true),
+        ] {
+            let left = objects.delete::<Secret>("team", "a", uid, version).await;
+            assert_eq!(left == Ok(None), is_gone, "{uid:?} {version:?}: {left:?}");
+        }
     }
 
     /// The server of this test does not exist, so a request that is made fails as one that may pass.
