@@ -105,8 +105,8 @@ impl Bus {
         self.ensure_stream().await
     }
 
-    /// Says who fills the stream from now on, before anything is published: a name that was never used before. A feed that was away meanwhile
-    /// begins anew, since a stream that went back may have been filled past its place by then. For the watcher only.
+    /// Names the leader that fills the stream from now on, before it publishes anything; the name was never used before. A feed that was away
+    /// meanwhile begins anew, since a stream that went back may have been filled past its place by then. For the watcher only.
     ///
     /// # Errors
     /// [`BusError::NotKept`] when the server does not keep it; the others as they read.

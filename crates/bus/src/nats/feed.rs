@@ -27,7 +27,7 @@ pub(crate) struct NatsFeed {
     subjects: Vec<String>,
     open: Option<Open>,
     place: Option<Place>,
-    /// Who filled the stream when the feed was opened last.
+    /// The leader that filled the stream when the feed was opened last.
     leader: String,
     retry: Retry,
     /// What [`NatsFeed::open_now`] found.
@@ -148,7 +148,7 @@ impl NatsFeed {
         }
         let (info, base) = self.bus.incarnation().await?;
         let last = info.state.last_seq;
-        // A stream that went back may have been filled past the place, but for that another leader must have begun.
+        // A stream that went back may have been filled past the place. That can happen only after another leader has begun.
         let is_led_on = self.leader == info.leader();
         let resumed = self
             .place
@@ -160,16 +160,17 @@ impl NatsFeed {
             true => Some(Backlog::open(&self.bus, &self.subjects, first, last).await?),
             false => None,
         };
-        // The stream may have been made again meanwhile; then the sequences mean nothing.
+        // The stream may have been made again or filled by another leader meanwhile; then the sequences mean nothing.
+        let leader = info.leader().to_owned();
         let (info, base_now) = self.bus.incarnation().await?;
-        if base_now != base {
+        if base_now != base || info.leader() != leader {
             return Ok(None);
         }
         let puller = Puller::new(&self.bus, STREAM, &consumer.name).await?;
         self.retry.succeeded();
         let target = if consumer.num_pending == 0 { 0 } else { info.state.last_seq };
         self.open = Some(Open { backlog, puller, consumer_sequence: 0, target });
-        info.leader().clone_into(&mut self.leader);
+        self.leader = leader;
         if resumed.is_some() {
             return Ok(None);
         }

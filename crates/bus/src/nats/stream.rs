@@ -24,7 +24,7 @@ use crate::wire::{self, Wire};
 pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 /// Messages asked for at once when a part of the stream is read.
 const BATCH: usize = 1000;
-/// Metadata of the stream: who fills it.
+/// Metadata of the stream: the name of the leader that fills it.
 const LEADER: &str = "groundwork-leader";
 
 /// Answer to `STREAM.INFO`, `CREATE` and `UPDATE`.
@@ -45,7 +45,7 @@ pub(crate) struct State {
 }
 
 impl StreamInfo {
-    /// Who fills the stream; empty if nobody has said so.
+    /// The name of the leader that fills the stream; empty before there was one.
     pub(crate) fn leader(&self) -> &str {
         self.config["metadata"][LEADER].as_str().unwrap_or_default()
     }
