@@ -53,7 +53,7 @@ pub struct SystemOptions {
     pub target_syncs: bool,
     /// What stands in for a Porch server serves package revisions, and drafts are made on it.
     pub porch: Option<PorchServer>,
-    /// What the audit log of the API server tells; requests if nothing else is given.
+    /// The content of the API server's audit log; requests if nothing else is given.
     pub audit: Option<Audit>,
     /// Folder of the binaries; those of this build if none is given.
     pub binaries: Option<PathBuf>,

@@ -18,7 +18,7 @@ pub enum Flow {
     Cut,
     /// Connections stay, and nothing comes through: each end takes the other for alive.
     Stalled,
-    /// What the client says comes through, and no answer does.
+    /// Bytes of the client come through, and no answer does.
     Deaf,
     /// Bytes wait so long before they come through.
     Slow(Duration),

@@ -52,7 +52,6 @@ pub(crate) async fn follow(
             Feed::Record { record: Record::Object(event), .. } => {
                 handler.observe(&event.object, &event.change);
             }
-            Feed::Record { record: Record::Synced(_), .. } if was_synced => levels.hasten(Instant::now()),
             Feed::Record { .. } => {}
         }
         index.apply_if(&next, |object, snapshot| handler.looks_up(object, snapshot));

@@ -1,8 +1,7 @@
 //! Objects that are not at rest, and when the keys that see to them are looked at although no event tells of anything.
 //!
 //! An event can be lost: with the last seconds of a server, or with a process that took it for known. So whatever waits is looked at
-//! again: when the feed has told of everything, soon after the watcher has listed a kind anew, and every [`LONGEST`] from then on. Objects at
-//! rest have no part in it.
+//! again: when the feed has told of everything, and every [`LONGEST`] from then on. Objects at rest have no part in it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -17,11 +16,6 @@ use crate::reconcile::Key;
 pub const LONGEST: Duration = Duration::from_secs(300);
 /// A look comes up to so much earlier, differently for each key and each time: those of one start must not come together for ever.
 const JITTER: Duration = Duration::from_secs(60);
-
-/// After a list of the watcher everything is looked at within this time, ...
-const LATEST_AFTER_LIST: Duration = Duration::from_secs(15);
-/// ... but not before this one, so that the lists of several kinds lead to one look.
-const EARLIEST_AFTER_LIST: Duration = Duration::from_secs(5);
 
 /// The objects of one feed that are not at rest. Without a clock of its own, so that tests need none.
 #[derive(Debug, Default)]
@@ -74,20 +68,6 @@ impl Levels {
         Some(key)
     }
 
-    /// The watcher has listed a kind anew. What came and went before that has left no message, so all that wait are looked at soon.
-    pub(crate) fn hasten(&mut self, now: Instant) {
-        let spread = LATEST_AFTER_LIST - EARLIEST_AFTER_LIST;
-        let later = self.times.iter().rev().take_while(|(at, _)| *at > now + LATEST_AFTER_LIST);
-        for (at, key) in later.cloned().collect::<Vec<_>>() {
-            self.times.remove(&(at, key.clone()));
-            let earlier = now + EARLIEST_AFTER_LIST + spread.mul_f64(self.chance(&key));
-            if let Some(look) = self.keys.get_mut(&key) {
-                look.at = earlier;
-            }
-            self.times.insert((earlier, key));
-        }
-    }
-
     /// The time of the next look.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         self.times.first().map(|(at, _)| *at)
@@ -108,13 +88,9 @@ impl Levels {
     }
 
     fn next(&mut self, key: &Key, now: Instant) -> Instant {
-        now + LONGEST - JITTER.mul_f64(self.chance(key))
-    }
-
-    /// A number from 0 to 1, another one each time.
-    fn chance(&mut self, key: &Key) -> f64 {
         self.looks = self.looks.wrapping_add(1);
-        f64::from((self.chance.hash_one((key, self.looks)) >> 32) as u32) / f64::from(u32::MAX)
+        let share = f64::from((self.chance.hash_one((key, self.looks)) >> 32) as u32) / f64::from(u32::MAX);
+        now + LONGEST - JITTER.mul_f64(share)
     }
 }
 
@@ -146,27 +122,6 @@ mod tests {
             assert_eq!(found, ["left", "new"], "round {round}");
         }
         assert!(levels.next_time().is_some_and(|at| at <= begin + LONGEST * 4));
-    }
-
-    #[test]
-    fn after_a_list_everything_is_looked_at_soon_and_once() {
-        let (mut levels, begin) = (Levels::default(), Instant::now());
-        for name in ["a", "b"] {
-            levels.set(&object(name), Some(object(name)), false, begin);
-        }
-        levels.hasten(begin);
-        levels.hasten(begin + Duration::from_secs(1));
-        assert_eq!(
-            due(&mut levels, begin + EARLIEST_AFTER_LIST - Duration::from_secs(1)),
-            Vec::<String>::new()
-        );
-        let mut found = due(&mut levels, begin + LATEST_AFTER_LIST);
-        found.sort();
-        assert_eq!(found, ["a", "b"]);
-        assert_eq!(due(&mut levels, begin + LONGEST - JITTER), Vec::<String>::new());
-        levels.set(&object("a"), None, false, begin);
-        levels.set(&object("b"), None, false, begin);
-        assert_eq!(levels.next_time(), None);
     }
 
     #[test]

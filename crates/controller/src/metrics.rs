@@ -1,5 +1,4 @@
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -21,8 +20,6 @@ pub struct Metrics {
     untold: Family<Service, Counter>,
     keys: Family<Service, Gauge>,
     full_shares: Family<Share, Gauge>,
-    /// The namespaces that `full_shares` has.
-    told_shares: Arc<Mutex<HashSet<String>>>,
     requests: Family<Request, Counter>,
 }
 
@@ -104,7 +101,6 @@ impl Metrics {
                 &["service", "namespace"],
                 Family::default(),
             ),
-            told_shares: Arc::default(),
             requests: registry.register(
                 "api_requests",
                 "Requests to the API server, watches not counted",
@@ -143,17 +139,22 @@ impl Metrics {
             .set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Tells the namespaces whose whole share is in use, with the number of keys that wait for it, and no others.
-    pub(crate) fn full_shares<'a>(&self, shares: impl Iterator<Item = (&'a str, usize)>) {
-        let share = |namespace: &str| Share { service: self.service, namespace: namespace.to_owned() };
-        let mut told = self.told_shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::take(&mut *told);
+    /// Tells the namespaces whose whole share of a queue is in use, with the number of keys that wait for it, and none of those that were told
+    /// before.
+    pub(crate) fn full_shares<'a>(
+        &self,
+        queue: &'static str,
+        told: &mut HashSet<String>,
+        shares: impl Iterator<Item = (&'a str, usize)>,
+    ) {
+        let share = |namespace: &str| Share { service: queue, namespace: namespace.to_owned() };
+        let before = std::mem::take(told);
         for (namespace, waiting) in shares {
             let gauge = self.full_shares.get_or_create(&share(namespace));
             gauge.set(i64::try_from(waiting).unwrap_or(i64::MAX));
             told.insert(namespace.to_owned());
         }
-        for namespace in before.difference(&told) {
+        for namespace in before.difference(told) {
             self.full_shares.remove(&share(namespace));
         }
     }

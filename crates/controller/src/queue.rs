@@ -7,7 +7,7 @@ use groundwork_bus::{Backoff, ObjectId};
 
 use crate::known_versions::{KnownVersions, Sight};
 use crate::reconcile::Key;
-use crate::rota::{Places, Rota};
+use crate::rota::{Places, Rota, namespace_of};
 
 /// The shortest pause after a conflict: somebody else wrote, and the next look is likely to do better.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
@@ -21,12 +21,17 @@ const REDELIVERY_INTERVAL: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_secs(60);
 /// One turn of so many goes to a key that has failed, however many others there are.
 const FAILED_TURN: u32 = 4;
-/// So many keys of a namespace may wait for a place. Events of others go back to the bus for a while, so that memory has a bound.
-const MOST_WAITING: usize = 500;
-/// What goes back for that reason stays so long at least, ...
+/// The keys of all namespaces that may wait for a place, beside a few of each. Events of others go back to the bus for a while, so that
+/// memory has a bound and other replicas get their part.
+const MOST_WAITING: usize = 1000;
+/// Every namespace may have so many times its share waiting, whatever others have.
+const SHARES_WAITING: usize = 2;
+/// An event that is sent back for that reason returns after this time at the earliest.
 const FIRST_RETURN: Duration = Duration::from_secs(2);
-/// ... and comes back one after the other.
+/// The distance of two returning events of one namespace.
 const RETURN_INTERVAL: Duration = Duration::from_millis(2);
+/// The times of returns are tidied beyond this many namespaces.
+const MOST_RETURNS: usize = 100;
 /// Versions that idle keys know are dropped beyond this many keys; without them events are handled that say nothing new.
 const MAX_IDLE_KEYS: usize = 50_000;
 
@@ -137,6 +142,13 @@ struct Waiting<T> {
     delivery: T,
 }
 
+/// The number of keys that an event concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Concerns {
+    OneKey,
+    Several,
+}
+
 /// What becomes of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offered<T> {
@@ -206,17 +218,18 @@ impl Redelivery {
     }
 }
 
-/// When events come again that went back because too many keys of their namespace wait.
+/// The last return of an event that was sent back, by namespace.
 #[derive(Debug, Default)]
-struct Returns {
-    last: Option<Instant>,
-}
+struct Returns(HashMap<String, Instant>);
 
 impl Returns {
-    fn after(&mut self, now: Instant) -> Duration {
+    fn after(&mut self, namespace: &str, now: Instant) -> Duration {
+        if self.0.len() >= MOST_RETURNS {
+            self.0.retain(|_, last| *last > now);
+        }
         let earliest = now + FIRST_RETURN;
-        let at = self.last.map_or(earliest, |last| earliest.max(last + RETURN_INTERVAL));
-        self.last = Some(at);
+        let at = self.0.get(namespace).map_or(earliest, |last| earliest.max(*last + RETURN_INTERVAL));
+        self.0.insert(namespace.to_owned(), at);
         at - now
     }
 }
@@ -234,18 +247,19 @@ impl<T: Clone> Queue<T> {
             places: Places::of_share(share),
             ready: Rota::default(),
             ready_after_failure: Rota::default(),
-            turn: 0,
+            turn: 1,
             timers: BTreeSet::new(),
             idle: HashMap::new(),
         }
     }
 
-    /// An event for a key.
+    /// An event for a key. One that `concerns` others as well is not sent back for the number of keys that wait: the others would see it
+    /// again each time.
     pub(crate) fn offer(
         &mut self,
         key: &Key,
-        object: ObjectId,
-        sight: Sight,
+        concerns: Concerns,
+        (object, sight): (ObjectId, Sight),
         delivery: T,
         now: Instant,
     ) -> Offered<T> {
@@ -253,8 +267,8 @@ impl<T: Clone> Queue<T> {
             return Offered::Known(delivery);
         }
         let is_idle = self.entries.get(key).is_none_or(|entry| entry.state == State::Idle);
-        if is_idle && self.ready.waiting_beside(key) >= MOST_WAITING {
-            return Offered::Redeliver(delivery, self.returns.after(now));
+        if is_idle && concerns == Concerns::OneKey && self.ready.waiting_beside(key) >= self.most_waiting() {
+            return Offered::Redeliver(delivery, self.returns.after(namespace_of(key), now));
         }
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
@@ -281,6 +295,12 @@ impl<T: Clone> Queue<T> {
             State::Ready | State::Running => {}
         }
         Offered::Queued { superseded }
+    }
+
+    /// How many keys of one namespace may wait.
+    fn most_waiting(&self) -> usize {
+        let part = MOST_WAITING / self.ready.namespaces().max(1);
+        part.max(self.places.share().saturating_mul(SHARES_WAITING))
     }
 
     /// Handle a key at a time, or now if that has passed. Takes the place of its former time.
@@ -371,18 +391,19 @@ impl<T: Clone> Queue<T> {
     /// Keys that have not failed go first: those that fail over and over delay no other, even if there is not enough time for all of
     /// their attempts.
     fn next_ready(&mut self) -> Option<Key> {
-        self.turn = self.turn.wrapping_add(1);
         let entries = &self.entries;
         let is_ready = |key: &Key| entries.get(key).is_some_and(|entry| entry.state == State::Ready);
         let has_failed = |key: &Key| entries.get(key).is_some_and(|entry| entry.failures > 0);
         let mut failed =
             |places| self.ready_after_failure.pop(places, |key| is_ready(key) && has_failed(key));
         let mut others = |places| self.ready.pop(places, is_ready);
-        if self.turn.is_multiple_of(FAILED_TURN) {
+        let key = if self.turn.is_multiple_of(FAILED_TURN) {
             failed(&mut self.places).or_else(|| others(&mut self.places))
         } else {
             others(&mut self.places).or_else(|| failed(&mut self.places))
-        }
+        }?;
+        self.turn = self.turn.wrapping_add(1);
+        Some(key)
     }
 
     /// The attempt for a key has ended; `known` is what it read and wrote.

@@ -4,14 +4,14 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::reconcile::Key;
 
-/// There are so many times as many places as a namespace may hold. What some namespaces wait for elsewhere (slow registries, silent
-/// Targets) leaves places for others then.
+/// The number of places, as a multiple of a namespace's share. What some namespaces wait for elsewhere (slow registries, silent Targets)
+/// leaves places for others then.
 const SHARES: usize = 8;
 /// One place of so many is kept for namespaces that hold none.
 const RESERVE: usize = 4;
 
 /// The namespace of a key; empty for objects of the cluster, which are together one.
-fn namespace_of(key: &Key) -> &str {
+pub(crate) fn namespace_of(key: &Key) -> &str {
     key.namespace.as_deref().unwrap_or_default()
 }
 
@@ -25,17 +25,22 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// As many as there have to be when a namespace may hold so many, at least one.
+    /// The places for this share of a namespace, which is at least one.
     pub(crate) fn of_share(share: usize) -> Self {
         let share = share.max(1);
         Self { share, count: share.saturating_mul(SHARES), taken: 0, by_namespace: HashMap::new() }
+    }
+
+    /// The places that a namespace may hold.
+    pub(crate) fn share(&self) -> usize {
+        self.share
     }
 
     fn held_by(&self, namespace: &str) -> usize {
         self.by_namespace.get(namespace).copied().unwrap_or_default()
     }
 
-    /// Whether a namespace may have one more place now.
+    /// True if a namespace may have one more place now.
     fn are_free_for(&self, namespace: &str) -> bool {
         match self.held_by(namespace) {
             0 => self.taken < self.count,
@@ -43,7 +48,7 @@ impl Places {
         }
     }
 
-    /// Whether a namespace holds all the places that it may.
+    /// True if a namespace holds all the places that it may.
     pub(crate) fn is_share_used(&self, namespace: &str) -> bool {
         self.held_by(namespace) >= self.share
     }
@@ -92,7 +97,7 @@ impl Rota {
     /// The next key of the namespace whose turn it is, among those that may have a place, which it takes. Keys that `is_due` refuses are
     /// dropped.
     pub(crate) fn pop(&mut self, places: &mut Places, is_due: impl Fn(&Key) -> bool) -> Option<Key> {
-        let mut index = 0;
+        let mut index = if places.taken < places.count { 0 } else { self.turns.len() };
         while let Some(namespace) = self.turns.get(index) {
             if !places.are_free_for(namespace) {
                 index += 1;
@@ -112,6 +117,11 @@ impl Rota {
             return Some(key);
         }
         None
+    }
+
+    /// The number of namespaces that have keys here.
+    pub(crate) fn namespaces(&self) -> usize {
+        self.turns.len()
     }
 
     /// How many keys of the namespace of this one wait.
@@ -169,7 +179,7 @@ mod tests {
         assert_eq!(started(&mut waiting, &mut places), ["greedy"]);
     }
 
-    /// However many namespaces wait for what never comes, those that hold nothing get a place at once.
+    /// However many keys other namespaces have that wait for what never comes, those that hold nothing get a place at once.
     #[test]
     fn places_are_kept_for_those_who_hold_none() {
         let mut places = Places::of_share(16);

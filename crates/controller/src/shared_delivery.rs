@@ -6,11 +6,14 @@ use std::time::Duration;
 use groundwork_bus::Receipt;
 use tokio::sync::Mutex;
 
+use crate::queue::Concerns;
+
 /// A delivery that is acknowledged when every key is done with it, or handed back to the bus if one of them failed.
 #[derive(Debug)]
 pub(crate) struct SharedDelivery {
-    /// What the bus is answered with. `None` once it is answered.
+    /// The way to answer the bus; `None` once it is answered.
     receipt: Mutex<Option<Receipt>>,
+    concerns: Concerns,
     /// Keys that are not done yet.
     keys: AtomicUsize,
     /// The longest delay that a key asked for, in milliseconds; 0 if none failed.
@@ -19,7 +22,16 @@ pub(crate) struct SharedDelivery {
 
 impl SharedDelivery {
     pub(crate) fn new(receipt: Receipt, keys: usize) -> Self {
-        Self { receipt: Mutex::new(Some(receipt)), keys: AtomicUsize::new(keys), delay: AtomicU64::new(0) }
+        Self {
+            receipt: Mutex::new(Some(receipt)),
+            concerns: if keys == 1 { Concerns::OneKey } else { Concerns::Several },
+            keys: AtomicUsize::new(keys),
+            delay: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn concerns(&self) -> Concerns {
+        self.concerns
     }
 
     /// One of the keys is done with the event.

@@ -1,6 +1,6 @@
 //! The task that owns the queue of a controller: it starts attempts, and answers the bus when they end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ pub(crate) struct Worker {
     /// The deliveries that are not answered yet, and some that are.
     deliveries: Vec<Weak<SharedDelivery>>,
     findings: Findings,
+    /// The namespaces that metrics tell of.
+    told_shares: HashSet<String>,
     /// Where messages to this worker go in.
     sender: mpsc::Sender<Message>,
 }
@@ -64,6 +66,7 @@ impl Worker {
             logged: HashMap::new(),
             deliveries: Vec::new(),
             findings: Findings::default(),
+            told_shares: HashSet::new(),
             sender,
             controller,
             index,
@@ -81,14 +84,16 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = end.cancelled() => return,
+                // Before messages: however many there are, the bus must hear of those that wait.
+                _ = progress.tick() => {
+                    self.tell_findings();
+                    let shares = self.queue.full_shares();
+                    self.controller.metrics.full_shares(self.controller.options.service, &mut self.told_shares, shares);
+                    self.announce_progress().await;
+                }
                 Some(finished) = self.running.join_next_with_id() => self.finish(finished).await,
                 Some(message) = messages.recv() => self.handle_message(message).await,
                 () = tokio::time::sleep_until(timer.into()) => {}
-                _ = progress.tick() => {
-                    self.tell_findings();
-                    self.controller.metrics.full_shares(self.queue.full_shares());
-                    self.announce_progress().await;
-                }
             }
         }
     }
@@ -109,7 +114,8 @@ impl Worker {
             Message::Event { key, object, sight, arrival } => {
                 self.deliveries.push(Arc::downgrade(&arrival.delivery));
                 self.findings.told(&key, &object, &sight);
-                match self.queue.offer(&key, object, sight, arrival, now) {
+                let concerns = arrival.delivery.concerns();
+                match self.queue.offer(&key, concerns, (object, sight), arrival, now) {
                     Offered::Queued { superseded: None } => {}
                     Offered::Queued { superseded: Some(arrival) } => arrival.delivery.key_done().await,
                     Offered::Known(arrival) => {

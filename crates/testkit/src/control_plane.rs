@@ -54,7 +54,7 @@ impl Audit {
 pub struct ControlPlaneOptions {
     /// Collect garbage by owner references, and finish the deletion of namespaces.
     pub controller_manager: bool,
-    /// What is written to [`ControlPlane::audit_log`].
+    /// The content of [`ControlPlane::audit_log`].
     pub audit: Audit,
     /// Let only those set `blockOwnerDeletion` who may set finalizers of the owner, as stricter clusters do.
     pub owner_references_permission: bool,

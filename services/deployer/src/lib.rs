@@ -129,7 +129,7 @@ pub struct Settings {
     pub identity: String,
     #[command(flatten)]
     pub charts: ChartArguments,
-    /// Items of one type that are worked on at the same time.
+    /// Items of one type and one namespace that are worked on at the same time; of all namespaces, eight times as many.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub deployer_concurrency: usize,
     /// Rules by which objects are ready, for items that choose none: the conventions for statuses, or a table of kinds (installations.md 7.9).

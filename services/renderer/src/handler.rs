@@ -96,6 +96,12 @@ pub(crate) fn installation_of(object: &ObjectId, name: &str) -> Key {
     ObjectId::new(kind::<Installation>(), object.namespace.as_deref(), name)
 }
 
+/// The key of an Installation or an Execution.
+fn installation_at(object: &ObjectId) -> Option<Key> {
+    let is_one = [Installation::PLURAL, Execution::PLURAL].contains(&object.kind.plural());
+    is_one.then(|| installation_of(object, &object.name))
+}
+
 /// The key of an Installation.
 pub(crate) fn installation_key(namespace: &str, name: &str) -> Key {
     ObjectId::new(kind::<Installation>(), Some(namespace), name)
@@ -110,7 +116,10 @@ impl Handler for Installations {
                 let predecessors = self.relations().predecessors_of(object, last);
                 // Its parent counts what is left, and those wait that it imported from.
                 let names = owner(object, last).into_iter().chain(predecessors);
-                self.waiting(names.map(|name| installation_of(object, &name)), index)
+                let mut keys = self.waiting(names.map(|name| installation_of(object, &name)), index);
+                // Usually nothing is below it any more.
+                keys.extend(index.owned_by(&last.uid).iter().filter_map(installation_at));
+                keys
             }
             (Installation::PLURAL, Change::Applied(snapshot)) => {
                 self.keys_of_installation(object, snapshot, index)
@@ -135,6 +144,11 @@ impl Handler for Installations {
         let waits = match object.kind.plural() {
             Installation::PLURAL => needs_work(snapshot),
             Execution::PLURAL => snapshot.is_deleting(),
+            DeployItem::PLURAL => {
+                let is_left = snapshot.is_deleting() && !view::DeployItem(snapshot).job().is_running();
+                let execution = view::DeployItem(snapshot).execution().filter(|_| is_left)?;
+                return Some(installation_of(object, execution));
+            }
             _ => false,
         };
         waits.then(|| installation_of(object, &object.name))
@@ -172,7 +186,7 @@ impl Handler for Installations {
         let known = known.map(|tree| if request.reads_anew { tree.forget() } else { tree });
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, request.key.name.clone()));
         outdate(&mut tree, &request, &self.relations());
-        tree.left_items = left_items(&request);
+        tree.looks_for_left_items |= request.reads_anew || may_leave_items(&request);
         let mut scribe = self.journal.scribe(request.key);
         narration::tell_events(&mut scribe, request.changed);
         match self.run_steps(&mut tree, &request, &mut scribe).await {
@@ -449,14 +463,17 @@ fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRe
     });
 }
 
-/// Items that are being deleted and have no job, as far as events have told of them.
-fn left_items(request: &ReconcileRequest<'_>) -> Vec<String> {
-    let items = request.changed.iter().filter(|(object, _)| object.kind.plural() == DeployItem::PLURAL);
+/// Tells of events after which items may be left without an Execution: its end, or an item that is being deleted without a job.
+fn may_leave_items(request: &ReconcileRequest<'_>) -> bool {
     let is_left = |item: &ObjectId| {
         let snapshot = request.index.get(item);
         snapshot.is_some_and(|item| item.is_deleting() && !view::DeployItem(&item).job().is_running())
     };
-    items.filter(|(item, _)| is_left(item)).map(|(item, _)| item.name.clone()).collect()
+    request.changed.iter().any(|(object, sight)| match object.kind.plural() {
+        Execution::PLURAL => sight.alive().is_none(),
+        DeployItem::PLURAL => is_left(object),
+        _ => false,
+    })
 }
 
 /// How long until an item that nobody has picked up yet is late.

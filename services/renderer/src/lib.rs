@@ -115,7 +115,7 @@ pub struct Settings {
     /// How long rendering one Installation may take before its job fails, such as 30s.
     #[arg(long, env = "GROUNDWORK_RENDER_TIMEOUT", default_value = RENDER_TIMEOUT, value_name = "DURATION")]
     pub render_timeout: Duration,
-    /// Installations that are worked on at the same time.
+    /// Installations of one namespace that are worked on at the same time; of all namespaces, eight times as many.
     #[arg(long, env = "GROUNDWORK_RENDERER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub renderer_concurrency: usize,
 }

@@ -96,7 +96,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Whether the owner of the Installation exists. While the index knows it nobody has to be asked: its end wakes those below.
+    /// Tells if the owner of the Installation exists. No request is needed while the index knows it: its end wakes those below.
     async fn has_parent(&self, tree: &Tree, parent: &str) -> Result<bool, ApiError> {
         let owners = tree.installation.get().map(ResourceExt::owner_references).unwrap_or_default();
         let uid = owners.iter().find(|owner| owner.name == parent).map(|owner| owner.uid.as_str());
@@ -277,7 +277,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether an object belongs to another owner than the one with this UID, which may have had the same name: labels tell nothing but names.
+/// Tells of an object whose owner is another one than that with this UID: labels tell nothing but names, and a name may have been used twice.
 fn is_of_another<K: Stored>(object: &K, owner: Option<&str>) -> bool {
     let mut controllers = object.owner_references().iter().filter(|owner| owner.controller == Some(true));
     controllers.any(|controller| owner.is_some_and(|owner| controller.uid != owner))

@@ -146,7 +146,7 @@ pub struct Settings {
     )]
     pub exclude_namespaces: Vec<String>,
 
-    /// Objects that are worked on at the same time
+    /// Objects of one namespace that are worked on at the same time; of all namespaces, eight times as many
     #[arg(long, env = "GROUNDWORK_RESOLVER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub resolver_concurrency: usize,
 }

@@ -103,7 +103,7 @@ impl ServiceArguments for Arguments {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct Settings {
-    /// PackageVariantSets and PackageVariants that are worked on at the same time.
+    /// PackageVariantSets and PackageVariants of one namespace that are worked on at the same time; of all namespaces, eight times as many.
     #[arg(long, env = "GROUNDWORK_VARIANT_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub variant_concurrency: usize,
 

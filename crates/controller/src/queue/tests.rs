@@ -25,7 +25,17 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self { queue: Queue::new(Backoff::OBJECT, 1000), now: Instant::now() }
+        Self::of_share(10_000)
+    }
+
+    fn of_share(share: usize) -> Self {
+        Self { queue: Queue::new(Backoff::OBJECT, share), now: Instant::now() }
+    }
+
+    fn offer_elsewhere(&mut self, index: usize) -> Offered<u32> {
+        let key = ObjectId { namespace: Some("other".to_owned()), ..object(&format!("key-{index}")) };
+        let seen = (key.clone(), Sight::Alive("1".to_owned()));
+        self.queue.offer(&key, Concerns::OneKey, seen, 7, self.now)
     }
 
     /// The keys `bad-0` and following, each with one failed attempt about version 1.
@@ -40,12 +50,14 @@ impl Bench {
     }
 
     fn offer(&mut self, name: &str, version: &str, delivery: u32) -> Offered<u32> {
-        self.queue.offer(&object(name), object(name), Sight::Alive(version.to_owned()), delivery, self.now)
+        let seen = (object(name), Sight::Alive(version.to_owned()));
+        self.queue.offer(&object(name), Concerns::OneKey, seen, delivery, self.now)
     }
 
     /// The end of what has this name, in the version that it had last.
     fn offer_end(&mut self, name: &str, version: &str, delivery: u32) -> Offered<u32> {
-        self.queue.offer(&object("a"), object(name), Sight::Gone(version.to_owned()), delivery, self.now)
+        let seen = (object(name), Sight::Gone(version.to_owned()));
+        self.queue.offer(&object("a"), Concerns::OneKey, seen, delivery, self.now)
     }
 
     fn start(&mut self) -> Option<String> {
@@ -138,21 +150,50 @@ fn a_key_that_has_failed_is_not_woken_before_its_time() {
     assert_eq!(bench.start(), None);
 }
 
-/// Memory has a bound for each namespace, and what goes over it comes again soon, one after the other.
+/// Memory has a bound, and what goes over it comes again soon, one after the other.
 #[test]
-fn events_beyond_what_may_wait_of_a_namespace_go_back() {
-    let mut bench = Bench::new();
+fn events_beyond_what_may_wait_go_back() {
+    let mut bench = Bench::of_share(2);
     for index in 0..MOST_WAITING {
         assert_eq!(bench.offer(&format!("key-{index}"), "1", 0), FIRST);
     }
     assert_eq!(bench.offer("late-0", "1", 1), Offered::Redeliver(1, FIRST_RETURN));
     assert_eq!(bench.offer("late-1", "1", 2), Offered::Redeliver(2, FIRST_RETURN + RETURN_INTERVAL));
     assert_eq!(bench.offer("key-0", "2", 3), Offered::Queued { superseded: Some(0) }, "it waits already");
-    let elsewhere = ObjectId { namespace: Some("other".to_owned()), ..object("a") };
-    let sight = Sight::Alive("1".to_owned());
-    assert_eq!(bench.queue.offer(&elsewhere, elsewhere.clone(), sight, 4, bench.now), FIRST);
-    bench.start();
-    assert_eq!(bench.offer("late-0", "1", 1), FIRST);
+    let several = (object("common"), Sight::Alive("1".to_owned()));
+    let offered = bench.queue.offer(&object("late-2"), Concerns::Several, several, 5, bench.now);
+    assert_eq!(offered, FIRST, "others would see it again");
+    // Others have room, and all have less then.
+    for index in 0..MOST_WAITING / 2 {
+        assert_eq!(bench.offer_elsewhere(index), FIRST);
+    }
+    assert_eq!(bench.offer_elsewhere(MOST_WAITING), Offered::Redeliver(7, FIRST_RETURN));
+}
+
+/// However much of a namespace is ready, its failing keys get their turns, and places come back whatever becomes of an attempt.
+#[test]
+fn failing_keys_of_a_full_share_get_their_turns() {
+    let mut bench = Bench::of_share(1);
+    bench.offer("bad", "1", 0);
+    assert_eq!(bench.start().as_deref(), Some("bad"));
+    bench.fail("bad", &[]);
+    for index in 0..40 {
+        bench.offer(&format!("good-{index}"), "1", 1);
+    }
+    bench.pass(60_000);
+    let mut bad = 0;
+    for _ in 0..16 {
+        let name = bench.start().unwrap();
+        assert_eq!(bench.start(), None, "its share is one place");
+        if name == "bad" {
+            bad += 1;
+            bench.fail("bad", &[]);
+            bench.pass(60_000);
+        } else {
+            bench.settle(&name, &[]);
+        }
+    }
+    assert_eq!(bad, 4);
 }
 
 /// A long attempt goes on in parts; the others have their turns, and nothing is answered before its end.
@@ -163,13 +204,8 @@ fn a_long_attempt_lets_others_go_between_its_parts() {
     assert_eq!(bench.start().as_deref(), Some("big"));
     bench.offer("small", "1", 2);
     let offer = |bench: &mut Bench, about: &str, version: &str, delivery| {
-        bench.queue.offer(
-            &object("big"),
-            object(about),
-            Sight::Alive(version.to_owned()),
-            delivery,
-            bench.now,
-        )
+        let seen = (object(about), Sight::Alive(version.to_owned()));
+        bench.queue.offer(&object("big"), Concerns::OneKey, seen, delivery, bench.now)
     };
     offer(&mut bench, "own", "7", 3);
     offer(&mut bench, "other", "8", 4);
@@ -227,7 +263,7 @@ fn a_deletion_that_was_tried_is_no_news() {
     bench.fail("a", &[]);
     assert!(matches!(bench.offer_end("item", "9", 2), Offered::Redeliver(2, _)));
     let alive = Sight::Alive("9".to_owned());
-    let late = bench.queue.offer(&object("a"), object("item"), alive, 3, bench.now);
+    let late = bench.queue.offer(&object("a"), Concerns::OneKey, (object("item"), alive), 3, bench.now);
     assert!(matches!(late, Offered::Redeliver(3, _)), "the living came before");
 }
 

@@ -2,7 +2,7 @@
 //! had gone, or somebody has taken the finalizer off their owner: garbage collection deletes them then. Jobs come from owners, so each gets
 //! one of its own.
 
-use groundwork_api::{DeployItem, Execution, Installation, Kind as _, ResourceExt as _};
+use groundwork_api::{DeployItem, Execution, Installation};
 
 use super::metadata::has_finalizer;
 use super::protocol::{self, HasJob};
@@ -10,7 +10,7 @@ use super::step::{Change, Moment, Next, Read, Write, write_some};
 use super::tree::{Known, Tree};
 use crate::names::parent_name;
 
-/// Whether an object waits for a job in which it may go. One whose deletion has failed waits for a person.
+/// Tells of an object that needs a job in order to go. One whose deletion has failed is left to a person.
 fn waits_for_job(object: &impl HasJob) -> bool {
     object.is_deleting()
         && has_finalizer(object.meta())
@@ -18,21 +18,12 @@ fn waits_for_job(object: &impl HasJob) -> bool {
         && !object.phase().is_of_deletion()
 }
 
-/// Whether an Execution waits for the job of an Installation that is gone, or that is another one of the same name.
+/// Tells of an Execution that waits for the job of an Installation that is gone.
 pub(super) fn is_execution(execution: &Execution, installation: &Known<Installation>) -> bool {
-    let is_gone = match installation {
-        Known::Unread => false,
-        Known::Absent => true,
-        Known::Present(installation) => {
-            let owners = execution.owner_references().iter();
-            let mut owners = owners.filter(|owner| owner.kind == Installation::KIND);
-            owners.any(|owner| installation.metadata.uid.as_deref() != Some(owner.uid.as_str()))
-        }
-    };
-    is_gone && waits_for_job(execution)
+    matches!(installation, Known::Absent) && waits_for_job(execution)
 }
 
-/// Whether a nested Installation waits for the job of a parent that is gone; `Err` is what has to be read before.
+/// Tells of a nested Installation that waits for the job of a parent that is gone; `Err` is the read that is needed before.
 pub(super) fn is_child(installation: &Installation, tree: &Tree) -> Result<bool, Read> {
     let Some(parent) = parent_name(installation).filter(|_| waits_for_job(installation)) else {
         return Ok(false);
@@ -43,17 +34,14 @@ pub(super) fn is_child(installation: &Installation, tree: &Tree) -> Result<bool,
     }
 }
 
-/// Gives a job to items whose Execution is gone, as far as events have told of them.
+/// Gives a job to items whose Execution is gone.
 pub(super) fn items(tree: &Tree, moment: &Moment) -> Next {
-    if !matches!(tree.installation, Known::Absent) {
+    if !matches!(tree.installation, Known::Absent) || !tree.looks_for_left_items {
         return Next::Rest;
     }
-    let unread: Vec<String> =
-        tree.left_items.iter().filter(|name| tree.items.get(name).is_none()).cloned().collect();
-    if !unread.is_empty() {
-        return Next::Read(Read::Items(unread));
+    if !tree.items.is_complete() {
+        return Next::Read(Read::ListItems);
     }
-    let named = tree.items.present().filter(|item| tree.left_items.contains(&item.name_any()));
     let trigger = |item: &DeployItem| {
         let mut item = item.clone();
         let status = item.status.get_or_insert_default();
@@ -62,5 +50,5 @@ pub(super) fn items(tree: &Tree, moment: &Moment) -> Next {
         status.transition_times = Some(protocol::triggered(&moment.now));
         Write::DeployItem(Change::Status(item))
     };
-    write_some(named.filter(|item| waits_for_job(*item)).map(trigger)).unwrap_or(Next::Rest)
+    write_some(tree.items.present().filter(|item| waits_for_job(*item)).map(trigger)).unwrap_or(Next::Rest)
 }

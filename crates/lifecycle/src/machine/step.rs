@@ -50,7 +50,7 @@ pub enum Next {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
     Installation,
-    /// Whether the owner of the Installation, which has this name, exists, for [`Tree`](super::Tree)`::has_parent`.
+    /// The existence of the owner of the Installation, which has this name, for [`Tree`](super::Tree)`::has_parent`.
     Parent(String),
     Execution,
     /// All DeployItems with the label of the Execution.

@@ -164,10 +164,10 @@ pub struct Tree {
     pub goes_on: bool,
     /// The job whose warnings have been told.
     pub warned: Option<String>,
-    /// Whether the parent of a nested Installation exists, as read last.
+    /// The parent of a nested Installation exists, as read last.
     pub has_parent: Option<bool>,
-    /// Items that are being deleted without a job, as events tell, in case their Execution is gone.
-    pub left_items: Vec<String>,
+    /// Items may be left whose Execution is gone, so that they have to be looked for.
+    pub looks_for_left_items: bool,
     /// Whether Targets that late items name exist, as read last.
     pub targets: BTreeMap<String, bool>,
     templates: Option<Arc<Templates>>,
@@ -192,7 +192,6 @@ impl Tree {
         self.predecessors = None;
         self.successors = None;
         self.has_parent = None;
-        self.left_items.clear();
     }
 
     /// When the first of the items that nobody has picked up yet must have been (7.6).

@@ -112,7 +112,7 @@ fn of_deleted(installation: &Installation, around: Around<'_>) -> Option<Found> 
         Some(parent) if parent.job().is_running() && parent.job().id != installation.job().id => {
             turn(parent, since)
         }
-        // Somebody has to ask for another one.
+        // A person has to ask for another one.
         _ if installation.phase() == Phase::DeleteFailed && requested(installation).is_none() => None,
         None if around.is_root => Found::own("the job that deletes it to begin", since),
         _ => Found::unseen("the next job of the Installation that it belongs to, which deletes it", since),

@@ -108,7 +108,8 @@ impl<'a> World<'a> {
     /// What another replica has pushed is known here after an exchange with the remote. Events tell of it: a revision of theirs that
     /// this replica does not have, or has at another commit, is asked for.
     async fn until_known(&self, changed: &[(ObjectId, Sight)]) -> Result<(), Failure> {
-        for repository in std::iter::once(&self.repository).chain(&self.upstream) {
+        let upstream = self.upstream.iter().filter(|upstream| !Arc::ptr_eq(upstream, &self.repository));
+        for repository in std::iter::once(&self.repository).chain(upstream) {
             let prefix = format!("{}.", repository.settings().name);
             let of_repository = changed.iter().map(|(object, _)| object).filter(|object| {
                 object.kind == kind::<PackageRevision>() && object.name.starts_with(&prefix)
@@ -401,7 +402,7 @@ fn in_git(
     seen
 }
 
-/// Whether a variant is being deleted before it was at rest. The deletion itself is one generation.
+/// Tells of a variant that is being deleted before it was at rest. The deletion itself is one generation.
 fn goes_unsettled(variant: &PackageVariant) -> bool {
     let status = variant.status.clone().unwrap_or_default();
     let is_ready = status.conditions.iter().any(|found| found.type_ == "Ready" && found.status == "True");

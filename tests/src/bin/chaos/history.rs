@@ -52,6 +52,9 @@ impl History {
             let Unit::Installation(unit) = *unit else { continue };
             let name = installation::name(unit);
             let history = histories.get(&name).map(Vec::as_slice).unwrap_or_default();
+            if value.is_some() && history.is_empty() {
+                wrong.push(format!("ConfigMap {name} was never written, as the audit log tells"));
+            }
             if !is_steady(history, value.is_none()) {
                 wrong.push(format!("ConfigMap {name} was written in turn: {history:?}"));
             }

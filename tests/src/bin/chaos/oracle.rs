@@ -50,7 +50,7 @@ impl Oracle<'_> {
         problems.extend(self.deployed(expected).await?);
         problems.extend(self.variants(expected).await?);
         if problems.is_empty() {
-            // Nothing else tells of git, and asking it takes a process for each draft.
+            // Git is asked last, since that takes a process for each draft.
             problems = self.drafts(expected)?;
         }
         Ok(problems)

@@ -135,7 +135,7 @@ impl Plan {
         let has_replicas = rng.usize(0..3) == 0;
         let mut faults: Vec<(Duration, Fault)> = Vec::new();
         for _ in 0..rng.usize(1..=MOST_FAULTS) {
-            // What breaks often breaks together.
+            // Faults often come together.
             let former = faults.last().map(|(at, _)| *at).filter(|_| rng.usize(0..3) == 0);
             let at = former.unwrap_or_else(|| moment(&mut rng));
             let fault = fault(&mut rng, has_replicas, size.longest);

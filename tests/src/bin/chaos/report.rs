@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use groundwork_bus::{Bus, BusError, Change, JournalPart, NatsOptions, ObjectId, Record};
 use groundwork_tests::System;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::oracle::Problem;
 
@@ -14,8 +14,10 @@ use crate::oracle::Problem;
 const PROBLEMS_TOLD: usize = 40;
 /// Objects whose journal and stream are told.
 const OBJECTS_TOLD: usize = 8;
-/// Entries of the journal about each of them.
-const ENTRIES_TOLD: usize = 15;
+/// The last entries of the journal about each of them.
+const ENTRIES_TOLD: usize = 20;
+/// Entries of the journal that are read of each.
+const ENTRIES_READ: usize = 1000;
 /// NATS has so long to answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
 
@@ -28,6 +30,9 @@ pub(crate) async fn report(system: &System, problems: &[Problem]) -> String {
     let objects: BTreeSet<&ObjectId> = problems.iter().map(|problem| &problem.object).collect();
     for object in objects.iter().take(OBJECTS_TOLD) {
         let _ = writeln!(text, "{object}: {}", live(system, object).await);
+    }
+    if let Some(namespace) = problems.first().and_then(|problem| problem.object.namespace.as_deref()) {
+        text.push_str(&jobs(system, namespace).await);
     }
     match tokio::time::timeout(ANSWERED_WITHIN, told_by_bus(system, &objects)).await {
         Ok(Ok(told)) => text.push_str(&told),
@@ -52,6 +57,34 @@ async fn live(system: &System, object: &ObjectId) -> String {
     }
 }
 
+/// A line for each object of a namespace that is being deleted, or whose job has not succeeded.
+async fn jobs(system: &System, namespace: &str) -> String {
+    let kinds = "installations,executions,deployitems";
+    let listed = system.kubectl(&["get", kinds, "--namespace", namespace, "--output", "json"]).await;
+    let listed = match listed {
+        Ok(text) => serde_json::from_str::<Value>(&text).unwrap_or_default(),
+        Err(error) => return format!("{error:#}\n"),
+    };
+    let line = |object: &Value| {
+        let (metadata, status) = (&object["metadata"], &object["status"]);
+        let is_at_rest = status["jobID"] == status["jobIDFinished"] && status["phase"] == "Succeeded";
+        let is_left = !metadata["deletionTimestamp"].is_null() || !is_at_rest;
+        is_left.then(|| {
+            let (kind, name) = (&object["kind"], &metadata["name"]);
+            format!(
+                "{kind} {name} {} job {} finished {} deleted {} finalizers {} version {}\n",
+                status["phase"],
+                status["jobID"],
+                status["jobIDFinished"],
+                metadata["deletionTimestamp"],
+                metadata["finalizers"],
+                metadata["resourceVersion"]
+            )
+        })
+    };
+    listed["items"].as_array().into_iter().flatten().filter_map(line).collect()
+}
+
 async fn told_by_bus(system: &System, objects: &BTreeSet<&ObjectId>) -> Result<String, BusError> {
     let bus = Bus::connect(NatsOptions::new(system.nats.url())).await?;
     let mut text = format!("the stream: {:?}\n", bus.status().await?);
@@ -61,8 +94,8 @@ async fn told_by_bus(system: &System, objects: &BTreeSet<&ObjectId>) -> Result<S
             None => "nothing".to_owned(),
         };
         let _ = writeln!(text, "{object}\n  on the stream: {stored}");
-        let entries = bus.read_journal(&JournalPart::Key((*object).clone()), ENTRIES_TOLD).await?;
-        for entry in entries {
+        let entries = bus.read_journal(&JournalPart::Key((*object).clone()), ENTRIES_READ).await?;
+        for entry in &entries[entries.len().saturating_sub(ENTRIES_TOLD)..] {
             let (time, service, reason) = (entry.time, &entry.service, &entry.reason);
             let about = format!("{} {}", entry.about.kind, entry.about.name);
             let _ =

@@ -44,7 +44,7 @@ pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment
     delete_below(tree, execution.as_deref()).unwrap_or_else(|| trigger(installation, moment))
 }
 
-/// Asks for the deletion of what stays otherwise.
+/// Asks for the deletion of everything below that is not being deleted yet.
 fn delete_below(tree: &Tree, execution: Option<&Execution>) -> Option<Next> {
     let own = execution.filter(|own| !own.is_deleting());
     let own = own.map(|own| Write::Execution(Change::delete(&own.metadata)));
@@ -68,7 +68,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         return step;
     }
     let execution = own_execution(tree, installation);
-    // A request of before, from another replica or from one that has died, may have made it when what had its name was gone already.
+    // A delayed request may have created it after the earlier object of that name was deleted.
     if let Some(step) = delete_below(tree, execution.as_deref()) {
         return step;
     }

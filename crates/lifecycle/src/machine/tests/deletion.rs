@@ -225,9 +225,11 @@ fn items_whose_execution_is_gone_go() {
     for item in cluster.items.values_mut() {
         item.metadata.deletion_timestamp.clone_from(&deleted);
     }
-    let names: Vec<String> = cluster.items.keys().cloned().collect();
     let mut tree = Tree::new("team", "server");
-    tree.left_items = names;
+    for name in cluster.items.keys() {
+        tree.items.outdate(name, Some("1"));
+    }
+    tree.looks_for_left_items = true;
     while cluster.step("server", &mut tree, &mut None).is_none() {}
     cluster.run(None);
     assert!(cluster.items.is_empty(), "{:?}", cluster.log);
