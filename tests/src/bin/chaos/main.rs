@@ -26,6 +26,9 @@ use oracle::Oracle;
 use package::Remotes;
 use plan::{Expected, Kind, Plan, REPLICAS, Size};
 
+/// Of two watchers one leads.
+const ELECTION: [(&str, &str); 2] =
+    [("GROUNDWORK_LEADER_ELECTION", "true"), ("GROUNDWORK_LEASE_NAMESPACE", "groundwork-system")];
 /// A round is at rest so soon after its last fault.
 const REST: Duration = Duration::from_secs(60);
 /// The garbage collector of Kubernetes may take so long, since its pauses grow to a minute while the API server is away.
@@ -69,6 +72,7 @@ async fn main() -> Result<()> {
         proxied: true,
         wired: true,
         package_store: Some(clones.path().to_owned()),
+        variables: ELECTION.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         audit: Some(Audit::Objects(history::DEPLOYED)),
         ..SystemOptions::default()
     };
