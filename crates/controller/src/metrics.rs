@@ -139,8 +139,8 @@ impl Metrics {
             .set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Tells the namespaces whose whole share of a queue is in use, with the number of keys that wait for it, and none of those that were told
-    /// before.
+    /// Tells the namespaces whose whole share of a queue is in use, with the number of keys that wait for it, their sum without a namespace, and
+    /// none of those that were told before.
     pub(crate) fn full_shares<'a>(
         &self,
         queue: &'static str,
@@ -148,12 +148,18 @@ impl Metrics {
         shares: impl Iterator<Item = (&'a str, usize)>,
     ) {
         let share = |namespace: &str| Share { service: queue, namespace: namespace.to_owned() };
-        let before = std::mem::take(told);
-        for (namespace, waiting) in shares {
+        let tell = |namespace: &str, waiting: usize| {
             let gauge = self.full_shares.get_or_create(&share(namespace));
             gauge.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        };
+        let before = std::mem::take(told);
+        let mut sum = 0;
+        for (namespace, waiting) in shares.filter(|(namespace, _)| !namespace.is_empty()) {
+            tell(namespace, waiting);
+            sum += waiting;
             told.insert(namespace.to_owned());
         }
+        tell("", sum);
         for namespace in before.difference(told) {
             self.full_shares.remove(&share(namespace));
         }

@@ -59,6 +59,8 @@ struct Finished {
 
 impl Worker {
     pub(crate) fn new(controller: Controller, index: Index, sender: mpsc::Sender<Message>) -> Self {
+        let mut told_shares = HashSet::new();
+        controller.metrics.full_shares(controller.options.service, &mut told_shares, std::iter::empty());
         Self {
             queue: Queue::new(controller.options.backoff, controller.options.concurrency),
             running: JoinSet::new(),
@@ -66,7 +68,7 @@ impl Worker {
             logged: HashMap::new(),
             deliveries: Vec::new(),
             findings: Findings::default(),
-            told_shares: HashSet::new(),
+            told_shares,
             sender,
             controller,
             index,

@@ -15,7 +15,7 @@ use crate::target_cluster::{cluster, configuration};
 
 /// An item that nobody picks up, an Installation behind it, and an item whose objects are not ready.
 pub(super) async fn tells_what_is_waited_for(system: &System, token: &str, admin: &Browser) -> Result<()> {
-    let case = Case::new(system, "waiting").await?;
+    let case = Case::new(system, "shown-waits").await?;
     let exports = json!({"exports": {"data": [{"name": "url", "dataRef": "url"}]}});
     case.begin_with("db", &nobody(), &exports).await?;
     let pick_up = "a deployer for items of the type example.org/nobody to pick it up";
@@ -24,7 +24,7 @@ pub(super) async fn tells_what_is_waited_for(system: &System, token: &str, admin
     assert_eq!((&item["what"], &item["lookedAtWithinSeconds"]), (&json!(pick_up), &json!(300)), "{db}");
     ensure!(item["since"].is_string() && db["waitsFor"]["since"].is_string(), "{db}");
     the_call_knows_the_time(system, token, pick_up).await?;
-    let (_, text, _) = run(system, &["status", "waiting/db"]).await?;
+    let (_, text, _) = run(system, &["status", "shown-waits/db"]).await?;
     let line = text.lines().find(|line| line.contains(&format!("… waits for item item: {pick_up}, since ")));
     ensure!(line.is_some_and(|line| line.ends_with("(looked at again within 5m)")), "{text}");
     shown(admin, "db", &db).await?;
@@ -35,7 +35,8 @@ pub(super) async fn tells_what_is_waited_for(system: &System, token: &str, admin
     assert_eq!(web["waitsFor"]["lookedAtWithinSeconds"], 30, "{web}");
     shown(admin, "web", &web).await?;
     let glance = admin.json("/index.json").await?;
-    let behind = glance["waiting"].as_array().into_iter().flatten().find(|row| row["place"] == "waiting/web");
+    let behind =
+        glance["waiting"].as_array().into_iter().flatten().find(|row| row["place"] == "shown-waits/web");
     assert_eq!(behind.context("it is listed")?["lookedAtWithinSeconds"], 30, "{glance}");
 
     unready(&case, admin).await
@@ -43,7 +44,7 @@ pub(super) async fn tells_what_is_waited_for(system: &System, token: &str, admin
 
 /// The renderer, which ends what nobody picks up, knows when.
 async fn the_call_knows_the_time(system: &System, token: &str, pick_up: &str) -> Result<()> {
-    let mut trees = watch(channel(system, "renderer", Some(token))?, "waiting", "db").await?;
+    let mut trees = watch(channel(system, "renderer", Some(token))?, "shown-waits", "db").await?;
     let tree = next(&mut trees).await?;
     let item = tree.nodes.first().and_then(|execution| execution.nodes.first()).context("an item")?;
     let wait = item.waits_for.as_ref().context("it waits")?;
@@ -59,10 +60,10 @@ async fn the_call_knows_the_time(system: &System, token: &str, pick_up: &str) ->
 /// A Deployment that no controller looks after.
 async fn unready(case: &Case<'_>, admin: &Browser) -> Result<()> {
     let cluster = cluster().await?;
-    cluster.plane.create_namespace("waiting").await?;
+    cluster.plane.create_namespace("shown-waits").await?;
     cluster.create_target(case, "dev").await?;
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": "waiting"},
+        "metadata": {"name": "web", "namespace": "shown-waits"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
             "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}}});
     let config = configuration(&json!({"manifests": [{"manifest": deployment}]}));
@@ -73,16 +74,16 @@ async fn unready(case: &Case<'_>, admin: &Browser) -> Result<()> {
         "deployExecutions": [{"name": "default", "type": "GoTemplate", "template": items.to_string()}]});
     let imports = json!({"imports": {"targets": [{"name": "cluster", "target": "dev"}]}});
     case.begin_with("shop", &blueprint.to_string(), &imports).await?;
-    let readiness = "item web: readiness of waiting/web of type Deployment: ";
+    let readiness = "item web: readiness of shown-waits/web of type Deployment: ";
     let shop = told(case, "shop", readiness).await?;
     assert_eq!(shop["waitsFor"]["lookedAtWithinSeconds"], 10, "{shop}");
     shown(admin, "shop", &shop).await?;
 
     let status = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "readyReplicas": 1});
-    let path = "/apis/apps/v1/namespaces/waiting/deployments/web/status";
+    let path = "/apis/apps/v1/namespaces/shown-waits/deployments/web/status";
     cluster.change(path, &json!({"status": status})).await?;
     case.finished("shop").await?;
-    let (_, text, _) = run(case.system, &["status", "waiting/shop", "-o", "json"]).await?;
+    let (_, text, _) = run(case.system, &["status", "shown-waits/shop", "-o", "json"]).await?;
     ensure!(!text.contains("waitsFor"), "{text}");
     let item: DeployItem = case.item("shop", "web").await?;
     let conditions = item.status.context("a status")?.conditions;
@@ -107,7 +108,7 @@ async fn told(case: &Case<'_>, name: &str, what: &str) -> Result<Value> {
 
 /// The page says the same of an Installation and of what is below it.
 async fn shown(admin: &Browser, name: &str, tree: &Value) -> Result<()> {
-    let path = format!("/installations/waiting/{name}");
+    let path = format!("/installations/shown-waits/{name}");
     let what = tree["waitsFor"]["what"].as_str().context("it waits")?;
     wait_for(&format!("{path} tells of {what:?}"), PATIENCE, async || {
         let page = admin.json(&format!("{path}.json")).await.map_err(|error| format!("{error:#}"))?;
