@@ -5,7 +5,7 @@
 //!                                                    └── Cause ──> Wait of those above: the deepest causes, not the way to them
 //! ```
 //!
-//! Whatever is waited for wakes the waiter at once. The times here are for the case that its event gets lost, and hold while the services
+//! A change of what is waited for wakes the waiter at once. The times here are for the case that its event gets lost, and hold while the services
 //! run.
 
 mod installations;
