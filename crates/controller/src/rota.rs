@@ -97,7 +97,10 @@ impl Rota {
     /// The next key of the namespace whose turn it is, among those that may have a place, which it takes. Keys that `is_due` refuses are
     /// dropped.
     pub(crate) fn pop(&mut self, places: &mut Places, is_due: impl Fn(&Key) -> bool) -> Option<Key> {
-        let mut index = if places.taken < places.count { 0 } else { self.turns.len() };
+        if places.taken >= places.count {
+            return None;
+        }
+        let mut index = 0;
         while let Some(namespace) = self.turns.get(index) {
             if !places.are_free_for(namespace) {
                 index += 1;

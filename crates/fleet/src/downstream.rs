@@ -15,7 +15,7 @@ use crate::package::{Package, UNNUMBERED, by_workspace, is_published, number};
 
 pub use base::{Base, base};
 pub use freshness::{Freshness, freshness};
-pub use release::{Release, Withdrawal, release};
+pub use release::{Release, Withdrawal, deletes, release};
 
 /// The revisions of a namespace as one variant sees them (2.7), all in ascending order of their workspaces.
 #[derive(Clone, Debug, Default, PartialEq)]

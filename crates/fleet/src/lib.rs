@@ -38,7 +38,7 @@ pub use attributes::Attributes;
 pub use bundle::{Bundle, Expanded, NamedSpec, ObjectError};
 pub use children::{Action, FINALIZER, OWNER_LABEL, Plan, child, is_child, plan};
 pub use downstream::{
-    Adoption, Base, Freshness, Release, Selection, Withdrawal, base, freshness, is_owned, orphaned,
+    Adoption, Base, Freshness, Release, Selection, Withdrawal, base, deletes, freshness, is_owned, orphaned,
     owner_reference, release, select,
 };
 pub use error::{Retry, VariantError, retry, variant_conditions};

@@ -185,8 +185,9 @@ impl Handler for Installations {
         let known = self.trees().remove(request.key);
         let known = known.map(|tree| if request.reads_anew { tree.forget() } else { tree });
         let mut tree = known.unwrap_or_else(|| Tree::new(namespace, request.key.name.clone()));
+        let still_looks = tree.goes_on && tree.looks_for_left_items;
         outdate(&mut tree, &request, &self.relations());
-        tree.looks_for_left_items |= request.reads_anew || may_leave_items(&request);
+        tree.looks_for_left_items = still_looks || request.reads_anew || has_left_items(&request);
         let mut scribe = self.journal.scribe(request.key);
         narration::tell_events(&mut scribe, request.changed);
         match self.run_steps(&mut tree, &request, &mut scribe).await {
@@ -463,16 +464,13 @@ fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRe
     });
 }
 
-/// Tells of events after which items may be left without an Execution: its end, or an item that is being deleted without a job.
-fn may_leave_items(request: &ReconcileRequest<'_>) -> bool {
-    let is_left = |item: &ObjectId| {
+/// True if an event has told of an item that is being deleted without a job. The end of an Execution is no sign of one: every deletion has it,
+/// and items would be listed each time.
+fn has_left_items(request: &ReconcileRequest<'_>) -> bool {
+    let mut items = request.changed.iter().filter(|(object, _)| object.kind.plural() == DeployItem::PLURAL);
+    items.any(|(item, _)| {
         let snapshot = request.index.get(item);
         snapshot.is_some_and(|item| item.is_deleting() && !view::DeployItem(&item).job().is_running())
-    };
-    request.changed.iter().any(|(object, sight)| match object.kind.plural() {
-        Execution::PLURAL => sight.alive().is_none(),
-        DeployItem::PLURAL => is_left(object),
-        _ => false,
     })
 }
 

@@ -20,14 +20,18 @@ pub enum Withdrawal {
     ProposeDeletion,
 }
 
+/// True if a deletion policy takes revisions back; one that is not known destroys nothing.
+pub fn deletes(policy: Option<&str>) -> bool {
+    matches!(policy, None | Some("" | "delete"))
+}
+
 /// What becomes of an owned revision, because its variant is being deleted or because it makes another package now.
 ///
 /// Where the policy, or the stage of the revision, is none that we know, nothing is destroyed.
 pub fn release(policy: Option<&str>, revision: &PackageRevision, is_variant_deleted: bool) -> Release {
     let kept = Release { withdrawal: None, orphan: true };
-    let deletes = matches!(policy, None | Some("" | "delete"));
     // The reference adopts heads of branches; deleting such a one removes the package from the branch.
-    if !deletes || number(revision) == UNNUMBERED {
+    if !deletes(policy) || number(revision) == UNNUMBERED {
         return kept;
     }
     match revision.spec.lifecycle() {

@@ -2,7 +2,7 @@
 //! had gone, or somebody has taken the finalizer off their owner: garbage collection deletes them then. Jobs come from owners, so each gets
 //! one of its own.
 
-use groundwork_api::{DeployItem, Execution, Installation};
+use groundwork_api::{Execution, Installation};
 
 use super::metadata::has_finalizer;
 use super::protocol::{self, HasJob};
@@ -42,13 +42,7 @@ pub(super) fn items(tree: &Tree, moment: &Moment) -> Next {
     if !tree.items.is_complete() {
         return Next::Read(Read::ListItems);
     }
-    let trigger = |item: &DeployItem| {
-        let mut item = item.clone();
-        let status = item.status.get_or_insert_default();
-        status.job_id = Some(moment.job_id.clone());
-        status.job_id_generation_time = Some(moment.now.clone());
-        status.transition_times = Some(protocol::triggered(&moment.now));
-        Write::DeployItem(Change::Status(item))
-    };
-    write_some(tree.items.present().filter(|item| waits_for_job(*item)).map(trigger)).unwrap_or(Next::Rest)
+    let left = tree.items.present().filter(|item| waits_for_job(*item));
+    let given = left.map(|item| protocol::with_job(item, &moment.job_id, &moment.now));
+    write_some(given.map(|item| Write::DeployItem(Change::Status(item)))).unwrap_or(Next::Rest)
 }

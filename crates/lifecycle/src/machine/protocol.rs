@@ -65,6 +65,16 @@ pub(super) fn started(times: Option<&TransitionTimes>, now: &Time) -> Transition
     }
 }
 
+/// An item with a job, which its deployer begins.
+pub(super) fn with_job(item: &DeployItem, id: &str, now: &Time) -> DeployItem {
+    let mut item = item.clone();
+    let status = item.status.get_or_insert_default();
+    status.job_id = Some(id.to_owned());
+    status.job_id_generation_time = Some(now.clone());
+    status.transition_times = Some(triggered(now));
+    item
+}
+
 /// The clock of a new job.
 pub(super) fn triggered(now: &Time) -> TransitionTimes {
     TransitionTimes { trigger_time: Some(now.clone()), ..TransitionTimes::default() }

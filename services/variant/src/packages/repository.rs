@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use groundwork_api::{MetaCondition, PackageRevision, PackageVariant, Repository, ResourceExt as _, Time};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled};
-use groundwork_fleet::owner_reference;
+use groundwork_fleet::{deletes, owner_reference};
 use groundwork_packages::{GitRepository, Revision, Snapshot, StoreError};
 use jiff::Timestamp;
 
@@ -133,8 +133,7 @@ async fn recovered(
     let variant = objects.get::<PackageVariant>(namespace, &owner.name).await?;
     // One that goes takes it along, unless it leaves its revisions to people.
     let keeps = |variant: &PackageVariant| {
-        variant.metadata.deletion_timestamp.is_none()
-            || matches!(variant.spec.deletion_policy.as_deref(), None | Some("" | "delete"))
+        variant.metadata.deletion_timestamp.is_none() || deletes(variant.spec.deletion_policy.as_deref())
     };
     let is_owner = |variant: &PackageVariant| {
         let downstream = variant.spec.downstream.as_ref();

@@ -227,15 +227,8 @@ pub(super) fn trigger_items(classes: &Classes<'_>, execution: &Execution, moment
     if !classes.failed.is_empty() {
         return None;
     }
-    let trigger = |item: &&DeployItem| {
-        let mut item = (*item).clone();
-        let status = item.status.get_or_insert_default();
-        status.job_id = Some(execution.job().id.to_owned());
-        status.job_id_generation_time = Some(moment.now.clone());
-        status.transition_times = Some(protocol::triggered(&moment.now));
-        Write::DeployItem(Change::Status(item))
-    };
-    write_some(classes.runnable.iter().map(trigger))
+    let given = classes.runnable.iter().map(|item| protocol::with_job(item, execution.job().id, &moment.now));
+    write_some(given.map(|item| Write::DeployItem(Change::Status(item))))
 }
 
 /// Orphans go before any active item starts, and one that cannot go fails the Execution.
