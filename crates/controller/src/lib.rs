@@ -38,7 +38,6 @@ mod queue;
 mod readiness;
 mod reconcile;
 mod request;
-mod rota;
 mod service;
 mod shared_delivery;
 mod sources;

@@ -4,11 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use groundwork_bus::{Backoff, ObjectId};
+use groundwork_turns::{Places, Rota};
 
 use crate::known_versions::{KnownVersions, Sight};
 use crate::reconcile::Key;
-use crate::rota::{Places, Rota, namespace_of};
 
+/// The number of places, as a multiple of a namespace's share. What some namespaces wait for elsewhere (slow registries, silent Targets)
+/// leaves places for others then.
+const SHARES: usize = 8;
 /// The shortest pause after a conflict: somebody else wrote, and the next look is likely to do better.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 /// A failing key is tried again from memory; its event comes back this much later, for the case that the process
@@ -35,6 +38,11 @@ const MOST_RETURNS: usize = 100;
 /// Versions that idle keys know are dropped beyond this many keys; without them events are handled that say nothing new.
 const MAX_IDLE_KEYS: usize = 50_000;
 
+/// The namespace of a key; empty for objects of the cluster, which are together one.
+fn namespace_of(key: &Key) -> &str {
+    key.namespace.as_deref().unwrap_or_default()
+}
+
 /// Keys and the events (`T`) that wait for them.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
@@ -47,9 +55,9 @@ pub(crate) struct Queue<T> {
     redelivery: Redelivery,
     returns: Returns,
     places: Places,
-    ready: Rota,
+    ready: Rota<Key>,
     /// Keys that have failed and are due again. One that was made ready for another reason meanwhile is skipped here.
-    ready_after_failure: Rota,
+    ready_after_failure: Rota<Key>,
     turn: u32,
     timers: BTreeSet<(Instant, Key)>,
     /// What the last successful attempt of each idle key has read and written.
@@ -244,7 +252,7 @@ impl<T: Clone> Queue<T> {
             resting: 0,
             redelivery: Redelivery::default(),
             returns: Returns::default(),
-            places: Places::of_share(share),
+            places: Places::new(share.max(1).saturating_mul(SHARES), share),
             ready: Rota::default(),
             ready_after_failure: Rota::default(),
             turn: 1,
@@ -267,8 +275,10 @@ impl<T: Clone> Queue<T> {
             return Offered::Known(delivery);
         }
         let is_idle = self.entries.get(key).is_none_or(|entry| entry.state == State::Idle);
-        if is_idle && concerns == Concerns::OneKey && self.ready.waiting_beside(key) >= self.most_waiting() {
-            return Offered::Redeliver(delivery, self.returns.after(namespace_of(key), now));
+        let namespace = namespace_of(key);
+        let are_many = || self.ready.waiting_of(namespace) >= self.most_waiting();
+        if is_idle && concerns == Concerns::OneKey && are_many() {
+            return Offered::Redeliver(delivery, self.returns.after(namespace, now));
         }
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
@@ -290,7 +300,7 @@ impl<T: Clone> Queue<T> {
             }
             State::Ready if is_news && entry.failures > 0 => {
                 entry.set_failures(0, &mut self.failing);
-                self.ready.push(key.clone());
+                self.ready.push(namespace_of(key), key.clone());
             }
             State::Ready | State::Running => {}
         }
@@ -299,7 +309,7 @@ impl<T: Clone> Queue<T> {
 
     /// How many keys of one namespace may wait.
     fn most_waiting(&self) -> usize {
-        let part = MOST_WAITING / self.ready.namespaces().max(1);
+        let part = MOST_WAITING / self.ready.tenants().max(1);
         part.max(self.places.share().saturating_mul(SHARES_WAITING))
     }
 
@@ -340,7 +350,7 @@ impl<T: Clone> Queue<T> {
         if entry.state == State::Idle && !comes_soon {
             entry.is_unasked = true;
             entry.set_state(State::Ready, &mut self.resting);
-            self.ready.push(key.clone());
+            self.ready.push(namespace_of(key), key.clone());
         }
     }
 
@@ -397,7 +407,7 @@ impl<T: Clone> Queue<T> {
         let mut failed =
             |places| self.ready_after_failure.pop(places, |key| is_ready(key) && has_failed(key));
         let mut others = |places| self.ready.pop(places, is_ready);
-        let key = if self.turn.is_multiple_of(FAILED_TURN) {
+        let (_, key) = if self.turn.is_multiple_of(FAILED_TURN) {
             failed(&mut self.places).or_else(|| others(&mut self.places))
         } else {
             others(&mut self.places).or_else(|| failed(&mut self.places))
@@ -420,7 +430,7 @@ impl<T: Clone> Queue<T> {
             return answers;
         }
         entry.set_state(State::Idle, &mut self.resting);
-        self.places.give_back(key);
+        self.places.give_back(namespace_of(key));
         known.merge(std::mem::take(&mut entry.known_so_far));
         if matches!(ended, AttemptEnd::Requeued) {
             self.requeue(key, known, &mut answers);
@@ -530,7 +540,7 @@ impl<T: Clone> Queue<T> {
             self.timers.remove(&(old, key.clone()));
         }
         let lane = if entry.failures > 0 { &mut self.ready_after_failure } else { &mut self.ready };
-        lane.push(key.clone());
+        lane.push(namespace_of(key), key.clone());
     }
 
     /// Versions of a former cluster are not comparable with those of the present one.

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use groundwork_ports::Guest;
 use groundwork_proto::status::{self, reasons};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::body::Body;
-use tonic::codegen::http::{HeaderMap, Request, Response};
+use tonic::codegen::http::{Extensions, HeaderMap, Request, Response};
 use tonic::codegen::{Bytes, Service};
-use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
+use tonic::transport::server::TlsConnectInfo;
 use tonic::{Code, Status};
 use tower::Layer;
 
@@ -93,6 +94,7 @@ where
 impl AdmissionLayer {
     /// Counts a call and asks who it is from. The caller is known before a byte of the request is read.
     async fn admit(&self, request: Request<Body>) -> Result<(Arc<Call>, Request<Body>), Status> {
+        guest(request.extensions()).inspect(|guest| guest.has_asked());
         let peer = peer(&request);
         let path = request.uri().path();
         let (is_health, is_reflection) = (path.starts_with(HEALTH), path.starts_with(REFLECTION));
@@ -137,12 +139,19 @@ impl Callers {
     }
 }
 
+fn guest(extensions: &Extensions) -> Option<&Guest> {
+    let plain = extensions.get::<Guest>();
+    plain.or_else(|| extensions.get::<TlsConnectInfo<Guest>>().map(TlsConnectInfo::get_ref))
+}
+
+/// The address that a call comes from, by the extensions of its request.
+pub fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
+    guest(extensions).map(|guest| guest.peer().ip())
+}
+
 fn peer(request: &Request<Body>) -> IpAddr {
-    let plain = request.extensions().get::<TcpConnectInfo>();
-    let encrypted = request.extensions().get::<TlsConnectInfo<TcpConnectInfo>>().map(TlsConnectInfo::get_ref);
-    let address = plain.or(encrypted).and_then(TcpConnectInfo::remote_addr);
     // Those of whom nothing is known share one peer.
-    address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
+    peer_of(request.extensions()).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 fn too_many(exceeded: Exceeded) -> Status {

@@ -1,67 +1,52 @@
 //! Connections, as many as there may be.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use futures::stream::{Stream, unfold};
+use groundwork_ports::{Guest, Port, Visit};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio_stream::{Stream, StreamExt};
-use tonic::transport::server::{Connected, TcpConnectInfo, TcpIncoming};
+use tonic::transport::server::Connected;
 
-use crate::limits::{Good, Ledger, Share};
-
-/// A connection that counts for as long as it is open.
+/// A connection for the library that serves it.
 #[derive(Debug)]
-pub(crate) struct Counted {
-    stream: TcpStream,
-    _share: Share,
-}
+pub(crate) struct Incoming(Visit);
 
-/// Those connections that there may be; the others are closed, which costs a peer its own time only.
-pub(crate) fn counted(incoming: TcpIncoming, ledger: Ledger) -> impl Stream<Item = io::Result<Counted>> {
-    incoming.filter_map(move |accepted| {
-        let stream = match accepted {
-            Ok(stream) => stream,
-            Err(error) => return Some(Err(error)),
-        };
-        // A peer that is gone already needs no connection.
-        let peer = stream.peer_addr().ok()?.ip();
-        match ledger.take(peer, Good::Connections, 1) {
-            Ok(share) => Some(Ok(Counted { stream, _share: share })),
-            Err(exceeded) => {
-                tracing::debug!(%peer, ?exceeded, "a connection was closed: there are too many");
-                None
-            }
-        }
+/// The connections of a port.
+pub(crate) fn incoming(port: Port) -> impl Stream<Item = Result<Incoming, Infallible>> {
+    unfold(port, async |port| {
+        let visit = port.accept().await;
+        Some((Ok(Incoming(visit)), port))
     })
 }
 
-impl Connected for Counted {
-    type ConnectInfo = TcpConnectInfo;
+impl Connected for Incoming {
+    type ConnectInfo = Guest;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Guest {
+        self.0.guest().clone()
     }
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for Incoming {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        Pin::new(&mut self.0).poll_read(context, buffer)
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for Incoming {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, data)
+        Pin::new(&mut self.0).poll_write(context, data)
     }
 
     fn poll_write_vectored(
@@ -69,18 +54,18 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         data: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, data)
+        Pin::new(&mut self.0).poll_write_vectored(context, data)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.0.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        Pin::new(&mut self.0).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// What callers may take of a server. A peer is an IP address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections: of a peer, and in all. One more is closed at once.
-    pub connections: Amount,
+    /// Connections.
+    pub connections: groundwork_ports::Limits,
     /// Calls that run, answers that are still sent included: of a peer, and in all.
     pub calls: Amount,
     /// Bytes of the messages of calls that run, from the moment they are announced: of a peer, and in all.
@@ -33,10 +33,10 @@ impl Default for Limits {
     /// What a service of 512 MiB can bear.
     fn default() -> Self {
         Self {
-            connections: Amount { peer: 128, all: 512 },
-            calls: Amount { peer: 128, all: 512 },
+            connections: groundwork_ports::Limits { all: 512, address: 128 },
+            calls: Amount { peer: 256, all: 1024 },
             bytes: Amount { peer: 2 * crate::MAX_MESSAGE, all: 4 * crate::MAX_MESSAGE },
-            streams: 128,
+            streams: 256,
             request_time: Duration::from_secs(20),
             call_time: Duration::from_secs(300),
         }
@@ -46,7 +46,6 @@ impl Default for Limits {
 /// Something of which there is only so much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Good {
-    Connections,
     Calls,
     Bytes,
 }
@@ -78,7 +77,6 @@ struct Taken {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Usage {
-    connections: usize,
     calls: usize,
     bytes: usize,
 }
@@ -95,7 +93,6 @@ pub(crate) struct Share {
 impl Usage {
     fn of(&mut self, good: Good) -> &mut usize {
         match good {
-            Good::Connections => &mut self.connections,
             Good::Calls => &mut self.calls,
             Good::Bytes => &mut self.bytes,
         }
@@ -118,7 +115,6 @@ impl Ledger {
     /// There is not as much left.
     pub(crate) fn take(&self, peer: IpAddr, good: Good, amount: usize) -> Result<Share, Exceeded> {
         let limit = match good {
-            Good::Connections => self.0.limits.connections,
             Good::Calls => self.0.limits.calls,
             Good::Bytes => self.0.limits.bytes,
         };

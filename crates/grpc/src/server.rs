@@ -6,15 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use groundwork_ports::Port;
 use groundwork_telemetry::{Health, Telemetry, trace};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService;
 use tonic::service::RoutesBuilder;
-use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, ServerTlsConfig};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -22,7 +21,7 @@ use tonic_health::server::HealthReporter;
 use crate::access::Access;
 use crate::admission::{AdmissionLayer, Callers};
 use crate::arguments::GrpcArguments;
-use crate::incoming::counted;
+use crate::incoming::incoming;
 use crate::limits::{Ledger, Limits};
 
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -49,8 +48,7 @@ pub enum ServerError {
 /// A server that has its port. Clients can connect already; they are answered when it [serves](Server::serve).
 pub struct Server {
     service: &'static str,
-    address: SocketAddr,
-    listener: TcpListener,
+    port: Port,
     tls: Option<ServerTlsConfig>,
     health: Health,
     limits: Limits,
@@ -63,7 +61,7 @@ pub struct Server {
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
-            .field("address", &self.address)
+            .field("address", &self.address())
             .field("names", &self.names)
             .finish_non_exhaustive()
     }
@@ -78,16 +76,15 @@ impl Server {
     pub async fn bind(arguments: &GrpcArguments, telemetry: &Telemetry) -> Result<Self, ServerError> {
         let tls = tls(arguments)?;
         let address = arguments.grpc_address;
-        let failed = |source| ServerError::Address { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let limits = Limits::default();
+        let bound = Port::bind(address, limits.connections).await;
+        let port = bound.map_err(|source| ServerError::Address { address, source })?;
         Ok(Self {
             service: telemetry.service(),
-            address,
-            listener,
+            port,
             tls,
             health: telemetry.health.clone(),
-            limits: Limits::default(),
+            limits,
             may_be_anonymous: arguments.anonymous_inline_calls,
             callers: None,
             routes: RoutesBuilder::default(),
@@ -97,13 +94,13 @@ impl Server {
 
     /// Where it listens, the chosen port included.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// The URL for clients on this machine.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        format!("{scheme}://{}", self.address())
     }
 
     /// Asks every caller for a token, but for health and reflection; with `--anonymous-inline-calls` one who shows none reaches
@@ -117,6 +114,7 @@ impl Server {
     /// Other limits than the usual.
     #[must_use]
     pub fn within(mut self, limits: Limits) -> Self {
+        self.port = self.port.within(limits.connections);
         self.limits = limits;
         self
     }
@@ -170,13 +168,11 @@ impl Server {
                 let tls = tls.timeout(ledger.limits().request_time);
                 server = server.tls_config(tls).map_err(|source| ServerError::Tls { source })?;
             }
-            tracing::info!(address = %self.address, is_encrypted, "answering calls");
-            let incoming = TcpIncoming::from(self.listener).with_nodelay(Some(true));
-            let incoming = counted(incoming, ledger.clone());
+            tracing::info!(address = %self.port.address(), is_encrypted, "answering calls");
             let serving = server
                 .layer(AdmissionLayer { ledger, callers: self.callers })
                 .add_routes(self.routes.routes())
-                .serve_with_incoming_shutdown(incoming, end.clone().cancelled_owned());
+                .serve_with_incoming_shutdown(incoming(self.port), end.clone().cancelled_owned());
             tokio::select! {
                 ended = serving => ended.map_err(|source| ServerError::Ended { source }),
                 () = report(&reporter, &self.names, &self.health) => Ok(()),

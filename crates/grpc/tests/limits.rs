@@ -1,6 +1,7 @@
 //! What one caller can take of a server, over the loopback device.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -19,8 +20,8 @@ use groundwork_proto::variant::v1::{
 use groundwork_telemetry::Telemetry;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -99,8 +100,22 @@ impl World {
         with_limits!(VariantsClient::new(self.channel(TokenSource::none())))
     }
 
+    fn address(&self) -> SocketAddr {
+        self.url.trim_start_matches("http://").parse().unwrap()
+    }
+
     async fn socket(&self) -> TcpStream {
-        TcpStream::connect(self.url.trim_start_matches("http://")).await.unwrap()
+        TcpStream::connect(self.address()).await.unwrap()
+    }
+
+    /// A connection on which something was asked.
+    async fn asking(&self) -> (SendRequest<Bytes>, ResponseFuture, SendStream<Bytes>) {
+        let client = self.raw().await;
+        let (mut answer, mut stream) = begin(&client, 10, 0).await;
+        // Whatever is wrong with a message is told by its answer, so the request has been seen then.
+        stream.send_data(Bytes::from_static(&[0xff; 10]), true).unwrap();
+        drop(tokio::time::timeout(SOON, &mut answer).await.unwrap());
+        (client, answer, stream)
     }
 
     async fn raw(&self) -> SendRequest<Bytes> {
@@ -117,6 +132,14 @@ impl World {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+}
+
+/// Whether the other end closes a connection, and says nothing but what a server of HTTP/2 begins with.
+async fn is_closed(socket: &mut TcpStream) -> bool {
+    let mut said = Vec::new();
+    // How it ends makes no difference.
+    drop(tokio::time::timeout(SOON, socket.read_to_end(&mut said)).await.unwrap());
+    said.len() < 64
 }
 
 fn request(length: usize) -> ExpandRequest {
@@ -242,20 +265,41 @@ async fn a_connection_has_only_so_many_streams_and_a_peer_only_so_many_calls() {
 
 #[tokio::test]
 async fn one_connection_too_many_is_closed() {
-    let connections = Amount { peer: 3, all: 10 };
+    let connections = groundwork_ports::Limits { address: 3, all: 16 };
     let world = World::new(Limits { connections, ..limits() }, true, None).await;
     let mut open = Vec::new();
     for _ in 0..3 {
-        open.push(world.raw().await);
+        open.push(world.asking().await);
     }
-    let mut more = world.socket().await;
-    let read = tokio::time::timeout(SOON, more.read_u8()).await.unwrap();
-    assert!(read.is_err(), "it is closed");
+    assert!(is_closed(&mut world.socket().await).await);
     drop(open);
     let start = Instant::now();
     while world.client().expand(request(1)).await.is_err() {
         assert!(start.elapsed() < SOON);
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Half a preface of HTTP/2, and silence, from as many addresses as would fill the port: others are served, and the silent ones end.
+#[tokio::test]
+async fn silent_connections_keep_nobody_out() {
+    let connections = groundwork_ports::Limits { address: 4, all: 16 };
+    let world = World::new(Limits { connections, ..limits() }, true, None).await;
+    let mut silent = Vec::new();
+    for address in 2..6 {
+        for _ in 0..6 {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(([127, 0, 0, address], 0).into()).unwrap();
+            let mut socket = socket.connect(world.address()).await.unwrap();
+            socket.write_all(b"PRI * HTTP/2").await.unwrap();
+            silent.push(socket);
+        }
+    }
+    for _ in 0..3 {
+        world.client().expand(request(1)).await.unwrap();
+    }
+    for socket in &mut silent {
+        assert!(is_closed(socket).await);
     }
 }
 
@@ -314,11 +358,10 @@ async fn all_peers_together_have_only_so_much() {
     let words = "the requests that are not answered yet have more than 1000 bytes: try again later";
     told_to_come_again(refused, words);
 
-    let connections = Amount { peer: 100, all: 2 };
+    let connections = groundwork_ports::Limits { address: 100, all: 2 };
     let world = World::new(Limits { connections, ..limits() }, true, None).await;
-    let _open = (world.raw().await, world.raw().await);
-    let mut more = world.socket().await;
-    assert!(tokio::time::timeout(SOON, more.read_u8()).await.unwrap().is_err(), "it is closed");
+    let _open = (world.asking().await, world.asking().await);
+    assert!(is_closed(&mut world.socket().await).await);
 }
 
 /// Before a byte of the request is read, and without a question to the API server, which is none here.

@@ -197,7 +197,7 @@ enum Files {
     Ctf(Arc<Ctf>),
     Flat(Arc<Flat>),
     #[cfg(feature = "network")]
-    Registry(Arc<crate::oci::Client>),
+    Registry(crate::oci::Client),
 }
 
 impl Entry {
@@ -206,28 +206,47 @@ impl Entry {
     }
 
     fn repository(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
+        Ok(match self.files(context)? {
+            Files::Ctf(archive) => Arc::new(CtfRepository { archive, context: context.clone() }),
+            Files::Flat(flat) => flat,
+            #[cfg(feature = "network")]
+            Files::Registry(client) => of_registry(client, context),
+        })
+    }
+
+    /// The same with so much time, if it is a registry.
+    #[cfg(feature = "network")]
+    fn repository_within(
+        &self,
+        context: &RepositoryContext,
+        allowance: &crate::oci::Allowance,
+    ) -> Result<Arc<dyn Repository>, RepositoryError> {
+        match self.files(context)? {
+            Files::Registry(client) => Ok(of_registry(client.within(allowance), context)),
+            _ => self.repository(context),
+        }
+    }
+
+    fn files(&self, context: &RepositoryContext) -> Result<Files, RepositoryError> {
         let (path, stamp) = match &self.store {
             Store::Archive(path) => (path.as_path(), stamp(path)),
             other => (other.path(), None),
         };
         let mut kept = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = match &*kept {
-            Some(opened) if opened.stamp == stamp => opened.files.clone(),
+        match &*kept {
+            Some(opened) if opened.stamp == stamp => Ok(opened.files.clone()),
             _ => {
                 let files = open(path, &self.store, context)?;
                 *kept = Some(Opened { stamp, files: files.clone() });
-                files
+                Ok(files)
             }
-        };
-        Ok(match files {
-            Files::Ctf(archive) => Arc::new(CtfRepository { archive, context: context.clone() }),
-            Files::Flat(flat) => flat,
-            #[cfg(feature = "network")]
-            Files::Registry(client) => {
-                Arc::new(crate::oci::OciRepository { client, context: context.clone(), peers: None })
-            }
-        })
+        }
     }
+}
+
+#[cfg(feature = "network")]
+fn of_registry(client: crate::oci::Client, context: &RepositoryContext) -> Arc<dyn Repository> {
+    Arc::new(crate::oci::OciRepository { client, context: context.clone(), peers: None })
 }
 
 /// What is there says which format it is; only of an empty place the context has to tell.
@@ -237,7 +256,7 @@ fn open(path: &Path, store: &Store, context: &RepositoryContext) -> Result<Files
         Store::Directory(_) => Tree::Directory(path.to_owned()),
         #[cfg(feature = "network")]
         Store::Registry(registry) => {
-            return Ok(Files::Registry(Arc::new(crate::oci::Client::new(registry)?)));
+            return Ok(Files::Registry(crate::oci::Client::new(registry)?));
         }
         #[cfg(not(feature = "network"))]
         Store::Registry(registry) => {
@@ -377,7 +396,8 @@ impl RepositoryMap {
         self
     }
 
-    /// Opens a repository with the credentials of one Context. Entries of the map that name a docker configuration keep theirs.
+    /// Opens a repository with the credentials of one Context, and so much time for all that it is asked for. Entries of the map that name a
+    /// docker configuration keep theirs.
     ///
     /// # Errors
     ///
@@ -386,17 +406,17 @@ impl RepositoryMap {
         &self,
         context: &RepositoryContext,
         keyring: &Arc<crate::oci::Keyring>,
+        allowance: &crate::oci::Allowance,
     ) -> Result<Arc<dyn Repository>, RepositoryError> {
         let type_name = context.type_name();
         let is_registry = matches!(
             type_name.strip_suffix("/v1").unwrap_or(type_name),
             "ociRegistry" | "OCIRegistry" | "oci"
         );
-        match &self.network {
-            Some(network)
-                if is_registry && self.entry(context).is_none() && context.missing_member().is_none() =>
-            {
-                network.open(context, keyring)
+        match (&self.network, self.entry(context)) {
+            (_, Some(entry)) => entry.repository_within(context, allowance),
+            (Some(network), None) if is_registry && context.missing_member().is_none() => {
+                network.open(context, keyring, allowance)
             }
             _ => self.open(context),
         }

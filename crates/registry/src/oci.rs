@@ -16,6 +16,7 @@ use crate::blobs::{self, Blobs, LARGEST_BLOB};
 use crate::digest::Digest;
 use crate::tree::malformed;
 
+mod allowance;
 mod challenge;
 mod charts;
 mod client;
@@ -25,6 +26,7 @@ mod network;
 mod peers;
 mod push;
 
+pub use allowance::Allowance;
 pub use charts::{Authorization, ChartClient, ChartError, chart_of_content, is_packed_artifact};
 pub(crate) use client::Client;
 pub use keyring::Keyring;
@@ -44,7 +46,7 @@ type Fetched = (Vec<u8>, Option<String>);
 /// A registry as the repository of one context.
 #[derive(Debug)]
 pub(crate) struct OciRepository {
-    pub(crate) client: Arc<Client>,
+    pub(crate) client: Client,
     pub(crate) context: RepositoryContext,
     /// For contents in other registries; without it they are out of reach.
     pub(crate) peers: Option<Peers>,
@@ -110,7 +112,7 @@ impl<'a> Place<'a> {
             return Err(malformed(address.to_owned(), &problem));
         }
         let promised = header(DIGEST_HEADER).filter(|text| text.starts_with("sha256:")).map(str::to_owned);
-        let blob = client::blob(response);
+        let blob = self.client.blob(response, address);
         Ok(Some((blob.read_all(address, LARGEST_MANIFEST)?, promised)))
     }
 }
@@ -135,15 +137,18 @@ impl Blobs for Place<'_> {
     fn blob(&self, digest: &Digest) -> Result<Blob, RepositoryError> {
         let address = self.address(digest);
         let response = self.client.get(&self.repository, &format!("blobs/{digest}"), "*/*", &address)?;
-        response.map(client::blob).ok_or(RepositoryError::Missing { address })
+        match response {
+            Some(response) => Ok(self.client.blob(response, &address)),
+            None => Err(RepositoryError::Missing { address }),
+        }
     }
 
     fn document(&self, digest: &Digest) -> Option<Arc<[u8]>> {
-        self.client.documents.get(&self.repository, digest)
+        self.client.documents().get(&self.repository, digest)
     }
 
     fn keep_document(&self, digest: &Digest, content: &[u8]) {
-        self.client.documents.insert(&self.repository, digest, content);
+        self.client.documents().insert(&self.repository, digest, content);
     }
 }
 
@@ -153,11 +158,11 @@ impl OciRepository {
     }
 
     /// The client for an artifact or blob, and its name there.
-    fn client_of(&self, reference: &str) -> Result<(Arc<Client>, String), RepositoryError> {
+    fn client_of(&self, reference: &str) -> Result<(Client, String), RepositoryError> {
         let (host, rest) = split_image_reference(reference);
         let name = host.split_once("://").map_or(host.as_str(), |(_, name)| name);
         if name == self.client.host() {
-            return Ok((Arc::clone(&self.client), rest));
+            return Ok((self.client.clone(), rest));
         }
         match &self.peers {
             Some(peers) => Ok((peers.client(&host)?, rest)),
@@ -229,7 +234,7 @@ impl Repository for OciRepository {
         let (client, rest) = match access {
             Access::Artifact { reference } => self.client_of(reference)?,
             Access::RelativeArtifact { reference } => {
-                (Arc::clone(&self.client), reference.trim_start_matches('/').to_owned())
+                (self.client.clone(), reference.trim_start_matches('/').to_owned())
             }
             other => return artifact_set::digest_of_local(self, (name, version), other),
         };

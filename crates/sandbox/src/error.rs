@@ -20,7 +20,7 @@ pub enum WorkError {
         "it takes more than the {} s of processor time that it may take (--worker-cpu-seconds); let it do less, or divide it", .limit.as_secs()
     )]
     CpuTime { limit: Duration },
-    /// Waiting for what it asked for counts, too.
+    /// Waiting for what it asked for has twice that time, and counts apart.
     #[error("it takes longer than {} s and was given up", .limit.as_secs())]
     WallTime { limit: Duration },
     /// What it calls inside of each other takes more than a stack has.

@@ -13,6 +13,9 @@
 //! caches of the network stay with the service. One worker does one piece of work at a time. One that exceeds a limit, that dies, or whose
 //! caller is gone is killed and replaced, and its end is a [`WorkError`] of that piece of work alone.
 //!
+//! Tenants take turns. A worker that waits for an answer from outside gives way to those of other tenants after a moment; its work
+//! begins anew when the answer is there (`patience.rs`).
+//!
 //! A service starts its pools with [`Pools`], and hands tasks over with [`Pool::exchange`]: a head in JSON, and bytes.
 
 mod arguments;
@@ -26,6 +29,7 @@ mod fence;
 mod frame;
 mod message;
 mod metrics;
+mod patience;
 mod pool;
 mod pools;
 mod priority;

@@ -39,6 +39,8 @@ pub(crate) struct Metrics {
 pub(crate) enum Gone {
     /// Nobody waits for its work any more.
     Abandoned,
+    /// It waited for an answer, and others for its place.
+    GaveWay,
     /// It keeps too much memory after its work.
     NotAtRest,
     /// It lets others go before it since its work was long.
@@ -94,6 +96,7 @@ impl Metrics {
                 self.jobs.get_or_create(&OutcomeLabels { pool: self.pool, outcome: "abandoned" }).inc();
                 "abandoned"
             }
+            Gone::GaveWay => "gave_way",
             Gone::NotAtRest => "not_at_rest",
             Gone::Yielded => "yielded",
             Gone::Idle => "idle",

@@ -5,22 +5,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use groundwork_turns::{Turn, Turns};
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::arguments::WorkerArguments;
 use crate::ceiling::Ceiling;
 use crate::error::{StartError, WorkError};
 use crate::metrics::{Gone, Metrics};
+use crate::patience::{Clock, Patience, Remembering};
 use crate::priority::{LongWork, Share};
-use crate::process::{Limits, Process};
+use crate::process::{Ended, Limits, Process};
 
 /// How long a worker beyond those that are kept waits for work.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long nothing is started after something could not be.
 const START_PAUSE: Duration = Duration::from_secs(1);
 
-/// The tenant of work that is not for one namespace: of calls, and of what is done once for all.
+/// Of so many workers one is kept for tenants that have none.
+const RESERVE: usize = 4;
+
+/// The tenant of work that is not for one namespace: of calls that name none, and of what is done once for all.
 pub const ANYBODY: &str = "";
 
 /// What a pool is to be.
@@ -68,7 +73,7 @@ struct Shared {
     options: Options,
     limits: Limits,
     program: PathBuf,
-    turns: Arc<Semaphore>,
+    turns: Turns,
     workers: Mutex<Workers>,
     /// Rings when a worker has gone, so that another one is started.
     gone: Arc<Notify>,
@@ -107,7 +112,7 @@ impl Pool {
                 limits,
                 // The program that runs, even if another one has taken its place on disk.
                 program: options.program.clone().unwrap_or_else(own_program),
-                turns: Arc::new(Semaphore::new(most)),
+                turns: Turns::new(most, most - most / RESERVE),
                 workers: Mutex::default(),
                 gone: Arc::default(),
                 long_work: LongWork::default(),
@@ -132,9 +137,11 @@ impl Pool {
         })
     }
 
-    /// Has a piece of work done when it is its turn. What it asks for, `host` answers. Dropping the future ends the work, too.
+    /// Has a piece of work done when it is its turn. What it asks for, `host` answers. Dropping the future ends the work, too. Work whose
+    /// answers are late may begin anew: it is to be a function of the task and the answers.
     ///
     /// Long work of one `tenant`, say of one namespace, gets together what a single piece of it would get, where others need the processors.
+    /// No tenant has more than three quarters of the workers.
     ///
     /// # Errors
     ///
@@ -148,13 +155,8 @@ impl Pool {
         // As `start`.
         Box::pin(async move {
             let shared = &self.0;
-            // The semaphore is never closed.
-            let turn = Arc::clone(&shared.turns).acquire_owned().await;
-            let turn = turn.map_err(|_| WorkError::Died { how: "its pool is closed".to_owned() })?;
-            let deadline = Instant::now() + shared.limits.wall_time;
-            let mut lease = Lease { shared, worker: None, _turn: turn };
-            let share = Share { long_work: &shared.long_work, tenant, is_call: shared.limits.yields };
-            let result = lease.run(task, host, deadline, &share).await;
+            let host = Remembering::new(host);
+            let result = shared.run(tenant, task, &host).await;
             shared.metrics.count(&result);
             result
         })
@@ -172,17 +174,19 @@ fn own_program() -> PathBuf {
 struct Lease<'a> {
     shared: &'a Shared,
     worker: Option<Process>,
-    _turn: OwnedSemaphorePermit,
+    turn: Turn,
 }
 
 impl Lease<'_> {
-    async fn run(
+    /// `gave_way` is how often this work has given way before.
+    async fn run<'h>(
         &mut self,
         task: &[u8],
-        host: &dyn Host,
-        deadline: Instant,
+        host: &Remembering<'h>,
+        clock: &mut Clock,
         share: &Share<'_>,
-    ) -> Result<Vec<u8>, WorkError> {
+        gave_way: u32,
+    ) -> Result<Ended<'h>, WorkError> {
         let shared = self.shared;
         let worker = match shared.take() {
             Some(worker) => worker,
@@ -191,10 +195,17 @@ impl Lease<'_> {
         let mut was_used = worker.is_used;
         let mut worker = self.worker.insert(worker);
         loop {
-            let result =
-                worker.run(task, host, shared.limits, deadline, &shared.options.ceiling, share).await;
+            let patience = Patience::after(gave_way, &self.turn);
+            let ceiling = &shared.options.ceiling;
+            let result = worker.run(task, host, shared.limits, clock, ceiling, share, patience).await;
             match &result {
-                Ok(_) => {
+                Ok(Ended::Late(_)) => {
+                    self.worker = None;
+                    shared.metrics.gone(Gone::GaveWay);
+                    shared.count_out(1);
+                    return result;
+                }
+                Ok(Ended::Done(_)) => {
                     if let Some(worker) = self.worker.take() {
                         shared.give_back(worker);
                     }
@@ -230,6 +241,29 @@ impl Drop for Lease<'_> {
 impl Shared {
     fn workers(&self) -> MutexGuard<'_, Workers> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has work done, as often as it gives way to others.
+    async fn run(&self, tenant: &str, task: &[u8], host: &Remembering<'_>) -> Result<Vec<u8>, WorkError> {
+        let limits = self.limits;
+        // Calls of everybody have one share of the processors together.
+        let long_work_of = if limits.yields { ANYBODY } else { tenant };
+        let share = Share { long_work: &self.long_work, tenant: long_work_of, is_call: limits.yields };
+        let mut clock = Clock::new(limits.wall_time);
+        for gave_way in 0.. {
+            let turn = self.turns.take(tenant).await;
+            let mut lease = Lease { shared: self, worker: None, turn };
+            let late = match lease.run(task, host, &mut clock, &share, gave_way).await? {
+                Ended::Done(content) => return Ok(content),
+                Ended::Late(late) => late,
+            };
+            drop(lease);
+            let Some(answer) = clock.wait(late.answer).await else { break };
+            host.keep(late.question, answer);
+        }
+        let error = WorkError::WallTime { limit: limits.wall_time };
+        self.metrics.failed(&error);
+        Err(error)
     }
 
     /// A worker that waits, if there is one.

@@ -1,5 +1,6 @@
 //! One worker, seen from its service.
 
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
@@ -11,13 +12,13 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use crate::ceiling::Ceiling;
 use crate::error::{StartError, WorkError};
 use crate::fence::usage;
 use crate::frame::{Frame, Kind, MOST_BYTES, receive_from, send_to};
-use crate::pool::Host;
+use crate::patience::{Clock, Late, Patience, Remembering};
 use crate::priority::{CALL, Share};
 use crate::worker::{ARGUMENT, AT_REST};
 
@@ -37,6 +38,20 @@ pub(crate) struct Limits {
     pub(crate) cpu_time: Duration,
     pub(crate) wall_time: Duration,
     pub(crate) yields: bool,
+}
+
+/// How work in a process ends that did not fail.
+pub(crate) enum Ended<'h> {
+    Done(Vec<u8>),
+    /// It waits for an answer, and others for its place.
+    Late(Late<'h>),
+}
+
+/// How a conversation ends.
+enum Said<'h> {
+    Last(Frame),
+    Late(Late<'h>),
+    NothingInTime,
 }
 
 /// A process that is killed when this is dropped.
@@ -121,34 +136,35 @@ impl Process {
         self.lacking = lacking.join("; ");
     }
 
-    /// Has a piece of work done, until `deadline`. After an error the process is of no use any more.
-    pub(crate) async fn run(
+    /// Has a piece of work done, as long as its time lasts. After an error, and where an answer is late, the process is of no use any more.
+    #[expect(clippy::too_many_arguments, reason = "each is a bound of its own")]
+    pub(crate) async fn run<'h>(
         &mut self,
         task: &[u8],
-        host: &dyn Host,
+        host: &Remembering<'h>,
         limits: Limits,
-        deadline: Instant,
+        clock: &mut Clock,
         ceiling: &Ceiling,
         share: &Share<'_>,
-    ) -> Result<Vec<u8>, WorkError> {
+        patience: Patience<'_>,
+    ) -> Result<Ended<'h>, WorkError> {
         let pid = self.pid;
         let used = usage::used_cpu_time(pid).unwrap_or_default();
         let has_yielded = AtomicBool::new(false);
         let conversation = tokio::select! {
             biased;
-            conversation = timeout_at(deadline, self.converse(task, host, used + limits.cpu_time)) => conversation,
+            conversation = self.converse(task, host, used + limits.cpu_time, clock, patience) => conversation,
             () = ceiling.exceeded_by(pid) => {
                 return Err(WorkError::MemoryTotal { limit: ceiling.limit() });
             }
             never = share.yield_when_long(pid, used, &has_yielded) => match never {},
         };
         self.has_yielded = has_yielded.into_inner();
-        let Ok(conversation) = conversation else {
-            return Err(WorkError::WallTime { limit: limits.wall_time });
-        };
         match conversation {
-            Ok(Frame { kind: Kind::Done, content }) => Ok(content),
-            Ok(Frame { kind: Kind::Panicked, content }) => {
+            Ok(Said::Late(late)) => Ok(Ended::Late(late)),
+            Ok(Said::NothingInTime) => Err(WorkError::WallTime { limit: limits.wall_time }),
+            Ok(Said::Last(Frame { kind: Kind::Done, content })) => Ok(Ended::Done(content)),
+            Ok(Said::Last(Frame { kind: Kind::Panicked, content })) => {
                 let place: String = String::from_utf8_lossy(&content).chars().take(200).collect();
                 Err(if place.contains(STACK_PLACE) {
                     WorkError::Memory { limit: limits.memory }
@@ -156,7 +172,7 @@ impl Process {
                     WorkError::Panicked { place }
                 })
             }
-            Ok(_) => Err(WorkError::Died { how: "it sent what no worker sends".to_owned() }),
+            Ok(Said::Last(_)) => Err(WorkError::Died { how: "it sent what no worker sends".to_owned() }),
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 Err(WorkError::Output { limit: MOST_BYTES })
             }
@@ -165,19 +181,43 @@ impl Process {
     }
 
     /// `most_cpu_time` is what the process may have used in all at the end of this piece of work.
-    async fn converse(&mut self, task: &[u8], host: &dyn Host, most_cpu_time: Duration) -> io::Result<Frame> {
+    async fn converse<'h>(
+        &mut self,
+        task: &[u8],
+        host: &Remembering<'h>,
+        most_cpu_time: Duration,
+        clock: &mut Clock,
+        patience: Patience<'_>,
+    ) -> io::Result<Said<'h>> {
         if self.has_cpu_limit {
             usage::limit_cpu_time(self.pid, most_cpu_time)?;
         }
-        send_to(&mut self.stream, Kind::Task, task).await?;
         self.is_used = true;
+        let mut message = (Kind::Task, Cow::Borrowed(task));
         loop {
-            let frame = receive_from(&mut self.stream).await?;
+            let stream = &mut self.stream;
+            let exchange = async {
+                send_to(stream, message.0, &message.1).await?;
+                receive_from(stream).await
+            };
+            let Some(frame) = clock.work(exchange).await else { return Ok(Said::NothingInTime) };
+            let frame = frame?;
             if frame.kind != Kind::Question {
-                return Ok(frame);
+                return Ok(Said::Last(frame));
             }
-            let answer = host.answer(frame.content).await;
-            send_to(&mut self.stream, Kind::Answer, &answer).await?;
+            let mut answer = host.answer(frame.content.clone());
+            let answered = async {
+                tokio::select! {
+                    biased;
+                    answer = &mut answer => Some(answer),
+                    () = patience.ends() => None,
+                }
+            };
+            match clock.wait(answered).await {
+                Some(Some(answer)) => message = (Kind::Answer, Cow::Owned(answer)),
+                Some(None) => return Ok(Said::Late(Late { question: frame.content, answer })),
+                None => return Ok(Said::NothingInTime),
+            }
         }
     }
 

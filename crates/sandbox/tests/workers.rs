@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use groundwork_sandbox::{ANYBODY, Ceiling, Host, Options, Pool, WorkError, WorkerArguments};
 use groundwork_telemetry::Metrics;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -292,6 +292,43 @@ async fn a_caller_that_goes_ends_its_work() {
     assert!(caller.await.unwrap_err().is_cancelled());
     assert_eq!(run(&pool, "say next").await.unwrap(), "next");
     assert_eq!(value(&metrics, r#"groundwork_sandbox_jobs_total{pool="test",outcome="abandoned"}"#), 1);
+}
+
+/// However many workers wait for what one tenant has asked for, another tenant gets one; and nothing that was asked for is lost.
+#[tokio::test]
+async fn who_waits_for_an_answer_gives_way() {
+    /// Answers once it may.
+    #[derive(Clone)]
+    struct Slow(Arc<Mutex<Vec<Vec<u8>>>>, watch::Receiver<bool>);
+    impl Host for Slow {
+        fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+            self.0.lock().unwrap().push(question.clone());
+            let mut may = self.1.clone();
+            Box::pin(async move {
+                may.wait_for(|may| *may).await.unwrap();
+                question
+            })
+        }
+    }
+    let (pool, metrics) = pool(options()).await;
+    let (let_go, may) = watch::channel(false);
+    let slow = Slow(Arc::default(), may);
+    let mut waiting = JoinSet::new();
+    for number in 0..6 {
+        let (pool, slow, task) = (pool.clone(), slow.clone(), format!("ask question-{number} end"));
+        waiting.spawn(async move { pool.run("slow", task.as_bytes(), &slow).await.unwrap() });
+    }
+    for _ in 0..3 {
+        assert_eq!(pool.run("other", b"say next", &()).await.unwrap(), b"next");
+    }
+    assert!(value(&metrics, r#"groundwork_sandbox_ended_total{pool="test",reason="gave_way"}"#) > 0);
+    let_go.send(true).unwrap();
+    let mut answers = waiting.join_all().await;
+    answers.sort();
+    let expected: Vec<Vec<u8>> = (0..6).map(|number| format!("question-{number}end").into_bytes()).collect();
+    assert_eq!(answers, expected);
+    let asked = slow.0.lock().unwrap().iter().filter(|question| question.starts_with(b"question")).count();
+    assert_eq!(asked, 6, "what came late is kept");
 }
 
 /// A worker that somebody kills while it waits is replaced, and nobody notices.

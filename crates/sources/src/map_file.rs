@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
-use groundwork_registry::{Keyring, MapError, NetworkOptions, RepositoryMap};
+use groundwork_registry::{Allowance, Keyring, MapError, NetworkOptions, RepositoryMap};
 
 /// The file is looked at this often at most.
 const LOOK: Duration = Duration::from_secs(1);
@@ -72,16 +72,17 @@ impl MapFile {
     }
 }
 
-/// The repositories of a map, asked with the credentials of one Context.
+/// The repositories of a map, asked with the credentials of one Context, within an allowance.
 #[derive(Debug, Clone)]
 pub struct ContextRepositories {
     pub map: Arc<RepositoryMap>,
     pub keyring: Arc<Keyring>,
+    pub allowance: Allowance,
 }
 
 impl Repositories for ContextRepositories {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        self.map.open_with(context, &self.keyring)
+        self.map.open_with(context, &self.keyring, &self.allowance)
     }
 }
 

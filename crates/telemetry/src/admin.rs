@@ -1,17 +1,23 @@
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use axum::routing::get;
+use axum::serve::{IncomingStream, Listener};
+use groundwork_ports::{Guest, Limits, Port, Visit};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::{Health, Metrics, TelemetryError};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
+/// Those who scrape and probe are few.
+const CONNECTIONS: Limits = Limits { all: 128, address: 32 };
 
 /// Serves `/healthz`, `/readyz` and `/metrics` over HTTP until it is dropped.
 #[derive(Debug)]
@@ -35,15 +41,17 @@ impl AdminServer {
         health: Health,
         metrics: Metrics,
     ) -> Result<Self, TelemetryError> {
-        let failed = |source| TelemetryError::AdminAddress { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let bound = Port::bind(address, CONNECTIONS).await;
+        let port = bound.map_err(|source| TelemetryError::AdminAddress { address, source })?;
+        let address = port.address();
         let router = Router::new()
             .route("/healthz", get(async || ([(CONTENT_TYPE, PLAIN)], "ok\n")))
             .route("/readyz", get(readyz).with_state(health))
-            .route("/metrics", get(serve_metrics).with_state(metrics));
+            .route("/metrics", get(serve_metrics).with_state(metrics))
+            .layer(from_fn(note_request))
+            .into_make_service_with_connect_info::<Asking>();
         let task = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
+            if let Err(error) = axum::serve(Door(port), router).await {
                 tracing::error!(%error, "the admin endpoint has ended");
             }
         });
@@ -61,6 +69,43 @@ impl Drop for AdminServer {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// The port as the library listens to it.
+struct Door(Port);
+
+impl Listener for Door {
+    type Io = Visit;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Visit, SocketAddr) {
+        let visit = self.0.accept().await;
+        let peer = visit.guest().peer();
+        (visit, peer)
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        Ok(self.0.address())
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone)]
+struct Asking(Guest);
+
+impl Connected<IncomingStream<'_, Door>> for Asking {
+    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+        Self(stream.io().guest().clone())
+    }
+}
+
+async fn note_request(
+    ConnectInfo(Asking(guest)): ConnectInfo<Asking>,
+    request: Request,
+    next: Next,
+) -> Response {
+    guest.has_asked();
+    next.run(request).await
 }
 
 type Answer = (StatusCode, [(http::HeaderName, &'static str); 1], String);
@@ -91,7 +136,7 @@ mod tests {
 
     use prometheus_client::metrics::counter::Counter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 

@@ -14,11 +14,11 @@ use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::status::{self, reasons};
 use groundwork_proto::variant::v1::variants_client::VariantsClient;
 use groundwork_telemetry::Health;
+use groundwork_turns::{Holder, Seats, Shares};
 use http::{Method, Response, StatusCode};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use kube::Config;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
@@ -32,6 +32,7 @@ use crate::pages::sign_in::SignInPage;
 use crate::request::{Form, LARGEST_FORM, Request, encoded, local_path};
 use crate::rights::{KindOfRight, Purpose, Rights, Visible, of_kind};
 use crate::server::Handler;
+use crate::settings::Network;
 use crate::sources::Sources;
 use crate::visitor::{SignIn, Visitor};
 use crate::{SERVICE, assets, journal, objects, operations, planning};
@@ -39,7 +40,7 @@ use crate::{SERVICE, assets, journal, objects, operations, planning};
 /// How long a page may take to make.
 const PAGE_LIMIT: Duration = Duration::from_secs(20);
 /// Open pages that are told of changes.
-const MOST_LIVE: usize = 1_000;
+const LIVE: Shares = Shares::of(1_000);
 /// Seconds after which a page that could not be made is asked for again.
 const AGAIN: u32 = 5;
 
@@ -58,14 +59,15 @@ pub(crate) struct Site {
     pub(crate) health: Health,
     pub(crate) allows_operations: bool,
     pub(crate) is_https: bool,
-    pub(crate) live: Arc<Semaphore>,
+    pub(crate) proxies: Vec<Network>,
+    pub(crate) live: Seats,
     pub(crate) end: CancellationToken,
 }
 
 impl Site {
     /// Places for open pages.
-    pub(crate) fn places() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(MOST_LIVE))
+    pub(crate) fn places() -> Seats {
+        Seats::new(LIVE)
     }
 
     /// What is wrong with the console now, so that what it shows may be old.
@@ -382,12 +384,14 @@ impl Site {
             }
             Topic::Overview | Topic::Packages(_) | Topic::Events => None,
         };
-        let place = Arc::clone(&self.live).try_acquire_owned().map_err(|_| {
-            let text = format!("More than {MOST_LIVE} pages are open; reload this one to see changes.");
+        let address = request.browser(&self.proxies).map(Holder::Address);
+        let holders = Holder::of_user(&visitor.user.name).into_iter().chain(address).collect();
+        let place = self.live.take(holders).map_err(|full| {
+            let text = format!("Too many pages are open: {full}. Reload this one to see changes.");
             PageError::Unavailable(text)
         })?;
         let since = Position::parse(request.parameter("since"));
-        let watched = live::Watched { topic, visible, since };
+        let watched = live::Watched { topic, visible, user: Arc::clone(&visitor.user), since };
         Ok(Answer::events(live::events(Arc::clone(self), request.clone(), watched, place)))
     }
 

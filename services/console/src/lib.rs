@@ -175,7 +175,9 @@ impl Console {
                 .map(|url| connect(url, variant_tls_ca.as_deref(), tokens.variant))
                 .transpose()
                 .map_err(StartError::Variant)?;
-            let server = Server::bind(settings.console_address).await?;
+            let proxies = settings.trusted_proxies.clone();
+            let is_proxy = move |peer| proxies.iter().any(|network| network.contains(peer));
+            let server = Server::bind(settings.console_address, Arc::new(is_proxy)).await?;
             tracing::info!(address = %server.address(), "serving pages");
             if !server.address().ip().is_loopback() && !settings.console_https {
                 tracing::warn!(
@@ -201,6 +203,7 @@ impl Console {
                 health: telemetry.health.clone(),
                 allows_operations: settings.allow_operations,
                 is_https: settings.console_https,
+                proxies: settings.trusted_proxies,
                 live: Site::places(),
                 end: telemetry.shutdown.token(),
             });

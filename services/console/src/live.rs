@@ -8,8 +8,9 @@ use futures::Stream;
 use futures::stream::unfold;
 use groundwork_api::{Installation, Kind as _, PackageRevision, PackageVariant, PackageVariantSet};
 use groundwork_bus::ObjectId;
+use groundwork_grpc::User;
+use groundwork_turns::Seat;
 use hyper::body::{Bytes, Frame};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -97,8 +98,9 @@ impl Topic {
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) topic: Topic,
-    /// Where the visitor sees the objects of the topic.
+    /// Where the visitor sees the objects of the topic. Without it each kind has rights of its own, which are asked for.
     pub(crate) visible: Option<Arc<Visible>>,
+    pub(crate) user: Arc<User>,
     /// How far the console had read when the page was made, if the page tells.
     pub(crate) since: Option<Position>,
 }
@@ -118,7 +120,7 @@ struct Session {
     is_over: bool,
     /// Something that the page shows has changed and was not told.
     is_stale: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Seat,
 }
 
 /// The events of an open page.
@@ -126,10 +128,10 @@ pub(crate) fn events(
     site: Arc<Site>,
     request: Request,
     watched: Watched,
-    place: OwnedSemaphorePermit,
+    place: Seat,
 ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static {
     let now = Instant::now();
-    let mut session = Session {
+    let session = Session {
         changes: site.landscape.changes(),
         problems: site.problems(),
         begin: now,
@@ -143,11 +145,11 @@ pub(crate) fn events(
         request,
         watched,
     };
-    // What has changed between the making of the page and its asking for changes would be missed for good.
-    session.is_stale = session.is_behind();
     let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
     let first = futures::stream::iter([frame(": welcome\nretry: 2000\n\n")]);
     let rest = unfold(session, move |mut session| async move {
+        // What has changed between the making of the page and its asking for changes would be missed for good.
+        session.is_stale |= session.is_behind().await;
         let text = session.next().await?;
         Some((frame(text), session))
     });
@@ -185,7 +187,7 @@ impl Session {
 
     /// Keeps that a change concerns the page; what comes at once is taken along.
     async fn note(&mut self, object: &ObjectId) {
-        if self.is_stale || !self.concerns(object) {
+        if self.is_stale || !self.concerns(object).await {
             return;
         }
         self.note_all().await;
@@ -198,16 +200,30 @@ impl Session {
     }
 
     /// Whether something that the page shows has changed since it was made, or that cannot be told.
-    fn is_behind(&self) -> bool {
-        let Some(since) = self.watched.since else { return false };
-        let changed = self.site.landscape.changed_since(since);
-        changed.is_none_or(|changed| changed.iter().any(|object| self.concerns(object)))
+    async fn is_behind(&mut self) -> bool {
+        let Some(since) = self.watched.since.take() else { return false };
+        let Some(changed) = self.site.landscape.changed_since(since) else { return true };
+        for object in &changed {
+            if self.concerns(object).await {
+                return true;
+            }
+        }
+        false
     }
 
-    fn concerns(&self, object: &ObjectId) -> bool {
-        let namespace = object.namespace.as_deref().unwrap_or_default();
-        self.watched.visible.as_ref().is_none_or(|visible| visible.contains(namespace))
-            && self.watched.topic.concerns(object, &self.site)
+    /// Whether the page shows an object, and the visitor sees it.
+    async fn concerns(&self, object: &ObjectId) -> bool {
+        if !self.watched.topic.concerns(object, &self.site) {
+            return false;
+        }
+        match (&self.watched.visible, &self.watched.topic) {
+            (Some(visible), _) => visible.contains(object.namespace.as_deref().unwrap_or_default()),
+            // Who cannot be asked about is told nothing.
+            (None, Topic::Overview | Topic::Events) => {
+                self.site.rights.may_see(&self.watched.user, object).await.unwrap_or(false)
+            }
+            (None, _) => true,
+        }
     }
 
     /// Whether something beside the stream has changed: the visitor's token, or what is wrong.

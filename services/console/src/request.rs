@@ -9,8 +9,10 @@ use http::header::{ACCEPT_ENCODING, COOKIE, HOST, ORIGIN};
 use http::{HeaderMap, Method};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
+use url::Url;
 
 use crate::landscape::Position;
+use crate::settings::Network;
 
 /// Bytes of a form: a token and some fields.
 pub(crate) const LARGEST_FORM: usize = 32 << 10;
@@ -25,7 +27,7 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// Decoded parts of the path, without the suffix of the twin.
     pub(crate) segments: Vec<String>,
-    /// Path and query as they were written.
+    /// Path and query as they were written; `/` for one that would lead elsewhere as a link.
     pub(crate) address: String,
     /// Whether the twin for programs is asked for.
     pub(crate) wants_json: bool,
@@ -57,7 +59,7 @@ impl Request {
         Some(Self {
             method: head.method.clone(),
             segments,
-            address: head.uri.path_and_query().map_or("/", |address| address.as_str()).to_owned(),
+            address: local_path(head.uri.path_and_query().map_or("/", |address| address.as_str())).to_owned(),
             wants_json,
             query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
             headers: head.headers.clone(),
@@ -82,6 +84,19 @@ impl Request {
         let pairs =
             cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
         pairs.into_iter().find(|(given, _)| *given == name).map(|(_, value)| value)
+    }
+
+    /// The address of the browser: what a trusted proxy says, if one is between. Unknown where it says nothing.
+    pub(crate) fn browser(&self, proxies: &[Network]) -> Option<IpAddr> {
+        let is_proxy = |address: IpAddr| proxies.iter().any(|network| network.contains(address));
+        if !is_proxy(self.peer) {
+            return Some(self.peer);
+        }
+        let lines = self.headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
+        let addresses: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();
+        // Each proxy adds whom it has the request from, behind what others have written before it.
+        let mut read = addresses.iter().rev().map_while(|address| address.parse::<IpAddr>().ok());
+        read.find(|address| !is_proxy(*address))
     }
 
     pub(crate) fn takes_gzip(&self) -> bool {
@@ -133,10 +148,14 @@ impl Form {
 
 /// A path that leads to one of our own pages: what is to be opened after signing in is said by an address that anybody can write.
 pub(crate) fn local_path(text: &str) -> &str {
-    let is_local = text.starts_with('/')
-        && !text[1..].starts_with(['/', '\\'])
-        && text.chars().all(|character| character.is_ascii_graphic());
-    if is_local { text } else { "/" }
+    // As browsers read it: what looks like a path may name a host.
+    let leads_here = || {
+        let here = Url::parse("http://console.invalid/").ok()?;
+        let there = here.join(text).ok()?;
+        Some(there.origin() == here.origin() && !there.path().starts_with("//"))
+    };
+    let is_path = text.starts_with('/') && text.chars().all(|character| character.is_ascii_graphic());
+    if is_path && leads_here() == Some(true) { text } else { "/" }
 }
 
 /// A text as a part of a path.
@@ -243,11 +262,34 @@ mod tests {
     #[test]
     fn addresses_after_signing_in_are_our_own() {
         assert_eq!(local_path("/sets?page=2"), "/sets?page=2");
-        for other in
-            ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "javascript:x"]
-        {
+        for other in [
+            "",
+            "//evil.example",
+            "/\\evil.example",
+            "/.//evil.example",
+            "/a/..//evil.example",
+            "https://evil.example",
+            "/a\r\nb",
+            "javascript:x",
+        ] {
             assert_eq!(local_path(other), "/", "{other:?}");
         }
+        assert_eq!(get("//evil.example/a").unwrap().address, "/");
+        assert_eq!(get("/sets?to=//a").unwrap().address, "/sets?to=//a");
+    }
+
+    #[test]
+    fn browsers_behind_proxies() {
+        let proxies: Vec<Network> = ["127.0.0.1", "10.0.0.0/8"].map(|text| text.parse().unwrap()).to_vec();
+        let said = |lines: &[&'static str]| {
+            let headers: Vec<_> = lines.iter().map(|line| ("x-forwarded-for", *line)).collect();
+            request(Method::GET, "/", &headers).unwrap().browser(&proxies).map(|address| address.to_string())
+        };
+        assert_eq!(said(&["9.9.9.9, 8.8.8.8, 10.0.0.1"]).as_deref(), Some("8.8.8.8"));
+        assert_eq!(said(&["9.9.9.9", "8.8.8.8"]).as_deref(), Some("8.8.8.8"));
+        assert_eq!((said(&[]), said(&["8.8.8.8, unknown"]), said(&["10.0.0.2"])), (None, None, None));
+        let unproxied = request(Method::GET, "/", &[("x-forwarded-for", "8.8.8.8")]).unwrap();
+        assert_eq!(unproxied.browser(&[]), Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use groundwork_bus::ObjectId;
 use groundwork_grpc::{Access, ResourceAttributes, User};
 use moka::future::Cache;
 use tonic::Status;
@@ -101,6 +102,21 @@ impl Rights {
         name: Option<&str>,
     ) -> Result<bool, Status> {
         self.access.may(user, verb, &ResourceAttributes { group, resource, namespace, name }).await
+    }
+
+    /// Whether a user may `get` objects like one, where it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rights::visible`].
+    pub(crate) async fn may_see(&self, user: &User, object: &ObjectId) -> Result<bool, Status> {
+        let attributes = ResourceAttributes {
+            group: object.kind.group(),
+            resource: object.kind.plural(),
+            namespace: object.namespace.as_deref(),
+            name: None,
+        };
+        self.access.may(user, "get", &attributes).await
     }
 }
 

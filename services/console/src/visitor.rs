@@ -95,7 +95,8 @@ impl SignIn {
             let secret = Arc::clone(&token);
             return Ok(Visitor { user, token: Some(token), secret, new_cookie: None, has_cookie });
         }
-        match self.proxy.as_ref().and_then(|proxy| proxy.user(request)) {
+        let said = self.proxy.as_ref().map(|proxy| proxy.user(request)).transpose()?;
+        match said.flatten() {
             Some(user) => {
                 let (secret, new_cookie) = self.form_secret(request)?;
                 Ok(Visitor { user: Arc::new(user), token: None, secret, new_cookie, has_cookie: false })
@@ -160,16 +161,28 @@ impl SignIn {
 
 impl Proxy {
     /// Whom a trusted proxy names. Names that only the API server gives are nobody's.
-    fn user(&self, request: &Request) -> Option<User> {
+    ///
+    /// # Errors
+    ///
+    /// It names two: one of them is what a browser has sent.
+    fn user(&self, request: &Request) -> Result<Option<User>, Status> {
         if !self.networks.iter().any(|network| network.contains(request.peer)) {
-            return None;
+            return Ok(None);
+        }
+        if request.headers.get_all(&self.user).iter().count() > 1 {
+            let text = format!(
+                "The request has two headers {}: the proxy has to remove the one that a browser sends.",
+                self.user
+            );
+            return Err(status::unauthenticated(reasons::TOKEN_INVALID, text));
         }
         let is_ours = |name: &str| !name.is_empty() && !name.starts_with(RESERVED);
-        let name = request.header(&self.user).map(str::trim).filter(|name| is_ours(name))?;
+        let named = request.header(&self.user).map(str::trim).filter(|name| is_ours(name));
+        let Some(name) = named else { return Ok(None) };
         let lines = self.groups.iter().flat_map(|header| request.headers.get_all(header));
         let groups = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
         let groups = groups.map(str::trim).filter(|name| is_ours(name)).map(str::to_owned);
-        Some(User::named(name.to_owned(), groups.chain([AUTHENTICATED.to_owned()]).collect()))
+        Ok(Some(User::named(name.to_owned(), groups.chain([AUTHENTICATED.to_owned()]).collect())))
     }
 }
 

@@ -39,15 +39,13 @@ use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
 use groundwork_helm::{Release, Status, values};
 use groundwork_lifecycle::deployer::missing_configuration;
 use groundwork_lifecycle::{OperationError, Reason};
-use groundwork_registry::NetworkOptions;
 use groundwork_sandbox::Pool;
-use groundwork_sources::MapFile;
 use jiff::{SignedDuration, Timestamp};
 use moka::sync::Cache;
 use serde_json::Map;
 
 use crate::manifest::{operation_error, other_clusters, own_cluster, step};
-use chart_source::ChartSources;
+pub(crate) use chart_source::ChartSources;
 use configuration::{Configuration, OperationOptions};
 use errors::{release_error, rendering_error, unreachable_cluster};
 use history::History;
@@ -90,19 +88,15 @@ struct Compared {
 }
 
 impl HelmDeployer {
-    /// `map` says where the components lie whose resources are charts.
-    ///
     /// Charts are rendered in `workers`.
     pub(crate) fn new(
-        options: NetworkOptions,
-        map: MapFile,
+        sources: ChartSources,
         workers: Pool,
         limits: TemplateLimits,
         rules: ReadinessRules,
     ) -> Self {
         let same = Cache::builder().max_capacity(MOST_COMPARED).time_to_idle(UNUSED).build();
-        let (sources, rendering) = (ChartSources::new(options, map), Rendering::new(workers, limits));
-        Self { sources, rendering, rules, same }
+        Self { sources, rendering: Rendering::new(workers, limits), rules, same }
     }
 
     async fn prepare<'a>(&self, round: &'a Round<'a>) -> Result<Prepared<'a>, Failure> {

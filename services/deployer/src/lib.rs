@@ -39,7 +39,7 @@ use groundwork_telemetry::{Metrics as Registry, Telemetry};
 use jiff::SignedDuration;
 use kube::{Client, Config};
 
-use helm::HelmDeployer;
+use helm::{ChartSources, HelmDeployer};
 use manifest::ManifestDeployer;
 use mock::MockDeployer;
 use target_sync::TargetSyncs;
@@ -145,7 +145,7 @@ pub struct Settings {
 }
 
 /// How charts are fetched.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct ChartArguments {
     /// Docker configuration file with credentials for the registries of charts, used before the pull secrets of a Context; may be given several times
@@ -157,9 +157,24 @@ pub struct ChartArguments {
     /// Hosts of registries of charts, with their ports if they have one, that are asked without TLS
     #[arg(long, env = "GROUNDWORK_CHART_PLAIN_HTTP_HOSTS", value_name = "HOSTS", value_delimiter = ',')]
     pub chart_plain_http_hosts: Vec<String>,
+    /// How long servers may take to give all of a chart, and a second more for each MiB, such as 30s; none for no limit
+    #[arg(long, env = "GROUNDWORK_CHART_FETCH_TIMEOUT", default_value = FETCH_TIMEOUT, value_name = "DURATION")]
+    pub chart_fetch_timeout: groundwork_api::Duration,
     /// Fetch no chart from an address of a private network or of this machine
     #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_CHARTS")]
     pub only_public_charts: bool,
+}
+
+impl Default for ChartArguments {
+    fn default() -> Self {
+        Self {
+            chart_docker_config: Vec::new(),
+            chart_registry_ca: None,
+            chart_plain_http_hosts: Vec::new(),
+            chart_fetch_timeout: FETCH_TIMEOUT.parse().unwrap_or_default(),
+            only_public_charts: false,
+        }
+    }
 }
 
 impl ChartArguments {
@@ -216,6 +231,7 @@ impl From<Readiness> for ReadinessRules {
 
 const CONCURRENCY: usize = 16;
 const DRIFT_EVERY: &str = "10m";
+const FETCH_TIMEOUT: &str = "30s";
 /// Checks at the same time: each is a few reads, and nobody waits for one.
 const CHECKS: usize = 4;
 /// Each is a connection: with those of everything else they have to stay below the 1,024 files that a process may have open by default.
@@ -273,7 +289,9 @@ impl ItemType {
                 let pools = Pools::new(SERVICE, arguments.workers, metrics);
                 let count = Count::of_processors();
                 let workers = pools.start("deployer-charts", count, CHART_TIME).await?;
-                Arc::new(HelmDeployer::new(network, map, workers, arguments.limits, rules))
+                let sources =
+                    ChartSources::new(network, map, arguments.settings.charts.chart_fetch_timeout.to_std());
+                Arc::new(HelmDeployer::new(sources, workers, arguments.limits, rules))
             }
         })
     }

@@ -6,7 +6,7 @@ mod watch;
 
 use groundwork_api::{Installation, Kind as _};
 use groundwork_controller::{ApiError, Objects};
-use groundwork_grpc::{Access, ResourceAttributes};
+use groundwork_grpc::{Access, ResourceAttributes, peer_of};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::UnreadStates;
 use groundwork_proto::component::v1::ObjectName;
@@ -17,6 +17,7 @@ use groundwork_proto::renderer::v1::{
     render_request,
 };
 use groundwork_proto::status::{self, reasons};
+use groundwork_turns::Holder;
 use prost::Message;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
@@ -95,14 +96,16 @@ impl Renderer for Service {
         &self,
         request: Request<WatchInstallationRequest>,
     ) -> Result<Response<Trees>, Status> {
-        let (metadata, _, request) = request.into_parts();
+        let (metadata, extensions, request) = request.into_parts();
         let installation = request.installation.ok_or_else(|| missing("installation"))?;
         let installation = checked(installation, "installation")?;
         let caller = Caller { access: self.access.clone(), metadata, installation };
-        caller.check().await?;
+        let user = caller.check().await?;
+        let address = peer_of(&extensions).map(Holder::Address);
+        let holders = Holder::of_user(&user.name).into_iter().chain(address).collect();
         let ObjectName { namespace, name } = &caller.installation;
         let follower = Follower::new(self.objects.clone(), namespace, name);
-        self.watches.follow(follower, caller).await.map(Response::new)
+        self.watches.follow(follower, caller, holders).await.map(Response::new)
     }
 
     type ReplayStream = Entries;

@@ -60,6 +60,13 @@ pub(crate) struct Material {
     pub(crate) has_repositories: bool,
 }
 
+impl Material {
+    /// Who it is worked on for: the namespace.
+    fn tenant(&self) -> &str {
+        self.installation.metadata.namespace.as_deref().unwrap_or_default()
+    }
+}
+
 /// Behind it comes the request of a call.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task<M, L> {
@@ -177,8 +184,7 @@ impl Renderers {
         host: &dyn Host,
     ) -> Result<Progress<T, UnreadStates>, ExchangeError> {
         let task = Task::of(kind, self.limits, Some(material));
-        let tenant = material.installation.metadata.namespace.as_deref().unwrap_or_default();
-        let (result, _) = self.ask::<Result<T, UnreadStates>>(tenant, &task, &[], host).await?;
+        let (result, _) = self.ask::<Result<T, UnreadStates>>(material.tenant(), &task, &[], host).await?;
         Ok(result.into())
     }
 
@@ -194,8 +200,9 @@ impl Renderers {
         request: &impl Message,
         host: &dyn Host,
     ) -> Result<Progress<A, UnreadStates>, CallError> {
+        let tenant = material.map_or(ANYBODY, Material::tenant);
         let (end, body) =
-            self.ask(ANYBODY, &Task::of(kind, self.limits, material), &request.encode_to_vec(), host).await?;
+            self.ask(tenant, &Task::of(kind, self.limits, material), &request.encode_to_vec(), host).await?;
         match end {
             RenderEnd::Ended(end) => answered(end, &body).map(Progress::Done),
             RenderEnd::Unread(states) => Ok(Progress::Lacks(states)),

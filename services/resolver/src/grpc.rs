@@ -25,8 +25,8 @@ use groundwork_proto::resolver::v1::{
     ExplainRequest, ExplainResponse, FetchResourceRequest, FetchResourceResponse, GetDescriptorRequest,
     GetDescriptorResponse, ResolveRequest, ResolveResponse, explain_request,
 };
+use groundwork_turns::Turns;
 use prost::Message;
-use tokio::sync::Semaphore;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
@@ -42,10 +42,12 @@ use wire::Reader;
 /// How often a decision is taken again because the object changed meanwhile.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
-/// Calls that read stores at the same time; each may hold a large content.
-const READERS: usize = 16;
-/// Contents that are on their way to callers at the same time; a slow caller keeps nobody from reading.
-const SENDERS: usize = 64;
+/// Calls that read stores at the same time. Most of them wait for a registry, and the largest that one holds meanwhile is a descriptor.
+const READERS: usize = 128;
+/// Contents that are on their way to callers at the same time; neither a slow caller nor a slow registry keeps anybody from reading.
+const SENDERS: usize = 128;
+/// Of either, for one namespace: as many as the renderer works on at the same time.
+const SHARE: usize = 16;
 /// What a message may need beside its content.
 const MESSAGE_MARGIN: usize = 64 * 1024;
 
@@ -56,8 +58,8 @@ pub(crate) struct Service {
     stores: Stores,
     signatures: SignaturePolicy,
     permitted: PermittedVersionsCache,
-    readers: Arc<Semaphore>,
-    senders: Arc<Semaphore>,
+    readers: Turns,
+    senders: Turns,
     workers: Workers,
     journal: Journal,
 }
@@ -79,7 +81,7 @@ impl Service {
         signatures: SignaturePolicy,
         journal: Journal,
     ) -> Self {
-        let [readers, senders] = [READERS, SENDERS].map(|count| Arc::new(Semaphore::new(count)));
+        let [readers, senders] = [READERS, SENDERS].map(|count| Turns::new(count, SHARE));
         let permitted = PermittedVersionsCache::new();
         Self { callers, objects, contexts, stores, signatures, permitted, readers, senders, workers, journal }
     }
@@ -189,19 +191,19 @@ impl Service {
         // The walk may fail at a version that cannot be had. What was asked for until then is permitted all the same.
         let resolution = self.workers.calls.resolve(&inputs).await;
         let resolution = resolution.map_err(|error| errors::of_work(&error))?;
-        self.blocking(move || drop(walk(&resolution, &recording))).await?;
+        self.blocking(&name.namespace, move || drop(walk(&resolution, &recording))).await?;
         let is_permitted = known.permitted.contains(reference);
         self.permitted.insert(&name.namespace, &name.name, known.clone());
         if is_permitted { Ok(known) } else { Err(errors::beyond(name, reference)) }
     }
 
-    /// Runs something that reads stores where it may block.
+    /// Runs something that reads stores for a namespace, when it is its turn, where it may block.
     async fn blocking<T: Send + 'static>(
         &self,
+        namespace: &str,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Status> {
-        // The semaphore is never closed.
-        let _permit = self.readers.acquire().await.map_err(|_| errors::interrupted())?;
+        let _turn = self.readers.take(namespace).await;
         let span = tracing::Span::current();
         let task = tokio::task::spawn_blocking(move || span.in_scope(read));
         task.await.map_err(|_| errors::interrupted())
@@ -228,7 +230,7 @@ impl Resolver for Service {
         let recording = RecordingRepositories { inner: stores, permitted: PermittedVersions::default() };
         let known = Known { permitted: recording.permitted.clone(), keyring };
         let policy = self.signatures;
-        let walked = self.blocking(move || {
+        let walked = self.blocking(&name.namespace, move || {
             let checked = inputs.verify(policy, &resolution, &recording.inner);
             let closure = checked.and_then(|()| walk(&resolution, &recording));
             (inputs, resolution, closure)
@@ -239,7 +241,7 @@ impl Resolver for Service {
             inputs.installation = self.note_closure(inputs.installation, &name, &job, versions).await?;
         }
         narration::tell(&self.journal, &job, &inputs.installation, &resolution, &closure);
-        let answer = self.blocking(move || answer(&inputs, &resolution, closure)).await?;
+        let answer = self.blocking(&name.namespace, move || answer(&inputs, &resolution, closure)).await?;
         answer.map(Response::new)
     }
 
@@ -258,11 +260,11 @@ impl Resolver for Service {
                 let inputs = ResolutionInputs::read(installation, depth, &self.objects).await;
                 let inputs = inputs.map_err(|error| errors::api(&error))?;
                 if request.references {
-                    let stores = self.stores.fresh(inputs.keyring());
+                    let stores = self.stores.fresh(&name.namespace, inputs.keyring());
                     let resolution = calls.resolve(&inputs).await;
                     let resolution = resolution.map_err(|error| errors::of_work(&error))?;
                     let read = move || explain::of_cluster(&resolution, Some(&stores));
-                    return self.blocking(read).await?.map(Response::new);
+                    return self.blocking(&name.namespace, read).await?.map(Response::new);
                 }
                 calls.call(&Task::Explain(&inputs), &()).await
             }
@@ -285,8 +287,9 @@ impl Resolver for Service {
                 self.stores.of_job(&name.namespace, &name.name, "", known.keyring)
             }
         };
+        let tenant = stores.tenant().to_owned();
         let read = move || open(&stores, &reference)?.descriptor(&reference.name, &reference.version);
-        let descriptor = self.blocking(read).await?.map_err(|error| errors::repository(&error))?;
+        let descriptor = self.blocking(&tenant, read).await?.map_err(|error| errors::repository(&error))?;
         if descriptor.as_ref().is_some_and(|bytes| bytes.len() > MAX_MESSAGE - MESSAGE_MARGIN) {
             return Err(errors::too_large("the component descriptor"));
         }
@@ -308,9 +311,9 @@ impl Resolver for Service {
             Reader::Planning(planning) => {
                 let stores = self.planned(&metadata, &planning).await?;
                 if !is_local {
-                    let (stores, reference, access) = (stores.clone(), reference.clone(), access.clone());
-                    let check = move || planning::ensure_named(&stores, &planning, &reference, &access);
-                    self.blocking(check).await??;
+                    let (read, reference, access) = (stores.clone(), reference.clone(), access.clone());
+                    let check = move || planning::ensure_named(&read, &planning, &reference, &access);
+                    self.blocking(stores.tenant(), check).await??;
                 }
                 stores
             }
@@ -323,6 +326,7 @@ impl Resolver for Service {
                 self.stores.of_job(&name.namespace, &name.name, &request.job_id, known.keyring)
             }
         };
+        let tenant = stores.tenant().to_owned();
         let read = move || {
             let repository = open(&stores, &reference)?;
             if access.registry().is_some() {
@@ -334,9 +338,9 @@ impl Resolver for Service {
                 Some(_) => repository.content(&reference.name, &reference.version, &access).map(Some),
             }
         };
-        let content = self.blocking(read).await?.map_err(|error| errors::repository(&error))?;
+        let content = self.blocking(&tenant, read).await?.map_err(|error| errors::repository(&error))?;
         let content = content.ok_or_else(errors::no_version)?;
-        Ok(Response::new(pieces::stream(content, offset, Arc::clone(&self.senders)).boxed()))
+        Ok(Response::new(pieces::stream(content, offset, self.senders.clone(), tenant).boxed()))
     }
 }
 

@@ -146,7 +146,7 @@ impl ResolverHandler {
         objects: &Objects,
     ) -> Result<(ResolutionInputs, Option<Statement>), ReconcileError> {
         let inputs = ResolutionInputs::read(installation, Depth::Repositories, objects).await?;
-        let stores = self.stores.fresh(inputs.keyring());
+        let stores = self.stores.fresh(inputs.namespace(), inputs.keyring());
         let resolution = self.evaluate(&inputs).await?;
         let read = move || {
             let closure = match resolution.closure(&stores) {

@@ -55,6 +55,7 @@ pub const MANAGER: &str = "groundwork-resolver";
 pub const WORKER: (&str, Work) = (SERVICE, work::serve);
 
 const CONCURRENCY: usize = 4;
+const FETCH_TIMEOUT: &str = "30s";
 /// Bytes of contents on disk.
 const CACHE_SIZE: u64 = 1 << 30;
 
@@ -116,6 +117,10 @@ pub struct Settings {
     #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_REGISTRIES")]
     pub only_public_registries: bool,
 
+    /// How long registries may take to give all that is fetched for one job, and a second more for each MiB, such as 30s; none for no limit
+    #[arg(long, env = "GROUNDWORK_FETCH_TIMEOUT", default_value = FETCH_TIMEOUT, value_name = "DURATION")]
+    pub fetch_timeout: groundwork_api::Duration,
+
     /// Folder in which large contents of components are kept from call to call; without it none are
     #[arg(long, env = "GROUNDWORK_COMPONENT_CACHE", value_name = "DIR")]
     pub component_cache: Option<PathBuf>,
@@ -159,6 +164,7 @@ impl Default for Settings {
             registry_ca: None,
             plain_http_hosts: Vec::new(),
             only_public_registries: false,
+            fetch_timeout: FETCH_TIMEOUT.parse().unwrap_or_default(),
             signature_policy: "DoNotEnforce".to_owned(),
             component_cache: None,
             component_cache_size: CACHE_SIZE,
@@ -247,7 +253,8 @@ impl Resolver {
                 .map(|folder| DiskCache::open(folder, arguments.settings.component_cache_size))
                 .transpose();
             let reader = Evaluators::Pool(descriptors);
-            let stores = Stores::new(map, disk.map_err(StartError::Cache)?, reader);
+            let fetch_time = arguments.settings.fetch_timeout.to_std();
+            let stores = Stores::new(map, disk.map_err(StartError::Cache)?, reader, fetch_time);
             let signatures = SignaturePolicy::parse(&arguments.settings.signature_policy);
             if signatures == SignaturePolicy::Enforce && arguments.settings.signature_policy != "Enforce" {
                 tracing::warn!(

@@ -83,6 +83,11 @@ impl ResolutionInputs {
         Ok(Self { installation, context, overwrites, objects: set, keyring: Arc::new(keyring), notes, error })
     }
 
+    /// The namespace of the Installation.
+    pub(crate) fn namespace(&self) -> &str {
+        self.installation.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
     /// Whose credentials registries get.
     pub(crate) fn keyring(&self) -> Arc<Keyring> {
         Arc::clone(&self.keyring)

@@ -8,7 +8,7 @@ use groundwork_component::{
     Access, Blob, DescriptorError, LoadedDescriptor, Repositories, Repository, RepositoryContext,
     RepositoryError,
 };
-use groundwork_registry::{Digest, DiskCache, Keyring};
+use groundwork_registry::{Allowance, Digest, DiskCache, Keyring};
 use groundwork_sandbox::{ExchangeError, WorkError};
 use groundwork_sources::MapFile;
 use moka::sync::Cache;
@@ -32,6 +32,12 @@ const ARTIFACTS: u64 = 20_000;
 /// Installations whose latest job is known.
 const JOBS: u64 = 10_000;
 
+/// The option for [`FetchTime`].
+const FETCH_TIMEOUT: &str = "--fetch-timeout";
+
+/// How long registries may take to give all that is fetched for one job, or for one call without a job; `None` for no limit.
+pub(crate) type FetchTime = Option<Duration>;
+
 /// The stores of the service. Clones share what is kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Stores {
@@ -49,6 +55,9 @@ pub(crate) struct Stores {
     reader: Evaluators,
     /// The latest job of an Installation, for calls that do not name it.
     jobs: Cache<(String, String), Arc<str>>,
+    fetch_time: FetchTime,
+    /// The time that jobs have.
+    allowances: Cache<Scope, Allowance>,
 }
 
 /// Whether the next worker would fail as this one did. Time of the clock, and the memory of all of them, are up to others, too.
@@ -69,7 +78,7 @@ struct Pin {
     content: Option<Access>,
 }
 
-/// A descriptor that is being read: whoever asks for it meanwhile, with the same credentials, waits for the same answer.
+/// A descriptor or content that is being read: whoever asks for it meanwhile, with the same credentials, waits for the same answer.
 /// A job takes nothing that was read before it began.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Flight {
@@ -77,6 +86,8 @@ struct Flight {
     context: Arc<str>,
     name: String,
     version: String,
+    /// `None`: the descriptor.
+    content: Option<Access>,
 }
 
 /// What is handed out again.
@@ -86,6 +97,13 @@ struct Kept {
     bytes: Arc<[u8]>,
     /// That of a descriptor; of other content nobody asks for it.
     digest: Option<Digest>,
+}
+
+/// Content of a component version.
+enum Content {
+    Small(Kept),
+    /// It goes past memory.
+    Large(Blob),
 }
 
 /// A descriptor as it was loaded from the repository of a context. Equal bytes are decoded once for all jobs.
@@ -107,25 +125,30 @@ struct Scope {
 #[derive(Debug, Clone)]
 pub(crate) struct JobStores {
     stores: Stores,
+    /// The namespace.
+    tenant: Arc<str>,
     /// Without a job nothing is kept.
     scope: Option<Scope>,
     /// Whose credentials registries get.
     keyring: Arc<Keyring>,
+    allowance: Allowance,
     /// Nothing counts that was read before.
     begin: Instant,
 }
 
 struct PinnedRepository {
     inner: Arc<dyn Repository>,
-    stores: Stores,
-    scope: Option<Scope>,
-    keyring: Arc<Keyring>,
-    begin: Instant,
+    view: JobStores,
     context: Arc<str>,
 }
 
 impl Stores {
-    pub(crate) fn new(map: MapFile, disk: Option<DiskCache>, reader: Evaluators) -> Self {
+    pub(crate) fn new(
+        map: MapFile,
+        disk: Option<DiskCache>,
+        reader: Evaluators,
+        fetch_time: FetchTime,
+    ) -> Self {
         let weigh = |pin: &Pin, kept: &Kept| {
             let key = pin.name.len()
                 + pin.version.len()
@@ -146,7 +169,9 @@ impl Stores {
             Cache::builder().max_capacity(DECODED).weigher(weigh_decoded).time_to_idle(IDLE).build();
         let artifacts = Cache::builder().max_capacity(ARTIFACTS).time_to_idle(IDLE).build();
         let jobs = Cache::builder().max_capacity(JOBS).time_to_idle(IDLE).build();
-        Self { map: Arc::new(map), pinned, flights, decoded, artifacts, disk, reader, jobs }
+        let allowances = Cache::builder().max_capacity(JOBS).time_to_idle(IDLE).build();
+        let map = Arc::new(map);
+        Self { map, pinned, flights, decoded, artifacts, disk, reader, jobs, fetch_time, allowances }
     }
 
     /// Notes the job that an Installation has now, and gives its view.
@@ -161,9 +186,20 @@ impl Stores {
         self.of_job(namespace, installation, job, keyring)
     }
 
-    /// The view of nobody's job: nothing that was seen before counts.
-    pub(crate) fn fresh(&self, keyring: Arc<Keyring>) -> JobStores {
-        JobStores { stores: self.clone(), scope: None, keyring, begin: Instant::now() }
+    /// The view of a namespace for no job: nothing that was seen before counts.
+    pub(crate) fn fresh(&self, namespace: &str, keyring: Arc<Keyring>) -> JobStores {
+        self.view(namespace, None, keyring)
+    }
+
+    fn view(&self, namespace: &str, scope: Option<Scope>, keyring: Arc<Keyring>) -> JobStores {
+        let new =
+            || self.fetch_time.map_or_else(Allowance::default, |time| Allowance::of(time, FETCH_TIMEOUT));
+        let allowance = match &scope {
+            Some(scope) => self.allowances.get_with_by_ref(scope, new),
+            None => new(),
+        };
+        let (stores, tenant) = (self.clone(), namespace.into());
+        JobStores { stores, tenant, scope, keyring, allowance, begin: Instant::now() }
     }
 
     /// The view of a job; without an id that of the latest one.
@@ -180,29 +216,33 @@ impl Stores {
             Some(job.into())
         };
         let scope = job.map(|job| Scope { namespace: namespace.into(), job });
-        JobStores { stores: self.clone(), scope, keyring, begin: Instant::now() }
+        self.view(namespace, scope, keyring)
+    }
+}
+
+impl JobStores {
+    /// The namespace that they are read for.
+    pub(crate) fn tenant(&self) -> &str {
+        &self.tenant
     }
 }
 
 impl Repositories for JobStores {
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
-        let inner = self.stores.map.map().open_with(context, &self.keyring)?;
-        Ok(Arc::new(PinnedRepository {
-            inner,
-            stores: self.stores.clone(),
-            scope: self.scope.clone(),
-            keyring: Arc::clone(&self.keyring),
-            begin: self.begin,
-            context: context.to_json().into(),
-        }))
+        let inner = self.stores.map.map().open_with(context, &self.keyring, &self.allowance)?;
+        Ok(Arc::new(PinnedRepository { inner, view: self.clone(), context: context.to_json().into() }))
     }
 }
 
 impl PinnedRepository {
+    fn stores(&self) -> &Stores {
+        &self.view.stores
+    }
+
     /// `None` without a job.
     fn pin(&self, name: &str, version: &str, content: Option<&Access>) -> Option<Pin> {
         Some(Pin {
-            scope: self.scope.clone()?,
+            scope: self.view.scope.clone()?,
             context: Arc::clone(&self.context),
             name: name.to_owned(),
             version: version.to_owned(),
@@ -212,35 +252,92 @@ impl PinnedRepository {
 
     /// Reads a descriptor, or takes what another job has read since this one began.
     fn read_together(&self, name: &str, version: &str) -> Result<Kept, Arc<Unkept>> {
-        let flights = &self.stores.flights;
-        let flight = self.flight(name, version);
-        let read = || {
-            let begin = Instant::now();
-            match self.inner.descriptor(name, version) {
-                Ok(Some(bytes)) => {
-                    let digest = Some(Digest::of(&bytes));
-                    Ok((begin, Kept { media_type: String::new(), bytes: bytes.into(), digest }))
+        self.together(self.flight(name, version, None), || match self.inner.descriptor(name, version) {
+            Ok(Some(bytes)) => {
+                let digest = Some(Digest::of(&bytes));
+                Ok(Kept { media_type: String::new(), bytes: bytes.into(), digest })
+            }
+            Ok(None) => Err(Unkept::Absent),
+            Err(error) => Err(Unkept::Failed(error)),
+        })
+    }
+
+    /// Content, which is kept for the others that wait for it if it is small enough.
+    fn content_together(
+        &self,
+        name: &str,
+        version: &str,
+        access: &Access,
+    ) -> Result<Content, RepositoryError> {
+        let mut large = None;
+        let flight = self.flight(name, version, Some(access));
+        let kept = self.together(flight, || {
+            let blob = self.open_content(name, version, access).map_err(Unkept::Failed)?;
+            if blob.size.is_none_or(|size| size > LARGEST) {
+                large = Some(blob);
+                return Err(Unkept::Large);
+            }
+            let media_type = blob.media_type.clone();
+            let bytes = blob.read_all(&access.to_string(), LARGEST).map_err(Unkept::Failed)?;
+            Ok(Kept { media_type, bytes: bytes.into(), digest: None })
+        });
+        match (kept, large) {
+            (Ok(kept), _) => Ok(Content::Small(kept)),
+            (Err(_), Some(blob)) => Ok(Content::Large(blob)),
+            (Err(error), None) => match &*error {
+                Unkept::Failed(error) => Err(error.clone()),
+                Unkept::Absent | Unkept::Large => {
+                    self.open_content(name, version, access).map(Content::Large)
                 }
-                Ok(None) => Err(Unkept::Absent),
-                Err(error) => Err(Unkept::Failed(error)),
-            }
-        };
-        loop {
-            let (begin, kept) = flights.try_get_with(flight.clone(), read)?;
-            if begin >= self.begin {
-                return Ok(kept);
-            }
-            // Of before this job: a new job looks anew.
-            flights.invalidate(&flight);
+            },
         }
     }
 
-    fn flight(&self, name: &str, version: &str) -> Flight {
+    fn open_content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
+        let pin = self.pin(name, version, Some(access));
+        match pin.and_then(|pin| self.stores().artifacts.get(&pin)) {
+            Some(sha256) => self.inner.content(name, version, &access.at_digest(&sha256)),
+            None => self.inner.content(name, version, access),
+        }
+    }
+
+    /// What one of those reads who want the same at the same time is for all of them.
+    fn together(
+        &self,
+        flight: Flight,
+        read: impl FnOnce() -> Result<Kept, Unkept>,
+    ) -> Result<Kept, Arc<Unkept>> {
+        let flights = &self.stores().flights;
+        let mut read = Some(read);
+        loop {
+            let begin = Instant::now();
+            let own = || {
+                let begin = Instant::now();
+                read.take().map_or(Err(Unkept::Absent), |read| read().map(|kept| (begin, kept)))
+            };
+            let read_together = flights.try_get_with_by_ref(&flight, own);
+            let has_waited = read.is_some();
+            if has_waited {
+                self.view.allowance.charge(begin.elapsed());
+            }
+            match read_together {
+                Ok((begin, kept)) if begin >= self.view.begin => return Ok(kept),
+                // Of before this job: a new job looks anew.
+                Ok(_) => flights.invalidate(&flight),
+                // Another one had no time left; this one may have some.
+                Err(_) if has_waited && !self.view.allowance.is_used_up() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn flight(&self, name: &str, version: &str, content: Option<&Access>) -> Flight {
         Flight {
-            keyring: self.keyring.identity().into(),
+            keyring: self.view.keyring.identity().into(),
             context: Arc::clone(&self.context),
             name: name.to_owned(),
             version: version.to_owned(),
+            content: content.cloned(),
         }
     }
 }
@@ -250,6 +347,8 @@ impl PinnedRepository {
 enum Unkept {
     /// There is no such version.
     Absent,
+    /// It is too large to be kept: everybody reads it.
+    Large,
     Failed(RepositoryError),
 }
 
@@ -259,15 +358,15 @@ impl PinnedRepository {
         let kept = match self.pin(name, version, None) {
             Some(pin) => {
                 let read = || self.read_together(name, version).map_err(|error| (*error).clone());
-                self.stores.pinned.try_get_with(pin, read)
+                self.stores().pinned.try_get_with(pin, read)
             }
             None => self.read_together(name, version),
         };
         match kept {
             Ok(kept) => Ok(Some(kept)),
             Err(error) => match &*error {
-                Unkept::Absent => Ok(None),
                 Unkept::Failed(error) => Err(error.clone()),
+                Unkept::Absent | Unkept::Large => Ok(None),
             },
         }
     }
@@ -287,21 +386,22 @@ impl Repository for PinnedRepository {
         let Some(kept) = self.read(name, version)? else { return Ok(None) };
         let load = || {
             // This is never a thread that serves others.
-            let descriptor = match block_on(self.stores.reader.load(&kept.bytes, context)) {
-                Ok(loaded) => loaded,
-                // As bad as one that is broken.
-                Err(error) if is_lasting(&error) => Err(DescriptorError::Unread(error.to_string())),
-                Err(error) => {
-                    let address = format!("the descriptor of {name}:{version}");
-                    return Err(RepositoryError::Unreadable { address, cause: error.to_string() });
-                }
-            };
+            let descriptor =
+                match block_on(self.stores().reader.load(&self.view.tenant, &kept.bytes, context)) {
+                    Ok(loaded) => loaded,
+                    // As bad as one that is broken.
+                    Err(error) if is_lasting(&error) => Err(DescriptorError::Unread(error.to_string())),
+                    Err(error) => {
+                        let address = format!("the descriptor of {name}:{version}");
+                        return Err(RepositoryError::Unreadable { address, cause: error.to_string() });
+                    }
+                };
             Ok(Decoded { bytes: kept.bytes.len(), descriptor })
         };
         let decoded = match &kept.digest {
             Some(digest) => {
                 let key = (Arc::clone(&self.context), digest.clone());
-                self.stores
+                self.stores()
                     .decoded
                     .try_get_with(key, load)
                     .map_err(|error: Arc<RepositoryError>| (*error).clone())
@@ -313,29 +413,24 @@ impl Repository for PinnedRepository {
 
     fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
         let pin = self.pin(name, version, Some(access));
-        if let Some(kept) = pin.as_ref().and_then(|pin| self.stores.pinned.get(pin)) {
+        if let Some(kept) = pin.as_ref().and_then(|pin| self.stores().pinned.get(pin)) {
             return Ok(Blob::from_bytes(kept.media_type, kept.bytes.to_vec()));
         }
         let digest = access.local_reference().and_then(Digest::parse);
-        let disk = self.stores.disk.as_ref().zip(digest);
-        let owner = || format!("{}\n{}\n{name}", self.keyring.identity(), self.context);
+        let disk = self.stores().disk.as_ref().zip(digest);
+        let owner = || format!("{}\n{}\n{name}", self.view.keyring.identity(), self.context);
         if let Some(blob) = disk.as_ref().and_then(|(disk, digest)| disk.get(&owner(), digest)) {
             return Ok(blob);
         }
-        let verified = pin.as_ref().and_then(|pin| self.stores.artifacts.get(pin));
-        let blob = match verified {
-            Some(sha256) => self.inner.content(name, version, &access.at_digest(&sha256))?,
-            None => self.inner.content(name, version, access)?,
+        let blob = match self.content_together(name, version, access)? {
+            Content::Small(kept) => {
+                if let Some(pin) = pin {
+                    self.stores().pinned.insert(pin, kept.clone());
+                }
+                return Ok(Blob::from_bytes(kept.media_type, kept.bytes.to_vec()));
+            }
+            Content::Large(blob) => blob,
         };
-        if let Some(pin) = pin
-            && blob.size.is_some_and(|size| size <= LARGEST)
-        {
-            let media_type = blob.media_type.clone();
-            let bytes = blob.read_all(&access.to_string(), LARGEST)?;
-            let kept = Kept { media_type: media_type.clone(), bytes: bytes.as_slice().into(), digest: None };
-            self.stores.pinned.insert(pin, kept);
-            return Ok(Blob::from_bytes(media_type, bytes));
-        }
         Ok(match disk {
             // An artifact is kept under the digest of its manifest, and what it is read as is something else.
             Some((disk, digest)) if !access.is_artifact() => disk.keep(&owner(), &digest, blob),
@@ -351,7 +446,7 @@ impl Repository for PinnedRepository {
     ) -> Result<Option<String>, RepositoryError> {
         let found = self.inner.artifact_digest(name, version, access)?;
         if let (Some(pin), Some(sha256)) = (self.pin(name, version, Some(access)), &found) {
-            self.stores.artifacts.insert(pin, sha256.as_str().into());
+            self.stores().artifacts.insert(pin, sha256.as_str().into());
         }
         Ok(found)
     }

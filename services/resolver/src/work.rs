@@ -62,8 +62,7 @@ impl Evaluators {
     ///
     /// No worker is to be had, or it has died of something else.
     pub(crate) async fn resolve(&self, inputs: &ResolutionInputs) -> Result<Resolution, ExchangeError> {
-        let tenant = inputs.installation.metadata.namespace.as_deref().unwrap_or_default();
-        match self.exchange(tenant, &Task::Resolve(inputs), &[]).await {
+        match self.exchange(inputs.namespace(), &Task::Resolve(inputs), &[]).await {
             Ok((resolution, _)) => Ok(resolution),
             Err(error) if error.is_limit() => Ok(Resolution::failed(beyond_limit(&error))),
             Err(error) => Err(error),
@@ -80,7 +79,11 @@ impl Evaluators {
         task: &Task<&ResolutionInputs>,
         request: &impl Message,
     ) -> Result<A, Status> {
-        let answer = self.exchange::<CallEnd>(ANYBODY, task, &request.encode_to_vec()).await;
+        let tenant = match task {
+            Task::Explain(inputs) => inputs.namespace(),
+            _ => ANYBODY,
+        };
+        let answer = self.exchange::<CallEnd>(tenant, task, &request.encode_to_vec()).await;
         let (end, body) = answer.map_err(|error| errors::of_work(&error))?;
         end.result(&body).map_err(|missing| match missing {
             NoAnswer::Refused(status) => status,
@@ -88,18 +91,19 @@ impl Evaluators {
         })
     }
 
-    /// A descriptor that was found in the repository of a context.
+    /// A descriptor that was found in the repository of a context, for the namespace `tenant`.
     ///
     /// # Errors
     ///
     /// See [`ExchangeError`]; inside, what is wrong with the descriptor.
     pub(crate) async fn load(
         &self,
+        tenant: &str,
         bytes: &[u8],
         context: &RepositoryContext,
     ) -> Result<LoadedDescriptor, ExchangeError> {
         let task = Task::Descriptor(context.clone());
-        Ok(self.exchange(ANYBODY, &task, bytes).await?.0)
+        Ok(self.exchange(tenant, &task, bytes).await?.0)
     }
 }
 
@@ -229,7 +233,7 @@ mod tests {
             "meta: {schemaVersion: v9}".to_owned(),
         ];
         for text in texts {
-            let there = Evaluators::Own.load(text.as_bytes(), &context).await.unwrap();
+            let there = Evaluators::Own.load(ANYBODY, text.as_bytes(), &context).await.unwrap();
             assert_eq!(there, Descriptor::load(text.as_bytes(), &context), "{text}");
         }
     }

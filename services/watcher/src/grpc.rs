@@ -64,9 +64,9 @@ impl Watcher for Service {
         leader.send(command).await.map_err(|_| not_leader())?;
         match timeout(STORE_TIMEOUT, admission).await {
             Ok(Ok(Admission::Accepted | Admission::Unnecessary)) => {}
-            Ok(Ok(Admission::TooMany { limit, whose })) => {
+            Ok(Ok(Admission::TooMany(full))) => {
                 let text = format!(
-                    "{whose} {limit} interests already: end some with a ttl of 0, or wait until they are over"
+                    "too many interests: {full}; end some with a ttl of 0, or wait until they are over"
                 );
                 return Err(status::exhausted(reasons::TOO_MANY_INTERESTS, text));
             }

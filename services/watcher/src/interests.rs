@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use groundwork_bus::{Interest, Kind};
+use groundwork_turns::{Full, Holder, Shares};
 use jiff::Timestamp;
 
-/// Interests of one user, and of all users together: each costs a message on the stream, and perhaps a watch.
-const MAX_PER_USER: usize = 100;
-const MAX: usize = 1_000;
+/// Interests of all users together: each costs a message on the stream, and perhaps a watch.
+const MOST: Shares = Shares::of(1_000);
 
 /// Whether an interest can be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,10 +16,7 @@ pub(crate) enum Admission {
     /// It is to end an interest that does not exist.
     Unnecessary,
     /// There are as many as there may be.
-    TooMany {
-        limit: usize,
-        whose: &'static str,
-    },
+    TooMany(Full),
 }
 
 /// The interests that the leader knows of. They outlive the stream, and are stored again when it is rebuilt.
@@ -48,16 +45,14 @@ impl Interests {
         if interest.expires <= now {
             return Admission::Unnecessary;
         }
-        let others = self.list.iter().filter(|known| known.expires > now);
-        let user = |interest: &Interest| interest.holder.split_once('@').map(|(_, user)| user.to_owned());
-        let own = others.clone().filter(|known| user(known) == user(interest)).count();
-        if own >= MAX_PER_USER {
-            return Admission::TooMany { limit: MAX_PER_USER, whose: "this user has" };
+        let others: Vec<Vec<Holder>> =
+            self.list.iter().filter(|known| known.expires > now).map(holders).collect();
+        let held = |holder: &Holder| others.iter().filter(|others| others.contains(holder)).count();
+        let holders = holders(interest);
+        match MOST.check(others.len(), holders.iter().map(|holder| (holder, held(holder)))) {
+            Ok(()) => Admission::Accepted,
+            Err(full) => Admission::TooMany(full),
         }
-        if others.count() >= MAX {
-            return Admission::TooMany { limit: MAX, whose: "all users together have" };
-        }
-        Admission::Accepted
     }
 
     /// Adds an interest, or renews it. The API version in which a kind is read stays while somebody else relies on it.
@@ -86,6 +81,11 @@ impl Interests {
     }
 }
 
+/// Whom an interest counts for.
+fn holders(interest: &Interest) -> Vec<Holder> {
+    Holder::of_user(interest.holder.split_once('@').map_or("", |(_, user)| user))
+}
+
 /// Whether two interests replace each other.
 fn is_same(one: &Interest, other: &Interest) -> bool {
     one.kind == other.kind && one.namespace == other.namespace && one.holder == other.holder
@@ -104,16 +104,35 @@ mod tests {
     fn a_user_has_a_limit_that_renewals_do_not_touch() {
         let now = Timestamp::from_second(100).unwrap();
         let mut interests = Interests::default();
-        for number in 0..MAX_PER_USER {
+        for number in 0..MOST.share() {
             let new = interest("pods", &format!("h{number}@u"), 200);
             assert_eq!(interests.admit(&new, now), Admission::Accepted);
             interests.insert(new, "v1".to_owned());
         }
-        let refused = Admission::TooMany { limit: MAX_PER_USER, whose: "this user has" };
+        let refused = Admission::TooMany(Full::Share { holder: Holder::User("u".to_owned()), share: 100 });
         assert_eq!(interests.admit(&interest("pods", "more@u", 200), now), refused);
         assert_eq!(interests.admit(&interest("pods", "more@v", 200), now), Admission::Accepted);
         assert_eq!(interests.admit(&interest("pods", "h0@u", 300), now), Admission::Accepted);
         assert_eq!(interests.admit(&interest("pods", "more@u", 100), now), Admission::Unnecessary);
+    }
+
+    /// Ten accounts of one namespace are no more than one: everybody else is let in.
+    #[test]
+    fn the_accounts_of_a_namespace_have_a_limit_together() {
+        let now = Timestamp::from_second(100).unwrap();
+        let mut interests = Interests::default();
+        for number in 0..1_000 {
+            let new =
+                interest("pods", &format!("h{number}@system:serviceaccount:team:a{}", number % 10), 200);
+            if interests.admit(&new, now) == Admission::Accepted {
+                interests.insert(new, "v1".to_owned());
+            }
+        }
+        assert_eq!(interests.as_slice().len(), MOST.share());
+        for user in ["system:serviceaccount:other:a", "kubernetes-admin"] {
+            let new = interest("pods", &format!("h@{user}"), 200);
+            assert_eq!(interests.admit(&new, now), Admission::Accepted);
+        }
     }
 
     #[test]

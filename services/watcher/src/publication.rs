@@ -63,6 +63,8 @@ pub(crate) struct Publication {
 pub(crate) enum Outcome {
     /// The stream holds the desired state, or a newer one.
     UpToDate,
+    /// The event has this size in bytes. Without what others have added to the object it fitted, and the stream holds that.
+    Reduced(usize),
     /// The event has this size in bytes, and the stream holds what it held before.
     TooLarge(usize),
     StreamNotFound,
@@ -149,13 +151,14 @@ pub(crate) async fn publish_object(
         let outcome = republish(&writer, &object, &mut last, &replay).await;
         return Publication { key, last, outcome };
     }
-    let mut fits = true;
+    let (mut fits, mut reduced) = (true, None);
     let outcome = loop {
         let Some(message) = next_message(&last.state, &desired) else { break Outcome::UpToDate };
         let is_last =
             matches!(&message, NextMessage::Snapshot) || !matches!(desired, DesiredState::Applied(_));
         let change = match message {
             NextMessage::Snapshot => match &desired {
+                DesiredState::Applied(snapshot) if reduced.is_some() => Change::Applied(snapshot.reduced()),
                 DesiredState::Applied(snapshot) => Change::Applied(Snapshot::clone(snapshot)),
                 DesiredState::Deleted { .. } | DesiredState::Replay(_) => break Outcome::UpToDate,
             },
@@ -181,11 +184,14 @@ pub(crate) async fn publish_object(
         match send(&writer, event, &mut last).instrument(span).await {
             Sent::Stored if is_last => {
                 writer.metrics.latency(observed.instant.elapsed());
-                break Outcome::UpToDate;
+                break reduced.map_or(Outcome::UpToDate, Outcome::Reduced);
             }
             Sent::Stored | Sent::Superseded => {}
             // The deletion has to be told all the same, and what the stream holds of the object has fitted.
             Sent::TooLarge(_) if fits && desired.last().is_some() => fits = false,
+            Sent::TooLarge(size) if reduced.is_none() && matches!(desired, DesiredState::Applied(_)) => {
+                reduced = Some(size);
+            }
             Sent::TooLarge(size) => break Outcome::TooLarge(size),
             Sent::StreamNotFound => break Outcome::StreamNotFound,
         }
@@ -553,10 +559,27 @@ mod tests {
         let without_stream = publish(&writer, LastMessage::default(), applied("u", "5")).await;
         assert_eq!(without_stream.outcome, Outcome::StreamNotFound);
         writer.bus.ensure_stream().await.unwrap();
-        let labels = [("l".to_owned(), "x".repeat(groundwork_bus::MAX_EVENT_BYTES))].into();
-        let large = Snapshot { uid: "u".into(), resource_version: "6".into(), labels, ..Snapshot::default() };
-        let large = publish(&writer, LastMessage::default(), DesiredState::Applied(Box::new(large))).await;
+        let long = "x".repeat(groundwork_bus::MAX_EVENT_BYTES);
+        let small = Snapshot { uid: "u".into(), resource_version: "6".into(), ..Snapshot::default() };
+        let fields = [("spec".to_owned(), long.clone().into())].into_iter().collect();
+        let large = DesiredState::Applied(Box::new(Snapshot { fields, ..small.clone() }));
+        let large = publish(&writer, LastMessage::default(), large).await;
         assert!(matches!(large.outcome, Outcome::TooLarge(65_536..)), "{large:?}");
         assert_eq!(large.last, LastMessage::default());
+        // What others have added goes, and what services read stays.
+        let labels = [("l".to_owned(), long.clone()), ("groundwork.dev/l".to_owned(), "v".to_owned())].into();
+        let annotation = |name: &str, value: String| (format!("landscaper.gardener.cloud/{name}"), value);
+        let annotations = [annotation("operation", "reconcile".to_owned()), annotation("x", long)].into();
+        let finalizers = (0..2_000).map(|number| format!("example.org/finalizer-{number}")).collect();
+        let large = Snapshot { labels, annotations, finalizers, ..small };
+        let large = publish(&writer, LastMessage::default(), DesiredState::Applied(Box::new(large))).await;
+        assert!(matches!(large.outcome, Outcome::Reduced(65_536..)), "{large:?}");
+        let Change::Applied(kept) = change(&writer).await else { panic!("it lives") };
+        assert_eq!((kept.label("l"), kept.label("groundwork.dev/l")), ("", "v"));
+        assert_eq!(kept.annotations.len(), 1);
+        assert!(
+            kept.annotation("landscaper.gardener.cloud/operation") == "reconcile"
+                && kept.finalizers.len() == 16
+        );
     }
 }

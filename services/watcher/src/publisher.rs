@@ -127,17 +127,28 @@ impl Publisher {
         }
     }
 
-    /// An object whose event is too large keeps the watcher from being ready until it shrinks or goes.
+    /// Tells of objects whose events are too large. The watcher stays ready: what one tenant does to its objects is nobody else's matter.
     fn track_too_large(&self, key: &Key, outcome: &Outcome) {
         let was_too_large = self.writer.status.read(|status| {
             let watch = status.watches.get(&self.scope);
             watch.is_some_and(|watch| watch.too_large.contains_key(key))
         });
         match outcome {
-            Outcome::TooLarge(size) => {
+            Outcome::TooLarge(size) | Outcome::Reduced(size) => {
                 if !was_too_large {
                     let (kind, object) = (&self.scope.kind, key.to_string());
-                    tracing::error!(%kind, object, size, "too large for an event: not published");
+                    let most = groundwork_bus::MAX_EVENT_BYTES;
+                    if matches!(outcome, Outcome::Reduced(_)) {
+                        tracing::warn!(
+                            %kind, object, size, most,
+                            "too large for an event: published without labels, finalizers and long annotations of others; shorten them"
+                        );
+                    } else {
+                        tracing::error!(
+                            %kind, object, size, most,
+                            "too large for an event: not published, so no service sees its changes; shorten it"
+                        );
+                    }
                 }
                 self.writer.status.update_watch(&self.scope, |watch| {
                     watch.too_large.insert(key.clone(), *size);

@@ -36,7 +36,7 @@ pub(crate) struct WatchState {
     pub(crate) objects: u64,
     /// Why the API server cannot be watched now.
     pub(crate) problem: Option<String>,
-    /// Objects that are not published because their event is too large, with its size in bytes.
+    /// Objects that are not published as they are, or not at all, because their event is too large, with its size in bytes.
     pub(crate) too_large: BTreeMap<Key, usize>,
 }
 
@@ -167,14 +167,6 @@ impl WatcherStatus {
 
 impl WatchState {
     fn not_ready_reason(&self, scope: &Scope) -> Option<String> {
-        if let Some((key, size)) = self.too_large.first_key_value() {
-            return Some(format!(
-                "the event of {} {key} has {size} bytes, more than the {} that an event may have: shorten its labels, annotations, \
-                 finalizers or references",
-                scope.kind,
-                groundwork_bus::MAX_EVENT_BYTES
-            ));
-        }
         if !self.is_built_in || self.is_missing {
             return None;
         }
@@ -221,7 +213,7 @@ mod tests {
         status.update_watch(&scope("pods"), |watch| {
             watch.too_large.insert(Key::new(Some("n"), "a"), 70_000);
         });
-        assert!(problems().starts_with("stream: the event of pods n/a has 70000 bytes"), "{}", problems());
+        assert_eq!(problems(), "", "what one object is does not concern the others");
         status.set_bus_problem(Some("away".into()));
         assert_eq!(problems(), "stream: away");
         status.update(|status| status.role = Role::Standby);

@@ -49,6 +49,7 @@ mod levels;
 mod lifecycle;
 mod metrics;
 mod namespaces;
+mod neighbours;
 mod overlays;
 mod package_content;
 mod package_cuts;

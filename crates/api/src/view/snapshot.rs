@@ -58,6 +58,17 @@ pub struct Owner {
     pub controller: bool,
 }
 
+/// Of what other systems have added a [reduced](Snapshot::reduced) snapshot keeps so many.
+const MOST_FOREIGN: usize = 16;
+/// The most of a kind of names that it keeps.
+const MOST_KEPT: usize = 64;
+/// The longest value of an annotation that it keeps, in bytes: those that services read are shorter.
+const LONGEST_KEPT: usize = 256;
+
+fn cloned<'a>(entries: impl Iterator<Item = (&'a String, &'a String)>) -> BTreeMap<String, String> {
+    entries.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 impl Snapshot {
     /// What an event shows of an object: metadata, and of the content nothing but what the paths of `fields` name.
     pub fn new(metadata: ObjectMeta, fields: &[&str], content: &Value) -> Self {
@@ -77,6 +88,29 @@ impl Snapshot {
             annotations: annotations.filter(|(name, _)| is_own_annotation(name)).collect(),
             finalizers: metadata.finalizers.unwrap_or_default(),
             fields: project(fields, content),
+        }
+    }
+
+    /// The same without most of what a user has added beyond what any service reads: for an event that would be too large. Labels and
+    /// finalizers of other systems go, long values of annotations too, and of many owners the last.
+    #[must_use]
+    pub fn reduced(&self) -> Self {
+        let own_or_first = |index: usize, name: &str| index < MOST_FOREIGN || is_own_annotation(name);
+        let (controllers, others): (Vec<Owner>, Vec<Owner>) =
+            self.owner_references.iter().cloned().partition(|owner| owner.controller);
+        let labels = self.labels.iter().filter(|(name, _)| is_own_annotation(name));
+        let annotations = self.annotations.iter().filter(|(_, value)| value.len() <= LONGEST_KEPT);
+        let finalizers = self.finalizers.iter().enumerate();
+        Self {
+            owner_references: controllers.into_iter().chain(others).take(MOST_FOREIGN).collect(),
+            labels: cloned(labels.take(MOST_KEPT)),
+            annotations: cloned(annotations.take(MOST_KEPT)),
+            finalizers: finalizers
+                .filter(|(index, name)| own_or_first(*index, name))
+                .map(|(_, name)| name.clone())
+                .take(MOST_KEPT)
+                .collect(),
+            ..self.clone()
         }
     }
 

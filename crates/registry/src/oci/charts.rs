@@ -5,6 +5,7 @@ use std::sync::Arc;
 use groundwork_component::{Access, Blob, RepositoryError};
 use serde::Deserialize;
 
+use super::allowance::Allowance;
 use super::client::{self, Call, Client, Source};
 use super::keyring::Keyring;
 use super::network::Network;
@@ -137,18 +138,24 @@ impl ChartClient {
         Self { only_public: options.only_public, network: Arc::new(Network::new(options)) }
     }
 
-    /// The chart layer of an artifact, at most `limit` bytes. It waits for the network.
+    /// The chart layer of an artifact, at most `limit` bytes. It waits for the network, as long as the allowance lasts.
     ///
     /// # Errors
     ///
     /// There is none, or it cannot be had.
-    pub fn pull(&self, reference: &str, keyring: &Arc<Keyring>, limit: u64) -> Result<Vec<u8>, ChartError> {
+    pub fn pull(
+        &self,
+        reference: &str,
+        keyring: &Arc<Keyring>,
+        limit: u64,
+        allowance: &Allowance,
+    ) -> Result<Vec<u8>, ChartError> {
         let plain = reference.strip_prefix("oci://").unwrap_or(reference);
         let no_reference = || ChartError::NoReference(reference.to_owned());
         let (host, path) = plain.split_once('/').ok_or_else(no_reference)?;
         let (path, digest) = path.split_once('@').map_or((path, None), |(path, digest)| (path, Some(digest)));
         let (path, tag) = path.rsplit_once(':').ok_or_else(|| ChartError::NoTag(reference.to_owned()))?;
-        let client = self.network.client(host, keyring)?;
+        let client = self.network.client(host, keyring)?.within(allowance);
         let mut place = Place::new(&client, path.to_owned())?;
         let digest = match digest {
             Some(text) => Digest::parse(text).ok_or_else(no_reference)?,
@@ -168,12 +175,18 @@ impl ChartClient {
         Ok(blobs::blob(&place, &digest, limit)?.read_all(&address, limit)?)
     }
 
-    /// What is behind an address, at most `limit` bytes. It waits for the network.
+    /// What is behind an address, at most `limit` bytes. It waits for the network, as long as the allowance lasts.
     ///
     /// # Errors
     ///
     /// The address is none, or the server does not answer with it.
-    pub fn get(&self, url: &str, authorization: &Authorization, limit: u64) -> Result<Vec<u8>, ChartError> {
+    pub fn get(
+        &self,
+        url: &str,
+        authorization: &Authorization,
+        limit: u64,
+        allowance: &Allowance,
+    ) -> Result<Vec<u8>, ChartError> {
         let problem = |problem: &str| {
             let (address, problem) = (without_query(url), problem.to_owned());
             ChartError::Fetch(RepositoryError::Malformed { address, problem })
@@ -187,7 +200,7 @@ impl ChartClient {
             Some(pem) => client::roots_of(pem, "the certificates for the chart repository")?,
             None => client::system_roots(),
         };
-        let client = Client::with_roots(&registry, Source::None, roots, self.only_public);
+        let client = Client::with_roots(&registry, Source::None, roots, self.only_public).within(allowance);
         let address = without_query(url);
         let call = Call::get(url, &[("accept", "*/*")]);
         let response = client.follow(call, authorization.header.as_deref(), &address)?;
@@ -195,7 +208,7 @@ impl ChartClient {
         if !(200..300).contains(&status) {
             return Err(ChartError::Status { url: address, status });
         }
-        Ok(client::blob(response).read_all(&address, limit)?)
+        Ok(client.blob(response, &address).read_all(&address, limit)?)
     }
 }
 

@@ -17,6 +17,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, ResponseExt as _, SendBody};
 
+use super::allowance::{Allowance, Allowed};
 use super::challenge::{Challenge, Token, encode};
 use super::documents::Documents;
 use super::keyring::{Credentials, Keyring};
@@ -39,8 +40,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const MOST_REDIRECTS: usize = 5;
 const LARGEST_TOKEN: u64 = 1 << 20;
 
-/// A client of one registry. It keeps connections, and what has let it in.
+/// Asks one registry, within the time that there is for it. Clones share connections, and what has let them in.
+#[derive(Clone)]
 pub(crate) struct Client {
+    connection: Arc<Connection>,
+    allowance: Allowance,
+}
+
+/// A registry, and what is known of it.
+struct Connection {
     agent: Agent,
     scheme: &'static str,
     host: String,
@@ -50,7 +58,7 @@ pub(crate) struct Client {
     actions: &'static str,
     /// By repository, since tokens are for one.
     headers: Mutex<HashMap<String, Header>>,
-    pub(super) documents: Documents,
+    documents: Documents,
 }
 
 /// Where credentials come from.
@@ -90,7 +98,7 @@ impl<'a> Call<'a> {
 /// Not derived, because it holds tokens.
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("host", &self.host).finish_non_exhaustive()
+        f.debug_struct("Client").field("host", &self.connection.host).finish_non_exhaustive()
     }
 }
 
@@ -120,6 +128,16 @@ impl Client {
         roots: RootCerts,
         only_public: bool,
     ) -> Self {
+        Self::asking_for("pull", registry, source, roots, only_public)
+    }
+
+    fn asking_for(
+        actions: &'static str,
+        registry: &Registry,
+        source: Source,
+        roots: RootCerts,
+        only_public: bool,
+    ) -> Self {
         let (scheme, host, path) = registry.parts();
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
@@ -130,6 +148,7 @@ impl Client {
             .http_status_as_error(false)
             // Redirects are followed here, because ours have rules of their own.
             .max_redirects(0)
+            .timeout_resolve(Some(CONNECT))
             .timeout_connect(Some(CONNECT))
             .timeout_recv_response(Some(READ))
             .timeout_per_read(Some(READ))
@@ -142,31 +161,47 @@ impl Client {
         } else {
             config.new_agent()
         };
-        Self {
+        let connection = Connection {
             agent,
             scheme,
             host: host.to_owned(),
             path: path.to_owned(),
             source,
-            actions: "pull",
+            actions,
             headers: Mutex::default(),
             documents: Documents::default(),
-        }
+        };
+        Self { connection: Arc::new(connection), allowance: Allowance::default() }
+    }
+
+    /// The same client, with so much time.
+    pub(crate) fn within(&self, allowance: &Allowance) -> Self {
+        Self { connection: Arc::clone(&self.connection), allowance: allowance.clone() }
+    }
+
+    pub(super) fn documents(&self) -> &Documents {
+        &self.connection.documents
     }
 
     /// A client that may write, if the registry lets it.
     pub(super) fn for_writing(registry: &Registry) -> Result<Self, RepositoryError> {
-        Ok(Self { actions: "pull,push", ..Self::new(registry)? })
+        let source = registry.docker_config.clone().map_or(Source::None, Source::File);
+        let roots = registry.ca.as_deref().map_or_else(|| Ok(system_roots()), read_roots)?;
+        Ok(Self::asking_for("pull,push", registry, source, roots, false))
     }
 
     /// Host and port.
     pub(crate) fn host(&self) -> &str {
-        &self.host
+        &self.connection.host
     }
 
     /// A repository below the path of the registry.
     pub(crate) fn below(&self, path: &str) -> String {
-        if self.path.is_empty() { path.to_owned() } else { format!("{}/{path}", self.path) }
+        if self.connection.path.is_empty() {
+            path.to_owned()
+        } else {
+            format!("{}/{path}", self.connection.path)
+        }
     }
 
     /// Asks for something in a repository; `None` when it is not there. `address` is what messages call it.
@@ -189,7 +224,7 @@ impl Client {
 
     /// The address of something in a repository.
     pub(super) fn url(&self, repository: &str, path: &str) -> String {
-        format!("{}://{}/v2/{repository}/{path}", self.scheme, self.host)
+        format!("{}://{}/v2/{repository}/{path}", self.connection.scheme, self.connection.host)
     }
 
     /// Asks for something, and answers if the registry wants to know who asks.
@@ -221,7 +256,7 @@ impl Client {
     }
 
     fn headers(&self) -> std::sync::MutexGuard<'_, HashMap<String, Header>> {
-        self.headers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection.headers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The header that a registry asks for; `None` when there is nothing to answer with.
@@ -233,12 +268,12 @@ impl Client {
     ) -> Result<Option<Header>, RepositoryError> {
         let headers = response.headers().get_all("www-authenticate").iter();
         let challenge = headers.filter_map(|value| value.to_str().ok()).find_map(Challenge::parse);
-        let keyring = match &self.source {
+        let keyring = match &self.connection.source {
             Source::None => Arc::default(),
             Source::File(path) => Arc::new(Keyring::of_file(path)?),
             Source::Keyring(keyring) => Arc::clone(keyring),
         };
-        let found = keyring.find(&self.host, repository);
+        let found = keyring.find(&self.connection.host, repository);
         let owner = found.as_ref().map(|found| found.source.to_owned());
         let credentials = found.map(|found| found.credentials);
         match challenge {
@@ -253,7 +288,8 @@ impl Client {
                         self.refresh(&realm, service, repository, (token, owner.as_deref()), address)?
                     }
                     other => {
-                        let url = Challenge::token_address(&realm, service, repository, self.actions);
+                        let url =
+                            Challenge::token_address(&realm, service, repository, self.connection.actions);
                         let basic = other.and_then(Credentials::basic);
                         let call = Call::get(&url, &[("accept", "application/json")]);
                         self.token(call, basic.as_deref(), owner.as_deref(), address)?
@@ -274,7 +310,7 @@ impl Client {
         (token, owner): (&str, Option<&str>),
         address: &str,
     ) -> Result<String, RepositoryError> {
-        let scope = Challenge::scope(repository, self.actions);
+        let scope = Challenge::scope(repository, self.connection.actions);
         let mut form = format!(
             "grant_type=refresh_token&client_id=groundwork&refresh_token={}&scope={}",
             encode(token),
@@ -297,8 +333,8 @@ impl Client {
         address: &str,
     ) -> Result<String, RepositoryError> {
         let problem = |problem: &str| self.unreachable(address, problem);
-        let is_safe =
-            call.url.starts_with("https://") || (self.scheme == "http" && call.url.starts_with("http://"));
+        let is_safe = call.url.starts_with("https://")
+            || (self.connection.scheme == "http" && call.url.starts_with("http://"));
         if !is_safe {
             return Err(problem("it sends to a token service without TLS"));
         }
@@ -312,7 +348,7 @@ impl Client {
             }
             status => return Err(problem(&format!("its token service answers with status {status}"))),
         }
-        let bytes = blob(response).read_all(address, LARGEST_TOKEN)?;
+        let bytes = self.blob(response, address).read_all(address, LARGEST_TOKEN)?;
         let token = serde_json::from_slice(&bytes).ok().and_then(Token::into_text);
         let token = token.ok_or_else(|| problem("its token service answers with no token"))?;
         Ok(format!("Bearer {token}"))
@@ -372,7 +408,14 @@ impl Client {
             };
             let request =
                 request.body(body).map_err(|error| self.unreachable(address, &error.to_string()))?;
-            let answer = self.agent.run(request);
+            self.allowance.check(&self.connection.host, address)?;
+            let time = Some(self.allowance.cap(READ));
+            let agent = &self.connection.agent;
+            let request = agent.configure_request(request).timeout_recv_response(time).timeout_per_read(time);
+            let answer = self.allowance.spend(|| agent.run(request.build()), |_| 0);
+            if answer.is_err() {
+                self.allowance.check(&self.connection.host, address)?;
+            }
             // What is sent cannot be read, which no further attempt changes.
             if let Err(ureq::Error::Io(error)) = &answer
                 && error.get_ref().and_then(|source| source.downcast_ref::<RepositoryError>()).is_some()
@@ -389,24 +432,34 @@ impl Client {
                 Err(error) => return Err(self.unreachable(address, &cause(error))),
             };
             match pauses.next() {
-                Some(pause) => std::thread::sleep(asked.unwrap_or(*pause).min(LONGEST_PAUSE)),
+                Some(pause) => {
+                    let pause = self.allowance.cap(asked.unwrap_or(*pause).min(LONGEST_PAUSE));
+                    self.allowance.spend(|| std::thread::sleep(pause), |()| 0);
+                }
                 None => return answer.map_err(|error| self.unreachable(address, &cause(&error))),
             }
         }
     }
 
+    /// The content of an answer, not yet compared with anything.
+    pub(super) fn blob(&self, response: Response<Body>, address: &str) -> Blob {
+        let body = response.into_body();
+        let size = body.content_length();
+        let body = Allowed {
+            inner: body.into_reader(),
+            allowance: self.allowance.clone(),
+            host: self.connection.host.clone(),
+            address: address.to_owned(),
+        };
+        Blob { media_type: String::new(), size, body: Box::new(body) }
+    }
+
     pub(super) fn unreachable(&self, address: &str, cause: &str) -> RepositoryError {
         RepositoryError::Unreachable {
-            host: self.host.clone(),
+            host: self.connection.host.clone(),
             cause: format!("{cause} (asked for {address})"),
         }
     }
-}
-
-/// The content of an answer, not yet compared with anything.
-pub(crate) fn blob(response: Response<Body>) -> Blob {
-    let body = response.into_body();
-    Blob { media_type: String::new(), size: body.content_length(), body: Box::new(body.into_reader()) }
 }
 
 /// A certificate that is not trusted stays so: only connections that broke are worth another try.

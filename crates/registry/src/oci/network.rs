@@ -13,6 +13,7 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
+use super::allowance::Allowance;
 use super::client::{Client, Source};
 use super::keyring::Keyring;
 use super::{OciRepository, peers::Peers};
@@ -40,7 +41,7 @@ pub struct NetworkOptions {
 /// Clients of such registries, each for one set of credentials.
 pub(crate) struct Network {
     options: NetworkOptions,
-    clients: Mutex<HashMap<(String, String), Arc<Client>>>,
+    clients: Mutex<HashMap<(String, String), Client>>,
 }
 
 impl fmt::Debug for Network {
@@ -59,20 +60,21 @@ impl Network {
         self: &Arc<Self>,
         context: &RepositoryContext,
         keyring: &Arc<Keyring>,
+        allowance: &Allowance,
     ) -> Result<Arc<dyn Repository>, RepositoryError> {
         let base = context.text("baseUrl").ok().flatten().unwrap_or_default();
-        let client = self.client(base, keyring)?;
-        let peers = Some(Peers::new(Arc::clone(self), Arc::clone(keyring)));
+        let client = self.client(base, keyring)?.within(allowance);
+        let peers = Some(Peers::new(Arc::clone(self), Arc::clone(keyring), allowance.clone()));
         Ok(Arc::new(OciRepository { client, context: context.clone(), peers }))
     }
 
     /// A client for an address as repository contexts have it.
-    pub(crate) fn client(&self, base: &str, keyring: &Arc<Keyring>) -> Result<Arc<Client>, RepositoryError> {
+    pub(crate) fn client(&self, base: &str, keyring: &Arc<Keyring>) -> Result<Client, RepositoryError> {
         let url = self.with_scheme(base);
         let key = (url.clone(), keyring.identity().to_owned());
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
-            return Ok(Arc::clone(client));
+            return Ok(client.clone());
         }
         let registry = Registry::new(&url, None, self.options.ca.clone())
             .map_err(|problem| malformed(base.to_owned(), &problem.replacen("url", "baseUrl", 1)))?;
@@ -82,11 +84,11 @@ impl Network {
         }
         all.extend(keyring);
         let source = Source::Keyring(Arc::new(all));
-        let client = Arc::new(Client::with_source(&registry, source, self.options.only_public)?);
+        let client = Client::with_source(&registry, source, self.options.only_public)?;
         if clients.len() >= MOST_CLIENTS {
             clients.clear();
         }
-        clients.insert(key, Arc::clone(&client));
+        clients.insert(key, client.clone());
         Ok(client)
     }
 

@@ -4,24 +4,26 @@ use std::sync::Arc;
 
 use groundwork_component::RepositoryError;
 
+use super::allowance::Allowance;
 use super::client::Client;
 use super::keyring::Keyring;
 use super::network::Network;
 
-/// The same credentials, for other hosts.
+/// The same credentials and the same time, for other hosts.
 #[derive(Debug, Clone)]
 pub(crate) struct Peers {
     network: Arc<Network>,
     keyring: Arc<Keyring>,
+    allowance: Allowance,
 }
 
 impl Peers {
-    pub(super) fn new(network: Arc<Network>, keyring: Arc<Keyring>) -> Self {
-        Self { network, keyring }
+    pub(super) fn new(network: Arc<Network>, keyring: Arc<Keyring>, allowance: Allowance) -> Self {
+        Self { network, keyring, allowance }
     }
 
     /// A client of another host.
-    pub(super) fn client(&self, host: &str) -> Result<Arc<Client>, RepositoryError> {
-        self.network.client(host, &self.keyring)
+    pub(super) fn client(&self, host: &str) -> Result<Client, RepositoryError> {
+        Ok(self.network.client(host, &self.keyring)?.within(&self.allowance))
     }
 }

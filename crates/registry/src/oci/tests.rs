@@ -328,8 +328,7 @@ fn trust() {
     let client = |ca: Option<std::path::PathBuf>| {
         Client::new(&crate::Registry { url: host.clone(), docker_config: None, ca })
     };
-    let repository =
-        OciRepository { client: Arc::new(client(None).unwrap()), context: context(), peers: None };
+    let repository = OciRepository { client: client(None).unwrap(), context: context(), peers: None };
     let message = error(&repository);
     assert!(message.starts_with(&format!("cannot reach {host}: TLS: ")), "{message}");
     assert!(!requests.lock().unwrap().iter().any(|request| request.contains("get /v2")));
@@ -387,7 +386,7 @@ async fn registries_of_contexts() {
     .unwrap();
     let auth = json!({"username": "reader", "password": "secret"});
     let keyring = docker_config(&json!({host.as_str(): auth.clone()}));
-    let repository = map.open_with(&context, &keyring).unwrap();
+    let repository = map.open_with(&context, &keyring, &Allowance::default()).unwrap();
     assert!(repository.descriptor(NAME, "1.0.0+7").unwrap().is_some());
     assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
     let elsewhere = Access::Artifact {
@@ -403,20 +402,32 @@ async fn registries_of_contexts() {
         (docker_config(&json!({"elsewhere.example.org": auth.clone()})), "(credentials: none)"),
         (docker_config(&json!({format!("{host}/other"): auth.clone()})), "(credentials: none)"),
     ] {
-        let denied = map.open_with(&context, &keyring).unwrap().descriptor(NAME, "1.0.0+7").unwrap_err();
+        let denied = map
+            .open_with(&context, &keyring, &Allowance::default())
+            .unwrap()
+            .descriptor(NAME, "1.0.0+7")
+            .unwrap_err();
         assert!(denied.to_string().ends_with(credentials), "{denied}");
     }
     let mut keyring = Keyring::default();
     let text = json!({"auths": {host.as_str(): wrong}}).to_string();
     keyring.add_docker_config("secret \"team/pull\"", text.as_bytes()).unwrap();
     let keyring = Arc::new(keyring);
-    let denied =
-        map.open_with(&context, &keyring).unwrap().descriptor(NAME, "1.0.0+7").unwrap_err().to_string();
+    let denied = map
+        .open_with(&context, &keyring, &Allowance::default())
+        .unwrap()
+        .descriptor(NAME, "1.0.0+7")
+        .unwrap_err()
+        .to_string();
     assert!(denied.ends_with("(credentials: secret \"team/pull\")") && !denied.contains("wrong"), "{denied}");
 
     let strict = NetworkOptions { only_public: true, ..NetworkOptions::default() };
     let strict = RepositoryMap::empty("nothing").with_network(strict);
-    let refused = strict.open_with(&context, &keyring).unwrap().descriptor(NAME, "1.0.0+7").unwrap_err();
+    let refused = strict
+        .open_with(&context, &keyring, &Allowance::default())
+        .unwrap()
+        .descriptor(NAME, "1.0.0+7")
+        .unwrap_err();
     assert!(refused.to_string().contains("an address of a private network"), "{refused}");
 }
 
@@ -444,7 +455,7 @@ async fn tls_with_an_authority_of_ones_own() {
     let map = RepositoryMap::empty("nothing").with_network(options);
     let context =
         RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": url, "subPath": "team"})).unwrap();
-    let repository = map.open_with(&context, &Arc::default()).unwrap();
+    let repository = map.open_with(&context, &Arc::default(), &Allowance::default()).unwrap();
     assert!(repository.descriptor(NAME, "1.0.0+7").unwrap().is_some());
     let untrusted = crate::Registry::new(&url, None, None).unwrap();
     let refused =
@@ -466,7 +477,7 @@ async fn tls_of_chart_repositories() {
     let url = format!("https://{}/v2/", registry.address());
     let get = |roots: Option<String>| {
         let roots = roots.map(String::into_bytes);
-        client.get(&url, &crate::Authorization { header: None, roots }, 100)
+        client.get(&url, &crate::Authorization { header: None, roots }, 100, &Allowance::default())
     };
     assert_eq!(get(Some(made.cert.pem())).unwrap(), b"{}");
     for roots in [None, Some(other.cert.pem())] {
@@ -492,7 +503,7 @@ fn refresh_tokens() {
     let context =
         RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": format!("http://{host}")})).unwrap();
     let keyring = docker_config(&json!({host.as_str(): {"identitytoken": "lasting"}}));
-    let repository = map.open_with(&context, &keyring).unwrap();
+    let repository = map.open_with(&context, &keyring, &Allowance::default()).unwrap();
     assert_eq!(content(&*repository, "seven").unwrap(), b"seven");
     let requests = requests.lock().unwrap();
     assert!(

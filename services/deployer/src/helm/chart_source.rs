@@ -18,7 +18,7 @@ use groundwork_controller::{ApiError, Stored};
 use groundwork_deploy::Round;
 use groundwork_helm::{IndexError, find_in_index};
 use groundwork_lifecycle::{ObjectSet, OperationError, Reason};
-use groundwork_registry::{Authorization, ChartClient, ChartError, Keyring, NetworkOptions};
+use groundwork_registry::{Allowance, Authorization, ChartClient, ChartError, Keyring, NetworkOptions};
 use groundwork_sources::{ContextRepositories, MapFile, PullSecrets};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use moka::sync::Cache;
@@ -40,15 +40,20 @@ const KNOWN: Duration = Duration::from_secs(60);
 /// The same for items that say so.
 const KNOWN_LONG: Duration = Duration::from_secs(24 * 3600);
 
+/// The option for the time that fetching a chart may take.
+const FETCH_TIMEOUT: &str = "--chart-fetch-timeout";
+
 /// Fetches the archives of charts.
 #[derive(Clone)]
-pub(super) struct ChartSources {
+pub(crate) struct ChartSources {
     client: ChartClient,
     /// Where components lie.
     map: Arc<MapFile>,
     /// By what is asked for, and with whose credentials.
     known: Cache<[u8; 32], Arc<Vec<u8>>>,
     known_long: Cache<[u8; 32], Arc<Vec<u8>>>,
+    /// How long all that is fetched for a chart may take; `None` for no limit.
+    fetch_time: Option<Duration>,
 }
 
 impl std::fmt::Debug for ChartSources {
@@ -78,7 +83,8 @@ struct SecretKey {
 }
 
 impl ChartSources {
-    pub(super) fn new(options: NetworkOptions, map: MapFile) -> Self {
+    /// `map` says where the components lie whose resources are charts.
+    pub(crate) fn new(options: NetworkOptions, map: MapFile, fetch_time: Option<Duration>) -> Self {
         let cache = |time| {
             let weigh =
                 |_: &[u8; 32], archive: &Arc<Vec<u8>>| u32::try_from(archive.len()).unwrap_or(u32::MAX);
@@ -89,7 +95,12 @@ impl ChartSources {
             map: Arc::new(map),
             known: cache(KNOWN),
             known_long: cache(KNOWN_LONG),
+            fetch_time,
         }
+    }
+
+    fn allowance(&self) -> Allowance {
+        self.fetch_time.map_or_else(Allowance::default, |time| Allowance::of(time, FETCH_TIMEOUT))
     }
 
     /// The archive of the first source that is given, in the order of `helm.md` 1.
@@ -103,9 +114,9 @@ impl ChartSources {
                 unpacked(raw)
             }
             ChartSource { archive: Some(Archive { remote: Some(Remote { url }), .. }), .. } => {
-                let (client, url) = (self.client.clone(), url.clone());
+                let (client, url, allowance) = (self.client.clone(), url.clone(), self.allowance());
                 self.known(round, &json!(["get", url]), move || {
-                    let fetched = client.get(&url, &Authorization::default(), LARGEST);
+                    let fetched = client.get(&url, &Authorization::default(), LARGEST, &allowance);
                     fetched.map_err(|error| {
                         unreachable(format!("unable to fetch helm chart from {url:?}: {error}"), &error)
                     })
@@ -140,13 +151,11 @@ impl ChartSources {
         what: &Value,
         fetch: impl FnOnce() -> Result<Vec<u8>, OperationError> + Send + 'static,
     ) -> Result<Vec<u8>, OperationError> {
-        let (cache, key) = (self.cache(round), key(what));
-        if let Some(known) = cache.get(&key) {
-            return Ok((*known).clone());
-        }
-        let archive = blocking(fetch).await?;
-        cache.insert(key, Arc::new(archive.clone()));
-        Ok(archive)
+        let (cache, key) = (self.cache(round).clone(), key(what));
+        // Who asks for the same meanwhile waits for the same answer.
+        let together = move || cache.try_get_with(key, || fetch().map(Arc::new));
+        let archive = blocking(move || together().map_err(|error| (*error).clone())).await?;
+        Ok((*archive).clone())
     }
 
     /// A resource of a component, with what the Context of the item says about components.
@@ -165,7 +174,7 @@ impl ChartSources {
             objects.add_config_map(config);
         }
         let identity = keyring.identity().to_owned();
-        let repositories = ContextRepositories { map: self.map.map(), keyring };
+        let repositories = ContextRepositories { map: self.map.map(), keyring, allowance: self.allowance() };
         let namespace = round.item.namespace().unwrap_or_default();
         let around = Surroundings { namespace, context, overwrites, objects, repositories };
         let (cache, key) = (self.cache(round), key(&json!(["component", chart.identity(&around), identity])));
@@ -185,10 +194,10 @@ impl ChartSources {
         check_scheme(&reference)?;
         let context = context(round).await?;
         let keyring = Arc::new(keyring(round, context.as_ref()).await?);
-        let client = self.client.clone();
+        let (client, allowance) = (self.client.clone(), self.allowance());
         let what = json!(["pull", reference, keyring.identity()]);
         self.known(round, &what, move || {
-            let pulled = client.pull(&reference, &keyring, LARGEST);
+            let pulled = client.pull(&reference, &keyring, LARGEST, &allowance);
             pulled.map_err(|error| {
                 unreachable(format!("unable to fetch helm chart from {reference:?}: {error}"), &error)
             })
@@ -228,10 +237,17 @@ impl ChartSources {
         }
         let context = context(round).await?;
         let authorization = authorization(round, context.as_ref(), &base).await?;
-        let (client, name, version) = (self.client.clone(), name.clone(), version.clone());
+        let (client, allowance) = (self.client.clone(), self.allowance());
+        let (name, version) = (name.clone(), version.clone());
         let identity = json!([authorization.header, authorization.roots]).to_string();
         let what = json!(["repository", base, name, version, identity]);
-        self.known(round, &what, move || of_index(&client, &base, &name, &version, &authorization)).await
+        self.known(round, &what, move || {
+            let fetch = |url: &str, authorization: &Authorization, limit: u64| {
+                client.get(url, authorization, limit, &allowance)
+            };
+            of_index(fetch, &base, &name, &version, &authorization)
+        })
+        .await
     }
 }
 
@@ -251,7 +267,7 @@ async fn blocking<T: Send + 'static>(
 
 /// The chart that the index of a repository names.
 fn of_index(
-    client: &ChartClient,
+    fetch: impl Fn(&str, &Authorization, u64) -> Result<Vec<u8>, ChartError>,
     base: &str,
     name: &str,
     version: &str,
@@ -260,7 +276,7 @@ fn of_index(
     let (path, query) = base.split_once('?').map_or((base, ""), |(path, query)| (path, query));
     let with_query = |url: String| if query.is_empty() { url } else { format!("{url}?{query}") };
     let path = path.trim_end_matches('/');
-    let index = client.get(&with_query(format!("{path}/index.yaml")), authorization, LARGEST_INDEX);
+    let index = fetch(&with_query(format!("{path}/index.yaml")), authorization, LARGEST_INDEX);
     let index = index.map_err(|error| {
         let text = format!(
             "cannot download repository index for {path:?}: failed to fetch {path}/index.yaml : {error}"
@@ -281,7 +297,7 @@ fn of_index(
     // Credentials are for the repository's host alone.
     let is_own = origin(&url) == origin(base);
     let none = Authorization::default();
-    let archive = client.get(&url, if is_own { authorization } else { &none }, LARGEST);
+    let archive = fetch(&url, if is_own { authorization } else { &none }, LARGEST);
     let archive = archive.map_err(|error| {
         unreachable(format!("failed to download chart {name} from helm repository: {error}"), &error)
     })?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream};
 use groundwork_api::{DeployItem, Execution, Installation, Kind};
-use groundwork_grpc::{Access, ResourceAttributes};
+use groundwork_grpc::{Access, ResourceAttributes, User};
 use groundwork_lifecycle::overview::Node;
 use groundwork_lifecycle::waits::{Look, Wait};
 use groundwork_proto::MAX_MESSAGE;
@@ -15,11 +15,11 @@ use groundwork_proto::component::v1::{Failure, ObjectName};
 use groundwork_proto::renderer::v1::wait::NextLook;
 use groundwork_proto::renderer::v1::{StatusNode, Wait as WireWait, WatchInstallationResponse};
 use groundwork_proto::status::{self, reasons};
+use groundwork_turns::{Holder, Seat, Seats, Shares};
 use jiff::{SignedDuration, Timestamp};
 use prost::Message;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tonic::metadata::MetadataMap;
@@ -29,7 +29,7 @@ use crate::changes::{Changed, Changes};
 use crate::follower::Follower;
 
 /// What a replica shows at the same time.
-const MOST_WATCHES: usize = 100;
+const WATCHES: Shares = Shares::of(400);
 /// What changes within this time is shown together.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often it is asked whether the caller may still see the objects. Access remembers a right for ten seconds.
@@ -42,27 +42,31 @@ pub(super) type Trees = Pin<Box<dyn Stream<Item = Result<WatchInstallationRespon
 #[derive(Debug, Clone)]
 pub(crate) struct Watches {
     changes: Changes,
-    places: Arc<Semaphore>,
+    places: Seats,
     pickup_timeout: Option<SignedDuration>,
 }
 
 impl Watches {
     pub(crate) fn new(changes: Changes, pickup_timeout: Option<SignedDuration>) -> Self {
-        Self { changes, places: Arc::new(Semaphore::new(MOST_WATCHES)), pickup_timeout }
+        Self { changes, places: Seats::new(WATCHES), pickup_timeout }
     }
 
-    fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
-        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            let text = format!(
-                "{MOST_WATCHES} Installations are being shown already: try again, or another replica"
-            );
+    fn place(&self, holders: Vec<Holder>) -> Result<Seat, Status> {
+        self.places.take(holders).map_err(|full| {
+            let text =
+                format!("too many Installations are being shown: {full}; end some, or ask another replica");
             status::exhausted(reasons::TOO_MANY_WATCHES, text)
         })
     }
 
-    /// Reads the tree, and then again what changes of it.
-    pub(super) async fn follow(&self, follower: Follower, caller: Caller) -> Result<Trees, Status> {
-        let place = self.place()?;
+    /// Reads the tree, and then again what changes of it. The place counts for `holders`.
+    pub(super) async fn follow(
+        &self,
+        follower: Follower,
+        caller: Caller,
+        holders: Vec<Holder>,
+    ) -> Result<Trees, Status> {
+        let place = self.place(holders)?;
         let mut follower = follower.with_pickup_timeout(self.pickup_timeout);
         // Before anything is read, so that no change falls between.
         let changes = self.changes.subscribe();
@@ -90,12 +94,12 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Lets pass who may get whatever the tree shows.
-    pub(super) async fn check(&self) -> Result<(), Status> {
+    pub(super) async fn check(&self) -> Result<Arc<User>, Status> {
         let namespace = Some(self.installation.namespace.as_str());
         let attributes = [Installation::PLURAL, Execution::PLURAL, DeployItem::PLURAL].map(|resource| {
             ResourceAttributes { group: Installation::GROUP, resource, namespace, name: None }
         });
-        self.access.authorise(&self.metadata, &attributes).await.map(drop)
+        self.access.authorise(&self.metadata, &attributes).await
     }
 
     fn gone(&self) -> Status {
@@ -113,7 +117,7 @@ struct Watch {
     reviewed: Instant,
     is_first: bool,
     #[allow(dead_code, reason = "held until the call ends")]
-    place: OwnedSemaphorePermit,
+    place: Seat,
 }
 
 impl Watch {

@@ -120,7 +120,9 @@ impl Renderers {
     ) -> Result<Progress<PlanResponse, Unplanned>, CallError> {
         let kind = if landscape.is_some() { Kind::Plan } else { Kind::PlanScope };
         let task = Task { landscape, ..Task::of(kind, self.limits, None) };
-        let (end, body) = self.ask(ANYBODY, &task, &request.encode_to_vec(), host).await?;
+        let tenant =
+            landscape.and_then(|namespaces| namespaces.keys().next()).map_or(ANYBODY, String::as_str);
+        let (end, body) = self.ask(tenant, &task, &request.encode_to_vec(), host).await?;
         match end {
             PlanEnd::Ended(end) => answered(end, &body).map(Progress::Done),
             PlanEnd::Unplanned(unplanned) => Ok(Progress::Lacks(unplanned)),

@@ -1,12 +1,12 @@
 //! Content in messages, read as fast as its receiver takes it.
 
 use std::io::Read;
-use std::sync::Arc;
 
 use futures::{Stream, stream};
 use groundwork_component::{Blob, RepositoryError};
 use groundwork_proto::resolver::v1::FetchResourceResponse;
-use tokio::sync::{Semaphore, mpsc};
+use groundwork_turns::Turns;
+use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::errors;
@@ -21,12 +21,12 @@ const WAITING: usize = 2;
 pub(super) fn stream(
     content: Blob,
     offset: u64,
-    readers: Arc<Semaphore>,
+    senders: Turns,
+    tenant: String,
 ) -> impl Stream<Item = Result<FetchResourceResponse, Status>> + Send {
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(async move {
-        // The semaphore is never closed.
-        let Ok(_permit) = readers.acquire_owned().await else { return };
+        let _turn = senders.take(&tenant).await;
         let span = tracing::Span::current();
         let task = tokio::task::spawn_blocking(move || span.in_scope(|| send(content, offset, &sender)));
         // A panic ends the stream, and with that the call.
@@ -74,7 +74,7 @@ mod tests {
     async fn collected(length: usize, offset: usize) -> Vec<FetchResourceResponse> {
         let content = content(length);
         let blob = Blob::from_bytes("text/plain", content.clone());
-        let pieces = stream(blob, offset as u64, Arc::new(Semaphore::new(1)));
+        let pieces = stream(blob, offset as u64, Turns::new(1, 1), "team".to_owned());
         let pieces: Vec<_> = pieces.map(Result::unwrap).collect().await;
         let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.chunk.clone()).collect();
         assert_eq!(joined, content[offset.min(length)..]);
@@ -108,7 +108,7 @@ mod tests {
         let wrong = RepositoryError::Digest { address: "a".into(), expected: "b".into(), actual: "c".into() };
         let body = std::io::Cursor::new(content(10)).chain(Failing(wrong));
         let blob = Blob { media_type: String::new(), size: None, body: Box::new(body) };
-        let pieces: Vec<_> = stream(blob, 0, Arc::new(Semaphore::new(1))).collect().await;
+        let pieces: Vec<_> = stream(blob, 0, Turns::new(1, 1), "team".to_owned()).collect().await;
         let error = pieces.last().unwrap().as_ref().unwrap_err();
         assert_eq!(error.code(), tonic::Code::DataLoss);
     }

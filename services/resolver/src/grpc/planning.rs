@@ -32,17 +32,17 @@ impl Service {
             let problem = format!("must be at most {MOST_SECRETS}");
             return Err(wire::invalid("planning.pull_secrets", &problem));
         }
-        let namespace = Some(namespace.as_str());
         let installations = ResourceAttributes {
             group: Installation::GROUP,
             resource: Installation::PLURAL,
-            namespace,
+            namespace: Some(namespace),
             name: None,
         };
-        let secrets = ResourceAttributes { group: "", resource: "secrets", namespace, name: None };
+        let secrets =
+            ResourceAttributes { group: "", resource: "secrets", namespace: Some(namespace), name: None };
         self.callers.authorise_to("update", call, &[installations]).await?;
         self.callers.authorise(call, &[secrets]).await?;
-        Ok(self.stores.fresh(self.keyring(planning).await?))
+        Ok(self.stores.fresh(namespace, self.keyring(planning).await?))
     }
 
     async fn keyring(&self, planning: &Planning) -> Result<Arc<Keyring>, Status> {

@@ -9,7 +9,11 @@ use groundwork_sources::MapFile;
 fn handler(arguments: &Settings) -> ResolverHandler {
     let contexts = Arc::new(DefaultContexts::new(arguments).unwrap());
     let map = MapFile::open(None, NetworkOptions::default()).unwrap();
-    ResolverHandler { contexts, evaluators: Evaluators::Own, stores: Stores::new(map, None, Evaluators::Own) }
+    ResolverHandler {
+        contexts,
+        evaluators: Evaluators::Own,
+        stores: Stores::new(map, None, Evaluators::Own, None),
+    }
 }
 
 fn snapshot(generation: i64, fields: &Value) -> Snapshot {

@@ -85,7 +85,7 @@ fn answer(mut stream: &TcpStream, folder: &std::path::Path, seen: &Mutex<Vec<Str
 
 fn stores(cache: Option<PathBuf>) -> Stores {
     let map = MapFile::open(None, NetworkOptions::default()).unwrap();
-    Stores::new(map, cache.map(|folder| DiskCache::open(&folder, 64 << 20).unwrap()), Evaluators::Own)
+    Stores::new(map, cache.map(|folder| DiskCache::open(&folder, 64 << 20).unwrap()), Evaluators::Own, None)
 }
 
 fn keyring(password: &str) -> Arc<Keyring> {

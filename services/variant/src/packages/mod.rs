@@ -22,6 +22,7 @@ mod edits;
 mod functions;
 mod git_content;
 mod injection;
+mod newest;
 mod objects;
 mod operations;
 pub(crate) mod porch;

@@ -16,6 +16,7 @@ use groundwork_packages::{Actor, GitRepository, NewDraft, Revision, Source, Stag
 
 use super::downstream::{Failure, Progress, told};
 use super::drafting::{CONTROLLER, Work};
+use super::newest::ensure_newest;
 use super::objects::{self, Attributes};
 use super::operations::Operations;
 use super::repository::attributes;
@@ -228,12 +229,13 @@ impl<'a> World<'a> {
         self.store.run(&self.downstream, operation).await.map_err(|error| told(&error, revision))
     }
 
-    /// The same, for what is pushed to the remote.
+    /// The same, for what is pushed to the remote in the place of what was read before.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         revision: &str,
         operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Failure> {
+        ensure_newest(self.variant, self.objects).await?;
         self.store.write(&self.downstream, operation).await.map_err(|error| told(&error, revision))
     }
 

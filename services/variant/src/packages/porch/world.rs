@@ -23,6 +23,7 @@ use super::work::Work;
 use super::{ListError, PorchStore, Registration, Turn, registration};
 use crate::handler::{Shared, kind};
 use crate::packages::downstream::{self, Failure, Progress};
+use crate::packages::newest::ensure_newest;
 use crate::packages::operations::Operations;
 
 /// Why a draft was not made.
@@ -241,6 +242,7 @@ impl<'a> World<'a> {
 
     /// Gives a draft other files.
     pub(super) async fn save(&self, resources: &Resources, name: &str) -> Result<Resources, Failure> {
+        ensure_newest(self.variant, self.objects).await?;
         let saved = {
             let _turn = self.turn(name).await?;
             self.store.porch.save(resources).await
