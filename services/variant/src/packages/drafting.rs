@@ -9,6 +9,7 @@ use groundwork_krm::Package as Files;
 use groundwork_packages::{Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
 
 use super::downstream::{Failure, Progress, keeps_failures, mutated, told};
+use super::newest::{asks_otherwise, is_wanted};
 use super::objects::{self, Attributes};
 use super::operations::Operations as _;
 use super::repository::attributes;
@@ -191,6 +192,10 @@ impl Work<'_, '_> {
         let Committed { revision, status, error } =
             world.write(&name, move |_| staged.commit(&actor)).await?;
         let present = world.object(&name).cloned();
+        if present.is_none() && !is_wanted(world.variant, world.objects).await? {
+            world.take_back(&revision).await?;
+            return Err(asks_otherwise());
+        }
         let attributes = if present.is_none() { attributes(world.variant) } else { Attributes::default() };
         let ensured =
             objects::ensure(&world.repository, &revision, None, present, attributes, None, world.objects)

@@ -10,17 +10,30 @@ use super::downstream::Failure;
 /// A write replaces what the store held when the draft was read, and that was before this look. So whoever works on a newer spec has either
 /// written since, and the store refuses this write, or has read the draft later, and replaces it.
 pub(super) async fn ensure_newest(variant: &PackageVariant, objects: &Objects) -> Result<(), Failure> {
-    let namespace = variant.namespace().unwrap_or_default();
-    let present = objects.get::<PackageVariant>(&namespace, &variant.name_any()).await?;
-    let is_same = |present: &PackageVariant| {
-        present.metadata.uid == variant.metadata.uid
-            && present.metadata.generation == variant.metadata.generation
-    };
-    if present.as_ref().is_some_and(is_same) {
+    let present = present(variant, objects).await?;
+    if present.is_some_and(|present| present.metadata.generation == variant.metadata.generation) {
         return Ok(());
     }
+    Err(asks_otherwise())
+}
+
+/// Tells whether the variant is still there, and not about to go.
+pub(super) async fn is_wanted(variant: &PackageVariant, objects: &Objects) -> Result<bool, Failure> {
+    let present = present(variant, objects).await?;
+    Ok(present.is_some_and(|present| present.metadata.deletion_timestamp.is_none()))
+}
+
+/// Another attempt has to see what the variant asks for.
+pub(super) fn asks_otherwise() -> Failure {
     let message = "the package variant asks for something else by now".to_owned();
-    Err(Failure::Retry(ReconcileError { message, is_conflict: true }))
+    Failure::Retry(ReconcileError { message, is_conflict: true })
+}
+
+/// The same variant as the API server has it.
+async fn present(variant: &PackageVariant, objects: &Objects) -> Result<Option<PackageVariant>, Failure> {
+    let namespace = variant.namespace().unwrap_or_default();
+    let present = objects.get::<PackageVariant>(&namespace, &variant.name_any()).await?;
+    Ok(present.filter(|present| present.metadata.uid == variant.metadata.uid))
 }
 
 #[cfg(test)]
@@ -45,11 +58,14 @@ mod tests {
         let telemetry = Telemetry::silent("variant");
         let metrics = Metrics::new(&telemetry.metrics, "variant");
         let known: PackageVariant = serde_json::from_value(variant("u", 2)).unwrap();
-        for (present, may_write) in [
-            (Some(variant("u", 2)), true),
-            (Some(variant("u", 3)), false),
-            (Some(variant("another", 2)), false),
-            (None, false),
+        let mut going = variant("u", 3);
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        for (present, may_write, is_wanted_then) in [
+            (Some(variant("u", 2)), true, true),
+            (Some(variant("u", 3)), false, true),
+            (Some(going), false, false),
+            (Some(variant("another", 2)), false, false),
+            (None, false, false),
         ] {
             let service = tower::service_fn(move |_: http::Request<Body>| {
                 let (status, answer) = match present.clone() {
@@ -63,6 +79,7 @@ mod tests {
             });
             let objects = Objects::new(Client::new(service, "default"), "tests", metrics.clone());
             assert_eq!(ensure_newest(&known, &objects).await.is_ok(), may_write);
+            assert_eq!(is_wanted(&known, &objects).await.unwrap(), is_wanted_then);
         }
     }
 }

@@ -239,6 +239,19 @@ impl<'a> World<'a> {
         self.store.write(&self.downstream, operation).await.map_err(|error| told(&error, revision))
     }
 
+    /// Takes a new draft back whose variant went while it was pushed: whoever let the variant go did not see it. Its object goes with it.
+    pub(super) async fn take_back(&self, draft: &Revision) -> Result<(), Failure> {
+        let (namespace, name, version) = (self.namespace.clone(), draft.name.clone(), draft.version());
+        let actor = Actor { name: CONTROLLER.to_owned() };
+        let deleted = self
+            .store
+            .write(&self.downstream, move |store| store.delete(&namespace, &name, &version, &actor));
+        match deleted.await {
+            Ok(()) | Err(StoreError::NotFound(_)) => Ok(()),
+            Err(error) => Err(told(&error, &draft.name)),
+        }
+    }
+
     /// Makes the content of a new draft, once there may be another one.
     pub(super) async fn stage(&self, new: NewDraft) -> Result<Staged, StoreError> {
         self.store.draft().await;
