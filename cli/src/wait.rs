@@ -75,6 +75,7 @@ fn unusable(problem: &str) -> Ending {
 }
 
 /// Asks `/readyz`. The configuration is read each time: it may be what is waited for.
+#[expect(clippy::disallowed_methods, reason = "the home API server is our own")]
 async fn api_server() -> Result<(), String> {
     let client = ClusterArguments::default().client("wait").await.map_err(|error| error.to_string())?;
     let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;

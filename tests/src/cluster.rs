@@ -235,6 +235,7 @@ impl Cluster {
         format!("/apis/{api_version}/namespaces/{}/{plural}", self.namespace)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the API server is one that the test has started")]
     async fn send(&self, method: Method, url: String, document: &Value) -> Result<Value, Error> {
         let content_type =
             if method == Method::PATCH { "application/apply-patch+yaml" } else { "application/json" };

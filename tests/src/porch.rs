@@ -86,6 +86,7 @@ impl PorchServer {
     ///
     /// # Errors
     /// The API server does not accept it.
+    #[expect(clippy::disallowed_methods, reason = "the API server is one that the test has started")]
     pub async fn register(&self, client: &Client) -> Result<()> {
         let parameters = PatchParams::apply("tests").force();
         let service = json!({

@@ -23,6 +23,12 @@ pub mod annotation {
     pub const IGNORE: &str = "landscaper.gardener.cloud/ignore";
     /// `true` on a DataObject or Target that somebody has made by hand: an export may take it over.
     pub const ADOPT: &str = "landscaper.gardener.cloud/adopt";
+    /// On a DeployItem whose Target leads to another cluster than before: [`MOVE`] or [`ABANDON`].
+    pub const OTHER_CLUSTER: &str = "landscaper.gardener.cloud/other-cluster";
+    /// Value of [`OTHER_CLUSTER`]: the next job begins anew in the cluster that the Target leads to now.
+    pub const MOVE: &str = "move";
+    /// Value of [`OTHER_CLUSTER`]: the item may go without a cluster being touched.
+    pub const ABANDON: &str = "abandon";
     /// Only causes an event.
     pub const TOUCH: &str = "landscaper.gardener.cloud/touch";
     /// Deployers may cache charts.

@@ -87,7 +87,8 @@ impl Awaited {
     ) -> Option<Self> {
         let kind = cluster.kind(&reference.api_version, &reference.kind).await.ok()??;
         Some(Self {
-            cluster: cluster.clone(),
+            // It outlives the round.
+            cluster: cluster.for_work(),
             namespace: reference.namespace.clone().filter(|_| kind.is_namespaced),
             kind,
             name: Some(reference.name.clone()),
@@ -111,7 +112,8 @@ impl Awaited {
         condition: impl Fn(&Value) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self {
-            cluster: cluster.clone(),
+            // It outlives the round.
+            cluster: cluster.for_work(),
             kind,
             namespace: namespace.map(str::to_owned),
             name: None,

@@ -4,22 +4,32 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures::stream::{self, StreamExt as _};
+use groundwork_client::answer::{Held, Holding, Limit};
 use groundwork_controller::ApiError;
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use serde_json::{Value, json};
 
+use crate::bounds::{Answers, Bounds};
+use crate::exchange::{GRANT, GROUPS, KINDS, OBJECT, VERSION};
 use crate::gate::Gate;
+use crate::identity::{ClusterIdentity, Server};
+use crate::listing::ListPages;
 use crate::object::{Reference, resource_version};
 use crate::watch::Unwatchable;
 
-/// Time for one request; a cluster that hangs is noticed after it.
-pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// How long it is known what a cluster says of itself.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
-/// Objects that one answer of a list holds.
-const PAGE: usize = 500;
+/// Groups with their versions that a cluster may have; a large one has two hundred.
+const MOST_VERSIONS: usize = 1000;
+/// Of these, how many are asked for side by side: each is a connection.
+const SIDE_BY_SIDE: usize = 32;
+/// A server may end a log with a whole character, or with words of its own.
+const SLACK_OF_LOG: usize = 4 << 10;
+/// What the allocator adds to a text.
+const OVERHEAD: usize = 24;
 
 /// A kind as a cluster has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,14 +57,23 @@ impl ResourceKind {
 pub struct Cluster {
     pub(crate) client: Client,
     manager: &'static str,
-    kinds: Arc<Mutex<HashMap<String, Arc<Vec<ResourceKind>>>>>,
+    kinds: Arc<Mutex<HashMap<String, Kept<Vec<ResourceKind>>>>>,
+    pub(crate) bounds: Arc<Bounds>,
+    /// What this piece of work has been answered.
+    pub(crate) holding: Arc<Holding>,
+    /// What is known of the cluster for as long as it is connected.
+    knowledge: Arc<Holding>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) unwatchable: Arc<Unwatchable>,
+    pub(crate) identity: Arc<tokio::sync::Mutex<Option<Arc<ClusterIdentity>>>>,
     /// What the cluster said of itself, and when.
     versions: Arc<tokio::sync::Mutex<Option<Known>>>,
 }
 
-type Known = (Instant, Arc<Versions>);
+type Known = (Instant, Kept<Versions>);
+
+/// What is known, with its room.
+type Kept<T> = (Arc<T>, Arc<Held>);
 
 /// What a cluster says of itself.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,16 +105,26 @@ pub enum PatchKind {
 }
 
 impl Cluster {
-    /// `manager` is the field manager of all writes.
-    pub fn new(client: Client, manager: &'static str) -> Self {
+    /// `server` is the one that `client` asks, `manager` the field manager of all writes.
+    pub fn new(client: Client, server: Server, manager: &'static str, answers: &Answers) -> Self {
         Self {
             client,
             manager,
             kinds: Arc::default(),
-            gate: Arc::default(),
+            holding: answers.memory.begin(),
+            knowledge: answers.knowledge.begin(),
+            gate: Arc::new(Gate::new(answers.request)),
             unwatchable: Arc::default(),
             versions: Arc::default(),
+            identity: Arc::default(),
+            bounds: Arc::new(Bounds { server, answers: answers.clone() }),
         }
+    }
+
+    /// The same cluster for another piece of work, whose answers take memory until it ends.
+    #[must_use]
+    pub fn for_work(&self) -> Self {
+        Self { holding: self.bounds.answers.memory.begin(), ..self.clone() }
     }
 
     /// The same cluster for writes of another field manager.
@@ -125,26 +154,37 @@ impl Cluster {
     /// The cluster does not answer.
     pub async fn versions(&self) -> Result<Arc<Versions>, ApiError> {
         let mut known = self.versions.lock().await;
-        if let Some((_, versions)) = known.as_ref().filter(|(asked, _)| asked.elapsed() < KNOWN_FOR) {
+        if let Some((_, (versions, _))) = known.as_ref().filter(|(asked, _)| asked.elapsed() < KNOWN_FOR) {
             return Ok(Arc::clone(versions));
         }
+        *known = None;
         let versions = Arc::new(self.ask_for_versions().await?);
-        *known = Some((Instant::now(), Arc::clone(&versions)));
+        let size = size_of_kinds(&versions.kinds) + VERSION.bytes;
+        if let Ok(held) = self.knowledge.take(size).await {
+            *known = Some((Instant::now(), (Arc::clone(&versions), Arc::new(held))));
+        }
         Ok(versions)
     }
 
     async fn ask_for_versions(&self) -> Result<Versions, ApiError> {
-        let get = async |path: &str, what: &str| {
+        let get = async |path: &str, what: &str, limit: Limit| {
             let request = self.request(Method::GET, path, "application/json", Vec::new())?;
-            self.send(request, "get", what).await
+            self.send(request, "get", what, limit).await
         };
-        let server = get("/version", "the version of the cluster").await?;
-        let groups = get("/apis", "the groups of the cluster").await?;
-        let groups = groups["groups"].as_array().cloned().unwrap_or_default();
+        let server = get("/version", "the version of the cluster", VERSION).await?;
+        let groups = get("/apis", "the groups of the cluster", GROUPS).await?;
+        let groups = groups["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
         let versions = groups.iter().flat_map(|group| group["versions"].as_array().into_iter().flatten());
         let named = versions.filter_map(|version| version["groupVersion"].as_str().map(str::to_owned));
         let named: Vec<String> = ["v1".to_owned()].into_iter().chain(named).collect();
-        let answers = futures::future::join_all(named.iter().map(|version| self.discover(version))).await;
+        if named.len() > MOST_VERSIONS {
+            let problem =
+                format!("{} names more than {MOST_VERSIONS} versions of groups", self.bounds.server.address);
+            let object = "the groups of the cluster".to_owned();
+            return Err(ApiError::Transient { verb: "get", object, problem });
+        }
+        let work: Vec<_> = named.iter().map(|version| self.discover(version)).collect();
+        let answers: Vec<_> = stream::iter(work).buffered(SIDE_BY_SIDE).collect().await;
         let (mut kinds, mut silent) = (Vec::new(), Vec::new());
         for (version, answer) in named.into_iter().zip(answers) {
             match answer {
@@ -165,12 +205,15 @@ impl Cluster {
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Option<ResourceKind>, ApiError> {
         let find = |kinds: &[ResourceKind]| kinds.iter().find(|found| found.kind == kind).cloned();
         let known = self.kinds.lock().unwrap_or_else(PoisonError::into_inner).get(api_version).cloned();
-        if let Some(found) = known.and_then(|kinds| find(&kinds)) {
+        if let Some(found) = known.and_then(|(kinds, _)| find(&kinds)) {
             return Ok(Some(found));
         }
         let Some(kinds) = self.discover(api_version).await? else { return Ok(None) };
         let found = find(&kinds);
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(api_version.to_owned(), kinds);
+        if let Ok(held) = self.knowledge.take(size_of_kinds(&kinds)).await {
+            let mut known = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(api_version.to_owned(), (kinds, Arc::new(held)));
+        }
         Ok(found)
     }
 
@@ -185,9 +228,9 @@ impl Cluster {
         let root = if segments.len() == 1 { "api" } else { "apis" };
         let request =
             self.request(Method::GET, &format!("/{root}/{api_version}"), "application/json", Vec::new());
-        let answer = match self.send(request?, "get", &what).await {
+        let (answer, _held) = match self.read(request?, "get", &what, KINDS).await {
             Err(ApiError::NotFound(_)) => return Ok(None),
-            answer => answer?,
+            answer => answer?.map_err(|error| self.unread("get", &what, &error))?,
         };
         let list: APIResourceList =
             serde_json::from_value(answer).map_err(|_| refused("the answer is no list of kinds"))?;
@@ -204,7 +247,10 @@ impl Cluster {
             plural: resource.name,
             is_namespaced: resource.namespaced,
         });
-        Ok(Some(Arc::new(kinds.collect())))
+        let kinds: Vec<ResourceKind> = kinds.collect();
+        let held = self.holding.take(size_of_kinds(&kinds)).await;
+        held.map_err(|error| self.unread("get", &what, &error))?.keep();
+        Ok(Some(Arc::new(kinds)))
     }
 
     /// Reads an object; `None` if it, or its kind, does not exist.
@@ -231,7 +277,7 @@ impl Cluster {
     ) -> Result<Option<Value>, ApiError> {
         let path = path_of(kind, reference)?;
         let request = self.request(Method::GET, &path, "application/json", Vec::new())?;
-        match self.send(request, "get", &reference.to_string()).await {
+        match self.send(request, "get", &reference.to_string(), OBJECT).await {
             Err(ApiError::NotFound(_)) => Ok(None),
             answer => answer.map(Some),
         }
@@ -277,7 +323,7 @@ impl Cluster {
     ) -> Result<Value, ApiError> {
         let path = format!("{}/{subresource}?fieldManager={}", path_of(kind, reference)?, self.manager);
         let request = self.request(Method::POST, &path, "application/json", bytes(body))?;
-        self.send(request, "create", &format!("{subresource} of {reference}")).await
+        self.send(request, "create", &format!("{subresource} of {reference}"), GRANT).await
     }
 
     /// Replaces an object and returns it as stored.
@@ -289,7 +335,7 @@ impl Cluster {
         let reference = Reference::of(object);
         let path = format!("{}?fieldManager={}", path_of(kind, &reference)?, self.manager);
         let request = self.request(Method::PUT, &path, "application/json", bytes(object))?;
-        self.send(request, "update", &reference.to_string()).await
+        self.send(request, "update", &reference.to_string(), OBJECT).await
     }
 
     /// Patches an object and returns it as stored.
@@ -312,7 +358,7 @@ impl Cluster {
         };
         let path = format!("{}?fieldManager={}{query}", path_of(kind, reference)?, self.manager);
         let request = self.request(Method::PATCH, &path, content, bytes(body))?;
-        self.send(request, "patch", &reference.to_string()).await
+        self.send(request, "patch", &reference.to_string(), OBJECT).await
     }
 
     /// Asks for the deletion of an object in the background, while it is as it was read. Whether it is gone shows when it is read again.
@@ -329,7 +375,7 @@ impl Cluster {
         });
         let path = path_of(kind, &reference)?;
         let request = self.request(Method::DELETE, &path, "application/json", bytes(&body))?;
-        match self.send(request, "delete", &reference.to_string()).await {
+        match self.send(request, "delete", &reference.to_string(), OBJECT).await {
             Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -360,27 +406,29 @@ impl Cluster {
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Vec<Value>, ApiError> {
+        let mut pages = self.pages(kind, namespace, labels)?;
+        let mut objects = Vec::new();
+        while let Some(page) = pages.next().await? {
+            page.held.keep();
+            objects.extend(page.objects);
+        }
+        Ok(objects)
+    }
+
+    /// The same page by page, for whoever needs little of each: what a page takes is given back with it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::list`].
+    pub fn pages<'c>(
+        &'c self,
+        kind: &'c ResourceKind,
+        namespace: Option<&str>,
+        labels: &'c str,
+    ) -> Result<ListPages<'c>, ApiError> {
         let folder =
             folder_of(&ResourceKind { is_namespaced: namespace.is_some(), ..kind.clone() }, namespace)?;
-        let mut objects = Vec::new();
-        let mut next = String::new();
-        loop {
-            let path = page_of(&folder, labels, &next);
-            let request = self.request(Method::GET, &path, "application/json", Vec::new())?;
-            let mut page = self.send(request, "list", &kind.plural).await?;
-            if let Value::Array(items) = page["items"].take() {
-                // Items of a list do not say what they are.
-                objects.extend(items.into_iter().map(|mut item| {
-                    item["apiVersion"] = json!(kind.api_version);
-                    item["kind"] = json!(kind.kind);
-                    item
-                }));
-            }
-            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
-            if next.is_empty() {
-                return Ok(objects);
-            }
-        }
+        Ok(ListPages::new(self, kind, folder, labels))
     }
 
     /// The last lines of what a container wrote; at most so many bytes from the first of them.
@@ -398,7 +446,8 @@ impl Cluster {
     ) -> Result<String, ApiError> {
         let path = log_of(namespace, pod, container, lines, bytes);
         let request = self.request(Method::GET, &path, "application/json", Vec::new())?;
-        self.text(request, "get", &format!("{namespace}/{pod} log")).await
+        let limit = Limit { what: "a part of a log", bytes: bytes as usize + SLACK_OF_LOG };
+        self.text(request, "get", &format!("{namespace}/{pod} log"), limit).await
     }
 }
 
@@ -409,14 +458,10 @@ fn log_of(namespace: &str, pod: &str, container: &str, lines: u32, bytes: u32) -
     format!("/api/v1/namespaces/{namespace}/pods/{pod}/log?{}", query.finish())
 }
 
-/// One page of a list.
-fn page_of(folder: &str, labels: &str, next: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("limit", &PAGE.to_string()).append_pair("labelSelector", labels);
-    if !next.is_empty() {
-        query.append_pair("continue", next);
-    }
-    format!("{folder}?{}", query.finish())
+/// What kinds take, each with its texts.
+fn size_of_kinds(kinds: &[ResourceKind]) -> usize {
+    let texts = |kind: &ResourceKind| kind.api_version.len() + kind.kind.len() + kind.plural.len();
+    kinds.iter().map(|kind| size_of::<ResourceKind>() + 3 * OVERHEAD + texts(kind)).sum()
 }
 
 fn bytes(value: &Value) -> Vec<u8> {

@@ -117,9 +117,12 @@ async fn surplus_of<'a>(
         for kind in &all.resources {
             // A definition that is gone has taken its objects along.
             let Some(known) = cluster.kind(&kind.api_version, &kind.kind).await? else { continue };
-            let objects = cluster.list(&known, None, "").await?;
-            let references = objects.iter().map(Reference::of).filter(|reference| is_of(kind, reference));
-            found.extend(references.map(|reference| surplus(known.clone(), reference, None)));
+            let mut pages = cluster.pages(&known, None, "")?;
+            while let Some(page) = pages.next().await? {
+                let references = page.objects.iter().map(Reference::of);
+                let references = references.filter(|reference| is_of(kind, reference));
+                found.extend(references.map(|reference| surplus(known.clone(), reference, None)));
+            }
         }
         return Ok((cluster, found));
     }

@@ -9,16 +9,16 @@ use http::header::RETRY_AFTER;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use crate::cluster::REQUEST_LIMIT;
-
 /// No rest is longer than this, whatever a server says.
 const LONGEST_REST: Duration = Duration::from_secs(600);
 /// A rest of at most this time is waited for in the request that learns of it; a longer one ends it. API servers that are busy say one second.
 const SHORT_REST: Duration = Duration::from_secs(2);
 
 /// Two reasons not to ask a cluster now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gate {
+    /// Time for a request.
+    request: Duration,
     silence: Mutex<Option<Instant>>,
     rest: Mutex<Option<Rest>>,
 }
@@ -31,12 +31,16 @@ struct Rest {
 }
 
 impl Gate {
+    pub(crate) fn new(request: Duration) -> Self {
+        Self { request, silence: Mutex::default(), rest: Mutex::default() }
+    }
+
     /// Whether a request may be made to a cluster that may hang. One that takes requests and does not answer would hold up as many items as
     /// are worked on at a time, and so everybody else: while it is silent, one request at a time finds out whether it still is.
     pub(crate) fn may_ask(&self) -> bool {
         let mut since = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
         match *since {
-            Some(asked) if asked.elapsed() < REQUEST_LIMIT => false,
+            Some(asked) if asked.elapsed() < self.request => false,
             // This one finds out; others wait for what it finds.
             Some(_) => {
                 *since = Some(Instant::now());
@@ -100,13 +104,15 @@ mod tests {
 
     use super::*;
 
+    const REQUEST: Duration = Duration::from_secs(30);
+
     #[test]
     fn a_silent_cluster_is_asked_by_one_alone() {
-        let gate = Gate::default();
+        let gate = Gate::new(REQUEST);
         assert!(gate.may_ask() && gate.may_ask());
         gate.note(false);
         assert!(!gate.may_ask());
-        *gate.silence.lock().unwrap() = Instant::now().checked_sub(REQUEST_LIMIT);
+        *gate.silence.lock().unwrap() = Instant::now().checked_sub(REQUEST);
         assert!(gate.may_ask() && !gate.may_ask());
         gate.note(true);
         assert!(gate.may_ask() && gate.may_ask());
@@ -114,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cluster_that_wants_to_rest_is_left_alone() {
-        let gate = Gate::default();
+        let gate = Gate::new(REQUEST);
         assert_eq!((gate.pass().await, gate.rest()), (Ok(()), None));
         gate.begin_rest(Duration::from_secs(30));
         gate.begin_rest(Duration::from_secs(1));
@@ -124,7 +130,7 @@ mod tests {
         gate.begin_rest(Duration::from_secs(u64::MAX));
         assert!(gate.rest().is_some_and(|left| left <= LONGEST_REST));
 
-        let brief = Gate::default();
+        let brief = Gate::new(REQUEST);
         let begun = Instant::now();
         brief.begin_rest(Duration::from_millis(50));
         assert_eq!(brief.pass().await, Ok(()));

@@ -5,6 +5,7 @@
 //! record that it returned, and from the cluster. One that is not the last says what the next one cannot do without ([`Awaited`]).
 
 mod awaited;
+mod bounds;
 mod checks;
 mod cluster;
 mod configuration;
@@ -18,7 +19,9 @@ mod exchange;
 mod exports;
 mod expression;
 mod gate;
+mod identity;
 mod json_path;
+mod listing;
 mod object;
 mod ownership;
 mod prepare;
@@ -30,8 +33,10 @@ mod server_side;
 mod succession;
 mod update;
 mod watch;
+mod weight;
 
 pub use awaited::{Awaited, Waiting};
+pub use bounds::Answers;
 pub use checks::{Unready, failed_check, unready};
 pub use cluster::{Cluster, PatchKind, ResourceKind, Versions};
 pub use configuration::{
@@ -49,7 +54,10 @@ pub use drift::{
 };
 pub use error::ApplyError;
 pub use exports::{Exported, nested, one, read_exports};
+pub use groundwork_client::answer::Held;
+pub use identity::{ClusterIdentity, Server};
 pub use json_path::{JsonPath, JsonPathError};
+pub use listing::{ListPages, Page};
 pub use object::{Reference, is_being_deleted, set_metadata};
 pub use ownership::{
     HELM_ITEM, Heir, MANAGED_BY, MANIFEST_ITEM, Marked, Owner, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseName,

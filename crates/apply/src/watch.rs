@@ -1,10 +1,11 @@
 //! Watches on objects of a cluster: those of one name, or those with labels.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
+use groundwork_client::answer::{Buffer, Held, Holding};
 use groundwork_controller::ApiError;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Method, Response};
@@ -14,13 +15,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, ResourceKind, folder_of};
+use crate::exchange::OBJECT;
+use crate::weight::weight;
 
 /// How long a watch that could not be had is not tried again; a right that is granted meanwhile is noticed after that.
 const UNWATCHABLE_FOR: Duration = Duration::from_secs(60);
 /// Beyond so many of these those that are over are forgotten.
 const MOST_UNWATCHABLE: usize = 1000;
-/// Bytes of one event. An object has at most 3 MiB; whoever sends more is no API server.
-const LONGEST_EVENT: usize = 16 << 20;
+/// All events of one watch: what is waited for is looked at then, and watched anew.
+const MOST_OF_WATCH: usize = 64 << 20;
 
 /// What one watch shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +99,12 @@ impl Cluster {
         if matches!(&answer, Err(error) if !matches!(error, ApiError::Unasked { .. })) {
             self.unwatchable.note(&path);
         }
-        answer.map(events)
+        let answer = answer?;
+        // It goes on when the round is over.
+        let holding = self.for_work().holding;
+        let buffer = Buffer::new(OBJECT, &holding).await;
+        let buffer = buffer.map_err(|error| self.unread("watch", &what, &error))?;
+        Ok(events(answer.response, buffer, holding))
     }
 }
 
@@ -123,38 +131,46 @@ struct Line {
 
 /// An answer, read as far as it is known.
 struct Lines {
-    frames: BoxStream<'static, Vec<u8>>,
-    rest: Vec<u8>,
+    body: Body,
+    buffer: Buffer,
+    holding: Arc<Holding>,
+    read: usize,
+    /// Of the last line.
+    held: Option<Held>,
 }
 
 impl Lines {
-    /// The next line; `None` at the end, and when a line has no end.
-    async fn next(&mut self) -> Option<Vec<u8>> {
+    /// The next line; `None` at the end, when a line has no end, and when all lines together have none.
+    async fn next(&mut self) -> Option<Line> {
+        self.held = None;
         let mut searched = 0;
         loop {
-            if let Some(at) = self.rest[searched..].iter().position(|byte| *byte == b'\n') {
-                let line = self.rest.drain(..=searched + at).collect();
+            let found = self.buffer.bytes().get(searched..)?.iter().position(|byte| *byte == b'\n');
+            if let Some(at) = found {
+                let line = self.buffer.bytes().get(..searched + at)?;
+                self.held = Some(self.holding.take(weight(line)).await.ok()?);
+                let line = serde_json::from_slice(line).ok()?;
+                self.buffer.skip(searched + at + 1);
                 return Some(line);
             }
-            searched = self.rest.len();
-            if searched > LONGEST_EVENT {
+            searched = self.buffer.bytes().len();
+            // An answer that breaks off has ended.
+            let frame = self.body.frame().await?.ok()?;
+            let Some(piece) = frame.data_ref() else { continue };
+            self.read += piece.len();
+            if self.read > MOST_OF_WATCH {
                 return None;
             }
-            self.rest.extend_from_slice(&self.frames.next().await?);
+            self.buffer.push(piece).await.ok()?;
         }
     }
 }
 
-fn events(response: Response<Body>) -> WatchEvents {
-    let frames = response.into_body().into_data_stream();
-    // An answer that breaks off has ended.
-    let frames = frames
-        .take_while(|frame| std::future::ready(frame.is_ok()))
-        .filter_map(async |frame| frame.ok().map(|bytes| bytes.to_vec()));
-    let lines = Lines { frames: frames.boxed(), rest: Vec::new() };
+fn events(response: Response<Body>, buffer: Buffer, holding: Arc<Holding>) -> WatchEvents {
+    let lines = Lines { body: response.into_body(), buffer, holding, read: 0, held: None };
     stream::unfold(lines, async |mut lines| {
         loop {
-            let line = serde_json::from_slice::<Line>(&lines.next().await?).ok()?;
+            let line = lines.next().await?;
             let event = match line.change.as_str() {
                 "ADDED" | "MODIFIED" => WatchEvent::Applied(line.object),
                 "DELETED" => WatchEvent::Deleted(line.object),

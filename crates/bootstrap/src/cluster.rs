@@ -120,6 +120,7 @@ fn certificates(pem: &str) -> Vec<Vec<u8>> {
     data_encoding::BASE64.decode(body.as_bytes()).into_iter().collect()
 }
 
+#[expect(clippy::disallowed_methods, reason = "the API server of the trial cluster is our own")]
 async fn until_up(client: &Client, arguments: &ClusterArguments) -> Result<(), BootstrapError> {
     let (url, start) = (&arguments.api_server, Instant::now());
     loop {

@@ -4,6 +4,10 @@
 //! that has nothing to say sends 40 ms later. So the first request of each new connection, which follows the last bytes of the TLS
 //! handshake, is that much late, and connections are new whenever nothing was asked for a while, and whenever several requests are
 //! under way at once.
+//!
+//! [`answer`] reads what servers of others answer.
+
+pub mod answer;
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as HttpClient;

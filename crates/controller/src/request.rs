@@ -71,6 +71,7 @@ impl<'a> Call<'a> {
     }
 
     /// Asks the API server, and gives the text of its answer.
+    #[expect(clippy::disallowed_methods, reason = "the home API server is our own")]
     pub(crate) fn send(&self, client: &Client, request: Built) -> BoxFuture<'_, Result<String, ApiError>> {
         let client = client.clone();
         Box::pin(async move {

@@ -114,9 +114,14 @@ impl Source {
     ///
     /// They cannot be read, or the source knows no Shoots.
     pub async fn shoots(&self) -> Result<Vec<String>, SourceError> {
-        let found = self.cluster.list(&self.shoot_kind().await?, Some(&self.namespace), "").await?;
-        let names = found.iter().filter_map(|shoot| shoot["metadata"]["name"].as_str());
-        Ok(names.map(str::to_owned).collect())
+        let kind = self.shoot_kind().await?;
+        let mut pages = self.cluster.pages(&kind, Some(&self.namespace), "")?;
+        let mut names = Vec::new();
+        while let Some(page) = pages.next().await? {
+            let of_page = page.objects.iter().filter_map(|shoot| shoot["metadata"]["name"].as_str());
+            names.extend(of_page.map(str::to_owned));
+        }
+        Ok(names)
     }
 
     /// Whether a Shoot is there and is not being deleted (`installations.md` 8.5).

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use groundwork_api::{ResourceExt, Target};
-use groundwork_apply::Cluster;
+use groundwork_apply::{Answers, Cluster, Server};
 use groundwork_controller::{ApiError, Objects};
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::target_sync::{KUBERNETES_CLUSTER, shoot_of_server};
@@ -62,6 +62,7 @@ pub struct Targets {
     /// How the home cluster is reached, without credentials.
     home: Option<Home>,
     manager: &'static str,
+    answers: Answers,
     clients: Cache<String, Arc<Cluster>>,
     token_clients: Cache<String, Arc<Cluster>>,
 }
@@ -80,20 +81,21 @@ impl std::fmt::Debug for Targets {
 
 impl Targets {
     /// `home` is how the home cluster is reached, for Targets that are that cluster; only its address and roots are used. `manager` is the
-    /// field manager of all writes.
-    pub fn new(home: Option<&Config>, manager: &'static str) -> Self {
+    /// field manager of all writes, `answers` what all clusters together may answer at a time.
+    pub fn new(home: Option<&Config>, manager: &'static str, answers: Answers) -> Self {
         Self {
             home: home.map(|config| Home {
                 server: config.cluster_url.to_string(),
                 roots: config.root_cert.clone().unwrap_or_default(),
             }),
             manager,
+            answers,
             clients: Cache::builder().max_capacity(KEPT_CLIENTS).time_to_idle(UNUSED).build(),
             token_clients: Cache::builder().max_capacity(KEPT_CLIENTS).time_to_live(TOKEN_USE).build(),
         }
     }
 
-    /// The cluster of a Target.
+    /// The cluster of a Target, for one piece of work: what it answers takes memory for as long as what is returned lives.
     ///
     /// # Errors
     ///
@@ -104,21 +106,18 @@ impl Targets {
         }
         let content = content(target, objects).await?;
         let namespace = target.namespace().unwrap_or_default();
-        match Access::parse(&content)? {
+        let connected = match Access::parse(&content)? {
             Access::Kubeconfig(kubeconfig) => {
-                let make = async { connect(*kubeconfig, self.manager).await };
-                self.clients
-                    .try_get_with(fingerprint("", &content), make)
-                    .await
-                    .map_err(|error| (*error).clone())
+                let make = async { self.connect(*kubeconfig).await };
+                self.clients.try_get_with(fingerprint("", &content), make).await
             }
             access => {
-                let make =
-                    async { connect(self.by_token(access, &namespace, objects).await?, self.manager).await };
+                let make = async { self.connect(self.by_token(access, &namespace, objects).await?).await };
                 let key = fingerprint(&namespace, &content);
-                self.token_clients.try_get_with(key, make).await.map_err(|error| (*error).clone())
+                self.token_clients.try_get_with(key, make).await
             }
-        }
+        };
+        connected.map(|cluster| Arc::new(cluster.for_work())).map_err(|error| (*error).clone())
     }
 
     /// The address of the API server that a Target stands for; `None` if it names none.
@@ -157,6 +156,23 @@ impl Targets {
             Access::Oidc(oidc) => shoot_of_server(&oidc.server).map(str::to_owned),
             Access::Home(_) => None,
         })
+    }
+
+    async fn connect(&self, kubeconfig: Kubeconfig) -> Result<Arc<Cluster>, TargetError> {
+        // The words of the errors may quote what stands in the kubeconfig.
+        let unusable = |what: &str| TargetError::Content(what.to_owned());
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let mut config = config.map_err(|_| {
+            unusable("the kubeconfig names no cluster, user or context of its own, or data that is no base64")
+        })?;
+        config.connect_timeout = Some(CONNECT_LIMIT);
+        // The cluster's answers say when it may be asked again, by anybody: `Cluster` knows, and no request waits in secret.
+        config.default_retry = false;
+        let authority = config.root_cert.as_deref().filter(|roots| !roots.is_empty()).map(authority);
+        let server = Server { address: told(&config.cluster_url), authority };
+        let client = groundwork_client::connect(config)
+            .map_err(|_| unusable("certificates, keys or the server of the kubeconfig cannot be read"))?;
+        Ok(Arc::new(Cluster::new(client, server, self.manager, &self.answers)))
     }
 
     /// A kubeconfig with a token of a service account of the Target's namespace, and nothing of the deployer's own.
@@ -217,19 +233,19 @@ fn bundle(roots: &[Vec<u8>]) -> String {
     if pem.is_empty() { pem } else { data_encoding::BASE64.encode(pem.as_bytes()) }
 }
 
-async fn connect(kubeconfig: Kubeconfig, manager: &'static str) -> Result<Arc<Cluster>, TargetError> {
-    // The words of the errors may quote what stands in the kubeconfig.
-    let unusable = |what: &str| TargetError::Content(what.to_owned());
-    let mut config =
-        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(|_| {
-            unusable("the kubeconfig names no cluster, user or context of its own, or data that is no base64")
-        })?;
-    config.connect_timeout = Some(CONNECT_LIMIT);
-    // The cluster's answers say when it may be asked again, by anybody: `Cluster` knows, and no request waits in secret.
-    config.default_retry = false;
-    let client = groundwork_client::connect(config)
-        .map_err(|_| unusable("certificates, keys or the server of the kubeconfig cannot be read"))?;
-    Ok(Arc::new(Cluster::new(client, manager)))
+/// An address as messages name it, without credentials.
+fn told(server: &http::Uri) -> String {
+    let host = server.host().unwrap_or_default();
+    let port = server.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    let path = server.path().trim_end_matches('/');
+    format!("{}://{host}{port}{path}", server.scheme_str().unwrap_or("https"))
+}
+
+/// A fingerprint of certificates, in whatever order.
+fn authority(roots: &[Vec<u8>]) -> String {
+    let mut roots: Vec<_> = roots.iter().map(Sha256::digest).collect();
+    roots.sort();
+    data_encoding::HEXLOWER.encode(&Sha256::digest(roots.concat()))
 }
 
 async fn token(

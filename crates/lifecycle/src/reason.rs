@@ -116,6 +116,7 @@ reasons! {
     TargetMissing "TargetMissing",
     TargetInvalid "TargetInvalid",
     TargetCluster "TargetCluster",
+    OtherCluster "OtherCluster",
     CheckCluster "CheckCluster",
     ReadClusterName "ReadClusterName",
     ForeignObject "ForeignObject",

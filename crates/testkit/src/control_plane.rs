@@ -381,6 +381,7 @@ async fn until_ready(api_server: &Process, client: &Client) -> Result<(), StartE
 }
 
 /// Asks `/readyz`, which comes after the default roles are there.
+#[expect(clippy::disallowed_methods, reason = "the API server is one that the test has started")]
 async fn ask_readiness(client: &Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let request = Request::new("").get("readyz", &GetParams::default())?;
     // A server that starts may take a connection and say nothing.

@@ -15,6 +15,8 @@ mod fixtures;
 mod git;
 #[cfg(feature = "run")]
 mod git_server;
+#[cfg(feature = "run")]
+mod hostile;
 mod hostile_trees;
 mod images;
 pub mod made_up;
@@ -39,6 +41,8 @@ pub use fixtures::{FIXTURES, fixture, without_fixtures};
 pub use git::git;
 #[cfg(feature = "run")]
 pub use git_server::GitServer;
+#[cfg(feature = "run")]
+pub use hostile::{HostileServer, Trick};
 pub use hostile_trees::{HostilePackage, Raw, RawTree, hostile_packages, publish_trees, write_tree};
 pub use images::image_environment;
 #[cfg(feature = "run")]

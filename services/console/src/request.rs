@@ -130,6 +130,7 @@ impl Request {
 
 impl Form {
     /// Reads a form of up to so many bytes; `None` if it is longer, or does not arrive.
+    #[expect(clippy::disallowed_methods, reason = "`Limited` is the bound")]
     pub(crate) async fn read(body: Incoming, most: usize) -> Option<Self> {
         let collected = tokio::time::timeout(FORM_LIMIT, Limited::new(body, most).collect()).await;
         Some(Self(pairs(&collected.ok()?.ok()?.to_bytes())))

@@ -130,6 +130,7 @@ mod tests {
     use super::*;
 
     /// An API server that lets everybody get everything in namespaces, and nothing in all of them.
+    #[expect(clippy::disallowed_methods, reason = "the request is one of the test")]
     fn access() -> Access {
         let server = tower::service_fn(|request: http::Request<Body>| async move {
             let body = request.into_body().collect_bytes().await.unwrap();

@@ -24,7 +24,7 @@ use clap::{Args, ValueEnum};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, Kind as _};
-use groundwork_apply::ReadinessRules;
+use groundwork_apply::{Answers, ReadinessRules};
 use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Backoff, Bus, Kind};
 use groundwork_controller::{
@@ -346,7 +346,7 @@ impl Deployers {
             let journal = Journal::start(&bus, SERVICE, &telemetry);
             // Only for Targets that are this cluster itself; without it they are told so.
             let home = Config::infer().await.ok();
-            let targets = Targets::new(home.as_ref(), MANAGER);
+            let targets = Targets::new(home.as_ref(), MANAGER, Answers::default());
             let watches = Watches::new(arguments.settings.target_watches, &telemetry.metrics);
             let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
                 TargetSyncMode::Only => BTreeSet::new(),

@@ -11,6 +11,7 @@ use kube::{Client, Config};
 use crate::support::PATIENCE;
 
 /// It answers the API server, which has a certificate, and nobody else on the host.
+#[expect(clippy::disallowed_methods, reason = "the server is one that the test has started")]
 #[tokio::test(flavor = "multi_thread")]
 async fn etcd_answers_nobody_without_a_certificate() -> Result<()> {
     if !servers_or_skip(&[Server::Etcd]) {

@@ -83,6 +83,7 @@ impl TargetCluster {
         .await
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the API server is one that the test has started")]
     async fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value, kube::Error> {
         let content =
             if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };

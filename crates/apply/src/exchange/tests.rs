@@ -40,7 +40,9 @@ fn server(answers: Vec<Answer>) -> (Cluster, Requests) {
             builder.body(body).map_err(std::io::Error::other)
         }
     });
-    (Cluster::new(Client::new(service, "default"), "test"), requests)
+    let client = Client::new(service, "default");
+    let server = crate::identity::Server { address: "https://test".to_owned(), authority: None };
+    (Cluster::new(client, server, "test", &crate::bounds::Answers::default()), requests)
 }
 
 fn ok(body: &Value) -> Answer {

@@ -36,7 +36,7 @@ fn deploy_loop(item_type: &'static str, watches: Watches) -> DeployLoop {
         deployer: Arc::new(Idle(item_type)),
         information: identity("own".to_owned(), "deployer", "1"),
         selectors: TargetSelectors::default(),
-        targets: Targets::new(None, "test"),
+        targets: Targets::new(None, "test", groundwork_apply::Answers::default()),
         watches,
         journal: Journal::default(),
     }

@@ -32,7 +32,9 @@ pub(crate) fn server() -> (Cluster, Asked) {
         let response = response.body(http_body_util::StreamBody::new(frames.boxed()));
         std::future::ready(response)
     });
-    (Cluster::new(Client::new(service, "default"), "test"), asked)
+    let client = Client::new(service, "default");
+    let server = groundwork_apply::Server { address: "https://test".to_owned(), authority: None };
+    (Cluster::new(client, server, "test", &groundwork_apply::Answers::default()), asked)
 }
 
 fn kind(name: &str) -> ResourceKind {

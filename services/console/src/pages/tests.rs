@@ -1,5 +1,7 @@
 //! Pages of a landscape that strangers have written.
 
+#![expect(clippy::disallowed_methods, reason = "the pages are our own")]
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use futures::FutureExt as _;

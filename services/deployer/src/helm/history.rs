@@ -1,7 +1,9 @@
 //! The records of a release in the cluster that it is deployed to (`helm.md` 8): one Secret for each revision.
 
+use std::sync::Arc;
+
 use data_encoding::BASE64;
-use groundwork_apply::{ApplyError, Cluster, ResourceKind};
+use groundwork_apply::{ApplyError, Cluster, Held, ResourceKind};
 use groundwork_controller::ApiError;
 use groundwork_helm::{Record, Status};
 use groundwork_kubernetes::is_label_value;
@@ -95,6 +97,10 @@ impl<'a> History<'a> {
     ///
     /// The cluster does not answer.
     pub(super) async fn load(cluster: &'a Cluster, namespace: &str, name: &str) -> Result<Self, ApplyError> {
+        Ok(Self::read(cluster, namespace, name).await?)
+    }
+
+    async fn read(cluster: &'a Cluster, namespace: &str, name: &str) -> Result<Self, ApiError> {
         let kind = ResourceKind {
             api_version: "v1".to_owned(),
             kind: "Secret".to_owned(),
@@ -102,16 +108,24 @@ impl<'a> History<'a> {
             is_namespaced: true,
             has_status: false,
         };
-        let mut secrets = cluster.list(&kind, Some(namespace), &format!("name={name},owner=helm")).await?;
         let number = |secret: &Value| -> i64 {
             let text = secret["metadata"]["labels"]["version"].as_str().unwrap_or_default();
             text.parse().unwrap_or_default()
         };
-        secrets.sort_by_key(|secret| std::cmp::Reverse(number(secret)));
-        secrets.truncate(MOST_READ);
+        let labels = format!("name={name},owner=helm");
+        let mut secrets: Vec<(Value, Arc<Held>)> = Vec::new();
+        let mut pages = cluster.pages(&kind, Some(namespace), &labels)?;
+        while let Some(page) = pages.next().await? {
+            let held = Arc::new(page.held);
+            secrets.extend(page.objects.into_iter().map(|secret| (secret, Arc::clone(&held))));
+            secrets.sort_by_key(|(secret, _)| std::cmp::Reverse(number(secret)));
+            secrets.truncate(MOST_READ);
+        }
         let (mut revisions, mut unreadable) = (Vec::new(), Vec::new());
-        for secret in secrets {
-            let data = secret["data"]["release"].as_str().unwrap_or_default();
+        for (mut secret, _held) in secrets {
+            // It says no more than the record.
+            let data = secret.as_object_mut().and_then(|secret| secret.remove("data")).unwrap_or_default();
+            let data = data["release"].as_str().unwrap_or_default();
             let decoded = BASE64.decode(data.as_bytes()).ok().and_then(|data| Record::decode(&data).ok());
             match decoded {
                 Some(record) => revisions.push(Stored { record, secret }),

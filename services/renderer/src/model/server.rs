@@ -62,6 +62,7 @@ impl<'a> Target<'a> {
 }
 
 impl Server {
+    #[expect(clippy::disallowed_methods, reason = "the request is one of the test")]
     async fn answer(self, request: Request<Body>) -> Result<Answer, BoxError> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();

@@ -1,0 +1,128 @@
+//! Which cluster a server is, whatever its address and credentials are (`installations.md` 7.9, clusters).
+
+use std::sync::Arc;
+
+use groundwork_controller::ApiError;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::{Cluster, ResourceKind};
+use crate::object::Reference;
+
+/// Every cluster has it, and nobody makes it anew.
+const NAMESPACE: &str = "kube-system";
+/// UIDs of API servers have 36 characters.
+const LONGEST_UID: usize = 128;
+
+/// The server that a Target names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// As messages have it, without credentials.
+    pub address: String,
+    /// Fingerprint of the certificates by which it is known; `None` if those of the system are trusted.
+    pub authority: Option<String>,
+}
+
+/// By what a cluster is known again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterIdentity {
+    /// UID of its namespace `kube-system`, if the Target's user may read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<String>,
+    pub server: String,
+}
+
+impl ClusterIdentity {
+    /// UIDs decide where both are known. Otherwise certificates or address have to be the same: one of them may change at a time.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.uid, &other.uid) {
+            (Some(one), Some(another)) => one == another,
+            _ => {
+                let is_known_by_authority = self.authority.is_some() && self.authority == other.authority;
+                is_known_by_authority || self.server == other.server
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for ClusterIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.uid {
+            Some(uid) => write!(f, "{} ({NAMESPACE} {uid})", self.server),
+            None => f.write_str(&self.server),
+        }
+    }
+}
+
+impl Cluster {
+    /// Which cluster it is; asked once a connection.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not answer. A user who may not read the namespace is no error.
+    pub async fn identity(&self) -> Result<Arc<ClusterIdentity>, ApiError> {
+        let mut known = self.identity.lock().await;
+        if let Some(identity) = &*known {
+            return Ok(Arc::clone(identity));
+        }
+        let kind = ResourceKind {
+            api_version: "v1".to_owned(),
+            kind: "Namespace".to_owned(),
+            plural: "namespaces".to_owned(),
+            is_namespaced: false,
+            has_status: true,
+        };
+        let reference = Reference {
+            api_version: kind.api_version.clone(),
+            kind: kind.kind.clone(),
+            namespace: None,
+            name: NAMESPACE.to_owned(),
+        };
+        let found = match self.get_of(&kind, &reference).await {
+            Ok(found) => found,
+            Err(ApiError::Forbidden { .. } | ApiError::Refused { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let uid = found.as_ref().and_then(|found| found["metadata"]["uid"].as_str());
+        let uid = uid.filter(|uid| !uid.is_empty() && uid.len() <= LONGEST_UID).map(str::to_owned);
+        let Server { address, authority } = &self.bounds.server;
+        let identity = ClusterIdentity { uid, authority: authority.clone(), server: address.clone() };
+        let identity = Arc::new(identity);
+        *known = Some(Arc::clone(&identity));
+        Ok(identity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(uid: &str, authority: &str, server: &str) -> ClusterIdentity {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ClusterIdentity { uid: given(uid), authority: given(authority), server: server.to_owned() }
+    }
+
+    #[test]
+    fn what_makes_a_cluster_the_same() {
+        let was = identity("u", "ca", "https://a");
+        for (now, expected) in [
+            (identity("u", "ca", "https://a"), true),
+            // Behind a proxy, with new certificates.
+            (identity("u", "new", "https://proxy"), true),
+            // Made anew at the same address.
+            (identity("v", "ca", "https://a"), false),
+            // A user with fewer rights.
+            (identity("", "ca", "https://b"), true),
+            (identity("", "new", "https://a"), true),
+            (identity("", "new", "https://b"), false),
+            (identity("", "", "https://b"), false),
+        ] {
+            assert_eq!(was.is_same(&now), expected, "{now:?}");
+            assert_eq!(now.is_same(&was), expected, "{now:?}");
+        }
+        let (one, other) = (identity("", "", "https://a"), identity("", "", "https://b"));
+        assert!(one.is_same(&one) && !one.is_same(&other));
+    }
+}

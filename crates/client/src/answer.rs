@@ -1,0 +1,357 @@
+//! Answers of servers that are not our own: read up to a limit, and together no larger than the memory that a process has for them.
+//!
+//! ```text
+//! Memory (one a process) ──begin──> Holding (one piece of work) ──read, take──> Held (one answer)
+//! ```
+//!
+//! A piece of work that wants more than there is waits for a moment, and fails then: it gives back what it holds, so that pieces of work
+//! never wait for one another for ever.
+
+use std::error::Error;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of one permit.
+const UNIT: usize = 1 << 10;
+/// Every piece of work has so much for itself: large answers of others do not hold up those who ask for something small.
+const ALLOWANCE: usize = 256 << 10;
+/// Room that an answer of unknown length is read into first.
+const FIRST: usize = 8 << 10;
+
+/// The most that one kind of answer may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// A noun with its article, as `an object`.
+    pub what: &'static str,
+    pub bytes: usize,
+}
+
+/// Why an answer was not read. Each text goes behind the name of the server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    #[error("answers with more than {}, the most that {} may have", size(.0.bytes), .0.what)]
+    TooLong(Limit),
+    #[error("answers with what takes more than {} of memory, the most that one piece of work may hold", size(*.0))]
+    TooMuch(usize),
+    #[error("is not read now: answers of all servers together take up the {} that there are for them", size(*.0))]
+    NoRoom(usize),
+    #[error("ends its answer too early, or not as it has begun: {0}")]
+    Broken(String),
+}
+
+fn size(bytes: usize) -> String {
+    if bytes < 1 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
+}
+
+/// What a process has for the answers of all servers.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    free: Arc<Semaphore>,
+    total: usize,
+    share: usize,
+    patience: Duration,
+}
+
+impl Memory {
+    /// `share` is the most that one piece of work may hold, `patience` how long it waits for others to give something back.
+    pub fn new(total: usize, share: usize, patience: Duration) -> Self {
+        let permits = (total / UNIT).min(Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(permits)), total, share, patience }
+    }
+
+    /// A piece of work begins; what it holds is given back when the last that refers to it is gone.
+    pub fn begin(&self) -> Arc<Holding> {
+        Arc::new(Holding { memory: self.clone(), taken: Mutex::default() })
+    }
+
+    /// Bytes that are held now, but for allowances.
+    pub fn in_use(&self) -> usize {
+        self.total.saturating_sub(self.free.available_permits() * UNIT)
+    }
+}
+
+/// What one piece of work holds.
+#[derive(Debug)]
+pub struct Holding {
+    memory: Memory,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: usize,
+    permits: Option<OwnedSemaphorePermit>,
+    /// Permits that are waited for.
+    awaited: usize,
+}
+
+impl Taken {
+    fn permits(&self) -> usize {
+        self.permits.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
+    }
+
+    /// Permits for what is taken beyond the allowance.
+    fn due(&self) -> usize {
+        self.bytes.saturating_sub(ALLOWANCE).div_ceil(UNIT)
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        let surplus = self.permits().saturating_sub(self.due());
+        if surplus > 0 {
+            drop(self.permits.as_mut().and_then(|permits| permits.split(surplus)));
+        }
+    }
+}
+
+impl Holding {
+    /// Takes so many bytes until what is returned is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError::TooMuch`], or [`AnswerError::NoRoom`] if others give back too little for a while.
+    pub async fn take(self: &Arc<Self>, bytes: usize) -> Result<Held, AnswerError> {
+        let mut held = Held { holding: Arc::clone(self), bytes: 0 };
+        held.grow(bytes).await?;
+        Ok(held)
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn add(&self, bytes: usize) -> Result<(), AnswerError> {
+        let missing = {
+            let mut taken = self.taken();
+            if taken.bytes.saturating_add(bytes) > self.memory.share {
+                return Err(AnswerError::TooMuch(self.memory.share));
+            }
+            taken.bytes += bytes;
+            let missing = taken.due().saturating_sub(taken.permits() + taken.awaited);
+            taken.awaited += missing;
+            missing
+        };
+        if missing == 0 {
+            return Ok(());
+        }
+        // Whoever asks may stop waiting at any time.
+        let mut request = Request { holding: self, bytes, missing };
+        let free = Arc::clone(&self.memory.free);
+        let permits = u32::try_from(missing).unwrap_or(u32::MAX);
+        match tokio::time::timeout(self.memory.patience, free.acquire_many_owned(permits)).await {
+            Ok(Ok(permits)) => {
+                request.bytes = 0;
+                let mut taken = self.taken();
+                match &mut taken.permits {
+                    Some(held) => held.merge(permits),
+                    none => *none = Some(permits),
+                }
+                Ok(())
+            }
+            Ok(Err(_)) | Err(_) => Err(AnswerError::NoRoom(self.memory.total)),
+        }
+    }
+}
+
+/// Permits that are waited for. What was asked for is given back unless it has come.
+struct Request<'h> {
+    holding: &'h Holding,
+    bytes: usize,
+    missing: usize,
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.holding.taken();
+        taken.awaited = taken.awaited.saturating_sub(self.missing);
+        taken.give_back(self.bytes);
+    }
+}
+
+/// What one answer takes, until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    holding: Arc<Holding>,
+    bytes: usize,
+}
+
+impl Held {
+    /// Leaves it taken until the piece of work is over: what was made of the answer stays.
+    pub fn keep(mut self) {
+        self.bytes = 0;
+    }
+
+    async fn grow(&mut self, bytes: usize) -> Result<(), AnswerError> {
+        self.holding.add(bytes).await?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.holding.taken().give_back(self.bytes);
+    }
+}
+
+/// Bytes that are read piece by piece, each paid for before there is room for it.
+#[derive(Debug)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    held: Held,
+    limit: Limit,
+}
+
+impl Buffer {
+    /// # Errors
+    ///
+    /// As [`Holding::take`].
+    pub async fn new(limit: Limit, holding: &Arc<Holding>) -> Result<Self, AnswerError> {
+        Ok(Self { bytes: Vec::new(), held: holding.take(0).await?, limit })
+    }
+
+    /// # Errors
+    ///
+    /// There are more bytes than the limit allows, or than there is room for.
+    pub async fn push(&mut self, piece: &[u8]) -> Result<(), AnswerError> {
+        let wanted = self.bytes.len().saturating_add(piece.len());
+        if wanted > self.limit.bytes {
+            return Err(AnswerError::TooLong(self.limit));
+        }
+        let room = self.bytes.capacity();
+        if wanted > room {
+            let next = wanted.max(room.saturating_mul(2).min(self.limit.bytes)).max(FIRST);
+            self.held.grow(next - room).await?;
+            self.bytes.reserve_exact(next - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Forgets the first bytes.
+    pub fn skip(&mut self, bytes: usize) {
+        self.bytes.drain(..bytes.min(self.bytes.len()));
+    }
+
+    /// The bytes, and what they take.
+    pub fn into_parts(mut self) -> (Vec<u8>, Held) {
+        (mem::take(&mut self.bytes), self.held)
+    }
+}
+
+/// The words of those who saw it; whoever passed it on says less.
+fn innermost_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+/// Reads an answer to its end. Time is the caller's to limit.
+///
+/// # Errors
+///
+/// It is longer than the limit or takes more than there is room for, or it breaks off.
+pub async fn read<B>(body: B, limit: Limit, holding: &Arc<Holding>) -> Result<(Vec<u8>, Held), AnswerError>
+where
+    B: Body<Data = Bytes, Error: Error>,
+{
+    // A length that is told is known before the first byte.
+    if body.size_hint().lower() > limit.bytes as u64 {
+        return Err(AnswerError::TooLong(limit));
+    }
+    let mut body = std::pin::pin!(body);
+    let mut buffer = Buffer::new(limit, holding).await?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| AnswerError::Broken(innermost_cause(&error)))?;
+        if let Some(piece) = frame.data_ref() {
+            buffer.push(piece).await?;
+        }
+    }
+    Ok(buffer.into_parts())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::Full;
+
+    use super::*;
+
+    const OBJECT: Limit = Limit { what: "an object", bytes: 1 << 20 };
+    const MIB: usize = 1 << 20;
+
+    fn body(bytes: usize) -> impl Body<Data = Bytes, Error = Infallible> {
+        Full::new(Bytes::from(vec![b'x'; bytes]))
+    }
+
+    fn memory() -> Memory {
+        Memory::new(2 * MIB, MIB + ALLOWANCE, Duration::from_millis(20))
+    }
+
+    #[tokio::test]
+    async fn an_answer_may_have_so_much_and_no_more() {
+        let holding = memory().begin();
+        assert_eq!(read(body(OBJECT.bytes), OBJECT, &holding).await.unwrap().0.len(), OBJECT.bytes);
+        let error = read(body(OBJECT.bytes + 1), OBJECT, &holding).await.err().unwrap();
+        assert_eq!(error.to_string(), "answers with more than 1 MiB, the most that an object may have");
+    }
+
+    #[tokio::test]
+    async fn what_is_read_is_given_back() {
+        let memory = memory();
+        let holding = memory.begin();
+        let (_, held) = read(body(MIB), OBJECT, &holding).await.unwrap();
+        assert_eq!(memory.in_use(), MIB - ALLOWANCE);
+        drop(held);
+        assert_eq!(memory.in_use(), 0);
+        holding.take(MIB).await.unwrap().keep();
+        assert_eq!(memory.in_use(), MIB - ALLOWANCE);
+        assert!(matches!(holding.take(MIB).await, Err(AnswerError::TooMuch(_))));
+        drop(holding);
+        assert_eq!(memory.in_use(), 0);
+    }
+
+    /// Two that hold half of everything each and want more do not wait for one another for ever, and small work goes on beside them.
+    #[tokio::test]
+    async fn nobody_waits_for_ever() {
+        let memory = memory();
+        let (left, right) = (memory.begin(), memory.begin());
+        let half = MIB / 2 + ALLOWANCE;
+        left.take(half).await.unwrap().keep();
+        right.take(half).await.unwrap().keep();
+        let third = memory.begin();
+        third.take(MIB + ALLOWANCE - 1).await.unwrap().keep();
+        let (one, other) = tokio::join!(left.take(MIB / 2), right.take(MIB / 2));
+        assert!(matches!((&one, &other), (Err(AnswerError::NoRoom(_)), Err(AnswerError::NoRoom(_)))));
+        memory.begin().take(ALLOWANCE).await.unwrap();
+        drop(third);
+        let (one, other) = tokio::join!(left.take(MIB / 2), right.take(MIB / 2));
+        assert!(one.is_ok() && other.is_ok());
+        drop((one, other, left, right));
+        assert_eq!(memory.in_use(), 0);
+    }
+
+    /// Who gives up waiting leaves nothing taken.
+    #[tokio::test]
+    async fn waiting_may_end_at_any_time() {
+        let memory = Memory::new(MIB, 4 * MIB, Duration::from_secs(60));
+        let holding = memory.begin();
+        let taking = holding.take(2 * MIB);
+        assert!(tokio::time::timeout(Duration::from_millis(10), taking).await.is_err());
+        assert_eq!(memory.in_use(), 0);
+        holding.take(MIB + ALLOWANCE).await.unwrap();
+    }
+}
