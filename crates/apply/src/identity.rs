@@ -47,6 +47,14 @@ impl ClusterIdentity {
     }
 }
 
+impl ClusterIdentity {
+    /// The same with the UID that was known before, where a user with fewer rights cannot read it any more.
+    #[must_use]
+    pub fn with_known(&self, before: &Self) -> Self {
+        Self { uid: self.uid.clone().or_else(|| before.uid.clone()), ..self.clone() }
+    }
+}
+
 impl std::fmt::Display for ClusterIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.uid {
@@ -122,6 +130,7 @@ mod tests {
             assert_eq!(was.is_same(&now), expected, "{now:?}");
             assert_eq!(now.is_same(&was), expected, "{now:?}");
         }
+        assert_eq!(identity("", "new", "https://a").with_known(&was), identity("u", "new", "https://a"));
         let (one, other) = (identity("", "", "https://a"), identity("", "", "https://b"));
         assert!(one.is_same(&one) && !one.is_same(&other));
     }

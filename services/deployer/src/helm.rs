@@ -33,7 +33,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use groundwork_api::{DeployItem, ResourceExt};
-use groundwork_apply::{ApplyError, Deadline, DriftReport, Findings, Progress, ReadinessRules, Task, round};
+use groundwork_apply::{
+    ApplyError, Cluster, Deadline, DriftReport, Findings, Progress, ReadinessRules, Task, round,
+};
 use groundwork_budget::TemplateLimits;
 use groundwork_deploy::{Deployer, Failure, Removal, Round, Step};
 use groundwork_helm::{Release, Status, values};
@@ -44,7 +46,8 @@ use jiff::{SignedDuration, Timestamp};
 use moka::sync::Cache;
 use serde_json::Map;
 
-use crate::manifest::{operation_error, other_clusters, own_cluster, step};
+use crate::manifest::{operation_error, other_clusters, step};
+use crate::whereabouts::Place;
 pub(crate) use chart_source::ChartSources;
 use configuration::{Configuration, OperationOptions};
 use errors::{release_error, rendering_error, unreachable_cluster};
@@ -99,11 +102,14 @@ impl HelmDeployer {
         Self { sources, rendering: Rendering::new(workers, limits), rules, same }
     }
 
-    async fn prepare<'a>(&self, round: &'a Round<'a>) -> Result<Prepared<'a>, Failure> {
+    async fn prepare<'a>(
+        &self,
+        round: &'a Round<'a>,
+        cluster: Arc<Cluster>,
+    ) -> Result<Prepared<'a>, Failure> {
         let config = round.item.spec.config.get().ok_or_else(missing_configuration)?;
         let mut configuration = Configuration::parse(config)?;
         configuration.readiness_checks.rules.get_or_insert(self.rules);
-        let cluster = own_cluster(round).await?;
         let others = other_clusters(round, &configuration.target_names()).await?;
         let archive = self.sources.fetch(&configuration.chart, round).await?;
         let tenant = round.item.namespace().unwrap_or_default();
@@ -151,6 +157,14 @@ impl HelmDeployer {
         let input = Input { skip_schema, ..prepared.input(release) };
         let outcome = self.rendering.render(&prepared.chart, input, Arc::clone(&prepared.cluster)).await;
         outcome.result.map_err(|error| rendering_error(reason, &error, outcome.is_cluster_dependent))
+    }
+
+    async fn bring_about(&self, round: &Round<'_>, cluster: Arc<Cluster>) -> Result<Step, Failure> {
+        let prepared = self.prepare(round, cluster).await?;
+        if prepared.configuration.keeps_releases() {
+            return self.keep_release(prepared).await;
+        }
+        self.render_and_apply(prepared).await
     }
 
     async fn render_and_apply(&self, mut prepared: Prepared<'_>) -> Result<Step, Failure> {
@@ -394,11 +408,9 @@ impl Deployer for HelmDeployer {
     }
 
     async fn reconcile(&self, round: &Round<'_>) -> Result<Step, Failure> {
-        let prepared = self.prepare(round).await?;
-        if prepared.configuration.keeps_releases() {
-            return self.keep_release(prepared).await;
-        }
-        self.render_and_apply(prepared).await
+        let place = Place::of(round).await?;
+        let round = Round { item: place.item(), ..*round };
+        place.note(self.bring_about(&round, place.cluster()).await)
     }
 
     async fn check_drift(

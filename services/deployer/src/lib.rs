@@ -14,6 +14,7 @@ mod manifest;
 mod mock;
 mod siblings;
 mod target_sync;
+mod whereabouts;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

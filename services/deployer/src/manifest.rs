@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::drift::{self, Wish, failure};
 use crate::siblings::Siblings;
+use crate::whereabouts::{Leaving, Place, leaving, same_cluster};
 
 /// The type of items that it works on.
 pub(crate) const TYPE: &str = "landscaper.gardener.cloud/kubernetes-manifest";
@@ -159,24 +160,16 @@ impl ManifestDeployer {
     fn siblings<'a>(round: &'a Round<'a>) -> Siblings<'a> {
         Siblings { round, giver: Self::owner(round).giver() }
     }
-}
 
-#[async_trait]
-impl Deployer for ManifestDeployer {
-    fn type_name(&self) -> &'static str {
-        TYPE
-    }
-
-    async fn reconcile(&self, round_of_work: &Round<'_>) -> Result<Step, Failure> {
+    async fn bring_about(&self, round_of_work: &Round<'_>, cluster: &Cluster) -> Result<Step, Failure> {
         let config = round_of_work.item.spec.config.get().ok_or_else(missing_configuration)?;
         let mut configuration = Configuration::parse(config)?;
         configuration.readiness_checks.rules.get_or_insert(self.rules);
-        let cluster = own_cluster(round_of_work).await?;
         let others = other_clusters(round_of_work, &configuration.target_names()).await?;
         let former = record(round_of_work);
         let siblings = Self::siblings(round_of_work);
         let task = Task {
-            cluster: &cluster,
+            cluster,
             others: &others,
             owner: Self::owner(round_of_work),
             succession: &siblings,
@@ -199,6 +192,19 @@ impl Deployer for ManifestDeployer {
             Err(error) => Err(Failure { error: operation_error("ApplyManifests", &error), provider_status }),
         }
     }
+}
+
+#[async_trait]
+impl Deployer for ManifestDeployer {
+    fn type_name(&self) -> &'static str {
+        TYPE
+    }
+
+    async fn reconcile(&self, round: &Round<'_>) -> Result<Step, Failure> {
+        let place = Place::of(round).await?;
+        let round = Round { item: place.item(), ..*round };
+        place.note(self.bring_about(&round, &place.cluster()).await)
+    }
 
     async fn check_drift(
         &self,
@@ -210,7 +216,7 @@ impl Deployer for ManifestDeployer {
         if configuration.drift.mode == DriftMode::Ignore {
             return Ok(None);
         }
-        let (cluster, owner) = (own_cluster(round).await?, Self::owner(round));
+        let (cluster, owner) = (same_cluster(round).await?, Self::owner(round));
         let check = DriftCheck {
             cluster: &cluster,
             owner: &owner,
@@ -248,7 +254,7 @@ impl Deployer for ManifestDeployer {
         if managed.iter().all(is_kept) && !deletes_more {
             return Ok(Removal::Done);
         }
-        let cluster = own_cluster(round).await?;
+        let Leaving::From(cluster) = leaving(round).await? else { return Ok(Removal::Done) };
         let others = other_clusters(round, &configuration.target_names()).await?;
         let deletion = Deletion {
             cluster: &cluster,

@@ -50,6 +50,7 @@ mod lifecycle;
 mod metrics;
 mod namespaces;
 mod neighbours;
+mod other_clusters;
 mod overlays;
 mod package_content;
 mod package_cuts;

@@ -1,5 +1,7 @@
 //! Checks of the objects of a chart between two jobs (`installations.md` 7.9, drift).
 
+use std::sync::Arc;
+
 use groundwork_api::ResourceExt as _;
 use groundwork_apply::{Cluster, DriftCheck, DriftMode, DriftReport, Findings, Policy, Wanted, wanted};
 use groundwork_deploy::{Failure, Round};
@@ -17,7 +19,7 @@ use super::release::as_helm;
 use super::render_only;
 use super::work::Said;
 use crate::drift::{self, Wish, failure};
-use crate::manifest::own_cluster;
+use crate::whereabouts::same_cluster;
 
 pub(super) async fn check(
     deployer: &HelmDeployer,
@@ -29,7 +31,7 @@ pub(super) async fn check(
     if configuration.drift.mode == DriftMode::Ignore {
         return Ok(None);
     }
-    let cluster = own_cluster(round).await?;
+    let cluster = same_cluster(round).await?;
     let release = Owner { name: configuration.name.clone(), namespace: configuration.namespace.clone() };
     let (drift, strategy) = (&configuration.drift, configuration.update_strategy);
     if configuration.keeps_releases() {
@@ -43,7 +45,7 @@ pub(super) async fn check(
     let (owner, applied) = (item_owner(round, None), known(round.item));
     let check = DriftCheck { cluster: &cluster, owner: &owner, drift, strategy, applied: &applied, before };
     let wish = async || {
-        let prepared = deployer.prepare(round).await?;
+        let prepared = deployer.prepare(round, Arc::clone(&cluster)).await?;
         let rendering =
             deployer.render(&prepared, prepared.release(0, false), true, Reason::RenderHelmValues);
         let Said { rendered, .. } = rendering.await?;

@@ -16,7 +16,8 @@ use super::history::{History, Stored};
 use super::objects::{Owner, is_kept};
 use super::prepared::{author, estate, estate_beside_release, is_first, item_owner, releases, siblings};
 use super::release::{Carried, ReleaseRun, as_helm};
-use crate::manifest::{operation_error, other_clusters, own_cluster};
+use crate::manifest::{operation_error, other_clusters};
+use crate::whereabouts::{Leaving, leaving};
 
 /// Takes away the releases that an item has had, or the objects that it has applied.
 pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
@@ -30,7 +31,7 @@ pub(super) async fn delete(round: &Round<'_>) -> Result<Removal, Failure> {
             Err(OperationError::new("DeleteHelmRelease", Reason::Uninstall, text).into())
         };
     };
-    let cluster = own_cluster(round).await?;
+    let Leaving::From(cluster) = leaving(round).await? else { return Ok(Removal::Done) };
     let mut names: Vec<(String, String)> = Vec::new();
     if configuration.keeps_releases() {
         names.push((configuration.namespace.clone(), configuration.name.clone()));

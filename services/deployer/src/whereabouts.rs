@@ -1,0 +1,333 @@
+//! The cluster that an item was deployed to, and the one that its Target leads to now (`installations.md` 7.9, clusters).
+//!
+//! ```text
+//! providerStatus.cluster ──the same?──> yes: as ever
+//!                                 └──> no: refused, until the Target leads back or the annotation says `move` or `abandon`
+//! ```
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use groundwork_api::metadata::annotation;
+use groundwork_api::{AnyJson, DeployItem, ResourceExt as _};
+use groundwork_apply::{Cluster, ClusterIdentity, Reference};
+use groundwork_controller::Metadata;
+use groundwork_deploy::{Failure, Outcome, Round, Step};
+use groundwork_lifecycle::{OperationError, Reason};
+use serde_json::{Value, json};
+
+use crate::manifest::own_cluster;
+
+/// The member of a provider status that says where the item was deployed to.
+const CLUSTER: &str = "cluster";
+/// The member with what lies in clusters that the item has left.
+const LEFT_BEHIND: &str = "leftBehind";
+/// Members that list objects.
+const OBJECTS: [&str; 3] = ["managedResources", "applied", "inherited"];
+/// Names that a status keeps of each cluster, and that a message has. The others are counted.
+const MOST_KEPT: usize = 100;
+const MOST_TOLD: usize = 10;
+/// Clusters that a status remembers, the last ones.
+const MOST_CLUSTERS: usize = 10;
+
+/// Where a round works.
+pub(crate) struct Place<'a> {
+    cluster: Arc<Cluster>,
+    /// The item, without its record if that is one of a cluster that it has left.
+    item: Cow<'a, DeployItem>,
+    entry: Entry,
+}
+
+/// What the provider status says of clusters.
+struct Entry {
+    identity: ClusterIdentity,
+    /// The record is one of this cluster for certain.
+    is_known: bool,
+    left: Vec<Value>,
+}
+
+/// What an item that goes has to do with a cluster.
+pub(crate) enum Leaving {
+    /// What it has deployed lies there.
+    From(Arc<Cluster>),
+    /// What it has deployed lies elsewhere, and is given up.
+    Nothing,
+}
+
+impl<'a> Place<'a> {
+    /// The place of a job.
+    ///
+    /// # Errors
+    ///
+    /// The Target leads to another cluster than before, or nowhere.
+    pub(crate) async fn of(round: &Round<'a>) -> Result<Self, OperationError> {
+        let cluster = own_cluster(round).await?;
+        let identity = identity(&cluster).await?;
+        let before = recorded(round.item);
+        let mut left = left_behind(round.item);
+        match before {
+            Some(before) if !before.is_same(&identity) => {
+                if wish(round.item) != Some(annotation::MOVE) {
+                    return Err(refusal(round.item, &before, &identity));
+                }
+                left.push(tell_left(round, &before).await);
+                left.drain(..left.len().saturating_sub(MOST_CLUSTERS));
+                let item = Cow::Owned(without_record(round.item));
+                let identity = (*identity).clone();
+                Ok(Self { cluster, item, entry: Entry { identity, is_known: true, left } })
+            }
+            before => {
+                if before.is_some() && wish(round.item).is_some() {
+                    answered(round).await?;
+                }
+                let is_known = before.is_some() || lying(round.item).is_empty();
+                let item = Cow::Borrowed(round.item);
+                let identity =
+                    before.map_or_else(|| (*identity).clone(), |before| identity.with_known(&before));
+                Ok(Self { cluster, item, entry: Entry { identity, is_known, left } })
+            }
+        }
+    }
+
+    pub(crate) fn cluster(&self) -> Arc<Cluster> {
+        Arc::clone(&self.cluster)
+    }
+
+    pub(crate) fn item(&self) -> &DeployItem {
+        &self.item
+    }
+
+    /// What came of the round, with the place in the provider status. A record of before there were places gets its own with a job that
+    /// has done everything.
+    pub(crate) fn note(&self, result: Result<Step, Failure>) -> Result<Step, Failure> {
+        self.entry.note(result)
+    }
+}
+
+impl Entry {
+    fn note(&self, result: Result<Step, Failure>) -> Result<Step, Failure> {
+        match result {
+            Ok(mut step) => {
+                let is_known = self.is_known || matches!(step.outcome, Outcome::Done);
+                step.provider_status = self.noted(step.provider_status, is_known);
+                Ok(step)
+            }
+            Err(mut failure) => {
+                failure.provider_status = self.noted(failure.provider_status, self.is_known);
+                Err(failure)
+            }
+        }
+    }
+
+    fn noted(&self, status: Option<AnyJson>, is_known: bool) -> Option<AnyJson> {
+        let status = status?;
+        let Some(Value::Object(mut members)) = status.get().cloned() else { return Some(status) };
+        if is_known {
+            members.insert(CLUSTER.to_owned(), json!(self.identity));
+        }
+        if !self.left.is_empty() {
+            members.insert(LEFT_BEHIND.to_owned(), json!(self.left));
+        }
+        Some(AnyJson::from(Value::Object(members)))
+    }
+}
+
+/// The cluster of the item's Target, if it is the one that the item was deployed to.
+///
+/// # Errors
+///
+/// As [`Place::of`].
+pub(crate) async fn same_cluster(round: &Round<'_>) -> Result<Arc<Cluster>, OperationError> {
+    let cluster = own_cluster(round).await?;
+    let identity = identity(&cluster).await?;
+    match recorded(round.item) {
+        Some(before) if !before.is_same(&identity) => Err(refusal(round.item, &before, &identity)),
+        _ => Ok(cluster),
+    }
+}
+
+/// The cluster that an item is to be removed from.
+///
+/// # Errors
+///
+/// As [`Place::of`].
+pub(crate) async fn leaving(round: &Round<'_>) -> Result<Leaving, OperationError> {
+    let cluster = own_cluster(round).await?;
+    let identity = identity(&cluster).await?;
+    match recorded(round.item) {
+        Some(before) if !before.is_same(&identity) => {
+            if wish(round.item) != Some(annotation::ABANDON) {
+                return Err(refusal(round.item, &before, &identity));
+            }
+            tell_left(round, &before).await;
+            Ok(Leaving::Nothing)
+        }
+        _ => Ok(Leaving::From(cluster)),
+    }
+}
+
+async fn identity(cluster: &Cluster) -> Result<Arc<ClusterIdentity>, OperationError> {
+    let found = cluster.identity().await;
+    found.map_err(|error| OperationError::transient("Connect", Reason::TargetCluster, error.to_string()))
+}
+
+fn known(item: &DeployItem) -> Option<&Value> {
+    item.status.as_ref()?.provider_status.get()
+}
+
+fn recorded(item: &DeployItem) -> Option<ClusterIdentity> {
+    serde_json::from_value(known(item)?[CLUSTER].clone()).ok()
+}
+
+fn left_behind(item: &DeployItem) -> Vec<Value> {
+    known(item).and_then(|status| status[LEFT_BEHIND].as_array()).cloned().unwrap_or_default()
+}
+
+fn wish(item: &DeployItem) -> Option<&str> {
+    item.annotations().get(annotation::OTHER_CLUSTER).map(String::as_str)
+}
+
+fn without_record(item: &DeployItem) -> DeployItem {
+    let mut item = item.clone();
+    if let Some(status) = &mut item.status {
+        status.provider_status = AnyJson::default();
+    }
+    item
+}
+
+/// Names of what an item has deployed, as its status has it.
+fn lying(item: &DeployItem) -> Vec<String> {
+    let Some(status) = known(item) else { return Vec::new() };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let releases = status["releases"].as_array().into_iter().flatten();
+    let mut names: Vec<String> = releases
+        .map(|release| format!("the release {}/{}", text(&release["namespace"]), text(&release["name"])))
+        .collect();
+    let lists = OBJECTS.iter().filter_map(|member| status[member].as_array()).flatten();
+    for resource in lists.filter_map(|one| serde_json::from_value::<Reference>(one["resource"].clone()).ok())
+    {
+        let name = resource.to_string();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn in_words(names: &[String], most: usize) -> String {
+    match names.len().checked_sub(most) {
+        Some(more @ 1..) => format!("{} and {more} more", names[..most].join(", ")),
+        _ => names.join(", "),
+    }
+}
+
+/// Nothing is done in a cluster that the item was not deployed to.
+fn refusal(item: &DeployItem, before: &ClusterIdentity, now: &ClusterIdentity) -> OperationError {
+    let names = lying(item);
+    let lies = match names.is_empty() {
+        true => String::new(),
+        false => format!(" In the former one lies {}.", in_words(&names, MOST_TOLD)),
+    };
+    let (goes_on, value) = match item.metadata.deletion_timestamp.is_some() {
+        false => ("to begin anew in the other cluster", annotation::MOVE),
+        true => ("to let the item go without a cluster being touched", annotation::ABANDON),
+    };
+    let message = format!(
+        "the target leads to another cluster than the one that the item was deployed to: it was {before}, and is {now}. Nothing was \
+         changed in either.{lies} Let the target lead back, or, {goes_on} and leave behind what lies in the former one, set the \
+         annotation {}: {value} at the DeployItem",
+        annotation::OTHER_CLUSTER
+    );
+    OperationError::new("Connect", Reason::OtherCluster, message)
+}
+
+/// Tells what lies in a cluster that the item leaves, and gives it for the status.
+async fn tell_left(round: &Round<'_>, cluster: &ClusterIdentity) -> Value {
+    let names = lying(round.item);
+    let what = if names.is_empty() { "nothing".to_owned() } else { in_words(&names, MOST_TOLD) };
+    round.warn("ObjectsLeftBehind", &format!("in the cluster {cluster} was left: {what}")).await;
+    let kept: Vec<&String> = names.iter().take(MOST_KEPT).collect();
+    json!({CLUSTER: cluster, "objects": kept, "count": names.len()})
+}
+
+/// The item is where the user wanted it: the annotation would let it leave this cluster, too.
+async fn answered(round: &Round<'_>) -> Result<(), OperationError> {
+    let item = round.item;
+    let change =
+        Metadata { annotations: vec![(annotation::OTHER_CLUSTER.to_owned(), None)], ..Metadata::default() };
+    let namespace = item.namespace().unwrap_or_default();
+    let patched = round.objects.patch_metadata::<DeployItem>(&namespace, &item.name_any(), &change).await;
+    patched
+        .map(drop)
+        .map_err(|error| OperationError::transient("Connect", Reason::TargetCluster, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(uid: &str) -> ClusterIdentity {
+        let (uid, server) = (Some(uid.to_owned()), format!("https://{uid}"));
+        ClusterIdentity { uid, authority: None, server }
+    }
+
+    fn item(status: Value, is_deleted: bool) -> DeployItem {
+        let deletion = is_deleted.then_some("2026-01-01T00:00:00Z");
+        serde_json::from_value(json!({
+            "metadata": {"name": "a", "namespace": "ns", "deletionTimestamp": deletion},
+            "spec": {"type": "t"}, "status": {"providerStatus": status},
+        }))
+        .unwrap()
+    }
+
+    fn entry(item: &DeployItem, is_known: bool) -> Entry {
+        Entry { identity: identity("b"), is_known, left: left_behind(item) }
+    }
+
+    #[test]
+    fn refusals_name_what_lies_there() {
+        let resource = |name: String| json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "name": name}});
+        let all: Vec<Value> = (0..12).map(|index| resource(format!("c{index}"))).collect();
+        let status = json!({"managedResources": all, "applied": [resource("c0".to_owned())],
+            "releases": [{"namespace": "shop", "name": "web"}]});
+        for (is_deleted, word) in [(false, "other-cluster: move"), (true, "other-cluster: abandon")] {
+            let error = refusal(&item(status.clone(), is_deleted), &identity("a"), &identity("b"));
+            for part in [
+                word,
+                "it was https://a (kube-system a), and is https://b",
+                "the release shop/web, shop/c0",
+                "and 3 more.",
+            ] {
+                assert!(error.message.contains(part), "{part}: {}", error.message);
+            }
+            assert!(!error.codes.is_empty(), "the job ends");
+        }
+    }
+
+    /// Only a job that has done everything says where a record of before lies.
+    #[test]
+    fn old_records_get_a_place() {
+        let item = item(json!({"managedResources": [], "leftBehind": [{"count": 1}]}), false);
+        let status = || Some(AnyJson::from(json!({"managedResources": []})));
+        let noted = |entry: &Entry, result: Result<Step, Failure>| {
+            let status = match entry.note(result) {
+                Ok(step) => step.provider_status,
+                Err(failure) => failure.provider_status,
+            };
+            let status = status.and_then(|status| status.get().cloned()).unwrap_or_default();
+            assert_eq!(status["leftBehind"], json!([{"count": 1}]));
+            !status["cluster"].is_null()
+        };
+        let waiting = || Ok(Step::waiting("a".to_owned(), status(), Vec::new()));
+        let done = || Ok(Step { outcome: Outcome::Done, ..waiting()? });
+        let failed = || {
+            let error = OperationError::new("a", Reason::TargetCluster, "b");
+            Err(Failure { error, provider_status: status() })
+        };
+        let (known, unknown) = (entry(&item, true), entry(&item, false));
+        assert!(noted(&known, waiting()) && noted(&known, done()) && noted(&known, failed()));
+        assert!(!noted(&unknown, waiting()) && noted(&unknown, done()) && !noted(&unknown, failed()));
+        let elsewhere = without_record(&item);
+        assert!(recorded(&elsewhere).is_none() && lying(&elsewhere).is_empty());
+    }
+}
