@@ -8,6 +8,7 @@
 //! ```
 
 mod chart_source;
+mod claims;
 mod component_chart;
 mod configuration;
 mod discretion;
@@ -181,6 +182,9 @@ impl HelmDeployer {
         let configuration = &prepared.configuration;
         let exports = configuration.exports_from_resources();
         let former = estate(prepared.round.item);
+        if former.is_empty() {
+            prepared.check_foreign_release().await?;
+        }
         let siblings = siblings(prepared.round);
         let task = Task {
             cluster: &prepared.cluster,
@@ -235,7 +239,7 @@ impl HelmDeployer {
         let helm = as_helm(&prepared.cluster);
         let mut run =
             prepared.run(&helm).await.map_err(|error| release_error(Reason::InstallRelease, &error))?;
-        prepared.check_other_item(&run).await?;
+        prepared.check_claim(&mut run).await?;
         let next = next(&run.history, &run.author, PATIENCE);
         let is_install = next == Next::Begin { revision: 1, is_upgrade: false };
         // What others have left pending is nothing that this item goes on with.

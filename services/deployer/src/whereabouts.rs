@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::manifest::own_cluster;
 
 /// The member of a provider status that says where the item was deployed to.
-const CLUSTER: &str = "cluster";
+pub(crate) const CLUSTER: &str = "cluster";
 /// The member with what lies in clusters that the item has left.
 const LEFT_BEHIND: &str = "leftBehind";
 /// Members that list objects.

@@ -641,7 +641,8 @@ async fn the_ordinary_client_and_the_deployer_share_releases() -> Result<()> {
     let ours = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\ndata: {kept: a}\n";
     helm(&["install", "shop", &chart("0.1.0", &[("templates/two.yaml", theirs)])?, "{}"]).await?;
     let next = chart("0.2.0", &[("templates/two.yaml", ours)])?;
-    case.create::<DeployItem>("taken", &item(&case, &next, "shared-releases", &json!({}))).await?;
+    case.create::<DeployItem>("taken", &item(&case, &next, "shared-releases", &json!({"adopt": true})))
+        .await?;
     let found = run_job(&case, "taken", "1").await?;
     ensure!(outcome(&found) == ("Succeeded".into(), String::new()), "{:?}", outcome(&found));
     let two = cluster.get(&address("shared-releases", "two")).await?.unwrap_or_default();

@@ -7,6 +7,7 @@ use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use groundwork_api::DeployItem;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::case::Case;
@@ -454,8 +455,15 @@ async fn a_release_of_the_deployer_before() -> Result<()> {
     let folder = "/api/v1/namespaces/predecessor/configmaps?fieldManager=helm-deployer-controller";
     cluster.create(folder, &object).await?;
 
+    let path = "/api/v1/namespaces/predecessor/secrets";
+    let name = "sh.helm.release.v1.shop.v1";
+    let mut record = cluster.get(&format!("{path}/{name}")).await?.context("the record")?;
+    cluster.delete(&format!("{path}/{name}")).await?;
+    record["metadata"] = json!({"name": name, "labels": record["metadata"]["labels"]});
+    cluster.create(&format!("{path}?fieldManager=helm-deployer-controller"), &record).await?;
     let said = item(&case, &chart, "predecessor", &json!({"values": {"color": "green"}}));
     case.create::<DeployItem>("web", &said).await?;
+    leave_status(&case, "web", &json!([])).await?;
     succeeded(&run_job(&case, "web", "1").await?)?;
     ensure!(
         states(&cluster, "predecessor").await? == ["1 superseded", "2 deployed"],
@@ -469,5 +477,114 @@ async fn a_release_of_the_deployer_before() -> Result<()> {
     case.gone::<DeployItem>("web").await?;
     ensure!(states(&cluster, "predecessor").await?.is_empty(), "records are left");
     ensure!(cluster.get(&address("predecessor", "shop-config")).await?.is_none(), "an object is left");
+    Ok(())
+}
+
+/// The status that Landscaper's deployer leaves.
+async fn leave_status(case: &Case<'_>, name: &str, managed: &Value) -> Result<()> {
+    let mut found = json!(case.get::<DeployItem>(name).await?);
+    found["status"]["providerStatus"] = json!({
+        "apiVersion": "helm.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderStatus", "managedResources": managed,
+    });
+    let found: DeployItem = serde_json::from_value(found)?;
+    case.api::<DeployItem>().replace_status(name, &PostParams::default(), &found).await?;
+    Ok(())
+}
+
+/// A release as the ordinary client leaves it: of no item.
+async fn foreign(case: &Case<'_>, cluster: &TargetCluster, chart: &str) -> Result<()> {
+    let namespace = case.namespace.as_str();
+    cluster.create_target(case, "dev").await?;
+    cluster.plane.create_namespace(namespace).await?;
+    case.create::<DeployItem>("before", &item(case, chart, namespace, &json!({}))).await?;
+    succeeded(&run_job(case, "before", "1").await?)?;
+    let leave =
+        json!({"metadata": {"annotations": {"landscaper.gardener.cloud/delete-without-uninstall": "true"}}});
+    case.change::<DeployItem>("before", &leave).await?;
+    case.delete::<DeployItem>("before").await?;
+    give_job(case, "before", "2").await?;
+    case.gone::<DeployItem>("before").await?;
+    set_status(cluster, namespace, 1, "deployed", "2026-01-01T00:00:00Z").await
+}
+
+async fn is_as_it_was(cluster: &TargetCluster, namespace: &str) -> Result<()> {
+    let states = states(cluster, namespace).await?;
+    let object = cluster.get(&address(namespace, "shop-config")).await?;
+    ensure!(states == ["1 deployed"] && object.is_some(), "{states:?} {object:?}");
+    Ok(())
+}
+
+/// R40: a release that others have made is neither upgraded nor uninstalled by an item of its name, in either mode, whatever becomes of the
+/// item; unless the item says that it takes it over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_of_others_is_theirs() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(system, "of-others").await?, cluster().await?);
+    let chart = chart("0.1.0", &[])?;
+    foreign(&case, &cluster, &chart).await?;
+    let gone = json!({"chart": {"archive": {"remote": {"url": "http://127.0.0.1:1/web.tgz"}}}});
+    for (name, more, error) in [
+        // The chart cannot be had, so that the item never comes to the release.
+        ("unfetched", gone, "127.0.0.1"),
+        ("installed", json!({}), "release shop is there already in namespace of-others"),
+        (
+            "rendered",
+            json!({"helmDeployment": false}),
+            "release shop is there already in namespace of-others",
+        ),
+    ] {
+        let mut said = item(&case, &chart, "of-others", &more);
+        said["spec"]["timeout"] = json!("2s");
+        case.create::<DeployItem>(name, &said).await?;
+        let (phase, told) = outcome(&run_job(&case, name, "1").await?);
+        ensure!(phase == "Failed" && told.contains(error), "{name}: {phase} {told}");
+        is_as_it_was(&cluster, "of-others").await?;
+        case.delete::<DeployItem>(name).await?;
+        give_job(&case, name, "2").await?;
+        case.gone::<DeployItem>(name).await?;
+        is_as_it_was(&cluster, "of-others").await?;
+    }
+    // It has not taken it over yet.
+    case.create::<DeployItem>("later", &item(&case, &chart, "of-others", &json!({"adopt": true}))).await?;
+    case.delete::<DeployItem>("later").await?;
+    is_as_it_was(&cluster, "of-others").await?;
+
+    let said = item(&case, &chart, "of-others", &json!({"adopt": true, "values": {"color": "green"}}));
+    case.create::<DeployItem>("adopts", &said).await?;
+    let found = run_job(&case, "adopts", "1").await?;
+    succeeded(&found)?;
+    let status = found.status.and_then(|status| status.provider_status.get().cloned()).unwrap_or_default();
+    ensure!(status["releases"][0]["adopted"] == true, "{status}");
+    ensure!(states(&cluster, "of-others").await? == ["1 superseded", "2 deployed"], "it was not upgraded");
+    case.delete::<DeployItem>("adopts").await?;
+    give_job(&case, "adopts", "2").await?;
+    case.gone::<DeployItem>("adopts").await?;
+    ensure!(states(&cluster, "of-others").await?.is_empty(), "records are left");
+    ensure!(cluster.get(&address("of-others", "shop-config")).await?.is_none(), "an object is left");
+    Ok(())
+}
+
+/// An item that Landscaper has deployed keeps its release, which names no item: by a workload that its status lists, also when it is deleted
+/// before any job of ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migrated_item_keeps_its_release() -> Result<()> {
+    let Some(system) = shared::system().await? else { return Ok(()) };
+    let (case, cluster) = (Case::new(system, "migrated").await?, cluster().await?);
+    let worker = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: worker}\nspec:\n  selector: {matchLabels: {a: b}}\n  \
+                  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}\n";
+    let chart = chart("0.1.0", &[("templates/worker.yaml", worker)])?;
+    let rules = json!({"readinessChecks": {"disableDefault": true}});
+    cluster.create_target(&case, "dev").await?;
+    cluster.plane.create_namespace("migrated").await?;
+    case.create::<DeployItem>("web", &item(&case, &chart, "migrated", &rules)).await?;
+    succeeded(&run_job(&case, "web", "1").await?)?;
+    set_status(&cluster, "migrated", 1, "deployed", "2026-01-01T00:00:00Z").await?;
+    let resource = |name: &str| json!([{"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "migrated", "name": name}}]);
+    leave_status(&case, "web", &resource("worker")).await?;
+    case.delete::<DeployItem>("web").await?;
+    give_job(&case, "web", "2").await?;
+    case.gone::<DeployItem>("web").await?;
+    ensure!(states(&cluster, "migrated").await?.is_empty(), "records are left");
+    ensure!(cluster.get(&address("migrated", "shop-config")).await?.is_none(), "an object is left");
     Ok(())
 }

@@ -24,6 +24,9 @@ pub(super) struct Configuration {
     pub(super) namespace: String,
     #[serde(default, deserialize_with = "null_is_default")]
     pub(super) create_namespace: bool,
+    /// A release of the name that others have made becomes the item's.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub(super) adopt: bool,
     #[serde(default)]
     pub(super) values: Value,
     #[serde(default)]

@@ -55,6 +55,12 @@ impl Stored {
         )
     }
 
+    /// Whether a field manager has written it.
+    pub(super) fn has_manager(&self, manager: &str) -> bool {
+        let entries = self.secret["metadata"]["managedFields"].as_array();
+        entries.is_some_and(|entries| entries.iter().any(|entry| entry["manager"] == manager))
+    }
+
     /// Whether somebody may still be at work on it.
     pub(super) fn is_younger_than(&self, age: jiff::SignedDuration) -> bool {
         let begun = self.record.last_deployed().parse::<Timestamp>();
@@ -98,6 +104,18 @@ impl<'a> History<'a> {
     /// The cluster does not answer.
     pub(super) async fn load(cluster: &'a Cluster, namespace: &str, name: &str) -> Result<Self, ApplyError> {
         Ok(Self::read(cluster, namespace, name).await?)
+    }
+
+    /// The same for who need not have the right to look; `None` without it.
+    pub(super) async fn load_if_allowed(
+        cluster: &'a Cluster,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Self>, ApplyError> {
+        match Self::read(cluster, namespace, name).await {
+            Err(ApiError::Forbidden { .. }) => Ok(None),
+            answer => Ok(Some(answer?)),
+        }
     }
 
     async fn read(cluster: &'a Cluster, namespace: &str, name: &str) -> Result<Self, ApiError> {

@@ -15,6 +15,7 @@ use groundwork_lifecycle::{OperationError, Reason};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::claims::{Claim, claim, refusal};
 use super::configuration::{API_VERSION, Configuration, OperationOptions};
 use super::failing::Failing;
 use super::history::{Author, History};
@@ -25,6 +26,7 @@ use super::rendering::Loaded;
 use super::work::Input;
 use crate::manifest::{operation_error, step};
 use crate::siblings::{INHERITED, LISTED_IN_JOB, Siblings};
+use crate::whereabouts::CLUSTER;
 
 /// Kinds of a release that the status lists, and whose readiness alone counts by the table of kinds (10.6).
 const WORKLOADS: [&str; 6] =
@@ -104,30 +106,55 @@ impl<'a> Prepared<'a> {
             rollback_until: rollback_until(item),
             seen: Seen::new(),
             absent: HashSet::new(),
+            is_adopted: releases(item)
+                .iter()
+                .any(|release| is_named(release, &self.configuration) && release["adopted"] == true),
             round: self.round,
         })
     }
 
-    /// Two items of one release would overwrite one another (R39).
-    pub(super) async fn check_other_item(&self, run: &ReleaseRun<'_>) -> Result<(), Failure> {
-        let Some(last) = run.history.last() else { return Ok(()) };
-        let (uid, name) = last.item();
-        let Some((namespace, item)) =
-            name.split_once('/').filter(|_| !uid.is_empty() && uid != run.author.uid)
-        else {
-            return Ok(());
-        };
-        let found = self.round.objects.get::<DeployItem>(namespace, item).await;
-        let found = found.map_err(|error| {
-            OperationError::transient("RealHelmDeployer.Deploy", Reason::InstallRelease, error.to_string())
-        })?;
-        if found.is_some_and(|found| found.uid().as_deref() == Some(uid)) {
-            let message = format!("release {} is managed by DeployItem {name}", self.configuration.name);
-            return Err(
-                OperationError::new("RealHelmDeployer.Deploy", Reason::InstallRelease, message).into()
-            );
+    /// Two items of one release would overwrite one another (R39), and what others have made is theirs (R40).
+    pub(super) async fn check_claim(&mut self, run: &mut ReleaseRun<'_>) -> Result<(), Failure> {
+        match claim(self.round, &run.history, &run.owner).await? {
+            Some(Claim::OfItem(name)) => {
+                let message = format!("release {} is managed by DeployItem {name}", self.configuration.name);
+                let error = OperationError::new("RealHelmDeployer.Deploy", Reason::InstallRelease, message);
+                Err(error.into())
+            }
+            Some(Claim::Foreign) if !self.configuration.adopt => Err(refusal(&run.owner).into()),
+            Some(Claim::Foreign) => {
+                self.tell_adopted(&run.owner).await;
+                run.is_adopted = true;
+                Ok(())
+            }
+            Some(Claim::Own | Claim::Orphan) | None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// The objects of a release that others have made would become the item's, without one: looked at before it applies anything.
+    pub(super) async fn check_foreign_release(&self) -> Result<(), Failure> {
+        let release =
+            Owner { name: self.configuration.name.clone(), namespace: self.configuration.namespace.clone() };
+        let history = History::load_if_allowed(&self.cluster, &release.namespace, &release.name).await;
+        let history = history.map_err(|error| operation_error("ApplyManifests", &error))?;
+        // A user who may not look at Secrets has no release.
+        let Some(history) = history else { return Ok(()) };
+        match claim(self.round, &history, &release).await? {
+            Some(Claim::Foreign) if !self.configuration.adopt => Err(refusal(&release).into()),
+            Some(Claim::Foreign) => {
+                self.tell_adopted(&release).await;
+                Ok(())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(super) async fn tell_adopted(&self, release: &Owner) {
+        let Owner { name, namespace } = release;
+        let text = format!(
+            "release {name} in namespace {namespace}, which others have made, is taken over (adopt): it goes with the item"
+        );
+        self.round.note("ReleaseAdopted", &text).await;
     }
 
     /// Notes in the record that the operation failed, unless the cluster could not be asked. With `atomic` what was there before comes
@@ -224,11 +251,15 @@ impl<'a> Prepared<'a> {
         let former = if run.is_complete { Vec::new() } else { run.former.clone() };
         let known = joined([run.applied.clone(), former]);
         let current = run.history.last().map(|last| {
-            json!({
+            let mut release = json!({
                 "name": last.record.name(), "namespace": last.record.namespace(), "revision": last.record.revision(),
                 "status": last.record.status().as_str(), "chart": last.record.chart_name(),
                 "chartVersion": last.record.chart_version(), "chartDigest": self.chart.digest, "current": true,
-            })
+            });
+            if run.is_adopted {
+                release["adopted"] = json!(true);
+            }
+            release
         });
         let known = Known {
             managed: &managed,
@@ -351,6 +382,11 @@ pub(crate) fn keeps(item: &DeployItem, release: &ReleaseName) -> bool {
             && kept["namespace"] == release.namespace.as_str()
             && kept["name"] == release.name.as_str()
     })
+}
+
+/// True of an item whose status we have written, with what Landscaper does not write.
+pub(super) fn has_own_record(item: &DeployItem) -> bool {
+    ["releases", LISTED_IN_JOB, "applied", CLUSTER].iter().any(|member| !known_status(item, member).is_null())
 }
 
 pub(super) fn applied(item: &DeployItem) -> Vec<ManagedResource> {

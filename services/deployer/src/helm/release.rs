@@ -105,6 +105,8 @@ pub(super) struct ReleaseRun<'c> {
     pub(super) seen: Seen,
     /// What was not there a moment ago, so that it is not asked for again.
     pub(super) absent: HashSet<Reference>,
+    /// Others have made the release, and the item has taken it over.
+    pub(super) is_adopted: bool,
     pub(super) round: &'c Round<'c>,
 }
 

@@ -11,6 +11,7 @@ use groundwork_deploy::{Failure, Removal, Round};
 use groundwork_helm::Status;
 use groundwork_lifecycle::{OperationError, Reason};
 
+use super::claims::{Claim, claim};
 use super::configuration::Configuration;
 use super::history::{History, Stored};
 use super::objects::{Owner, is_kept};
@@ -110,14 +111,21 @@ async fn uninstall(
         rollback_until: None,
         seen: Seen::new(),
         absent: HashSet::new(),
+        is_adopted: false,
         round,
     };
-    // A release that another item took over is that one's.
-    let is_of_another = run.history.last().is_some_and(|last| {
-        let (uid, _) = last.item();
-        !uid.is_empty() && uid != run.author.uid
-    });
-    if is_of_another {
+    let others = match claim(round, &run.history, &run.owner).await? {
+        None => return Ok(None),
+        Some(Claim::Own) => None,
+        Some(Claim::OfItem(item)) => Some(format!("the item {item} manages it now")),
+        Some(Claim::Orphan) => {
+            Some("another item has made it, and this one has not upgraded it since".to_owned())
+        }
+        Some(Claim::Foreign) => Some("this item has neither installed nor upgraded it".to_owned()),
+    };
+    if let Some(why) = others {
+        let Owner { name, namespace } = &run.owner;
+        round.note("ReleaseLeft", &format!("release {name} in namespace {namespace} was left: {why}")).await;
         return Ok(None);
     }
     let is_new = |last: &Stored| !matches!(last.record.status(), Status::Uninstalling | Status::Uninstalled);

@@ -189,7 +189,8 @@ impl Surroundings {
         if self.count.fetch_add(1, Ordering::Relaxed) >= MOST_LOOKUPS {
             return Err("lookup limit reached".to_owned());
         }
-        let found = look_up(cluster, api_version, kind, namespace, name).await;
+        // What is found goes to the worker, and is not held for the round.
+        let found = look_up(&cluster.for_work(), api_version, kind, namespace, name).await;
         found.map_err(|error| error.to_string())
     }
 }
