@@ -87,7 +87,7 @@ impl<'c> ListPages<'c> {
             Some(Value::Array(items)) => items.into_iter().filter_map(|item| self.named(item)).collect(),
             _ => Vec::new(),
         };
-        self.turn_to(metadata, objects.len())?;
+        self.turn_to(metadata.as_ref(), objects.len())?;
         Ok(Some(Page { objects, held }))
     }
 
@@ -113,8 +113,8 @@ impl<'c> ListPages<'c> {
         }
     }
 
-    fn turn_to(&mut self, metadata: Option<Value>, objects: usize) -> Result<(), ApiError> {
-        let token = metadata.as_ref().and_then(|metadata| metadata["continue"].as_str()).unwrap_or_default();
+    fn turn_to(&mut self, metadata: Option<&Value>, objects: usize) -> Result<(), ApiError> {
+        let token = metadata.and_then(|metadata| metadata["continue"].as_str()).unwrap_or_default();
         if token.is_empty() {
             return Ok(());
         }

@@ -1,4 +1,5 @@
 //! Targets whose API server is an enemy's: each trick ends in its time with words of its own, and a process bears fifty of them.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
