@@ -271,7 +271,7 @@ mod tests {
         ClusterIdentity { uid, authority: None, server }
     }
 
-    fn item(status: Value, is_deleted: bool) -> DeployItem {
+    fn item(status: &Value, is_deleted: bool) -> DeployItem {
         let deletion = is_deleted.then_some("2026-01-01T00:00:00Z");
         serde_json::from_value(json!({
             "metadata": {"name": "a", "namespace": "ns", "deletionTimestamp": deletion},
@@ -291,7 +291,7 @@ mod tests {
         let status = json!({"managedResources": all, "applied": [resource("c0".to_owned())],
             "releases": [{"namespace": "shop", "name": "web"}]});
         for (is_deleted, word) in [(false, "other-cluster: move"), (true, "other-cluster: abandon")] {
-            let error = refusal(&item(status.clone(), is_deleted), &identity("a"), &identity("b"));
+            let error = refusal(&item(&status, is_deleted), &identity("a"), &identity("b"));
             for part in [
                 word,
                 "it was https://a (kube-system a), and is https://b",
@@ -307,7 +307,7 @@ mod tests {
     /// Only a job that has done everything says where a record of before lies.
     #[test]
     fn old_records_get_a_place() {
-        let item = item(json!({"managedResources": [], "leftBehind": [{"count": 1}]}), false);
+        let item = item(&json!({"managedResources": [], "leftBehind": [{"count": 1}]}), false);
         let status = || Some(AnyJson::from(json!({"managedResources": []})));
         let noted = |entry: &Entry, result: Result<Step, Failure>| {
             let status = match entry.note(result) {

@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    fn item(status: Value) -> DeployItem {
+    fn item(status: &Value) -> DeployItem {
         serde_json::from_value(json!({
             "metadata": {"name": "a", "namespace": "ns"}, "spec": {"type": "t"}, "status": {"providerStatus": status},
         }))
@@ -118,9 +118,9 @@ mod tests {
     fn what_a_status_says() {
         let release = Owner { name: "web".to_owned(), namespace: "shop".to_owned() };
         let listed = |namespace: &str| {
-            item(json!({"releases": [{"name": "web", "namespace": namespace, "current": false}]}))
+            item(&json!({"releases": [{"name": "web", "namespace": namespace, "current": false}]}))
         };
         assert!(is_in_status(&listed("shop"), &release));
-        assert!(!is_in_status(&listed("other"), &release) && !is_in_status(&item(json!({})), &release));
+        assert!(!is_in_status(&listed("other"), &release) && !is_in_status(&item(&json!({})), &release));
     }
 }
