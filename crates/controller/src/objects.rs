@@ -420,6 +420,7 @@ mod tests {
                 stored("a")
             };
             async move {
+                #[expect(clippy::disallowed_methods, reason = "the request is one of the test")]
                 let body = request.into_body().collect_bytes().await.unwrap();
                 written.lock().unwrap().push(String::from_utf8(body.to_vec()).unwrap());
                 Ok::<_, std::io::Error>(http::Response::new(kube::client::Body::from(

@@ -98,6 +98,7 @@ impl<'a> Store<'a> {
     }
 
     /// A request by a person, through the API server.
+    #[expect(clippy::disallowed_methods, reason = "the API server is one that the test has started")]
     pub(crate) async fn ask(
         &self,
         method: http::Method,

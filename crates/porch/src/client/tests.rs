@@ -17,6 +17,7 @@ fn server(answers: Vec<(u16, Option<&'static str>, Value)>) -> (Porch, Requests)
         let (got, answers) = (Arc::clone(&got), Arc::clone(&answers));
         async move {
             let (head, body) = request.into_parts();
+            #[expect(clippy::disallowed_methods, reason = "the request is one of the test")]
             let body = body.collect_bytes().await.map_err(std::io::Error::other)?;
             let body = serde_json::from_slice(&body).unwrap_or_default();
             let path = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
