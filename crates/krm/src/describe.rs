@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use groundwork_api::{GitLock, Locator, PackageCondition, ReadinessGate};
 use groundwork_yaml::tree::Node;
 
-use crate::file::File;
+use crate::file::{File, Limits};
 use crate::package::{KPTFILE, Package};
+
+/// Far more than any Kptfile has; whoever may push to a repository writes it, and all of them are read.
+const LIMITS: Limits = Limits { values: 50_000, depth: 100 };
 
 /// What PackageRevisions show of a package.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,11 +24,27 @@ pub struct Description {
     pub error: Option<String>,
 }
 
+impl Description {
+    /// The bytes of all texts.
+    pub fn weight(&self) -> usize {
+        let of = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let git = self.upstream_lock.as_ref().and_then(|lock| lock.git.as_ref());
+        let lock =
+            git.map_or(0, |git| of(&git.repo) + of(&git.directory) + of(&git.reference) + of(&git.commit));
+        let gates = self.readiness_gates.iter().map(|gate| of(&gate.condition_type)).sum::<usize>();
+        let conditions = self.conditions.iter().map(|condition| {
+            condition.type_.len() + condition.status.len() + of(&condition.reason) + of(&condition.message)
+        });
+        let pairs = self.labels.iter().chain(&self.annotations).map(|(key, value)| key.len() + value.len());
+        lock + gates + conditions.sum::<usize>() + pairs.sum::<usize>() + of(&self.error)
+    }
+}
+
 /// Reads what is there, and leaves out what has another form than it should.
 pub fn describe(files: &Package) -> Description {
     let failed = |error: String| Description { error: Some(error), ..Description::default() };
     let Some(text) = files.get(KPTFILE) else { return failed("there is no Kptfile".to_owned()) };
-    let file = match File::read(text) {
+    let file = match File::read_within(text, LIMITS) {
         Ok(file) => file,
         Err(error) => return failed(format!("Kptfile: {error}")),
     };

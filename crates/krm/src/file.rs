@@ -1,6 +1,11 @@
 //! A file of one or more YAML documents, of which some change and the others keep their bytes (`packagevariants.md` 7.8).
 
-use groundwork_yaml::tree::{Content, Layout, Node, compose, write};
+use groundwork_yaml::tree::{Content, Layout, Node, compose_within, write};
+
+pub(crate) use groundwork_yaml::tree::Limits;
+
+/// More than a package of the largest size has unless somebody wants to fill the memory of who reads it.
+const LIMITS: Limits = Limits { values: 600_000, depth: 500 };
 
 /// The documents of a file. Those that hold nothing but comments belong to what follows them.
 #[derive(Debug, Clone)]
@@ -41,8 +46,17 @@ impl File {
     /// Reads all documents of a text.
     ///
     /// # Errors
-    /// The text is not YAML, or a map in it has a key twice.
+    /// The text is not YAML, a map in it has a key twice, or there are more values than any package has.
     pub fn read(text: &str) -> Result<Self, ReadError> {
+        Self::read_within(text, LIMITS)
+    }
+
+    /// The same, if all documents together have no more values than these.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and more values, or deeper ones, than are allowed.
+    pub fn read_within(text: &str, limits: Limits) -> Result<Self, ReadError> {
+        let mut limits = limits;
         let has_crlf = text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
         let unix = if has_crlf { text.replace("\r\n", "\n") } else { text.to_owned() };
         let unmarked = unix.strip_prefix('\u{feff}');
@@ -60,10 +74,11 @@ impl File {
         let mut line = 0;
         let mut pending = String::new();
         for segment in segments(unix) {
-            let tree = compose(segment).map_err(|error| ReadError {
+            let tree = compose_within(segment, limits).map_err(|error| ReadError {
                 line: line + error.position().line,
                 message: error.message().to_owned(),
             })?;
+            limits.values = limits.values.saturating_sub(tree.values);
             let begins = line;
             line += segment.matches('\n').count();
             let Some(mut root) = tree.root else {
@@ -189,13 +204,14 @@ fn move_down(node: &mut Node, lines: usize) {
 fn segments(text: &str) -> Vec<&str> {
     let mut segments = Vec::new();
     let (mut begin, mut at) = (0, 0);
+    // Directives belong to the separator below them.
+    let mut has_directive = false;
     for line in text.split_inclusive('\n') {
-        // Directives belong to the separator below them.
-        let has_directive = || text[begin..at].lines().any(|line| line.starts_with('%'));
-        if at > begin && is_separator(line) && !has_directive() {
+        if at > begin && is_separator(line) && !has_directive {
             segments.push(&text[begin..at]);
             begin = at;
         }
+        has_directive |= line.starts_with('%');
         at += line.len();
     }
     if at > begin {

@@ -1,20 +1,29 @@
 //! A bare clone of a remote, with what is known of the remote's refs. All Repositories of one address share one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use gix_hash::ObjectId;
+
 use crate::batch::{Batches, push_batch};
+use crate::limits::Interrupt;
+use crate::listing::{Listing, Refs};
 use crate::meters::Meters;
 use crate::objects::{Objects, ObjectsError};
+use crate::progress::Progress;
 use crate::remote::{Credentials, RefUpdate, Remote, RemoteError, RemoteRef};
-
-/// Refs of a remote by name.
-pub(crate) type Refs = BTreeMap<String, RemoteRef>;
 
 /// A ref can go between the listing and the fetching of it; then both begin again.
 const ATTEMPTS: usize = 3;
+
+/// Refs of one fetch: `git` compares each that is asked for with each that is there.
+const MAX_REFS_AT_ONCE: usize = 500;
+/// What could not be fetched is asked for again after this time.
+const REFUSED: Duration = Duration::from_secs(600);
+/// How long parts of what cannot be fetched as a whole are tried.
+const DIVIDING: Duration = Duration::from_secs(120);
 
 /// Between two looks at whether the clone should be packed.
 const PACKING_INTERVAL: Duration = Duration::from_secs(3600);
@@ -36,7 +45,9 @@ pub struct BareClone {
     remote: Remote,
     objects: Objects,
     /// As of the last exchange with the remote: what a push expects to find.
-    refs: RwLock<Arc<Refs>>,
+    listing: RwLock<Arc<Listing>>,
+    /// Objects that could not be fetched, when and why.
+    refused: Mutex<HashMap<ObjectId, (Instant, String)>>,
     /// Fetches take it for themselves, pushes share it: a fetch that began before a push must not undo what the push told.
     exchange: RwLock<()>,
     /// When it was packed last.
@@ -66,7 +77,8 @@ impl BareClone {
         Ok(Self {
             remote,
             objects,
-            refs: RwLock::default(),
+            listing: RwLock::default(),
+            refused: Mutex::default(),
             exchange: RwLock::new(()),
             packed: Mutex::default(),
             pushes: Batches::default(),
@@ -86,8 +98,8 @@ impl BareClone {
     }
 
     /// The refs as of the last exchange.
-    pub fn refs(&self) -> Arc<Refs> {
-        Arc::clone(&self.refs.read().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn listing(&self) -> Arc<Listing> {
+        Arc::clone(&self.listing.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// From now on, this branch is fetched too. Tells whether it was not before.
@@ -98,36 +110,113 @@ impl BareClone {
     /// Learns what the remote has of packages; other branches are passed over. Tells whether anything has changed.
     ///
     /// # Errors
-    /// The remote cannot be reached or says no; what is known stays.
-    pub fn fetch(&self) -> Result<bool, CloneError> {
+    /// The remote cannot be reached or says no, or nobody waits any more; what is known stays.
+    pub(crate) fn fetch(&self, interrupt: &Interrupt, progress: &Progress) -> Result<bool, CloneError> {
         let _alone = self.exchange.write().unwrap_or_else(PoisonError::into_inner);
-        let mut last = None;
+        let mut last: Option<(Listing, RemoteError)> = None;
         for _ in 0..ATTEMPTS {
-            let mut listed = self.remote.list()?;
-            {
+            progress.asking();
+            let printed = self.remote.list(interrupt)?;
+            let mut listed = {
                 let branches = self.branches.read().unwrap_or_else(PoisonError::into_inner);
-                listed.retain(|name, _| is_of_packages(name, &branches));
-            }
-            let known = self.refs();
+                Listing::read(&printed, &branches)
+            };
+            drop(printed);
+            let known = self.listing();
+            let asked_for = listed.clone();
+            self.leave_out_refused(&mut listed, &known);
             if *known == listed {
                 return Ok(false);
             }
-            let missing: Vec<&str> = listed
+            let missing: Vec<(&str, ObjectId)> = listed
+                .refs
                 .iter()
                 .filter(|(_, found)| !self.objects.has(found.id))
-                .map(|(name, _)| name.as_str())
+                .map(|(name, found)| (name.as_str(), found.id))
                 .collect();
-            if !missing.is_empty()
-                && let Err(error) = self.remote.fetch(&missing)
-            {
-                last = Some(error);
-                continue;
+            let before = last.as_ref().filter(|(before, _)| *before == asked_for).map(|(_, error)| error);
+            match self.fetch_missing(&missing, listed.refs.len(), before, interrupt, progress) {
+                Ok(()) => {}
+                Err(error @ RemoteError::Interrupted) => return Err(error.into()),
+                Err(error) => {
+                    last = Some((asked_for, error));
+                    continue;
+                }
             }
-            self.remote.keep(&differences(&known, &listed))?;
-            *self.refs.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(listed);
+            self.leave_out_refused(&mut listed, &known);
+            self.remote.keep(&differences(&known.refs, &listed.refs))?;
+            *self.listing.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(listed);
             return Ok(true);
         }
-        Err(last.unwrap_or_else(|| RemoteError::Failed("the remote keeps changing".to_owned())).into())
+        let error = last.map(|(_, error)| error);
+        Err(error.unwrap_or_else(|| RemoteError::Failed("the remote keeps changing".to_owned())).into())
+    }
+
+    /// Fetches refs, out of so many. If that has failed before for the same ones, each that fails is refused, and the others are fetched.
+    fn fetch_missing(
+        &self,
+        missing: &[(&str, ObjectId)],
+        all: usize,
+        before: Option<&RemoteError>,
+        interrupt: &Interrupt,
+        progress: &Progress,
+    ) -> Result<(), RemoteError> {
+        // A remote that is away, or does not let us in, is so for all of them.
+        let is_whole = |error: &RemoteError| !matches!(error, RemoteError::Failed(_) | RemoteError::TooSlow);
+        let divides = all > 1 && before.is_some_and(|error| !is_whole(error));
+        let until = Instant::now() + DIVIDING;
+        let mut open: Vec<&[(&str, ObjectId)]> = missing.chunks(MAX_REFS_AT_ONCE).rev().collect();
+        let (mut has_some, mut last) = (missing.len() < all, None);
+        let (mut done, mut refused) = (0, Vec::new());
+        while let Some(part) = open.pop() {
+            progress.fetching(done, missing.len());
+            let names: Vec<&str> = part.iter().map(|(name, _)| *name).collect();
+            let is_late = divides && Instant::now() >= until;
+            let result =
+                if is_late { Err(RemoteError::TooSlow) } else { self.remote.fetch(&names, interrupt) };
+            match (result, part) {
+                (Ok(()), _) => {
+                    has_some = true;
+                    done += part.len();
+                }
+                (Err(error), _) if !divides || is_whole(&error) => return Err(error),
+                (Err(error), [(_, id)]) => {
+                    refused.push((*id, (Instant::now(), error.to_string())));
+                    last = Some(error);
+                    done += 1;
+                }
+                (Err(_), part) => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    open.extend([second, first]);
+                }
+            }
+        }
+        // If nothing can be had, that is no fault of one of them.
+        if let Some(error) = last.filter(|_| !has_some) {
+            return Err(error);
+        }
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused);
+        Ok(())
+    }
+
+    /// Lets refs whose objects could not be fetched stay as they were before.
+    fn leave_out_refused(&self, listed: &mut Listing, known: &Listing) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.retain(|_, (at, _)| at.elapsed() < REFUSED);
+        if refused.is_empty() {
+            return;
+        }
+        let Listing { refs, unfetched, .. } = listed;
+        let former = &known.refs;
+        refs.retain(|name, found| {
+            let Some((_, problem)) = refused.get(&found.id) else { return true };
+            unfetched.insert(name.clone(), format!("it cannot be fetched: {problem}"));
+            match former.get(name) {
+                Some(before) => *found = *before,
+                None => return false,
+            }
+            true
+        });
     }
 
     /// Packs what has gathered, now and then: each draft is a dozen objects, each fetch may be a pack.
@@ -149,7 +238,7 @@ impl BareClone {
         {
             let _alone = self.exchange.write().unwrap_or_else(PoisonError::into_inner);
             // What was pushed from here has no ref in the clone yet, and would not be kept for ever.
-            self.remote.keep(&differences(&Refs::new(), &self.refs()))?;
+            self.remote.keep(&differences(&Refs::new(), &self.listing().refs))?;
         }
         Ok(self.remote.pack(loose)?)
     }
@@ -163,8 +252,8 @@ impl BareClone {
             let _shared = self.exchange.read().unwrap_or_else(PoisonError::into_inner);
             let answers = push_batch(&self.remote, batch);
             let done = batch.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
-            let mut refs = self.refs.write().unwrap_or_else(PoisonError::into_inner);
-            let refs = Arc::make_mut(&mut refs);
+            let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+            let refs = &mut Arc::make_mut(&mut listing).refs;
             for update in done.flat_map(|(updates, _)| updates.iter()) {
                 match update.new {
                     Some(id) => refs.insert(update.reference.clone(), RemoteRef { id, commit: id }),
@@ -196,14 +285,4 @@ fn differences(known: &Refs, listed: &Refs) -> Vec<RefUpdate> {
     // Those that go come first: `a/b` cannot be while `a` is.
     let gone = gone.map(|name| RefUpdate { reference: name.clone(), old: None, new: None });
     gone.chain(set).collect()
-}
-
-fn is_of_packages(reference: &str, branches: &BTreeSet<String>) -> bool {
-    if let Some(tag) = reference.strip_prefix("refs/tags/") {
-        return tag.contains('/');
-    }
-    let Some(branch) = reference.strip_prefix("refs/heads/") else { return false };
-    let is_revision =
-        ["drafts/", "proposed/", "deletionProposed/"].iter().any(|prefix| branch.starts_with(prefix));
-    is_revision || branches.contains(branch)
 }

@@ -8,101 +8,76 @@ use groundwork_api::Lifecycle;
 use groundwork_krm::{Description, Package};
 use groundwork_kubernetes::is_dns_subdomain;
 
-use crate::clone::Refs;
-use crate::layout::{Place, full_path, package_path, revision_number};
+use crate::layout::{Place, package_path, revision_number};
+use crate::limits::{Look, MAX_ALL_FACTS, MAX_FACTS, shortened};
+use crate::listing::Listing;
+use crate::marks::History;
 use crate::message::{Message, is_creation};
-use crate::objects::{CommitFacts, KPTFILE, Objects, ObjectsError};
+use crate::objects::{KPTFILE, Objects, ObjectsError};
 use crate::remote::RefUpdate;
 use crate::revision::{Facts, Revision, UNNUMBERED};
+use crate::search::Found;
 use crate::settings::Settings;
+use crate::snapshot::{Left, Snapshot};
 
 /// Commits that are looked at for the task that made a revision.
 const MAX_HISTORY: usize = 10_000;
-
-/// What a repository holds.
-#[derive(Debug, Clone, Default)]
-pub struct Snapshot {
-    /// By the names of their objects.
-    pub revisions: BTreeMap<String, Arc<Revision>>,
-    /// The head of the branch, if there is one.
-    pub head: Option<ObjectId>,
-    /// What is wrong with refs, for people.
-    pub problems: Vec<String>,
-    /// What would clear away the rest of a push that ended half way.
-    pub repairs: Vec<RefUpdate>,
-    /// Highest numbers that were ever given to revisions of a package, by its whole path.
-    pub marks: Arc<HashMap<String, Marks>>,
-}
-
-/// Numbers that are not given twice.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Marks {
-    pub revision: i64,
-    pub workspace: u32,
-}
+/// Commits of the branch that are looked at for an approval that ended half way: a crash is noticed soon after it.
+const MAX_APPROVALS: usize = 100;
 
 /// What was read of commits before: they never change.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    facts: HashMap<(ObjectId, String), (ObjectId, Arc<Facts>)>,
-    branch: Option<(ObjectId, Vec<(String, ObjectId)>)>,
+    /// By commit and path of the package.
+    places: HashMap<(ObjectId, String), Result<Option<At>, String>>,
+    facts: HashMap<(ObjectId, String), (ObjectId, Result<Arc<Facts>, String>)>,
+    branch: Option<(ObjectId, Found)>,
     /// Why files of a directory may not be handed out; `None` if they may.
     refusals: HashMap<ObjectId, Option<String>>,
-    /// The head that marks were read from.
-    marked: Option<ObjectId>,
-    marks: Arc<HashMap<String, Marks>>,
+    history: History,
+}
+
+/// A package as of a commit.
+#[derive(Debug, Clone)]
+struct At {
+    directory: ObjectId,
+    /// The workspace that the commit names for the package.
+    workspace: Option<String>,
 }
 
 /// Reads what a repository holds.
 ///
 /// # Errors
-/// The clone is damaged. A ref that makes no sense is a problem in the snapshot, and hides nothing else.
+/// The clone is damaged, or nobody wants the look any more. A ref that makes no sense is a problem in the snapshot, and hides nothing
+/// else.
 pub(crate) fn discover(
     objects: &Objects,
-    refs: &Refs,
+    listing: &Listing,
     settings: &Settings,
     memory: &mut Memory,
+    look: &Look,
 ) -> Result<Snapshot, ObjectsError> {
-    let (snapshot, seen, directories) = Default::default();
-    let mut discovery = Discovery { objects, settings, memory, snapshot, seen, directories };
-    let places = discovery.places(refs);
-    let branch = places.iter().find(|(place, _)| matches!(place, Place::Branch(_)));
-    if let Some((place, commit)) = branch {
-        discovery.snapshot.head = Some(*commit);
-        discovery.branch(place, *commit)?;
-        discovery.marks(*commit)?;
-    }
-    let proposed_for_deletion: BTreeSet<(&str, &str)> = places
-        .iter()
-        .filter_map(|(place, _)| match place {
-            Place::DeletionProposed { path, name } => Some((path.as_str(), name.as_str())),
-            _ => None,
-        })
-        .collect();
-    for (place, commit) in &places {
-        if let Place::Tag { path, name } = place {
-            let is_marked = proposed_for_deletion.contains(&(path.as_str(), name.as_str()));
-            discovery.tag(place, path, name, *commit, is_marked)?;
+    let (snapshot, seen, directories, approvals) = Default::default();
+    let mut discovery =
+        Discovery { objects, settings, memory, look, snapshot, seen, directories, approvals, weight: 0 };
+    let places = discovery.places(listing);
+    let mut read = 0;
+    match discovery.read(&places, &mut read) {
+        Ok(()) => {}
+        Err(ObjectsError::OutOfTime) => {
+            discovery.snapshot.left = Some(Left { read, all: places.len() });
+            discovery.snapshot.is_partial = true;
         }
+        Err(error) => return Err(error),
     }
-    let both = discovery.both_kinds(&places);
-    for (place, commit) in &places {
-        match place {
-            Place::Draft { path, workspace } if !both.contains(place) => {
-                discovery.draft(place, path, workspace, *commit, Lifecycle::Draft)?;
-            }
-            Place::Proposed { path, workspace } if !both.contains(place) => {
-                discovery.draft(place, path, workspace, *commit, Lifecycle::Proposed)?;
-            }
-            _ => {}
-        }
-    }
-    discovery.dangling_markers(&places);
     let Discovery { mut snapshot, seen, directories, memory, .. } = discovery;
-    // What is gone is not kept for ever.
-    memory.facts.retain(|key, _| seen.contains_key(key));
-    memory.refusals.retain(|directory, _| directories.contains(directory));
-    snapshot.marks = Arc::clone(&memory.marks);
+    if snapshot.left.is_none() {
+        // What is gone is not kept for ever.
+        memory.places.retain(|key, _| seen.contains(key));
+        memory.facts.retain(|key, _| seen.contains(key));
+        memory.refusals.retain(|directory, _| directories.contains(directory));
+    }
+    snapshot.marks = memory.history.marks();
     Ok(snapshot)
 }
 
@@ -110,45 +85,131 @@ struct Discovery<'a> {
     objects: &'a Objects,
     settings: &'a Settings,
     memory: &'a mut Memory,
+    look: &'a Look,
     snapshot: Snapshot,
-    seen: HashMap<(ObjectId, String), ()>,
+    /// Keys of the memory that are still of use.
+    seen: HashSet<(ObjectId, String)>,
     /// Directories of packages.
     directories: HashSet<ObjectId>,
+    /// Commits on the branch by the draft that they approve.
+    approvals: Option<HashMap<ObjectId, ObjectId>>,
+    /// Bytes of the facts of all revisions.
+    weight: usize,
 }
 
 impl Discovery<'_> {
     /// Refs that concern the directory that is registered.
-    fn places(&mut self, refs: &Refs) -> Vec<(Place, ObjectId)> {
+    fn places(&mut self, listing: &Listing) -> Vec<(Place, ObjectId)> {
         let mut places = Vec::new();
-        for (name, found) in refs {
+        let is_own = |place: &Place| {
+            place.path().is_none_or(|path| package_path(&self.settings.directory, path).is_some())
+        };
+        for (name, found) in &listing.refs {
             match Place::read(name, &self.settings.branch) {
-                Ok(Some(place)) => {
-                    let path = place.path();
-                    if path.is_none_or(|path| package_path(&self.settings.directory, path).is_some()) {
-                        places.push((place, found.commit));
-                    }
-                }
-                Ok(None) => {}
-                Err(error) => self.snapshot.problems.push(error.to_string()),
+                Ok(Some(place)) if is_own(&place) => places.push((place, found.commit)),
+                Ok(_) => {}
+                Err(error) => self.snapshot.problem(error.to_string()),
+            }
+        }
+        for problem in &listing.problems {
+            self.snapshot.problem(problem.clone());
+        }
+        for (name, problem) in &listing.unfetched {
+            let Ok(Some(place)) = Place::read(name, &self.settings.branch) else { continue };
+            if is_own(&place) {
+                self.snapshot.problem(format!("{}: {problem}", place.short()));
             }
         }
         places
+    }
+
+    /// Reads the places; counts those that it is done with.
+    fn read(&mut self, places: &[(Place, ObjectId)], read: &mut usize) -> Result<(), ObjectsError> {
+        let count = |read: &mut usize, look: &Look| {
+            *read += 1;
+            look.progress().reading(*read, places.len());
+        };
+        let branch = places.iter().find(|(place, _)| matches!(place, Place::Branch(_)));
+        if let Some((place, commit)) = branch {
+            self.snapshot.head = Some(*commit);
+            self.attempt(place, |own| own.branch(place, *commit))?;
+            count(read, self.look);
+        }
+        let proposed_for_deletion: BTreeSet<(&str, &str)> = places
+            .iter()
+            .filter_map(|(place, _)| match place {
+                Place::DeletionProposed { path, name } => Some((path.as_str(), name.as_str())),
+                _ => None,
+            })
+            .collect();
+        for (place, commit) in places {
+            if let Place::Tag { path, name } = place {
+                let is_marked = proposed_for_deletion.contains(&(path.as_str(), name.as_str()));
+                self.attempt(place, |own| own.tag(place, path, name, *commit, is_marked))?;
+                count(read, self.look);
+            }
+        }
+        let both = self.both_kinds(places);
+        for (place, commit) in places {
+            let (path, workspace, lifecycle) = match place {
+                Place::Draft { path, workspace } => (path, workspace, Lifecycle::Draft),
+                Place::Proposed { path, workspace } => (path, workspace, Lifecycle::Proposed),
+                _ => continue,
+            };
+            if !both.contains(place) {
+                self.attempt(place, |own| own.draft(place, path, workspace, *commit, lifecycle))?;
+            }
+            count(read, self.look);
+        }
+        self.dangling_markers(places);
+        if let Some((place, commit)) = branch {
+            self.memory.history.read(self.objects, *commit, self.look)?;
+            if let Some(problem) = self.memory.history.problem() {
+                let text = format!("{}: {problem}", place.short());
+                self.snapshot.problem(text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one place. What is wrong with its objects is its own problem, and nobody else's.
+    fn attempt(
+        &mut self,
+        place: &Place,
+        read: impl FnOnce(&mut Self) -> Result<(), ObjectsError>,
+    ) -> Result<(), ObjectsError> {
+        self.look.goes_on()?;
+        match read(self) {
+            Err(error) if error.is_of_object() => {
+                self.snapshot.is_partial |= matches!(error, ObjectsError::Unreadable { .. });
+                self.snapshot.problem(format!("{}: {error}", place.short()));
+                Ok(())
+            }
+            result => result,
+        }
     }
 
     /// Each package on the branch is a revision that moves.
     fn branch(&mut self, place: &Place, commit: ObjectId) -> Result<(), ObjectsError> {
         let tree = self.objects.commit(commit)?.tree;
         let known = self.memory.branch.take().filter(|(known, _)| *known == tree);
-        let packages = match known {
-            Some((_, packages)) => packages,
-            None => self.objects.packages(tree, &self.settings.directory)?,
+        let found = match known {
+            Some((_, found)) => found,
+            None => self.objects.packages(tree, &self.settings.directory, self.look)?,
         };
-        for (path, directory) in &packages {
-            let facts = self.facts(*directory, path, *directory, |_| Ok(Facts::default()))?;
-            let workspace = self.settings.branch.clone();
-            self.add(place, path, &workspace, UNNUMBERED, Lifecycle::Published, commit, *directory, facts)?;
+        // Kept before it is used: what follows may end for lack of time.
+        self.memory.branch = Some((tree, found.clone()));
+        for problem in &found.problems {
+            self.snapshot.problem(format!("{}: {problem}", place.short()));
         }
-        self.memory.branch = Some((tree, packages));
+        let workspace = self.settings.branch.clone();
+        for (path, directory) in &found.packages {
+            self.attempt(place, |own| {
+                let facts = own.facts(*directory, path, *directory, |_| Ok(Facts::default()));
+                let facts = facts.map_err(|error| of_package(path, error))?;
+                own.add(place, path, &workspace, UNNUMBERED, Lifecycle::Published, commit, *directory, facts)
+            })?;
+        }
         Ok(())
     }
 
@@ -160,18 +221,16 @@ impl Discovery<'_> {
         commit: ObjectId,
         is_marked: bool,
     ) -> Result<(), ObjectsError> {
-        let Some((found, directory)) = self.package_at(commit, path)? else { return Ok(()) };
-        let message = Message::read(&found.message);
-        let annotation = message.of(path);
-        let workspace = annotation.map(|found| found.workspace_name.clone()).filter(|name| !name.is_empty());
+        let Some(At { directory, workspace }) = self.package_at(commit, path)? else { return Ok(()) };
         let number = revision_number(name);
         let facts = self.facts(commit, path, directory, |discovery| {
             let mut facts = Facts::default();
-            if let (Some(annotation), Some(_)) = (annotation, &workspace) {
+            if let Some(workspace) = &workspace {
+                let found = discovery.objects.commit(commit)?;
                 // The commit of an approval has the draft as its second parent.
                 let start = found.parents.last().copied().unwrap_or(commit);
-                discovery.history(start, path, &annotation.workspace_name, &mut facts)?;
-                facts.published = Some((found.author.clone(), found.time));
+                discovery.history(start, path, workspace, &mut facts)?;
+                facts.published = Some((shortened(&found.author, 1_000), found.time));
             }
             Ok(facts)
         })?;
@@ -189,8 +248,8 @@ impl Discovery<'_> {
         commit: ObjectId,
         lifecycle: Lifecycle,
     ) -> Result<(), ObjectsError> {
-        let Some((_, directory)) = self.package_at(commit, path)? else {
-            self.snapshot.problems.push(format!("{}: there is no Kptfile in {path:?}", place.short()));
+        let Some(At { directory, .. }) = self.package_at(commit, path)? else {
+            self.snapshot.problem(format!("{}: there is no Kptfile in {path:?}", place.short()));
             return Ok(());
         };
         let name = self.name(path, workspace);
@@ -204,7 +263,7 @@ impl Discovery<'_> {
                     "package revision {name} is published, and has another {} branch",
                     lifecycle.as_str()
                 );
-                self.snapshot.problems.push(text);
+                self.snapshot.problem(text);
             }
             return Ok(());
         }
@@ -239,7 +298,7 @@ impl Discovery<'_> {
             } else {
                 let name = self.name(path, workspace);
                 let text = format!("package revision {name} has both a draft and a proposed branch");
-                self.snapshot.problems.push(text);
+                self.snapshot.problem(text);
                 hidden.insert(proposed);
             }
         }
@@ -262,38 +321,71 @@ impl Discovery<'_> {
 
     /// The commit on the branch that approved a proposed commit, and the number that it gave.
     fn approval_of(
-        &self,
+        &mut self,
         path: &str,
         workspace: &str,
         commit: ObjectId,
     ) -> Result<Option<(ObjectId, i64)>, ObjectsError> {
-        let mut next = self.snapshot.head;
-        // A crash is noticed soon after it: further back there is nothing to find.
-        for _ in 0..100 {
-            let Some(id) = next else { return Ok(None) };
-            let found = self.objects.commit(id)?;
-            if found.parents.get(1) == Some(&commit) {
-                let message = Message::read(&found.message);
-                let annotation = message.of(path).filter(|annotation| annotation.workspace_name == workspace);
-                let number = annotation.and_then(|annotation| annotation.revision.parse().ok());
-                return Ok(number.filter(|number| *number > 0).map(|number| (id, number)));
-            }
-            next = found.parents.first().copied();
+        if self.approvals.is_none() {
+            self.approvals = Some(self.last_approvals()?);
         }
-        Ok(None)
+        let Some(id) = self.approvals.as_ref().and_then(|all| all.get(&commit)).copied() else {
+            return Ok(None);
+        };
+        let message = Message::read(&self.objects.commit(id)?.message);
+        let annotation = message.of(path).filter(|annotation| annotation.workspace_name == workspace);
+        let number = annotation.and_then(|annotation| annotation.revision.parse().ok());
+        Ok(number.filter(|number| *number > 0).map(|number| (id, number)))
     }
 
-    /// The commit, and the directory of a package in it; `None` if it has no Kptfile there.
-    fn package_at(
-        &self,
-        commit: ObjectId,
-        path: &str,
-    ) -> Result<Option<(CommitFacts, ObjectId)>, ObjectsError> {
+    /// The last commits of the branch with a second parent, by it.
+    fn last_approvals(&self) -> Result<HashMap<ObjectId, ObjectId>, ObjectsError> {
+        let mut approvals = HashMap::new();
+        let mut next = self.snapshot.head;
+        for _ in 0..MAX_APPROVALS {
+            let Some(id) = next else { break };
+            let parents = match self.objects.commit(id) {
+                Ok(found) => found.parents,
+                Err(error) if error.is_of_object() => break,
+                Err(error) => return Err(error),
+            };
+            if let Some(proposed) = parents.get(1) {
+                approvals.entry(*proposed).or_insert(id);
+            }
+            next = parents.first().copied();
+        }
+        Ok(approvals)
+    }
+
+    /// A package in a commit, remembered; `None` if it has no Kptfile there.
+    fn package_at(&mut self, commit: ObjectId, path: &str) -> Result<Option<At>, ObjectsError> {
         // A tag may point at anything.
-        let Ok(found) = self.objects.commit(commit) else { return Ok(None) };
+        if !self.objects.has(commit) {
+            return Ok(None);
+        }
+        let key = (commit, path.to_owned());
+        self.seen.insert(key.clone());
+        if let Some(known) = self.memory.places.get(&key) {
+            return known.clone().map_err(ObjectsError::Known);
+        }
+        let found = self.read_package_at(commit, path);
+        remember(&mut self.memory.places, key, &found);
+        found
+    }
+
+    fn read_package_at(&self, commit: ObjectId, path: &str) -> Result<Option<At>, ObjectsError> {
+        let found = match self.objects.commit(commit) {
+            Ok(found) => found,
+            Err(ObjectsError::Undecodable { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let Some(directory) = self.objects.directory(found.tree, path)? else { return Ok(None) };
-        let has_kptfile = self.objects.kptfile(directory)?.is_some();
-        Ok(has_kptfile.then_some((found, directory)))
+        if !self.objects.has_kptfile(directory)? {
+            return Ok(None);
+        }
+        let message = Message::read(&found.message);
+        let workspace = message.of(path).map(|found| found.workspace_name.clone());
+        Ok(Some(At { directory, workspace: workspace.filter(|name| !name.is_empty()) }))
     }
 
     /// How a revision came about and whose it is, from the newest commit back.
@@ -307,6 +399,7 @@ impl Discovery<'_> {
         let mut next = Some(start);
         for _ in 0..MAX_HISTORY {
             let Some(id) = next else { return Ok(()) };
+            self.look.goes_on()?;
             let commit = self.objects.commit(id)?;
             let message = Message::read(&commit.message);
             let Some(annotation) = message.of(path).filter(|found| found.workspace_name == workspace) else {
@@ -331,14 +424,37 @@ impl Discovery<'_> {
         read: impl FnOnce(&Self) -> Result<Facts, ObjectsError>,
     ) -> Result<Arc<Facts>, ObjectsError> {
         let key = (key, path.to_owned());
-        self.seen.insert(key.clone(), ());
-        if let Some((_, facts)) = self.memory.facts.get(&key).filter(|(known, _)| *known == directory) {
-            return Ok(Arc::clone(facts));
+        self.seen.insert(key.clone());
+        let known = self.memory.facts.get(&key).filter(|(known, _)| *known == directory);
+        let facts = match known {
+            Some((_, known)) => known.clone().map_err(ObjectsError::Known)?,
+            None => {
+                let facts = read(self).and_then(|facts| self.described(facts, directory)).map(Arc::new);
+                let kept = match &facts {
+                    Ok(facts) => Some(Ok(Arc::clone(facts))),
+                    Err(error) if is_for_good(error) => Some(Err(error.to_string())),
+                    Err(_) => None,
+                };
+                self.memory.facts.extend(kept.map(|kept| (key, (directory, kept))));
+                facts?
+            }
+        };
+        self.weight += facts.weight;
+        if self.weight > MAX_ALL_FACTS {
+            let what = "all that the Kptfiles and commits of this repository say".to_owned();
+            return Err(too_long(what, self.weight, MAX_ALL_FACTS));
         }
-        let mut facts = read(self)?;
+        Ok(facts)
+    }
+
+    /// Facts with what the Kptfile says.
+    fn described(&self, mut facts: Facts, directory: ObjectId) -> Result<Facts, ObjectsError> {
         facts.description = describe_kptfile(self.objects.kptfile(directory)?.unwrap_or_default());
-        let facts = Arc::new(facts);
-        self.memory.facts.insert(key, (directory, Arc::clone(&facts)));
+        let facts = facts.weighed();
+        if facts.weight > MAX_FACTS {
+            let what = "what the Kptfile and the commit say of the revision".to_owned();
+            return Err(too_long(what, facts.weight, MAX_FACTS));
+        }
         Ok(facts)
     }
 
@@ -362,11 +478,14 @@ impl Discovery<'_> {
                  \".\"",
                 place.short()
             );
-            self.snapshot.problems.push(text);
+            self.snapshot.problem(text);
             return Ok(());
         }
+        if let Some(error) = &facts.description.error {
+            self.snapshot.problem(format!("{}: package {path:?}: {error}", place.short()));
+        }
         if let Some(refusal) = self.refusal(directory)? {
-            self.snapshot.problems.push(format!("{}: package {path:?}: {refusal}", place.short()));
+            self.snapshot.problem(format!("{}: package {path:?}: {refusal}", place.short()));
             return Ok(());
         }
         let revision = Revision {
@@ -384,7 +503,7 @@ impl Discovery<'_> {
         if let Some(other) = self.snapshot.revisions.get(&name) {
             let text =
                 format!("{} and {} are both called {name}", other.short_reference, revision.short_reference);
-            self.snapshot.problems.push(text);
+            self.snapshot.problem(text);
             return Ok(());
         }
         self.snapshot.revisions.insert(name, Arc::new(revision));
@@ -406,27 +525,6 @@ impl Discovery<'_> {
         let package = package_path(&self.settings.directory, path).unwrap_or(path);
         self.settings.place().name(package, workspace)
     }
-
-    /// Numbers that approvals have given, so that no number is given twice even if its tag is gone (6.12).
-    fn marks(&mut self, head: ObjectId) -> Result<(), ObjectsError> {
-        if self.memory.marked == Some(head) {
-            return Ok(());
-        }
-        let mut marks = HashMap::clone(&self.memory.marks);
-        let mut next = Some(head);
-        while let Some(id) = next.filter(|id| self.memory.marked != Some(*id)) {
-            let commit = self.objects.commit(id)?;
-            for annotation in Message::read(&commit.message).annotations {
-                let mark: &mut Marks = marks.entry(annotation.package).or_default();
-                mark.revision = mark.revision.max(annotation.revision.parse().unwrap_or(0));
-                mark.workspace = mark.workspace.max(workspace_number(&annotation.workspace_name));
-            }
-            next = commit.parents.first().copied();
-        }
-        self.memory.marks = Arc::new(marks);
-        self.memory.marked = Some(head);
-        Ok(())
-    }
 }
 
 /// What a Kptfile says.
@@ -434,14 +532,30 @@ pub(crate) fn describe_kptfile(text: String) -> Description {
     groundwork_krm::describe(&Package::from([(KPTFILE.to_owned(), text)]))
 }
 
-/// The number of a workspace that we named.
-fn workspace_number(workspace: &str) -> u32 {
-    workspace.strip_prefix("packagevariant-").and_then(|number| number.parse().ok()).unwrap_or_default()
+/// An error about one of the packages of a ref.
+fn of_package(path: &str, error: ObjectsError) -> ObjectsError {
+    if error.is_of_object() { ObjectsError::Known(format!("package {path:?}: {error}")) } else { error }
 }
 
-/// Numbers that were given to revisions of a package; those of live revisions are in the listing.
-impl Snapshot {
-    pub fn marks_of(&self, directory: &str, package: &str) -> Marks {
-        self.marks.get(&full_path(directory, package)).copied().unwrap_or_default()
-    }
+fn too_long(what: String, bytes: usize, allowed: usize) -> ObjectsError {
+    let count = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+    ObjectsError::TooLong { what, bytes: count(bytes), allowed: count(allowed) }
+}
+
+/// Whether another look at the same objects would find the same.
+fn is_for_good(error: &ObjectsError) -> bool {
+    error.is_of_object() && !matches!(error, ObjectsError::Unreadable { .. })
+}
+
+fn remember<K: std::hash::Hash + Eq, T: Clone>(
+    memory: &mut HashMap<K, Result<T, String>>,
+    key: K,
+    found: &Result<T, ObjectsError>,
+) {
+    let kept = match found {
+        Ok(found) => Ok(found.clone()),
+        Err(error) if is_for_good(error) => Err(error.to_string()),
+        Err(_) => return,
+    };
+    memory.insert(key, kept);
 }

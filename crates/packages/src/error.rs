@@ -38,12 +38,16 @@ pub enum StoreError {
     /// Asked for now, it cannot be had: the remote is away, refuses us, or nobody has registered it.
     #[error("{0}")]
     Unavailable(String),
+    /// The Repository was changed or deleted meanwhile, so nobody waits for the outcome.
+    #[error("the Repository was changed or deleted meanwhile")]
+    Interrupted,
 }
 
 impl From<RemoteError> for StoreError {
     fn from(error: RemoteError) -> Self {
         match error {
             RemoteError::Stale(_) => Self::Conflict,
+            RemoteError::Interrupted => Self::Interrupted,
             RemoteError::Protocol { .. } => Self::Refused(error.to_string()),
             RemoteError::NoGit(_)
             | RemoteError::Failed(_)
@@ -58,7 +62,10 @@ impl From<RemoteError> for StoreError {
 impl From<ObjectsError> for StoreError {
     fn from(error: ObjectsError) -> Self {
         match error {
-            ObjectsError::Storage(_) => Self::Unavailable(error.to_string()),
+            ObjectsError::Interrupted => Self::Interrupted,
+            ObjectsError::Storage(_) | ObjectsError::Unreadable { .. } | ObjectsError::OutOfTime => {
+                Self::Unavailable(error.to_string())
+            }
             _ => Self::Refused(error.to_string()),
         }
     }

@@ -17,18 +17,27 @@ mod functions;
 mod functions_tests;
 mod layout;
 mod lifecycle;
+mod limits;
+#[cfg(test)]
+mod limits_tests;
+mod listing;
+mod marks;
 mod message;
 mod meters;
 mod names;
 #[cfg(test)]
 mod names_tests;
 mod objects;
+mod process;
+mod progress;
 mod remote;
 mod repository;
 #[cfg(test)]
 mod repository_tests;
 mod revision;
+mod search;
 mod settings;
+mod snapshot;
 mod store;
 mod tasks;
 #[cfg(test)]
@@ -36,11 +45,11 @@ mod tasks_tests;
 #[cfg(test)]
 mod testing;
 
-pub use discovery::{Marks, Snapshot};
 pub use draft::{Committed, Staged};
 pub use error::StoreError;
 pub use functions::{Functions, SharedRunner};
 pub use groundwork_krm::OnMissing;
+pub use marks::Marks;
 pub use message::Owner;
 pub use meters::Meters;
 pub use names::{check_file_names, check_files};
@@ -49,5 +58,6 @@ pub use remote::Credentials;
 pub use repository::{Actor, GitRepository};
 pub use revision::{Facts, Revision, RevisionPlace};
 pub use settings::{Settings, SettingsError};
+pub use snapshot::{Left, Snapshot};
 pub use store::{MAX_PACKAGE_BYTES, Options, Store};
 pub use tasks::{NewDraft, Original, Source, Update};

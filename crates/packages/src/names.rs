@@ -49,16 +49,23 @@ impl Objects {
         Ok(())
     }
 
-    /// Why nothing of a package may be handed out: a name in it that leads elsewhere.
+    /// Why nothing of a package may be handed out: a name in it that leads elsewhere, or more in it than is read.
     ///
     /// # Errors
     /// An object is damaged.
     pub(crate) fn refusal(&self, directory: ObjectId) -> Result<Option<String>, ObjectsError> {
-        match self.walk("", directory, |_, _, _| Ok(())) {
+        let mut files = 0;
+        let counted = self.walk("", directory, |_, _, _| {
+            files += 1;
+            if files > MAX_FILES { Err(ObjectsError::TooMany { package: String::new() }) } else { Ok(()) }
+        });
+        match counted {
+            Ok(()) => Ok(None),
+            Err(ObjectsError::TooMany { .. }) => Ok(Some(format!(
+                "it has more than {MAX_FILES} files, or directories more than {MAX_DEPTH} deep"
+            ))),
             Err(error @ ObjectsError::Name(_)) => Ok(Some(error.to_string())),
-            Err(error @ ObjectsError::Storage(_)) => Err(error),
-            // Packages that are too large are refused where they are read.
-            Ok(()) | Err(_) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }

@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use gix_hash::{Kind as Hash, ObjectId};
 use gix_object::tree::{Editor, EntryKind};
-use gix_object::{Blob, Commit, Exists as _, FindExt as _, FindHeader as _, Kind, Tree, Write as _};
+use gix_object::{
+    Blob, Commit, CommitRef, Exists as _, Find as _, FindHeader as _, Kind, Tree, TreeRef, Write as _,
+};
 use groundwork_filenames::NameError;
 use groundwork_krm::Package;
 
+use crate::limits::{MAX_COMMIT, MAX_KPTFILE, MAX_MESSAGE, MAX_OBJECT, MAX_TREE};
 use crate::names::check_paths;
 
 pub(crate) const KPTFILE: &str = "Kptfile";
@@ -47,13 +50,42 @@ pub enum ObjectsError {
     Deep(String),
     #[error("package must contain Kptfile at root")]
     NoKptfile,
+    /// One object of a repository, or what is kept of one.
+    #[error("{what} has {bytes} bytes, more than the allowed {allowed}")]
+    TooLong { what: String, bytes: u64, allowed: u64 },
+    /// Whoever pushed it did not make it with git.
+    #[error("object {id} is no {kind} that can be read")]
+    Undecodable { id: ObjectId, kind: Kind },
+    /// The disk, or what the object is stored as a difference to.
+    #[error("object {id} cannot be read: {problem}")]
+    Unreadable { id: ObjectId, problem: String },
+    /// Found by an earlier look, in its words.
+    #[error("{0}")]
+    Known(String),
+    /// The repository is gone, or has changed.
+    #[error("the Repository was changed or deleted meanwhile")]
+    Interrupted,
+    /// See [`crate::limits::Look`].
+    #[error("reading the repository takes longer than {} s at a time", crate::limits::LOOK.as_secs())]
+    OutOfTime,
     /// The clone is damaged, or the disk is.
     #[error("the local copy of the repository cannot be used: {0}")]
     Storage(String),
 }
 
+impl ObjectsError {
+    /// True if the fault is that of what somebody pushed, and of nothing else.
+    pub(crate) fn is_of_object(&self) -> bool {
+        !matches!(self, Self::Storage(_) | Self::Interrupted | Self::OutOfTime)
+    }
+}
+
 fn storage(error: impl std::fmt::Display) -> ObjectsError {
     ObjectsError::Storage(error.to_string())
+}
+
+fn unreadable(id: ObjectId, error: &impl std::fmt::Display) -> ObjectsError {
+    ObjectsError::Unreadable { id, problem: error.to_string() }
 }
 
 /// What is read of a commit.
@@ -61,6 +93,7 @@ fn storage(error: impl std::fmt::Display) -> ObjectsError {
 pub struct CommitFacts {
     pub tree: ObjectId,
     pub parents: Vec<ObjectId>,
+    /// Its beginning, if it is longer than anybody has to read.
     pub message: String,
     pub author: String,
     /// Seconds since 1970.
@@ -94,7 +127,11 @@ impl Objects {
     pub fn open(repository: &Path) -> Result<Self, ObjectsError> {
         // By default there is room for the packs of now and a few more, and a clone that gets one with each fetch cannot be read some day.
         let slots = gix_odb::store::init::Slots::Given(MAX_PACKS);
-        let options = gix_odb::store::init::Options { slots, ..gix_odb::store::init::Options::default() };
+        let options = gix_odb::store::init::Options {
+            slots,
+            alloc_limit_bytes: Some(MAX_OBJECT),
+            ..gix_odb::store::init::Options::default()
+        };
         let store =
             gix_odb::Store::at_opts(repository.join("objects"), Hash::Sha1, &mut std::iter::empty(), options);
         store.map(|store| Self(Arc::new(store))).map_err(storage)
@@ -108,29 +145,56 @@ impl Objects {
         self.handle().exists(&id)
     }
 
+    /// Reads an object whose size is known to be allowed before any of it is read.
+    fn read<'a>(
+        &self,
+        id: ObjectId,
+        kind: Kind,
+        what: &str,
+        allowed: u64,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], ObjectsError> {
+        let missing = || storage(format!("object {id} is not there"));
+        let handle = self.handle();
+        let header = handle.try_header(&id).map_err(|error| unreadable(id, &error))?.ok_or_else(missing)?;
+        if header.kind != kind {
+            return Err(ObjectsError::Undecodable { id, kind });
+        }
+        if header.size > allowed {
+            return Err(ObjectsError::TooLong { what: what.to_owned(), bytes: header.size, allowed });
+        }
+        let found =
+            handle.try_find(&id, buffer).map_err(|error| unreadable(id, &error))?.ok_or_else(missing)?;
+        Ok(found.data)
+    }
+
     /// # Errors
-    /// The commit is not there.
+    /// The commit is not there, is too long, or is none.
     pub fn commit(&self, id: ObjectId) -> Result<CommitFacts, ObjectsError> {
         let mut buffer = Vec::new();
-        let handle = self.handle();
-        let commit = handle.find_commit(&id, &mut buffer).map_err(storage)?;
-        let author = commit.author().map_err(storage)?;
+        let data = self.read(id, Kind::Commit, &format!("commit {id}"), MAX_COMMIT, &mut buffer)?;
+        let undecodable = || ObjectsError::Undecodable { id, kind: Kind::Commit };
+        let commit = CommitRef::from_bytes(data, Hash::Sha1).map_err(|_| undecodable())?;
+        let author = commit.author().map_err(|_| undecodable())?;
+        let committer = commit.committer().map_err(|_| undecodable())?;
+        let message = commit.message.get(..MAX_MESSAGE).unwrap_or(commit.message);
         Ok(CommitFacts {
             tree: commit.tree(),
             parents: commit.parents().collect(),
-            message: String::from_utf8_lossy(commit.message).into_owned(),
+            message: String::from_utf8_lossy(message).into_owned(),
             author: String::from_utf8_lossy(author.trim().name).into_owned(),
-            time: commit.committer().map_err(storage)?.time().map_or(0, |time| time.seconds),
+            time: committer.time().map_or(0, |time| time.seconds),
         })
     }
 
-    /// What is in a file.
+    /// What is in a file of a package that was read, so that its size is known.
     ///
     /// # Errors
     /// It is not there.
     pub fn blob(&self, id: ObjectId) -> Result<Vec<u8>, ObjectsError> {
         let mut buffer = Vec::new();
-        Ok(self.handle().find_blob(&id, &mut buffer).map_err(storage)?.data.to_vec())
+        let allowed = u64::try_from(MAX_OBJECT).unwrap_or(u64::MAX);
+        Ok(self.read(id, Kind::Blob, &format!("file {id}"), allowed, &mut buffer)?.to_vec())
     }
 
     /// Keeps what is in a file; no ref leads to it yet.
@@ -144,7 +208,9 @@ impl Objects {
     /// The entries of a tree.
     pub(crate) fn tree(&self, id: ObjectId) -> Result<Tree, ObjectsError> {
         let mut buffer = Vec::new();
-        Ok(self.handle().find_tree(&id, &mut buffer).map_err(storage)?.into_owned())
+        let data = self.read(id, Kind::Tree, &format!("directory {id}"), MAX_TREE, &mut buffer)?;
+        let tree = TreeRef::from_bytes(data, Hash::Sha1);
+        Ok(tree.map_err(|_| ObjectsError::Undecodable { id, kind: Kind::Tree })?.into_owned())
     }
 
     /// The directory of a package in a tree; `None` if it is not there, or is no directory.
@@ -167,46 +233,20 @@ impl Objects {
     /// The text of the Kptfile of a package; `None` if the directory has none, which makes it no package.
     ///
     /// # Errors
-    /// An object is damaged.
+    /// An object is damaged, or too long.
     pub fn kptfile(&self, directory: ObjectId) -> Result<Option<String>, ObjectsError> {
-        let tree = self.tree(directory)?;
-        let entry = tree.entries.iter().find(|entry| entry.filename == KPTFILE && entry.mode.is_blob());
-        let Some(entry) = entry else { return Ok(None) };
+        let Some(id) = kptfile_of(&self.tree(directory)?) else { return Ok(None) };
         let mut buffer = Vec::new();
-        let blob = self.handle().find_blob(&entry.oid, &mut buffer).map_err(storage)?.data.to_vec();
-        Ok(Some(String::from_utf8_lossy(&blob).into_owned()))
+        let text = self.read(id, Kind::Blob, "the Kptfile", MAX_KPTFILE, &mut buffer)?;
+        Ok(Some(String::from_utf8_lossy(text).into_owned()))
     }
 
-    /// Directories of packages in a tree, each with its path and its object. What lies below a package belongs to it (6.3).
+    /// Whether a directory is one of a package.
     ///
     /// # Errors
     /// An object is damaged.
-    pub fn packages(&self, tree: ObjectId, below: &str) -> Result<Vec<(String, ObjectId)>, ObjectsError> {
-        let mut found = Vec::new();
-        let Some(start) = self.directory(tree, below)? else { return Ok(found) };
-        let mut open = vec![(below.to_owned(), start, 0)];
-        while let Some((path, id, depth)) = open.pop() {
-            let tree = self.tree(id)?;
-            // The directory that is registered is no package itself: it would have no name.
-            let has_kptfile =
-                tree.entries.iter().any(|entry| entry.filename == KPTFILE && entry.mode.is_blob());
-            if has_kptfile && depth > 0 {
-                found.push((path, id));
-                continue;
-            }
-            if depth == MAX_DEPTH {
-                continue;
-            }
-            for entry in tree.entries.iter().filter(|entry| entry.mode.is_tree() && entry.filename != ".git")
-            {
-                // One that no checkout has holds no package (6.15).
-                let Ok(name) = groundwork_filenames::entry(&entry.filename) else { continue };
-                let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
-                open.push((path, entry.oid, depth + 1));
-            }
-        }
-        found.sort();
-        Ok(found)
+    pub fn has_kptfile(&self, directory: ObjectId) -> Result<bool, ObjectsError> {
+        Ok(kptfile_of(&self.tree(directory)?).is_some())
     }
 
     /// All files of a package.
@@ -226,13 +266,12 @@ impl Objects {
             }
             // The size is known before the bytes are: what is too large is not read.
             let header = handle.try_header(&id).map_err(storage)?;
-            bytes += header.map_or(0, |header| header.size);
+            bytes = header.map_or(0, |header| header.size).saturating_add(bytes);
             if bytes > allowed {
                 return Err(ObjectsError::TooLarge { package: package.to_owned(), bytes, allowed });
             }
             let mut buffer = Vec::new();
-            let blob = handle.find_blob(&id, &mut buffer).map_err(storage)?;
-            match std::str::from_utf8(blob.data) {
+            match std::str::from_utf8(self.read(id, Kind::Blob, &path, allowed, &mut buffer)?) {
                 Ok(text) => drop(content.texts.insert(path, text.to_owned())),
                 Err(_) => drop(content.binaries.insert(path, id)),
             }
@@ -353,6 +392,12 @@ impl Objects {
         };
         self.handle().write(&commit).map_err(storage)
     }
+}
+
+/// The file that makes a directory a package.
+pub(crate) fn kptfile_of(tree: &Tree) -> Option<ObjectId> {
+    let is_kptfile = |entry: &&gix_object::tree::Entry| entry.filename == KPTFILE && entry.mode.is_blob();
+    tree.entries.iter().find(is_kptfile).map(|entry| entry.oid)
 }
 
 /// Names of people end where git's own marks begin.

@@ -1,23 +1,23 @@
 //! What talks to a remote: the program `git`, in a process group of its own that is ended when it takes too long.
 
-use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
 
 use gix_hash::ObjectId;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use crate::limits::{Interrupt, shortened};
 use crate::meters::Meters;
+use crate::process::{Ended, Limits, MAX_PACK, Output, program, run};
 
 /// How long one call of `git` may take.
 const LONGEST: Duration = Duration::from_secs(120);
-/// What is kept of the output of `git`; a remote can make it say as much as it wants to.
-const MAX_OUTPUT: u64 = 64 << 20;
+/// Of what a fetch brings, what is streamed to the disk and never held in memory; in bytes.
+const BIG_FILE: &str = "4m";
+/// The most that `git` allocates at once, so that no commit or tree of a stranger fills the memory; in bytes.
+const MAX_ALLOCATION: &str = "128m";
 /// Of a remote's words, what a condition shows.
 const MAX_WORDS: usize = 1000;
 
@@ -71,6 +71,9 @@ pub enum RemoteError {
     NotAtomic,
     #[error("git did not end within {} seconds", LONGEST.as_secs())]
     TooSlow,
+    /// The repository is gone, or has changed.
+    #[error("the Repository was changed or deleted meanwhile")]
+    Interrupted,
     /// A ref has another value than expected.
     #[error("the object has been modified; please apply your changes to the latest version and try again")]
     Stale(Vec<String>),
@@ -93,7 +96,7 @@ pub struct RefUpdate {
 
 /// A ref of a remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RemoteRef {
+pub(crate) struct RemoteRef {
     /// What the ref holds, which is what a push compares.
     pub id: ObjectId,
     /// The commit: for an annotated tag, what it points at.
@@ -159,32 +162,22 @@ impl Remote {
         self.git(&["init", "--quiet", "--bare", "."], "").map(drop)
     }
 
-    /// The refs that the remote has.
+    /// The branches and tags that the remote has, as `git` prints them.
     ///
     /// # Errors
-    /// The remote cannot be reached or says no.
-    pub(crate) fn list(&self) -> Result<BTreeMap<String, RemoteRef>, RemoteError> {
-        let listed = self.git(&["ls-remote", "--quiet", "--", &self.url], "")?;
-        let mut refs = BTreeMap::new();
-        for line in listed.lines() {
-            let Some((id, name)) = line.split_once('\t') else { continue };
-            let Ok(id) = ObjectId::from_hex(id.as_bytes()) else { continue };
-            match name.strip_suffix("^{}") {
-                Some(tag) => {
-                    refs.entry(tag.to_owned()).and_modify(|found: &mut RemoteRef| found.commit = id);
-                }
-                None => drop(refs.insert(name.to_owned(), RemoteRef { id, commit: id })),
-            }
-        }
-        Ok(refs)
+    /// The remote cannot be reached or says no, or nobody waits any more.
+    pub(crate) fn list(&self, interrupt: &Interrupt) -> Result<String, RemoteError> {
+        let arguments = ["ls-remote", "--quiet", "--heads", "--tags", "--", &self.url];
+        self.git_until(&arguments, "", Limits::default(), interrupt)
     }
 
-    /// Fetches refs, and lets the clone have refs of the same names so that it keeps their objects.
+    /// Fetches what refs have; [`Remote::keep`] lets the clone have refs of the same names, so that it keeps their objects.
     ///
     /// # Errors
-    /// The remote cannot be reached, says no, or has lost one of the refs since it listed them.
-    pub(crate) fn fetch(&self, references: &[&str]) -> Result<(), RemoteError> {
-        let specs: String = references.iter().map(|name| format!("+{name}:{name}\n")).collect();
+    /// The remote cannot be reached, says no, has lost one of the refs since it listed them, or sends more than is taken; or nobody waits
+    /// any more.
+    pub(crate) fn fetch(&self, references: &[&str], interrupt: &Interrupt) -> Result<(), RemoteError> {
+        let specs: String = references.iter().map(|name| format!("{name}\n")).collect();
         let arguments = [
             "fetch",
             "--quiet",
@@ -195,7 +188,25 @@ impl Remote {
             "--",
             &self.url,
         ];
-        self.git(&arguments, &specs).map(drop)
+        let begun = SystemTime::now();
+        let limits = Limits { file: Some(MAX_PACK) };
+        let fetched = self.git_until(&arguments, &specs, limits, interrupt).map(drop);
+        if fetched.is_err() {
+            self.remove_halves(begun);
+        }
+        fetched
+    }
+
+    /// Removes what a fetch has left that was ended; nobody else does for two weeks.
+    fn remove_halves(&self, begun: SystemTime) {
+        let Ok(files) = std::fs::read_dir(self.directory.join("objects/pack")) else { return };
+        for file in files.flatten() {
+            let is_half = file.file_name().to_string_lossy().starts_with("tmp_");
+            let changed = file.metadata().and_then(|metadata| metadata.modified());
+            if is_half && changed.is_ok_and(|changed| changed >= begun) {
+                drop(std::fs::remove_file(file.path()));
+            }
+        }
     }
 
     /// Brings the refs of the clone to what is known, so that objects nobody needs can go some day.
@@ -264,7 +275,8 @@ impl Remote {
         arguments.extend(["--".to_owned(), self.url.clone()]);
         arguments.extend(specs);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let Output { status, stdout, stderr } = self.run(&arguments, "")?;
+        let Output { status, stdout, stderr } =
+            self.run(&arguments, "", Limits::default(), &Interrupt::default())?;
         if status == Some(0) {
             return Ok(());
         }
@@ -273,7 +285,18 @@ impl Remote {
 
     /// The output of `git`, if it succeeds.
     fn git(&self, arguments: &[&str], input: &str) -> Result<String, RemoteError> {
-        let Output { status, stdout, stderr } = self.run(arguments, input)?;
+        self.git_until(arguments, input, Limits::default(), &Interrupt::default())
+    }
+
+    /// The same within limits, for as long as somebody waits.
+    fn git_until(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        limits: Limits,
+        interrupt: &Interrupt,
+    ) -> Result<String, RemoteError> {
+        let Output { status, stdout, stderr } = self.run(arguments, input, limits, interrupt)?;
         if status == Some(0) {
             return Ok(stdout);
         }
@@ -291,6 +314,9 @@ impl Remote {
         if words.contains("does not support --atomic") {
             return RemoteError::NotAtomic;
         }
+        if let Some(limit) = limit_in(&words) {
+            return RemoteError::Failed(limit);
+        }
         // Without a terminal to ask for a name, that is what is said of a refusal.
         let refusals = [
             "could not read Username",
@@ -306,25 +332,24 @@ impl Remote {
         RemoteError::Failed(words)
     }
 
-    fn run(&self, arguments: &[&str], input: &str) -> Result<Output, RemoteError> {
+    fn run(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        limits: Limits,
+        interrupt: &Interrupt,
+    ) -> Result<Output, RemoteError> {
         let begun = Instant::now();
-        let mut command = Command::new(program()?);
-        command.args(arguments).current_dir(&self.directory).process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = Command::new(program().map_err(RemoteError::NoGit)?);
+        command.args(arguments).current_dir(&self.directory);
         self.environment(&mut command)?;
-        let mut child = command.spawn().map_err(|error| RemoteError::NoGit(error.to_string()))?;
-        let stdout = collect(child.stdout.take());
-        let stderr = collect(child.stderr.take());
-        if let Some(mut stdin) = child.stdin.take() {
-            let input = input.as_bytes().to_vec();
-            // Written beside the reading, or both sides could wait for each other; who ends early wants no more.
-            std::thread::spawn(move || drop(stdin.write_all(&input)));
-        }
-        let status = wait(&mut child);
+        let ended = run(command, input, begun + LONGEST, limits, interrupt);
         self.meters.git(arguments, begun.elapsed());
-        let output = |reader: JoinHandle<String>| reader.join().unwrap_or_default();
-        let status = status.ok_or(RemoteError::TooSlow)?;
-        Ok(Output { status, stdout: output(stdout), stderr: output(stderr) })
+        ended.map_err(|ended| match ended {
+            Ended::NoProgram(error) => RemoteError::NoGit(error),
+            Ended::OutOfTime => RemoteError::TooSlow,
+            Ended::Interrupted => RemoteError::Interrupted,
+        })
     }
 
     /// Nothing of the operator's or the user's settings, and no secret among the arguments, which all processes see.
@@ -334,8 +359,13 @@ impl Remote {
         command.env("HOME", &self.directory).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
         command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
         command.env("GIT_DIR", ".").env("GIT_ALLOW_PROTOCOL", &self.protocols);
+        command.env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
         let mut settings = vec![
             ("gc.auto", "0".to_owned()),
+            ("core.bigFileThreshold", BIG_FILE.to_owned()),
+            ("core.deltaBaseCacheLimit", "16m".to_owned()),
+            ("pack.threads", "1".to_owned()),
+            ("pack.windowMemory", "32m".to_owned()),
             // A remote that sends nothing for this long has hung up.
             ("http.lowSpeedLimit", "1".to_owned()),
             ("http.lowSpeedTime", "30".to_owned()),
@@ -394,19 +424,6 @@ impl Remote {
     }
 }
 
-/// The program by its whole path: one that has to be looked for in the variable `PATH` of the new process is started by copying
-/// this one first, with all page tables of a service that has much in memory.
-fn program() -> Result<&'static Path, RemoteError> {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    if let Some(known) = PROGRAM.get() {
-        return Ok(known);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join("git")).find(|file| file.is_file());
-    let found = found.ok_or_else(|| RemoteError::NoGit("it is in no folder of PATH".to_owned()))?;
-    Ok(PROGRAM.get_or_init(|| found))
-}
-
 /// The protocol of an address of git.
 fn protocol(url: &str) -> &str {
     match url.split_once("://") {
@@ -415,47 +432,6 @@ fn protocol(url: &str) -> &str {
         None if url.contains("::") => "ext",
         None if url.split_once(':').is_some_and(|(host, _)| !host.contains('/')) => "ssh",
         None => "file",
-    }
-}
-
-struct Output {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-/// Reads to the end, in a thread of its own, so that the program never waits for us.
-fn collect(pipe: Option<impl std::io::Read + Send + 'static>) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            drop(pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes));
-            drop(std::io::copy(&mut pipe, &mut std::io::sink()));
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
-}
-
-/// The exit code of the program, or its end by a signal as none; nothing, if it had to be ended.
-fn wait(child: &mut Child) -> Option<Option<i32>> {
-    let end = Instant::now() + LONGEST;
-    let mut pause = Duration::from_micros(500);
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status.code().filter(|_| status.signal().is_none())),
-            Ok(None) if Instant::now() < end => std::thread::sleep(pause),
-            Ok(None) | Err(_) => {
-                // The programs that it has started hold the connection, and they are of its group.
-                let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
-                if let Some(group) = group {
-                    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-                }
-                drop(child.kill());
-                drop(child.wait());
-                return None;
-            }
-        }
-        pause = (pause * 2).min(Duration::from_millis(10));
     }
 }
 
@@ -488,22 +464,28 @@ fn refusal(stdout: &str, stderr: &str) -> RemoteError {
     if !declined.is_empty() {
         let said: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("remote: ")).collect();
         let text = [declined.join("; "), said.join(" ")].join(" ");
-        return RemoteError::Declined(shortened(text.trim()));
+        return RemoteError::Declined(shortened(text.trim(), MAX_WORDS));
     }
     RemoteError::Failed(if words.is_empty() { "git push failed without a word".to_owned() } else { words })
+}
+
+/// What `git` means that was ended by one of the limits it works within.
+fn limit_in(words: &str) -> Option<String> {
+    if words.contains("attempting to allocate") {
+        return Some(format!(
+            "a commit, tree or tag, or what a file is stored as a difference to, is larger than the allowed {MAX_ALLOCATION}iB"
+        ));
+    }
+    // The signal for a file that grows beyond its limit.
+    words
+        .contains("died of signal 25")
+        .then(|| format!("it sends more than the allowed {MAX_PACK} bytes at once"))
 }
 
 /// What a program said, in one line.
 fn words(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
-    shortened(&lines.collect::<Vec<_>>().join("; "))
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_WORDS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    shortened(&lines.collect::<Vec<_>>().join("; "), MAX_WORDS)
 }
 
 #[cfg(test)]

@@ -8,18 +8,22 @@ use gix_hash::ObjectId;
 use groundwork_api::Lifecycle;
 use groundwork_krm::Description;
 
-use crate::clone::{BareClone, Refs};
-use crate::discovery::{Memory, Snapshot, describe_kptfile, discover};
+use crate::clone::BareClone;
+use crate::discovery::{Memory, describe_kptfile, discover};
 use crate::draft::Rendered;
 use crate::error::StoreError;
 use crate::functions::Functions;
 use crate::layout::{Place, full_path};
+use crate::limits::{Interrupt, Interrupts, LOOK, Look};
+use crate::listing::Listing;
 use crate::message::{Annotation, Message};
 use crate::names::check_files;
 use crate::objects::{Content, Files, Objects, ObjectsError, Signature};
+use crate::progress::Progress;
 use crate::remote::{RefUpdate, RemoteError};
 use crate::revision::Revision;
 use crate::settings::Settings;
+use crate::snapshot::Snapshot;
 
 /// How often an approval is built anew because others have moved the branch.
 const APPROVALS: u32 = 10;
@@ -51,13 +55,15 @@ pub struct GitRepository {
     synced: Mutex<Option<Instant>>,
     /// Writes to one package happen one after the other.
     packages: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+    interrupts: Interrupts,
+    progress: Progress,
 }
 
 #[derive(Debug, Default)]
 struct Discovered {
     memory: Memory,
-    /// The refs that the snapshot was read from.
-    refs: Option<Arc<Refs>>,
+    /// What the snapshot was read from, if all of it was.
+    listing: Option<Arc<Listing>>,
 }
 
 impl GitRepository {
@@ -72,7 +78,19 @@ impl GitRepository {
             snapshot: RwLock::default(),
             synced: Mutex::default(),
             packages: Mutex::default(),
+            interrupts: Interrupts::default(),
+            progress: Progress::default(),
         }
+    }
+
+    /// Ends what is read or asked for it now: it is gone, or has changed. What is pushed goes on.
+    pub fn interrupt(&self) {
+        self.interrupts.raise();
+    }
+
+    /// How far it is read, for people; none if it is not being read.
+    pub fn progress(&self) -> Option<String> {
+        self.progress.text()
     }
 
     /// Content after the functions of its package have run.
@@ -113,6 +131,11 @@ impl GitRepository {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    #[cfg(test)]
+    pub(crate) fn listing(&self) -> Arc<Listing> {
+        self.clone.listing()
+    }
+
     pub(crate) fn objects(&self) -> &Objects {
         self.clone.objects()
     }
@@ -120,17 +143,24 @@ impl GitRepository {
     /// Fetches, reads what has changed, and clears away what a push has left that ended half way.
     ///
     /// # Errors
-    /// The remote cannot be used; what is known stays.
+    /// The remote cannot be used, or nobody waits any more; what is known stays.
     pub fn sync(&self) -> Result<Arc<Snapshot>, StoreError> {
-        self.clone.fetch()?;
+        let interrupt = self.interrupts.watch();
+        let synced = self.sync_until(&interrupt);
+        self.progress.rest();
+        synced
+    }
+
+    fn sync_until(&self, interrupt: &Interrupt) -> Result<Arc<Snapshot>, StoreError> {
+        self.clone.fetch(interrupt, &self.progress)?;
         *lock(&self.synced) = Some(Instant::now());
         self.ensure_branch()?;
-        let mut snapshot = self.refresh()?;
+        let mut snapshot = self.refresh(interrupt)?;
         if !snapshot.repairs.is_empty() {
             // Somebody else may be quicker, or the server declines; the next sync finds it again.
             let pushed = self.clone.push(snapshot.repairs.clone());
             if pushed.is_ok() {
-                snapshot = self.refresh()?;
+                snapshot = self.refresh(interrupt)?;
             }
         }
         // A clone that cannot be packed can be used all the same; the disk tells by itself when it is full.
@@ -148,23 +178,29 @@ impl GitRepository {
         lock(&self.synced).map(|at| at.elapsed())
     }
 
-    /// Reads what it holds anew where refs have changed, without asking the remote.
-    fn refresh(&self) -> Result<Arc<Snapshot>, StoreError> {
+    /// Reads what it holds anew where refs have changed, or goes on where the last look ended, without asking the remote.
+    fn refresh(&self, interrupt: &Interrupt) -> Result<Arc<Snapshot>, StoreError> {
         let mut discovered = self.discovered.lock().unwrap_or_else(PoisonError::into_inner);
-        let refs = self.clone.refs();
-        if discovered.refs.as_ref().is_some_and(|known| Arc::ptr_eq(known, &refs) || **known == *refs) {
+        let listing = self.clone.listing();
+        if discovered
+            .listing
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, &listing) || **known == *listing)
+        {
             return Ok(self.snapshot());
         }
-        let snapshot = discover(self.objects(), &refs, &self.settings, &mut discovered.memory)?;
+        let look = Look::new(interrupt.clone(), LOOK, self.progress.clone());
+        let snapshot = discover(self.objects(), &listing, &self.settings, &mut discovered.memory, &look)?;
+        discovered.listing = snapshot.left.is_none().then_some(listing);
         let snapshot = Arc::new(snapshot);
-        discovered.refs = Some(refs);
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&snapshot);
         Ok(snapshot)
     }
 
     fn ensure_branch(&self) -> Result<(), StoreError> {
         let place = Place::Branch(self.settings.branch.clone());
-        let refs = self.clone.refs();
+        let listing = self.clone.listing();
+        let refs = &listing.refs;
         // The first draft of an empty repository has no parent.
         let is_there = refs.contains_key(&place.reference());
         if is_there || refs.is_empty() && !self.settings.create_branch {
@@ -266,7 +302,7 @@ impl GitRepository {
     pub fn tag_commit(&self, package: &str, name: &str) -> Option<String> {
         let path = full_path(&self.settings.directory, package);
         let tag = Place::Tag { path, name: name.to_owned() };
-        self.clone.refs().get(&tag.reference()).map(|found| found.commit.to_string())
+        self.clone.listing().refs.get(&tag.reference()).map(|found| found.commit.to_string())
     }
 
     /// The object of a package's directory as of a commit, whatever refs say.
@@ -327,15 +363,15 @@ impl GitRepository {
                 Err(RemoteError::Declined(_)) if attempt < HOOK_ATTEMPTS => std::thread::sleep(HOOK_PAUSE),
                 Err(error @ RemoteError::Stale(_)) => {
                     // What others have done is needed by who tries again.
-                    drop(self.clone.fetch());
-                    drop(self.refresh());
+                    drop(self.clone.fetch(&Interrupt::default(), &Progress::default()));
+                    drop(self.refresh(&Interrupt::default()));
                     return Err(error.into());
                 }
                 Err(error) => return Err(error.into()),
             }
             attempt += 1;
         }
-        self.refresh().map(drop)
+        self.refresh(&Interrupt::default()).map(drop)
     }
 
     /// Moves a draft to proposed, or back.
@@ -410,7 +446,7 @@ impl GitRepository {
     }
 
     fn marker(&self, reference: &str) -> Result<ObjectId, StoreError> {
-        self.clone.refs().get(reference).map(|found| found.id).ok_or(StoreError::Conflict)
+        self.clone.listing().refs.get(reference).map(|found| found.id).ok_or(StoreError::Conflict)
     }
 
     /// Removes a revision: its refs, or the directory from the branch.
@@ -418,9 +454,9 @@ impl GitRepository {
         if revision.is_placeholder(&self.settings.branch) {
             return self.remove_from_branch(revision, actor);
         }
-        let refs = self.clone.refs();
+        let listing = self.clone.listing();
         // A tag with a message is an object of its own, which is what the remote compares.
-        let own = refs.get(&revision.reference).map_or(revision.commit, |found| found.id);
+        let own = listing.refs.get(&revision.reference).map_or(revision.commit, |found| found.id);
         let mut updates =
             vec![RefUpdate { reference: revision.reference.clone(), old: Some(own), new: None }];
         if revision.lifecycle == Lifecycle::DeletionProposed {

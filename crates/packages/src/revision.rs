@@ -44,6 +44,17 @@ pub struct Facts {
     pub owner: Option<Owner>,
     /// Who approved it, and when in seconds since 1970.
     pub published: Option<(String, i64)>,
+    /// About the bytes that all this takes.
+    pub(crate) weight: usize,
+}
+
+impl Facts {
+    /// Counts the bytes that they take, about.
+    pub(crate) fn weighed(self) -> Self {
+        let task = self.task.as_ref().and_then(|task| serde_json::to_string(task).ok());
+        let weight = task.map_or(0, |text| text.len()) + self.description.weight();
+        Self { weight, ..self }
+    }
 }
 
 impl Revision {

@@ -70,14 +70,19 @@ impl Store {
         let functions = self.options.functions.clone();
         let repository = GitRepository::new(settings, clone, self.options.max_package_bytes, functions);
         let repository = Arc::new(repository);
-        repositories.insert(key, Arc::clone(&repository));
+        if let Some(former) = repositories.insert(key, Arc::clone(&repository)) {
+            former.interrupt();
+        }
         Ok(repository)
     }
 
-    /// Forgets a repository; nothing happens in git.
+    /// Forgets a repository, and ends what is read of it; nothing happens in git.
     pub fn unregister(&self, namespace: &str, name: &str) {
         let key = (namespace.to_owned(), name.to_owned());
-        self.repositories.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        let former = self.repositories.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        if let Some(former) = former {
+            former.interrupt();
+        }
     }
 
     fn clone_of(&self, settings: &Settings, credentials: Credentials) -> Result<Arc<BareClone>, StoreError> {

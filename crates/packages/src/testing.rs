@@ -34,12 +34,21 @@ impl World {
     /// One whose store runs more functions than those that are built in.
     pub(crate) fn with(functions: Functions) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { store: store_in(&folder.path().join("store"), functions), folder }
+        Self { store: store_in(&folder.path().join("store"), functions, &["file"]), folder }
     }
 
     /// A store that has lost all that it kept.
     pub(crate) fn other_store(&self, name: &str) -> Store {
-        store_in(&self.folder.path().join(name), Functions::default())
+        self.other_store_of(name, &["file"])
+    }
+
+    /// The same for remotes of these protocols.
+    pub(crate) fn other_store_of(&self, name: &str, protocols: &[&str]) -> Store {
+        store_in(&self.folder.path().join(name), Functions::default(), protocols)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Where the store keeps its clones.
@@ -116,10 +125,10 @@ impl World {
     }
 }
 
-fn store_in(directory: &Path, functions: Functions) -> Store {
+fn store_in(directory: &Path, functions: Functions, protocols: &[&str]) -> Store {
     Store::new(Options {
         directory: directory.to_owned(),
-        protocols: vec!["file".to_owned()],
+        protocols: protocols.iter().map(|&protocol| protocol.to_owned()).collect(),
         max_package_bytes: MAX_PACKAGE_BYTES,
         functions,
         meters: Meters::default(),

@@ -7,6 +7,7 @@ use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_telemetry::innermost_cause;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Method};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Map, Value, json};
@@ -22,6 +23,12 @@ const REVISIONS: &str = "packagerevisions";
 const RESOURCES: &str = "packagerevisionresources";
 /// Requests are cut by the API server after about 34 s; a connection that died silently is noticed after this time.
 const REQUEST_LIMIT: Duration = Duration::from_secs(45);
+/// Bytes of a list that are taken: some ten thousand revisions. It is several times as much once it is read.
+const MAX_LIST: usize = 32 << 20;
+/// Bytes of any other answer; a Porch server takes packages of 6 MiB.
+const MAX_ANSWER: usize = 16 << 20;
+/// Bytes of what is said of a refusal.
+const MAX_REFUSAL: usize = 64 << 10;
 /// Pause before a call is made again that met another one on the same package.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// How often a call is made again that met another one.
@@ -36,6 +43,8 @@ pub struct Porch {
     client: Client,
     count: Count,
 }
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Counts a request: its verb, the resource, and what became of it.
 type Count = Arc<dyn Fn(&'static str, &'static str, &'static str) + Send + Sync>;
@@ -201,6 +210,7 @@ impl Porch {
             PorchError::unanswered(if path == GROUP { "API server" } else { "Porch server" }, problem)
         };
         let request = if method == Method::POST { Request::Create } else { Request::Other };
+        let (asked, length) = (asked(&method, path), if path.contains('?') { MAX_LIST } else { MAX_ANSWER });
         let span = tracing::info_span!("porch", otel.name = format!("{method} {path}"), otel.kind = "client");
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let sent = http::Request::builder()
@@ -212,24 +222,41 @@ impl Porch {
         let exchange = async {
             let answer = self.client.send(sent).await?;
             let (head, body) = answer.into_parts();
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "the home API server passes on what its Porch server says"
-            )]
-            let bytes = body.collect_bytes().await?;
+            let length = if head.status.is_success() { length } else { MAX_REFUSAL };
+            let bytes = read(body, length).await.map_err(kube::Error::Service)?;
             Ok::<_, kube::Error>((head.status.as_u16(), head.headers, bytes))
         };
         let answer = match tokio::time::timeout(REQUEST_LIMIT, exchange.instrument(span)).await {
-            Ok(Ok((status, _, bytes))) if (200..300).contains(&status) => {
+            Ok(Ok((status, _, Some(bytes)))) if (200..300).contains(&status) => {
                 serde_json::from_slice(&bytes).map_err(|error| PorchError::unreadable(&error))
             }
-            Ok(Ok((status, headers, bytes))) => Err(refusal(request, status, &headers, &bytes)),
+            Ok(Ok((status, _, None))) if (200..300).contains(&status) => {
+                Err(PorchError::too_long(&asked, length))
+            }
+            // What is said at such length is no Status of Kubernetes.
+            Ok(Ok((status, headers, bytes))) => {
+                Err(refusal(request, status, &headers, &bytes.unwrap_or_default()))
+            }
             Ok(Err(error)) => Err(unanswered(&innermost_cause(&error))),
             Err(_) => Err(unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
         };
         // Nothing happens by reading.
         answer.map_err(|error| PorchError { is_unanswered: error.is_unanswered && changes, ..error })
     }
+}
+
+/// Reads an answer; `None` if it is longer than is allowed, of which nothing is kept.
+async fn read(body: Body, length: usize) -> Result<Option<Vec<u8>>, BoxError> {
+    match Limited::new(body, length).collect().await {
+        Ok(read) => Ok(Some(read.to_bytes().into())),
+        Err(error) if error.is::<LengthLimitError>() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A call as messages name it.
+fn asked(method: &Method, path: &str) -> String {
+    format!("{} of {}", verb(method, path), resource(path))
 }
 
 /// As authorisation calls it.

@@ -182,6 +182,13 @@ impl PorchError {
         format!("{said} ({advice})")
     }
 
+    /// An answer that nobody takes. To what changes something it comes after the change.
+    pub(crate) fn too_long(asked: &str, length: usize) -> Self {
+        let text =
+            format!("the answer of the Porch server to {asked} has more than the allowed {length} bytes");
+        Self { meaning: Meaning::Other, text, retry_after: None, is_unanswered: true }
+    }
+
     /// An answer that is not of the form that the API promises.
     pub(crate) fn unreadable(problem: &serde_json::Error) -> Self {
         let text = format!("the answer of the Porch server cannot be read: {problem}");

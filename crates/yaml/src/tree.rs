@@ -14,7 +14,7 @@ mod write;
 
 use std::collections::HashMap;
 
-pub use compose::{Tree, compose};
+pub use compose::{Limits, Tree, compose, compose_within};
 pub use scalar::Kind;
 pub use write::{Layout, write};
 

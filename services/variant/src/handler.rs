@@ -144,11 +144,11 @@ impl Shared {
     }
 
     /// What a repository concerns. Membership of sets and their expressions depend on it in ways that no projection shows.
-    fn repository_keys(&self, object: &ObjectId, index: &Index) -> Vec<Key> {
+    fn repository_keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys: Vec<Key> = sets_in(object, index).into_iter().map(|(key, _)| key).collect();
         if let Some(packages) = &self.packages {
             if let Some(store) = packages.git() {
-                store.forget(object);
+                store.observe(object, change);
                 keys.push(object.clone());
             }
             keys.extend(self.memory().relations.told_of_repository(object));
@@ -210,7 +210,7 @@ impl Handler for VariantHandler {
         let mut keys = match &object.kind {
             own if *own == kind::<PackageVariantSet>() => vec![object.clone()],
             own if *own == kind::<PackageVariant>() => variant_keys(object, change),
-            own if *own == kind::<Repository>() => self.0.repository_keys(object, index),
+            own if *own == kind::<Repository>() => self.0.repository_keys(object, change, index),
             own if *own == kind::<PackageRevision>() => self.0.revision_keys(object, change, index),
             own if *own == kind::<PackageRevisionSet>() => {
                 let mut keys = referring(object, index);
@@ -235,6 +235,10 @@ impl Handler for VariantHandler {
             self.0.memory().relations.observe_revision(object, change);
         } else if object.kind == kind::<Repository>() {
             self.0.memory().relations.observe_repository(object, change);
+            // Before its turn comes: whoever is at work on it has the turn.
+            if let Some(store) = self.0.packages.as_ref().and_then(Backend::git) {
+                store.observe(object, change);
+            }
         }
     }
 

@@ -205,3 +205,30 @@ async fn who_serves_package_revisions_is_told_by_their_files() {
     let asked = requests.lock().unwrap().clone();
     assert!(asked.iter().all(|(method, path, _)| method == "GET" && path == "/apis/porch.kpt.dev/v1alpha1"));
 }
+
+/// An answer without an end is read no further than is allowed, and the error says of what it was.
+#[tokio::test]
+async fn answers_have_a_length() {
+    let spaces = |bytes: usize| (200, None, Value::String(" ".repeat(bytes)));
+    let (porch, _) = server(vec![
+        spaces(MAX_LIST),
+        spaces(MAX_ANSWER),
+        spaces(MAX_ANSWER),
+        (500, None, spaces(MAX_REFUSAL).2),
+    ]);
+    let error = porch.list("fleet", "edge", None).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the answer of the Porch server to list of packagerevisions has more than the allowed 33554432 bytes"
+    );
+    assert!(!error.is_unanswered, "nothing happens by reading");
+    let error = porch.resources("fleet", "edge.dns.w").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the answer of the Porch server to get of packagerevisionresources has more than the allowed 16777216 bytes"
+    );
+    let draft = NewDraft { namespace: "fleet".to_owned(), ..NewDraft::default() };
+    assert!(porch.create(&draft).await.unwrap_err().is_unanswered, "it may have been made");
+    let error = porch.get("fleet", "edge.dns.w").await.unwrap_err();
+    assert_eq!(error.to_string(), "the Porch server answers 500");
+}

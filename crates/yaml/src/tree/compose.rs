@@ -13,10 +13,26 @@ use crate::error::Error;
 use crate::events::{message_of, position_of};
 use crate::node::Position;
 
-/// What aliases may add to a document, in nodes and in blocks of 64 bytes of text.
+/// What aliases may add to a document, in nodes and in blocks of 64 bytes of text, unless somebody says otherwise.
 const ALIAS_BUDGET: usize = 500_000;
 /// What the copies may take that are kept for aliases, in bytes.
 const MOST_KEPT_BYTES: usize = 64 << 20;
+
+/// What a document may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Values, with beginnings and ends of lists and maps and with comments; aliases may add as many.
+    pub values: usize,
+    /// Lists and maps in each other.
+    pub depth: usize,
+}
+
+/// As much as the parser takes.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { values: usize::MAX, depth: usize::MAX }
+    }
+}
 
 /// A document and the lines that its value takes up.
 #[derive(Debug, Clone)]
@@ -27,6 +43,8 @@ pub struct Tree {
     pub lines: std::ops::Range<usize>,
     /// Whether the first list below a key is indented; none if there is no such list.
     pub indents_lists: Option<bool>,
+    /// What counts for [`Limits::values`], without what aliases have added.
+    pub values: usize,
 }
 
 /// Reads a text that holds one document. Aliases are written out.
@@ -35,12 +53,22 @@ pub struct Tree {
 ///
 /// The text is not YAML, a map has a key twice or one that is no scalar, or aliases multiply beyond measure.
 pub fn compose(text: &str) -> Result<Tree, Error> {
-    let mut composer = Composer::new(text)?;
+    compose_within(text, Limits::default())
+}
+
+/// The same, for a text that has to be within limits.
+///
+/// # Errors
+///
+/// As [`compose`], and more or deeper values than are allowed.
+pub fn compose_within(text: &str, limits: Limits) -> Result<Tree, Error> {
+    let mut composer = Composer::new(text, limits)?;
+    let values = composer.values;
     while matches!(composer.peek(), Some((Event::StreamStart | Event::DocumentStart(..), _))) {
         composer.at += 1;
     }
     let Some((event, span)) = composer.peek().cloned() else {
-        return Ok(Tree { root: None, lines: 0..0, indents_lists: None });
+        return Ok(Tree { root: None, lines: 0..0, indents_lists: None, values });
     };
     let is_nothing = match &event {
         Event::Scalar(_, ScalarStyle::Plain, 0, None) => span.is_empty(),
@@ -48,7 +76,7 @@ pub fn compose(text: &str) -> Result<Tree, Error> {
         _ => false,
     };
     if is_nothing {
-        return Ok(Tree { root: None, lines: 0..0, indents_lists: None });
+        return Ok(Tree { root: None, lines: 0..0, indents_lists: None, values });
     }
     let first = span.tag_span().map_or(span.start, |span| span.start);
     let first = first.line().max(1);
@@ -60,7 +88,7 @@ pub fn compose(text: &str) -> Result<Tree, Error> {
     let root = composer.node(false)?;
     composer.end()?;
     let lines = first - 1..composer.last_line;
-    Ok(Tree { root: Some(root), lines, indents_lists: composer.indents_lists })
+    Ok(Tree { root: Some(root), lines, indents_lists: composer.indents_lists, values })
 }
 
 /// A comment on a line of its own.
@@ -95,10 +123,12 @@ struct Composer<'t> {
     kept: usize,
     alias_budget: usize,
     indents_lists: Option<bool>,
+    /// Events and comments of the text.
+    values: usize,
 }
 
 impl<'t> Composer<'t> {
-    fn new(text: &'t str) -> Result<Self, Error> {
+    fn new(text: &'t str, limits: Limits) -> Result<Self, Error> {
         let mut options = granit_parser::Options::default();
         options.max_buffered_comment_events = usize::MAX;
         let mut composer = Self {
@@ -112,13 +142,29 @@ impl<'t> Composer<'t> {
             anchors: HashMap::new(),
             has_aliases: text.contains('*'),
             kept: 0,
-            alias_budget: ALIAS_BUDGET,
+            alias_budget: ALIAS_BUDGET.min(limits.values),
             indents_lists: None,
+            values: 0,
         };
         let mut own = Vec::new();
+        let mut depth = 0_usize;
         for event in Parser::new_from_str_with_options(text, options) {
             let (event, span) =
                 event.map_err(|error| Error::new(position_of(error.marker()), message_of(&error)))?;
+            composer.values += 1;
+            match event {
+                Event::MappingStart(..) | Event::SequenceStart(..) => depth += 1,
+                Event::MappingEnd | Event::SequenceEnd => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if composer.values > limits.values {
+                let problem = format!("the text has more than {} values; divide it", limits.values);
+                return Err(Error::new(position_of(&span.start), problem));
+            }
+            if depth > limits.depth {
+                let problem = format!("more than {} lists and maps are in each other", limits.depth);
+                return Err(Error::new(position_of(&span.start), problem));
+            }
             if matches!(event, Event::Comment(..)) {
                 composer.comment(&span, &mut own);
             } else {

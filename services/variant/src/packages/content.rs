@@ -89,6 +89,8 @@ pub(super) fn refused(error: &StoreError) -> Status {
             status::failed_precondition(reasons::PACKAGE_REFUSED, text)
         }
         StoreError::Render { .. } => status::failed_precondition(reasons::RENDER_FAILED, text),
-        StoreError::Unavailable(_) => status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text),
+        StoreError::Unavailable(_) | StoreError::Interrupted => {
+            status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text)
+        }
     }
 }

@@ -64,7 +64,9 @@ pub(super) fn told(error: &StoreError, revision: &str) -> Failure {
             let error = VariantError::RenderFailed { downstream: revision.to_owned(), cause };
             return Failure::Told(error, Some(status.clone()));
         }
-        StoreError::Unavailable(_) => VariantError::StoreUnavailable { cause, retry_after: None },
+        StoreError::Unavailable(_) | StoreError::Interrupted => {
+            VariantError::StoreUnavailable { cause, retry_after: None }
+        }
         StoreError::Refused(_) => VariantError::Rejected(cause),
         StoreError::DownstreamExists(_) | StoreError::Merge(_) | StoreError::NotFound(_) => {
             VariantError::Other(cause)

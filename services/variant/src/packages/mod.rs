@@ -33,13 +33,13 @@ mod schedule;
 mod turns;
 pub(crate) mod world;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_api::{GitLock, Repository};
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Change, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
 use groundwork_fleet::Git;
 use groundwork_packages::{
@@ -145,7 +145,16 @@ pub(crate) struct PackageStore {
     store: Arc<Store>,
     turns: Turns,
     /// Repositories whose settings have been read, and have not changed since.
-    known: Mutex<HashSet<Key>>,
+    known: Mutex<HashMap<Key, Known>>,
+}
+
+/// What is known of a repository's settings.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    /// The generation of the Repository that is read, or was read last.
+    generation: Option<i64>,
+    /// True once its remote has been asked, too.
+    is_usable: bool,
 }
 
 impl PackageStore {
@@ -213,9 +222,33 @@ impl PackageStore {
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(panicked(error)))
     }
 
-    /// The settings of a repository may have changed: they are read again before it is used.
-    pub(crate) fn forget(&self, key: &Key) {
-        self.known().remove(key);
+    /// The settings of a repository may have changed: they are read again before it is used, and what is read of it now is not wanted any
+    /// more. Its status says nothing of them.
+    pub(crate) fn observe(&self, key: &Key, change: &Change) {
+        let generation = match change {
+            Change::Applied(snapshot) if !snapshot.is_deleting() => snapshot.generation,
+            Change::Applied(_) | Change::Deleted(_) => None,
+        };
+        let mut known = self.known();
+        let is_other =
+            known.get(key).is_some_and(|known| generation.is_none() || known.generation != generation);
+        if !is_other {
+            return;
+        }
+        known.remove(key);
+        drop(known);
+        if let Ok(repository) = self.registered(key) {
+            repository.interrupt();
+        }
+    }
+
+    fn registered(&self, key: &Key) -> Result<Arc<GitRepository>, StoreError> {
+        self.store.repository(key.namespace.as_deref().unwrap_or_default(), &key.name)
+    }
+
+    /// How far a repository is read, for people; none if nobody reads it.
+    pub(crate) fn progress(&self, key: &Key) -> Option<String> {
+        self.registered(key).ok()?.progress()
     }
 
     /// The number of a package revision, if this replica knows it by now. A draft has none yet.
@@ -230,7 +263,7 @@ impl PackageStore {
 
     /// Forgets a repository that is gone.
     pub(crate) fn unregister(&self, key: &Key) {
-        self.forget(key);
+        self.known().remove(key);
         self.turns.forget(key);
         self.store.unregister(key.namespace.as_deref().unwrap_or_default(), &key.name);
     }
@@ -245,8 +278,8 @@ impl PackageStore {
         objects: &Objects,
     ) -> Result<Arc<GitRepository>, StoreError> {
         let namespace = key.namespace.as_deref().unwrap_or_default().to_owned();
-        if self.known().contains(key) {
-            let known = self.store.repository(&namespace, &key.name)?;
+        if self.known().get(key).is_some_and(|known| known.is_usable) {
+            let known = self.registered(key)?;
             // One replica asks the remote regularly; the others do when they need it.
             if known.age().is_none_or(|age| age > OLD) {
                 let syncing = Arc::clone(&known);
@@ -271,6 +304,9 @@ impl PackageStore {
     ) -> Result<Arc<GitRepository>, StoreError> {
         let settings = Settings::of(repository)?;
         let credentials = credentials(&settings, objects).await?;
+        let generation = repository.metadata.generation;
+        // From now on an event of another generation ends this.
+        self.known().entry(key.clone()).or_default().generation = generation;
         let registered = self
             .run(key, move |store| {
                 let repository = store.register(settings, credentials)?;
@@ -278,11 +314,14 @@ impl PackageStore {
                 Ok(repository)
             })
             .await?;
-        self.known().insert(key.clone());
+        // Unless it has changed meanwhile.
+        if let Some(known) = self.known().get_mut(key).filter(|known| known.generation == generation) {
+            known.is_usable = true;
+        }
         Ok(registered)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<Key>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
 //! PackageRevisions that say what git holds (`packagevariants.md` 6.14).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use groundwork_api::metadata::label;
 use groundwork_api::{PackageRevision, ResourceExt as _};
@@ -19,14 +19,6 @@ pub(crate) struct Attributes {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) owner: Option<OwnerReference>,
-}
-
-/// Names of the latest revisions of all packages of a repository.
-pub(crate) fn latest(repository: &GitRepository) -> BTreeSet<String> {
-    let place = repository.settings().place();
-    let objects: Vec<PackageRevision> =
-        repository.snapshot().revisions.values().map(|revision| revision.object(&place)).collect();
-    groundwork_fleet::latest(&objects).into_values().map(groundwork_api::ResourceExt::name_any).collect()
 }
 
 /// What the store answers to the generation of an object that it has looked at.

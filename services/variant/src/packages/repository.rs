@@ -1,24 +1,30 @@
 //! A Repository: its exchange with the remote, the objects of what it holds, and its status (`packagevariants.md` 6.10).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use groundwork_api::{MetaCondition, PackageRevision, PackageVariant, Repository, ResourceExt as _, Time};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled};
 use groundwork_fleet::{deletes, owner_reference};
-use groundwork_packages::{GitRepository, Revision, Snapshot, StoreError};
+use groundwork_packages::{GitRepository, Left, Revision, Snapshot, StoreError};
 use jiff::Timestamp;
 
 use super::PackageStore;
-use super::objects::{Attributes, ensure, latest, release};
+use super::objects::{Attributes, ensure, release};
 use super::schedule::Schedule;
 
 /// Objects of one repository that are written at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
 /// A Repository that cannot be used is tried again.
 const UNUSABLE: Duration = Duration::from_secs(30);
+/// A look that was not long enough goes on after this time.
+const REST: Duration = Duration::from_secs(2);
+/// How often people who wait are told how far it is.
+const PROGRESS: Duration = Duration::from_secs(2);
 /// The most that a condition says of problems, in bytes; the API server takes 32,768.
 const MOST_OF_PROBLEMS: usize = 30_000;
 
@@ -30,7 +36,7 @@ pub(crate) async fn handle(
 ) -> Result<Reconciled, ReconcileError> {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let found = objects.get::<Repository>(namespace, &key.name).await?;
-    let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
+    let Some(mut repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
         store.unregister(key);
         // Nothing happens in git: the objects only say what is there.
         for object in present(namespace, &key.name, objects).await?.values() {
@@ -41,18 +47,64 @@ pub(crate) async fn handle(
     // Listed before the exchange: what has an object by now was pushed before it was made, so the exchange knows of it. The other way
     // round, the object of a draft that was pushed in between would seem to be one whose revision is gone.
     let listed = present(namespace, &key.name, objects).await?;
-    let synced = store.register(key, &repository, objects).await;
+    let as_read = repository.clone();
+    let reading = store.register(key, &as_read, objects);
+    let synced = telling(&mut repository, objects, reading, || store.progress(key)).await;
+    let mut pause = UNUSABLE;
     let observed = match &synced {
         Ok(registered) => {
             let snapshot = registered.snapshot();
-            write_objects(registered, &snapshot, listed, objects).await?;
+            let (done, all) = (AtomicUsize::new(0), snapshot.revisions.len());
+            let writing = write_objects(registered, &snapshot, listed, &done, objects);
+            let text =
+                || Some(format!("{} of {all} package revisions are told", done.load(Ordering::Relaxed)));
+            telling(&mut repository, objects, writing, text).await?;
+            pause = if snapshot.left.is_some() { REST } else { Duration::MAX };
             Observed::of(&snapshot)
         }
+        // Its own event is next.
+        Err(StoreError::Interrupted) => return Ok(Reconciled::requeue_after(REST)),
         Err(error) => Observed::Unusable(error),
     };
     let schedule = Schedule::of(&repository, Timestamp::now());
     report(&repository, &observed, &schedule, objects).await?;
-    Ok(Reconciled::requeue_after(if synced.is_ok() { schedule.pause } else { UNUSABLE }))
+    Ok(Reconciled::requeue_after(if synced.is_ok() { schedule.pause.min(pause) } else { pause }))
+}
+
+/// Tells how far it is while something is done that takes long.
+async fn telling<T>(
+    repository: &mut Repository,
+    objects: &Objects,
+    work: impl Future<Output = T>,
+    text: impl Fn() -> Option<String>,
+) -> T {
+    futures::pin_mut!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep(PROGRESS) => {}
+        }
+        if let Some(text) = text() {
+            tell(repository, text, objects).await;
+        }
+    }
+}
+
+/// Writes how far it is. One that was ready stays so; if the write fails, the next one tells.
+async fn tell(repository: &mut Repository, text: String, objects: &Objects) {
+    let before = repository.status.clone().unwrap_or_default();
+    let ready = before.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let status = ready.map_or("False", |ready| ready.status.as_str()).to_owned();
+    let mut after = before.clone();
+    after.conditions = vec![ready_condition(repository, &status, "Reconciling", text)].into();
+    if after == before {
+        return;
+    }
+    let wanted = Repository { status: Some(after), ..repository.clone() };
+    match objects.replace_status(&wanted).await {
+        Ok(written) => *repository = written,
+        Err(error) => tracing::debug!(%error, "the progress of a repository cannot be told"),
+    }
 }
 
 /// The objects that there are of a repository's revisions.
@@ -70,19 +122,28 @@ async fn write_objects(
     repository: &Arc<GitRepository>,
     snapshot: &Snapshot,
     mut present: BTreeMap<String, PackageRevision>,
+    done: &AtomicUsize,
     objects: &Objects,
 ) -> Result<(), ReconcileError> {
-    let latest = latest(repository);
+    let latest = snapshot.latest(repository.settings());
     let wanted = snapshot.revisions.values().map(|revision| Wanted {
         revision: Arc::clone(revision),
         present: present.remove(&revision.name),
         is_latest: latest.contains(&revision.name),
     });
     let wanted: Vec<Wanted> = wanted.collect();
-    let writes = stream::iter(wanted).map(|wanted| write_object(repository, wanted, objects));
+    let writes = stream::iter(wanted).map(|wanted| async {
+        let written = write_object(repository, wanted, objects).await;
+        done.fetch_add(1, Ordering::Relaxed);
+        written
+    });
     let written: Vec<Result<(), ReconcileError>> =
         writes.buffer_unordered(MAX_PARALLEL_WRITES).collect().await;
     written.into_iter().collect::<Result<(), _>>()?;
+    // What could not be read now may be there all the same.
+    if snapshot.is_partial {
+        return Ok(());
+    }
     for object in present.values() {
         release(object, objects).await?;
     }
@@ -156,7 +217,7 @@ pub(crate) fn attributes(variant: &PackageVariant) -> Attributes {
 }
 
 enum Observed<'a> {
-    Ready { packages: i32, head: Option<String>, problems: String },
+    Ready { packages: i32, head: Option<String>, problems: String, left: Option<Left> },
     Unusable(&'a StoreError),
 }
 
@@ -167,25 +228,50 @@ impl Observed<'_> {
         Self::Ready {
             packages: i32::try_from(packages.len()).unwrap_or(i32::MAX),
             head: snapshot.head.map(|head| head.to_string()),
-            problems: joined(&snapshot.problems),
+            problems: joined(&snapshot.problems, snapshot.more_problems),
+            left: snapshot.left,
         }
     }
 }
 
 /// As many problems as a condition has room for.
-fn joined(problems: &[String]) -> String {
+fn joined(problems: &[String], more: usize) -> String {
     let mut text = String::new();
-    for (told, problem) in problems.iter().enumerate() {
+    let mut told = 0;
+    for problem in problems {
         if text.len() + problem.len() > MOST_OF_PROBLEMS {
-            text.push_str(&format!("{}and {} more", if told > 0 { "; " } else { "" }, problems.len() - told));
             break;
         }
         if told > 0 {
             text.push_str("; ");
         }
         text.push_str(problem);
+        told += 1;
+    }
+    let left = problems.len() - told + more;
+    if left > 0 {
+        text.push_str(&format!("{}and {left} more", if told > 0 { "; " } else { "" }));
     }
     text
+}
+
+/// The condition `Ready`, which says since when it has its status.
+fn ready_condition(repository: &Repository, status: &str, reason: &str, message: String) -> MetaCondition {
+    let former = repository.status.iter().flat_map(|status| status.conditions.iter());
+    let former = former.filter(|former| former.type_ == "Ready" && former.status == status);
+    let since = former.map(|former| former.last_transition_time.clone()).next();
+    MetaCondition {
+        type_: "Ready".to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        observed_generation: repository.metadata.generation,
+        last_transition_time: since.unwrap_or_else(now),
+    }
+}
+
+fn now() -> Time {
+    Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
 }
 
 /// Writes the status, if it says anything new.
@@ -197,28 +283,20 @@ async fn report(
 ) -> Result<(), ReconcileError> {
     let before = repository.status.clone().unwrap_or_default();
     let mut after = before.clone();
-    let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());
     let (status, reason, message) = match observed {
-        Observed::Ready { problems, .. } => ("True", "Ready", problems.clone()),
+        Observed::Ready { problems, left: None, .. } => ("True", "Ready", problems.clone()),
+        Observed::Ready { problems, left: Some(Left { read, all }), .. } => {
+            let text = format!("{read} of {all} refs are read");
+            ("False", "Reconciling", [text, problems.clone()].join("; ").trim_end_matches("; ").to_owned())
+        }
         Observed::Unusable(error) => ("False", "Error", error.to_string()),
     };
     let message = Some(message).filter(|message| !message.is_empty());
     let message = message.into_iter().chain(schedule.problem.clone()).collect::<Vec<_>>().join("; ");
-    let former = before.conditions.iter().find(|condition| condition.type_ == "Ready");
-    let since =
-        former.filter(|former| former.status == status).map(|former| former.last_transition_time.clone());
-    after.conditions = vec![MetaCondition {
-        type_: "Ready".to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message,
-        observed_generation: repository.metadata.generation,
-        last_transition_time: since.unwrap_or_else(|| now.clone()),
-    }]
-    .into();
+    after.conditions = vec![ready_condition(repository, status, reason, message)].into();
     after.observed_generation = repository.metadata.generation;
     after.next_full_sync_time = schedule.next.clone();
-    if let Observed::Ready { packages, head, .. } = observed {
+    if let Observed::Ready { packages, head, left: None, .. } = observed {
         after.package_count = Some(*packages);
         after.git_commit_hash = head.clone();
         after.observed_run_once_at = schedule.run_once.clone();
@@ -226,9 +304,9 @@ async fn report(
     if after == before {
         return Ok(());
     }
-    if matches!(observed, Observed::Ready { .. }) {
+    if matches!(observed, Observed::Ready { left: None, .. }) {
         // Not at each exchange: a status that is written once a minute for nothing wakes everybody who watches.
-        after.last_full_sync_time = Some(now);
+        after.last_full_sync_time = Some(now());
     }
     match objects.replace_status(&Repository { status: Some(after), ..repository.clone() }).await {
         Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),

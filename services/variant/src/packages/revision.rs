@@ -10,7 +10,7 @@ use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
 use groundwork_packages::{Actor, GitRepository, Revision, StoreError};
 
 use super::edits::{Edits, edits};
-use super::objects::{Answer, Attributes, ensure, latest, release};
+use super::objects::{Answer, Attributes, ensure, release};
 use super::{PackageStore, is_ending, key_of};
 use crate::handler::kind;
 
@@ -65,7 +65,7 @@ pub(crate) async fn handle(
         // Nothing depends on it, and the status says the same.
         drop(objects.warn(&object, &warning).await);
     }
-    let is_latest = Some(latest(&repository).contains(&revision.name));
+    let is_latest = Some(repository.snapshot().latest(repository.settings()).contains(&revision.name));
     let none = Attributes::default();
     let written = ensure(&repository, &revision, is_latest, Some(object), none, Some(&answer), objects).await;
     match written {
@@ -161,7 +161,16 @@ async fn known(
     }
     let (key, repository) = (key_of(repository), Arc::clone(repository));
     let synced = store
-        .run(&key, move |_| repository.sync().map(|snapshot| snapshot.revisions.get(&name).cloned()))
+        .run(&key, move |_| {
+            let snapshot = repository.sync()?;
+            match snapshot.revisions.get(&name) {
+                // That it is not there would be the end of its object.
+                None if snapshot.is_partial => Err(StoreError::Unavailable(format!(
+                    "{name:?}: its repository is not read to its end yet"
+                ))),
+                found => Ok(found.cloned()),
+            }
+        })
         .await;
     synced.map_err(|error| ReconcileError::new(error.to_string()))
 }

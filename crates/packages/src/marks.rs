@@ -1,0 +1,112 @@
+//! The highest numbers that were given to revisions of packages, read from the history of the branch (`packagevariants.md` 6.12).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gix_hash::ObjectId;
+
+use crate::limits::{Look, MAX_MARKS, MAX_PATH};
+use crate::message::{Annotation, Message};
+use crate::objects::{Objects, ObjectsError};
+
+/// Numbers that are not given twice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Marks {
+    pub revision: i64,
+    pub workspace: u32,
+}
+
+/// The numbers of all packages, by their whole paths.
+pub(crate) type AllMarks = HashMap<String, Marks>;
+
+/// What was read of the history, which may be long: a look that ends before it leaves the rest to the next one.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// The newest commit that it was read from.
+    head: Option<ObjectId>,
+    /// Parts that are left: from a commit back, up to one that was read before.
+    left: Vec<(ObjectId, Option<ObjectId>)>,
+    marks: Arc<AllMarks>,
+    /// Why a part was given up.
+    problem: Option<String>,
+}
+
+impl History {
+    pub(crate) fn marks(&self) -> Arc<AllMarks> {
+        Arc::clone(&self.marks)
+    }
+
+    /// Why numbers that were given long ago are not known.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// Reads on, from the head of the branch as it is now.
+    ///
+    /// # Errors
+    /// The look ends, or the clone is damaged.
+    pub(crate) fn read(
+        &mut self,
+        objects: &Objects,
+        head: ObjectId,
+        look: &Look,
+    ) -> Result<(), ObjectsError> {
+        if self.head != Some(head) {
+            self.left.push((head, self.head.replace(head)));
+        }
+        if self.left.is_empty() {
+            return Ok(());
+        }
+        let mut marks = AllMarks::clone(&self.marks);
+        let ended = self.read_left(objects, look, &mut marks);
+        self.marks = Arc::new(marks);
+        ended
+    }
+
+    fn read_left(
+        &mut self,
+        objects: &Objects,
+        look: &Look,
+        marks: &mut AllMarks,
+    ) -> Result<(), ObjectsError> {
+        while let Some((mut next, until)) = self.left.pop() {
+            loop {
+                let commit = look.goes_on().and_then(|()| objects.commit(next));
+                let commit = match commit {
+                    Ok(commit) => commit,
+                    Err(error) if error.is_of_object() => {
+                        self.problem = Some(format!(
+                            "{error}; numbers of revisions that were given before it are not known"
+                        ));
+                        break;
+                    }
+                    Err(error) => {
+                        self.left.push((next, until));
+                        return Err(error);
+                    }
+                };
+                Message::read(&commit.message).annotations.into_iter().for_each(|found| raise(marks, found));
+                match commit.parents.first().copied().filter(|parent| Some(*parent) != until) {
+                    Some(parent) => next = parent,
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn raise(marks: &mut AllMarks, annotation: Annotation) {
+    let is_known = marks.contains_key(&annotation.package);
+    if annotation.package.len() > MAX_PATH || !is_known && marks.len() >= MAX_MARKS {
+        return;
+    }
+    let mark = marks.entry(annotation.package).or_default();
+    mark.revision = mark.revision.max(annotation.revision.parse().unwrap_or(0));
+    mark.workspace = mark.workspace.max(workspace_number(&annotation.workspace_name));
+}
+
+/// The number of a workspace that we named.
+fn workspace_number(workspace: &str) -> u32 {
+    workspace.strip_prefix("packagevariant-").and_then(|number| number.parse().ok()).unwrap_or_default()
+}

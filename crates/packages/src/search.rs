@@ -1,0 +1,163 @@
+//! The search for packages in a tree (`packagevariants.md` 6.3, 6.16).
+//!
+//! One tree may lie at any number of places, and trees of such trees at places without number. So each tree is read once, by its
+//! object, and paths are followed only where they lead to something.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+use gix_hash::ObjectId;
+
+use crate::limits::{
+    Look, MAX_DIRECTORIES, MAX_ENTRIES, MAX_FOLDERS, MAX_PATH, MAX_PROBLEMS, MAX_TREES, shortened,
+};
+use crate::objects::{MAX_DEPTH, Objects, ObjectsError, kptfile_of};
+
+/// What a search has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Directories of packages, each with its path and its object, by path.
+    pub(crate) packages: Vec<(String, ObjectId)>,
+    /// Why there may be more.
+    pub(crate) problems: Vec<String>,
+}
+
+/// What is kept of a tree.
+enum Directory {
+    Package,
+    Plain(Vec<(Rc<str>, ObjectId)>),
+    Unreadable(String),
+}
+
+/// The trees that the search has read.
+struct Known {
+    directories: HashMap<ObjectId, Directory>,
+    /// Why not all were read.
+    problem: Option<String>,
+}
+
+impl Objects {
+    /// Directories of packages in a tree. What lies below a package belongs to it (6.3).
+    ///
+    /// # Errors
+    /// The directory where the search begins cannot be read, or the look ends.
+    pub(crate) fn packages(&self, tree: ObjectId, below: &str, look: &Look) -> Result<Found, ObjectsError> {
+        let Some(start) = self.directory(tree, below)? else { return Ok(Found::default()) };
+        let known = self.read_all(start, look)?;
+        let leading = leading(&known.directories);
+        let mut found = Found { packages: Vec::new(), problems: known.problem.into_iter().collect() };
+        let mut directories = 0;
+        let mut open = VecDeque::from([(below.to_owned(), start, 0)]);
+        // In breadth: where there are too many, those near the root are found.
+        while let Some((path, id, depth)) = open.pop_front() {
+            look.goes_on()?;
+            let children = match known.directories.get(&id) {
+                Some(Directory::Plain(children)) if depth < MAX_DEPTH => children,
+                Some(Directory::Package) => {
+                    found.packages.push((path, id));
+                    continue;
+                }
+                Some(Directory::Unreadable(problem)) => {
+                    found.problem(format!("directory {:?}: {problem}", shortened(&path, MAX_PATH)));
+                    continue;
+                }
+                Some(Directory::Plain(_)) | None => continue,
+            };
+            for (name, child) in children.iter().filter(|(_, child)| leading.contains(child)) {
+                let path = if path.is_empty() { name.to_string() } else { format!("{path}/{name}") };
+                if path.len() > MAX_PATH {
+                    let (shown, bytes) = (shortened(&path, MAX_PATH), path.len());
+                    found.problem(format!(
+                        "directory {shown:?} has a path of {bytes} bytes, more than the allowed {MAX_PATH}"
+                    ));
+                    continue;
+                }
+                if directories == MAX_DIRECTORIES {
+                    found.problem(format!(
+                        "packages lie in more than {MAX_DIRECTORIES} directories; those farthest from the root are left out"
+                    ));
+                    open.clear();
+                    break;
+                }
+                directories += 1;
+                open.push_back((path, *child, depth + 1));
+            }
+        }
+        found.packages.sort();
+        Ok(found)
+    }
+
+    /// Reads the trees below one, each once.
+    fn read_all(&self, start: ObjectId, look: &Look) -> Result<Known, ObjectsError> {
+        let mut known = Known { directories: HashMap::new(), problem: None };
+        let mut seen = HashSet::from([start]);
+        let mut open = VecDeque::from([(start, 0)]);
+        let (mut entries, mut folders) = (0, 0);
+        while let Some((id, depth)) = open.pop_front() {
+            look.goes_on()?;
+            if known.directories.len() == MAX_TREES || folders > MAX_FOLDERS || entries > MAX_ENTRIES {
+                known.problem = Some(format!(
+                    "the repository has more than {MAX_TREES} directories, or {MAX_ENTRIES} files in them; packages in the \
+                     others are left out"
+                ));
+                break;
+            }
+            let directory = match self.tree(id) {
+                // The directory that is registered is no package itself: it would have no name.
+                Ok(tree) if depth > 0 && kptfile_of(&tree).is_some() => Directory::Package,
+                Ok(tree) => {
+                    entries += tree.entries.len();
+                    let trees = tree.entries.iter().filter(|entry| entry.mode.is_tree());
+                    let trees = trees.filter(|entry| entry.filename != ".git");
+                    // One that no checkout has holds no package (6.15).
+                    let children: Vec<(Rc<str>, ObjectId)> = trees
+                        .filter_map(|entry| {
+                            Some((groundwork_filenames::entry(&entry.filename).ok()?.into(), entry.oid))
+                        })
+                        .collect();
+                    folders += children.len();
+                    if depth < MAX_DEPTH {
+                        let new =
+                            children.iter().map(|(_, child)| *child).filter(|child| seen.insert(*child));
+                        open.extend(new.map(|child| (child, depth + 1)));
+                    }
+                    Directory::Plain(children)
+                }
+                Err(error) if depth == 0 || !error.is_of_object() => return Err(error),
+                Err(error) => Directory::Unreadable(error.to_string()),
+            };
+            known.directories.insert(id, directory);
+        }
+        Ok(known)
+    }
+}
+
+impl Found {
+    fn problem(&mut self, text: String) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(text);
+        }
+    }
+}
+
+/// The trees from which something is reached that has to be told.
+fn leading(directories: &HashMap<ObjectId, Directory>) -> HashSet<ObjectId> {
+    let mut parents: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
+    let mut open = Vec::new();
+    for (id, directory) in directories {
+        match directory {
+            Directory::Plain(children) => {
+                for (_, child) in children {
+                    parents.entry(*child).or_default().push(*id);
+                }
+            }
+            Directory::Package | Directory::Unreadable(_) => open.push(*id),
+        }
+    }
+    let mut leading: HashSet<ObjectId> = open.iter().copied().collect();
+    while let Some(id) = open.pop() {
+        let above = parents.remove(&id).unwrap_or_default();
+        open.extend(above.into_iter().filter(|parent| leading.insert(*parent)));
+    }
+    leading
+}
