@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::listing::{Listing, Refs};
 use crate::meters::Meters;
 use crate::objects::{Objects, ObjectsError};
 use crate::progress::Progress;
-use crate::remote::{Credentials, RefUpdate, Remote, RemoteError, RemoteRef};
+use crate::remote::{Credentials, RefUpdate, Remote, RemoteError, RemoteOptions, RemoteRef};
 
 /// A ref can go between the listing and the fetching of it; then both begin again.
 const ATTEMPTS: usize = 3;
@@ -22,8 +23,6 @@ const ATTEMPTS: usize = 3;
 const MAX_REFS_AT_ONCE: usize = 500;
 /// What could not be fetched is asked for again after this time.
 const REFUSED: Duration = Duration::from_secs(600);
-/// How long parts of what cannot be fetched as a whole are tried.
-const DIVIDING: Duration = Duration::from_secs(120);
 
 /// Between two looks at whether the clone should be packed.
 const PACKING_INTERVAL: Duration = Duration::from_secs(3600);
@@ -46,6 +45,8 @@ pub struct BareClone {
     objects: Objects,
     /// As of the last exchange with the remote: what a push expects to find.
     listing: RwLock<Arc<Listing>>,
+    /// True once a remote without refs has been found to be one.
+    speaks_git: AtomicBool,
     /// Objects that could not be fetched, when and why.
     refused: Mutex<HashMap<ObjectId, (Instant, String)>>,
     /// Fetches take it for themselves, pushes share it: a fetch that began before a push must not undo what the push told.
@@ -68,16 +69,17 @@ impl BareClone {
         url: &str,
         directory: &Path,
         credentials: Credentials,
-        protocols: &[String],
+        options: &RemoteOptions,
         meters: &Meters,
     ) -> Result<Self, CloneError> {
-        let remote = Remote::new(url, directory, credentials, protocols, meters.clone())?;
+        let remote = Remote::new(url, directory, credentials, options, meters.clone())?;
         remote.initialize()?;
         let objects = Objects::open(directory)?;
         Ok(Self {
             remote,
             objects,
             listing: RwLock::default(),
+            speaks_git: AtomicBool::new(false),
             refused: Mutex::default(),
             exchange: RwLock::new(()),
             packed: Mutex::default(),
@@ -122,6 +124,10 @@ impl BareClone {
                 Listing::read(&printed, &branches)
             };
             drop(printed);
+            if listed.refs.is_empty() && !self.speaks_git.load(Ordering::Relaxed) {
+                self.remote.is_git(interrupt)?;
+                self.speaks_git.store(true, Ordering::Relaxed);
+            }
             let known = self.listing();
             let asked_for = listed.clone();
             self.leave_out_refused(&mut listed, &known);
@@ -162,9 +168,10 @@ impl BareClone {
         progress: &Progress,
     ) -> Result<(), RemoteError> {
         // A remote that is away, or does not let us in, is so for all of them.
-        let is_whole = |error: &RemoteError| !matches!(error, RemoteError::Failed(_) | RemoteError::TooSlow);
+        let is_whole =
+            |error: &RemoteError| !matches!(error, RemoteError::Failed(_) | RemoteError::TooSlow { .. });
         let divides = all > 1 && before.is_some_and(|error| !is_whole(error));
-        let until = Instant::now() + DIVIDING;
+        let until = Instant::now() + self.remote.patience();
         let mut open: Vec<&[(&str, ObjectId)]> = missing.chunks(MAX_REFS_AT_ONCE).rev().collect();
         let (mut has_some, mut last) = (missing.len() < all, None);
         let (mut done, mut refused) = (0, Vec::new());
@@ -172,8 +179,8 @@ impl BareClone {
             progress.fetching(done, missing.len());
             let names: Vec<&str> = part.iter().map(|(name, _)| *name).collect();
             let is_late = divides && Instant::now() >= until;
-            let result =
-                if is_late { Err(RemoteError::TooSlow) } else { self.remote.fetch(&names, interrupt) };
+            let late = || RemoteError::Failed("there was no time left to fetch it alone".to_owned());
+            let result = if is_late { Err(late()) } else { self.remote.fetch(&names, interrupt) };
             match (result, part) {
                 (Ok(()), _) => {
                     has_some = true;

@@ -16,7 +16,7 @@ use crate::message::{Message, is_creation};
 use crate::objects::{KPTFILE, Objects, ObjectsError};
 use crate::remote::RefUpdate;
 use crate::revision::{Facts, Revision, UNNUMBERED};
-use crate::search::Found;
+use crate::search::{Found, Reading};
 use crate::settings::Settings;
 use crate::snapshot::{Left, Snapshot};
 
@@ -32,6 +32,8 @@ pub(crate) struct Memory {
     places: HashMap<(ObjectId, String), Result<Option<At>, String>>,
     facts: HashMap<(ObjectId, String), (ObjectId, Result<Arc<Facts>, String>)>,
     branch: Option<(ObjectId, Found)>,
+    /// A search on the branch that has not come to its end.
+    search: Option<Reading>,
     /// Why files of a directory may not be handed out; `None` if they may.
     refusals: HashMap<ObjectId, Option<String>>,
     history: History,
@@ -195,7 +197,10 @@ impl Discovery<'_> {
         let known = self.memory.branch.take().filter(|(known, _)| *known == tree);
         let found = match known {
             Some((_, found)) => found,
-            None => self.objects.packages(tree, &self.settings.directory, self.look)?,
+            None => {
+                let search = &mut self.memory.search;
+                self.objects.packages(tree, &self.settings.directory, search, self.look)?
+            }
         };
         // Kept before it is used: what follows may end for lack of time.
         self.memory.branch = Some((tree, found.clone()));

@@ -53,7 +53,8 @@ impl From<RemoteError> for StoreError {
             | RemoteError::Failed(_)
             | RemoteError::Unauthorized { .. }
             | RemoteError::NotAtomic
-            | RemoteError::TooSlow
+            | RemoteError::TooSlow { .. }
+            | RemoteError::Address(_)
             | RemoteError::Declined(_) => Self::Unavailable(error.to_string()),
         }
     }

@@ -7,6 +7,7 @@
 //!
 //! Nothing here knows a cluster. Operations block: on the disk, on the program `git` and on the network.
 
+mod address;
 mod batch;
 mod clone;
 mod discovery;
@@ -31,6 +32,8 @@ mod objects;
 mod process;
 mod progress;
 mod remote;
+#[cfg(test)]
+mod remote_tests;
 mod repository;
 #[cfg(test)]
 mod repository_tests;
@@ -54,7 +57,7 @@ pub use message::Owner;
 pub use meters::Meters;
 pub use names::{check_file_names, check_files};
 pub use objects::{Content, Files};
-pub use remote::Credentials;
+pub use remote::{Credentials, RemoteOptions};
 pub use repository::{Actor, GitRepository};
 pub use revision::{Facts, Revision, RevisionPlace};
 pub use settings::{Settings, SettingsError};

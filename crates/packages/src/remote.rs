@@ -8,18 +8,46 @@ use std::time::{Duration, Instant, SystemTime};
 use gix_hash::ObjectId;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use crate::address::{AddressError, Pin, host, protocol, public};
 use crate::limits::{Interrupt, shortened};
 use crate::meters::Meters;
 use crate::process::{Ended, Limits, MAX_PACK, Output, program, run};
 
-/// How long one call of `git` may take.
-const LONGEST: Duration = Duration::from_secs(120);
+/// How long a call may take that asks nobody.
+const LOCAL: Duration = Duration::from_secs(120);
+/// Of the time for an answer, what packages may take to come or go.
+const TRANSFER: u32 = 4;
+/// Bytes in a second; a remote that sends fewer for the time of an answer has hung up.
+const SLOWEST: &str = "1000";
+/// What is said of a server that is no git server.
+const NO_GIT: &str = "answers, but speaks no git: spec.git.repo has to be the address of a repository";
 /// Of what a fetch brings, what is streamed to the disk and never held in memory; in bytes.
 const BIG_FILE: &str = "4m";
 /// The most that `git` allocates at once, so that no commit or tree of a stranger fills the memory; in bytes.
 const MAX_ALLOCATION: &str = "128m";
 /// Of a remote's words, what a condition shows.
 const MAX_WORDS: usize = 1000;
+
+/// How remotes are asked.
+#[derive(Debug, Clone)]
+pub struct RemoteOptions {
+    /// Protocols. `file` lets whoever registers a repository read disks of this machine.
+    pub protocols: Vec<String>,
+    /// Whether addresses of private networks and of this machine are refused.
+    pub only_public: bool,
+    /// How long an answer may take; packages may come and go four times as long.
+    pub timeout: Duration,
+}
+
+/// What a call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Nobody is asked.
+    Local,
+    Answer,
+    Fetch,
+    Push,
+}
 
 /// How a remote lets us in.
 #[derive(Debug, Clone, Default)]
@@ -69,8 +97,10 @@ pub enum RemoteError {
     /// The server cannot push several refs as one.
     #[error("the remote does not support atomic pushes")]
     NotAtomic,
-    #[error("git did not end within {} seconds", LONGEST.as_secs())]
-    TooSlow,
+    #[error("{host} did not answer git within {} seconds", limit.as_secs())]
+    TooSlow { host: String, limit: Duration },
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// The repository is gone, or has changed.
     #[error("the Repository was changed or deleted meanwhile")]
     Interrupted,
@@ -115,23 +145,22 @@ pub(crate) struct Remote {
     url: String,
     directory: PathBuf,
     credentials: Credentials,
-    protocols: String,
+    options: RemoteOptions,
     meters: Meters,
 }
 
 impl Remote {
-    /// `protocols` are those that may be used, such as `https:ssh`; `file` reads disks of the machine.
-    ///
     /// # Errors
-    /// The address is of another protocol.
+    /// The address is of a protocol that is not allowed.
     pub(crate) fn new(
         url: &str,
         directory: &Path,
         credentials: Credentials,
-        protocols: &[String],
+        options: &RemoteOptions,
         meters: Meters,
     ) -> Result<Self, RemoteError> {
         let protocol = protocol(url);
+        let protocols = &options.protocols;
         if !protocols.iter().any(|allowed| allowed == protocol) {
             return Err(RemoteError::Protocol { address: url.to_owned(), allowed: protocols.join(", ") });
         }
@@ -139,10 +168,15 @@ impl Remote {
             url: url.to_owned(),
             directory: directory.to_owned(),
             credentials,
-            protocols: protocols.join(":"),
+            options: options.clone(),
             meters,
         };
         Ok(remote)
+    }
+
+    /// How long packages may take to come.
+    pub(crate) fn patience(&self) -> Duration {
+        self.options.timeout.saturating_mul(TRANSFER)
     }
 
     /// Whether it lets us in by these.
@@ -168,7 +202,24 @@ impl Remote {
     /// The remote cannot be reached or says no, or nobody waits any more.
     pub(crate) fn list(&self, interrupt: &Interrupt) -> Result<String, RemoteError> {
         let arguments = ["ls-remote", "--quiet", "--heads", "--tags", "--", &self.url];
-        self.git_until(&arguments, "", Limits::default(), interrupt)
+        self.git_until(&arguments, "", Purpose::Answer, interrupt)
+    }
+
+    /// Makes sure that who has no refs is a git server: over http, `git` takes an empty answer for a repository without any.
+    ///
+    /// # Errors
+    /// It is none, or cannot be reached.
+    pub(crate) fn is_git(&self, interrupt: &Interrupt) -> Result<(), RemoteError> {
+        if !matches!(protocol(&self.url), "http" | "https") {
+            return Ok(());
+        }
+        let arguments = ["ls-remote", "--quiet", "--heads", "--", &self.url];
+        let traced = self.run(&arguments, "", Purpose::Answer, &[("GIT_TRACE_PACKET", "1")], interrupt)?;
+        let has_spoken = |line: &str| line.contains("packet: ");
+        if traced.status == Some(0) && !traced.stderr.lines().any(has_spoken) {
+            return Err(RemoteError::Failed(format!("{} {NO_GIT}", host(&self.url))));
+        }
+        Ok(())
     }
 
     /// Fetches what refs have; [`Remote::keep`] lets the clone have refs of the same names, so that it keeps their objects.
@@ -189,8 +240,7 @@ impl Remote {
             &self.url,
         ];
         let begun = SystemTime::now();
-        let limits = Limits { file: Some(MAX_PACK) };
-        let fetched = self.git_until(&arguments, &specs, limits, interrupt).map(drop);
+        let fetched = self.git_until(&arguments, &specs, Purpose::Fetch, interrupt).map(drop);
         if fetched.is_err() {
             self.remove_halves(begun);
         }
@@ -276,7 +326,7 @@ impl Remote {
         arguments.extend(specs);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let Output { status, stdout, stderr } =
-            self.run(&arguments, "", Limits::default(), &Interrupt::default())?;
+            self.run(&arguments, "", Purpose::Push, &[], &Interrupt::default())?;
         if status == Some(0) {
             return Ok(());
         }
@@ -285,18 +335,18 @@ impl Remote {
 
     /// The output of `git`, if it succeeds.
     fn git(&self, arguments: &[&str], input: &str) -> Result<String, RemoteError> {
-        self.git_until(arguments, input, Limits::default(), &Interrupt::default())
+        self.git_until(arguments, input, Purpose::Local, &Interrupt::default())
     }
 
-    /// The same within limits, for as long as somebody waits.
+    /// The same for as long as somebody waits.
     fn git_until(
         &self,
         arguments: &[&str],
         input: &str,
-        limits: Limits,
+        purpose: Purpose,
         interrupt: &Interrupt,
     ) -> Result<String, RemoteError> {
-        let Output { status, stdout, stderr } = self.run(arguments, input, limits, interrupt)?;
+        let Output { status, stdout, stderr } = self.run(arguments, input, purpose, &[], interrupt)?;
         if status == Some(0) {
             return Ok(stdout);
         }
@@ -317,6 +367,9 @@ impl Remote {
         if let Some(limit) = limit_in(&words) {
             return RemoteError::Failed(limit);
         }
+        if words.contains("not valid: is this a git repository?") {
+            return RemoteError::Failed(format!("{} {NO_GIT}", host(&self.url)));
+        }
         // Without a terminal to ask for a name, that is what is said of a refusal.
         let refusals = [
             "could not read Username",
@@ -336,44 +389,50 @@ impl Remote {
         &self,
         arguments: &[&str],
         input: &str,
-        limits: Limits,
+        purpose: Purpose,
+        variables: &[(&str, &str)],
         interrupt: &Interrupt,
     ) -> Result<Output, RemoteError> {
         let begun = Instant::now();
+        let limit = match purpose {
+            Purpose::Local => LOCAL,
+            Purpose::Answer => self.options.timeout,
+            Purpose::Fetch | Purpose::Push => self.patience(),
+        };
+        let limits = Limits { file: (purpose == Purpose::Fetch).then_some(MAX_PACK) };
+        // Each time anew: a name may lead elsewhere by now.
+        let is_pinned = self.options.only_public && purpose != Purpose::Local;
+        let pin = if is_pinned { public(&self.url)? } else { Pin::Disk };
         let mut command = Command::new(program().map_err(RemoteError::NoGit)?);
-        command.args(arguments).current_dir(&self.directory);
-        self.environment(&mut command)?;
-        let ended = run(command, input, begun + LONGEST, limits, interrupt);
+        command.args(arguments).current_dir(&self.directory).env_clear().envs(variables.iter().copied());
+        self.environment(&mut command, &pin)?;
+        let ended = run(command, input, begun + limit, limits, interrupt);
         self.meters.git(arguments, begun.elapsed());
         ended.map_err(|ended| match ended {
             Ended::NoProgram(error) => RemoteError::NoGit(error),
-            Ended::OutOfTime => RemoteError::TooSlow,
+            Ended::OutOfTime => RemoteError::TooSlow { host: host(&self.url).to_owned(), limit },
             Ended::Interrupted => RemoteError::Interrupted,
         })
     }
 
     /// Nothing of the operator's or the user's settings, and no secret among the arguments, which all processes see.
-    fn environment(&self, command: &mut Command) -> Result<(), RemoteError> {
-        command.env_clear();
+    pub(crate) fn environment(&self, command: &mut Command, pin: &Pin) -> Result<(), RemoteError> {
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command.env("HOME", &self.directory).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
         command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
-        command.env("GIT_DIR", ".").env("GIT_ALLOW_PROTOCOL", &self.protocols);
+        command.env("GIT_DIR", ".").env("GIT_ALLOW_PROTOCOL", self.options.protocols.join(":"));
         command.env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
+        let is_led = self.credentials.parts().is_empty() && !self.options.only_public;
         let mut settings = vec![
             ("gc.auto", "0".to_owned()),
             ("core.bigFileThreshold", BIG_FILE.to_owned()),
             ("core.deltaBaseCacheLimit", "16m".to_owned()),
             ("pack.threads", "1".to_owned()),
             ("pack.windowMemory", "32m".to_owned()),
-            // A remote that sends nothing for this long has hung up.
-            ("http.lowSpeedLimit", "1".to_owned()),
-            ("http.lowSpeedTime", "30".to_owned()),
-            // A redirect could take the credentials elsewhere.
-            (
-                "http.followRedirects",
-                if self.credentials.parts().is_empty() { "initial" } else { "false" }.to_owned(),
-            ),
+            ("http.lowSpeedLimit", SLOWEST.to_owned()),
+            ("http.lowSpeedTime", self.options.timeout.as_secs().max(1).to_string()),
+            // A redirect could take the credentials elsewhere, or lead to a place that is not public.
+            ("http.followRedirects", if is_led { "initial" } else { "false" }.to_owned()),
             ("transfer.fsckObjects", "false".to_owned()),
         ];
         let header = match &self.credentials {
@@ -385,6 +444,9 @@ impl Remote {
             Credentials::Bearer(token) => Some(format!("Authorization: Bearer {}", token.expose_secret())),
         };
         settings.extend(header.map(|header| ("http.extraHeader", header)));
+        if let Pin::Http(Some(places)) = pin {
+            settings.push(("http.curloptResolve", places.clone()));
+        }
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());
         for (index, (key, value)) in settings.into_iter().enumerate() {
             command
@@ -392,13 +454,23 @@ impl Remote {
                 .env(format!("GIT_CONFIG_VALUE_{index}"), value);
         }
         if let Credentials::Ssh { private_key, known_hosts } = &self.credentials {
-            command.env("GIT_SSH_COMMAND", self.ssh(private_key, known_hosts.as_deref())?);
+            command.env("GIT_SSH_COMMAND", self.ssh(private_key, known_hosts.as_deref(), pin)?);
+        } else if let Some(place) = ssh_place(pin) {
+            command.env(
+                "GIT_SSH_COMMAND",
+                format!("ssh -F /dev/null -o BatchMode=yes -o ConnectTimeout=20{place}"),
+            );
         }
         Ok(())
     }
 
     /// The program of the connection, which takes keys from files only.
-    fn ssh(&self, private_key: &SecretString, known_hosts: Option<&str>) -> Result<String, RemoteError> {
+    fn ssh(
+        &self,
+        private_key: &SecretString,
+        known_hosts: Option<&str>,
+        pin: &Pin,
+    ) -> Result<String, RemoteError> {
         let write = |name: &str, text: &str| -> std::io::Result<PathBuf> {
             let path = self.directory.join(name);
             // A file of this kind is readable by its owner alone from its first moment.
@@ -417,22 +489,18 @@ impl Remote {
         };
         Ok(format!(
             "ssh -F /dev/null -o BatchMode=yes -o IdentitiesOnly=yes -o ConnectTimeout=20 -o StrictHostKeyChecking={check} \
-             -o 'UserKnownHostsFile=\"{}\"' -i '{}'",
+             -o 'UserKnownHostsFile=\"{}\"' -i '{}'{}",
             hosts.display(),
-            key.display()
+            key.display(),
+            ssh_place(pin).unwrap_or_default()
         ))
     }
 }
 
-/// The protocol of an address of git.
-fn protocol(url: &str) -> &str {
-    match url.split_once("://") {
-        Some((protocol, _)) => protocol,
-        // `host:path` is ssh; `helper::address` begins a program.
-        None if url.contains("::") => "ext",
-        None if url.split_once(':').is_some_and(|(host, _)| !host.contains('/')) => "ssh",
-        None => "file",
-    }
+/// Options of `ssh` by which it connects to an address that was looked at, and knows its keys by the name.
+fn ssh_place(pin: &Pin) -> Option<String> {
+    let Pin::Ssh { address, alias } = pin else { return None };
+    Some(format!(" -o HostName={address} -o 'HostKeyAlias={alias}'"))
 }
 
 /// What the server said to a push that failed.
@@ -493,26 +561,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn protocols_of_addresses() {
-        for (url, expected) in [
-            ("https://git.example/a.git", "https"),
-            ("ssh://git@host/a", "ssh"),
-            ("git@host:a/b.git", "ssh"),
-            ("/srv/a.git", "file"),
-            ("file:///srv/a.git", "file"),
-            ("ext::sh -c id", "ext"),
-            ("./a:b", "file"),
-        ] {
-            assert_eq!(protocol(url), expected, "{url}");
-        }
-        let error = Remote::new(
-            "file:///etc",
-            Path::new("."),
-            Credentials::None,
-            &["https".into()],
-            Meters::default(),
-        )
-        .unwrap_err();
+    fn protocols_that_are_not_allowed() {
+        let options = RemoteOptions {
+            protocols: vec!["https".to_owned()],
+            only_public: false,
+            timeout: Duration::from_secs(30),
+        };
+        let error =
+            Remote::new("file:///etc", Path::new("."), Credentials::None, &options, Meters::default())
+                .unwrap_err();
         assert_eq!(error.to_string(), "file:///etc: addresses of this kind are not allowed (allowed: https)");
     }
 

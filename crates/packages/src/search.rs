@@ -4,9 +4,9 @@
 //! object, and paths are followed only where they lead to something.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::rc::Rc;
 
 use gix_hash::ObjectId;
+use gix_object::Tree;
 
 use crate::limits::{
     Look, MAX_DIRECTORIES, MAX_ENTRIES, MAX_FOLDERS, MAX_PATH, MAX_PROBLEMS, MAX_TREES, shortened,
@@ -23,15 +23,22 @@ pub(crate) struct Found {
 }
 
 /// What is kept of a tree.
+#[derive(Debug)]
 enum Directory {
     Package,
-    Plain(Vec<(Rc<str>, ObjectId)>),
+    Plain(Vec<(Box<str>, ObjectId)>),
     Unreadable(String),
 }
 
-/// The trees that the search has read.
-struct Known {
+/// The trees that a search has read; a look that ends before it is kept for the next one.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    start: ObjectId,
     directories: HashMap<ObjectId, Directory>,
+    seen: HashSet<ObjectId>,
+    open: VecDeque<(ObjectId, usize)>,
+    entries: usize,
+    folders: usize,
     /// Why not all were read.
     problem: Option<String>,
 }
@@ -41,16 +48,48 @@ impl Objects {
     ///
     /// # Errors
     /// The directory where the search begins cannot be read, or the look ends.
-    pub(crate) fn packages(&self, tree: ObjectId, below: &str, look: &Look) -> Result<Found, ObjectsError> {
+    pub(crate) fn packages(
+        &self,
+        tree: ObjectId,
+        below: &str,
+        begun: &mut Option<Reading>,
+        look: &Look,
+    ) -> Result<Found, ObjectsError> {
         let Some(start) = self.directory(tree, below)? else { return Ok(Found::default()) };
-        let known = self.read_all(start, look)?;
+        let mut reading =
+            begun.take().filter(|begun| begun.start == start).unwrap_or_else(|| Reading::new(start));
+        match reading.go_on(self, look) {
+            Ok(()) => Ok(reading.found(below)),
+            Err(error) => {
+                *begun = Some(reading);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Reading {
+    fn new(start: ObjectId) -> Self {
+        Self {
+            start,
+            directories: HashMap::new(),
+            seen: HashSet::from([start]),
+            open: VecDeque::from([(start, 0)]),
+            entries: 0,
+            folders: 0,
+            problem: None,
+        }
+    }
+
+    /// The directories of packages among what was read.
+    fn found(self, below: &str) -> Found {
+        let known = self;
         let leading = leading(&known.directories);
         let mut found = Found { packages: Vec::new(), problems: known.problem.into_iter().collect() };
         let mut directories = 0;
-        let mut open = VecDeque::from([(below.to_owned(), start, 0)]);
+        let mut open = VecDeque::from([(below.to_owned(), known.start, 0)]);
         // In breadth: where there are too many, those near the root are found.
         while let Some((path, id, depth)) = open.pop_front() {
-            look.goes_on()?;
             let children = match known.directories.get(&id) {
                 Some(Directory::Plain(children)) if depth < MAX_DEPTH => children,
                 Some(Directory::Package) => {
@@ -84,51 +123,47 @@ impl Objects {
             }
         }
         found.packages.sort();
-        Ok(found)
+        found
     }
 
-    /// Reads the trees below one, each once.
-    fn read_all(&self, start: ObjectId, look: &Look) -> Result<Known, ObjectsError> {
-        let mut known = Known { directories: HashMap::new(), problem: None };
-        let mut seen = HashSet::from([start]);
-        let mut open = VecDeque::from([(start, 0)]);
-        let (mut entries, mut folders) = (0, 0);
-        while let Some((id, depth)) = open.pop_front() {
+    /// Reads the trees that are left, each once.
+    fn go_on(&mut self, objects: &Objects, look: &Look) -> Result<(), ObjectsError> {
+        while let Some((id, depth)) = self.open.front().copied() {
             look.goes_on()?;
-            if known.directories.len() == MAX_TREES || folders > MAX_FOLDERS || entries > MAX_ENTRIES {
-                known.problem = Some(format!(
+            if self.directories.len() == MAX_TREES || self.folders > MAX_FOLDERS || self.entries > MAX_ENTRIES
+            {
+                self.problem = Some(format!(
                     "the repository has more than {MAX_TREES} directories, or {MAX_ENTRIES} files in them; packages in the \
                      others are left out"
                 ));
                 break;
             }
-            let directory = match self.tree(id) {
+            let directory = match objects.tree(id) {
                 // The directory that is registered is no package itself: it would have no name.
                 Ok(tree) if depth > 0 && kptfile_of(&tree).is_some() => Directory::Package,
-                Ok(tree) => {
-                    entries += tree.entries.len();
-                    let trees = tree.entries.iter().filter(|entry| entry.mode.is_tree());
-                    let trees = trees.filter(|entry| entry.filename != ".git");
-                    // One that no checkout has holds no package (6.15).
-                    let children: Vec<(Rc<str>, ObjectId)> = trees
-                        .filter_map(|entry| {
-                            Some((groundwork_filenames::entry(&entry.filename).ok()?.into(), entry.oid))
-                        })
-                        .collect();
-                    folders += children.len();
-                    if depth < MAX_DEPTH {
-                        let new =
-                            children.iter().map(|(_, child)| *child).filter(|child| seen.insert(*child));
-                        open.extend(new.map(|child| (child, depth + 1)));
-                    }
-                    Directory::Plain(children)
-                }
+                Ok(tree) => self.children(&tree, depth),
                 Err(error) if depth == 0 || !error.is_of_object() => return Err(error),
                 Err(error) => Directory::Unreadable(error.to_string()),
             };
-            known.directories.insert(id, directory);
+            self.open.pop_front();
+            self.directories.insert(id, directory);
         }
-        Ok(known)
+        Ok(())
+    }
+
+    fn children(&mut self, tree: &Tree, depth: usize) -> Directory {
+        self.entries += tree.entries.len();
+        let trees = tree.entries.iter().filter(|entry| entry.mode.is_tree() && entry.filename != ".git");
+        // One that no checkout has holds no package (6.15).
+        let children: Vec<(Box<str>, ObjectId)> = trees
+            .filter_map(|entry| Some((groundwork_filenames::entry(&entry.filename).ok()?.into(), entry.oid)))
+            .collect();
+        self.folders += children.len();
+        if depth < MAX_DEPTH {
+            let new = children.iter().map(|(_, child)| *child).filter(|child| self.seen.insert(*child));
+            self.open.extend(new.map(|child| (child, depth + 1)));
+        }
+        Directory::Plain(children)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::functions::Functions;
 use crate::meters::Meters;
 use crate::objects::{Content, Files};
-use crate::remote::Credentials;
+use crate::remote::{Credentials, RemoteOptions};
 use crate::repository::GitRepository;
 use crate::revision::Revision;
 use crate::settings::Settings;
@@ -28,8 +28,7 @@ pub const MAX_PACKAGE_BYTES: u64 = 6 << 20;
 pub struct Options {
     /// Where clones are kept. What is there is used again, and may be lost.
     pub directory: PathBuf,
-    /// Protocols of remotes. `file` lets whoever registers a repository read disks of this machine.
-    pub protocols: Vec<String>,
+    pub remotes: RemoteOptions,
     pub max_package_bytes: u64,
     pub functions: Functions,
     pub meters: Meters,
@@ -96,8 +95,8 @@ impl Store {
             return Ok(clone);
         }
         let directory = self.options.directory.join(&key);
-        let Options { protocols, meters, .. } = &self.options;
-        let clone = Arc::new(BareClone::open(&settings.url, &directory, credentials, protocols, meters)?);
+        let Options { remotes, meters, .. } = &self.options;
+        let clone = Arc::new(BareClone::open(&settings.url, &directory, credentials, remotes, meters)?);
         clones.insert(key, Arc::downgrade(&clone));
         Ok(clone)
     }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use crate::error::StoreError;
 use crate::functions::Functions;
 use crate::meters::Meters;
-use crate::remote::Credentials;
+use crate::remote::{Credentials, RemoteOptions};
 use crate::repository::{Actor, GitRepository};
 use crate::settings::Settings;
 use crate::store::{MAX_PACKAGE_BYTES, Options, Store};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A folder with remotes in it, and a store that may use them.
 pub(crate) struct World {
@@ -40,6 +41,14 @@ impl World {
     /// A store that has lost all that it kept.
     pub(crate) fn other_store(&self, name: &str) -> Store {
         self.other_store_of(name, &["file"])
+    }
+
+    /// The same for remotes that are asked in another way.
+    pub(crate) fn other_store_with(&self, name: &str, remotes: RemoteOptions) -> Store {
+        Store::new(Options {
+            remotes,
+            ..options_in(&self.folder.path().join(name), Functions::default(), &[])
+        })
     }
 
     /// The same for remotes of these protocols.
@@ -126,11 +135,19 @@ impl World {
 }
 
 fn store_in(directory: &Path, functions: Functions, protocols: &[&str]) -> Store {
-    Store::new(Options {
+    Store::new(options_in(directory, functions, protocols))
+}
+
+fn options_in(directory: &Path, functions: Functions, protocols: &[&str]) -> Options {
+    Options {
         directory: directory.to_owned(),
-        protocols: protocols.iter().map(|&protocol| protocol.to_owned()).collect(),
+        remotes: RemoteOptions {
+            protocols: protocols.iter().map(|&protocol| protocol.to_owned()).collect(),
+            only_public: false,
+            timeout: Duration::from_secs(30),
+        },
         max_package_bytes: MAX_PACKAGE_BYTES,
         functions,
         meters: Meters::default(),
-    })
+    }
 }

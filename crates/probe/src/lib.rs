@@ -1,14 +1,16 @@
 //! Whether something on the network is up: for health checks of containers, and for programs that start before what they
-//! need.
+//! need. And whether an address is one that everybody may reach.
 //!
 //! Nothing but the standard library, so that the program `groundwork-wait` adds half a megabyte to an image. TLS and
 //! Kubernetes are the business of `groundwork wait`.
 
+mod public;
 mod target;
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
+pub use public::is_public;
 pub use target::{Target, TargetError};
 
 /// How long a single attempt may take.

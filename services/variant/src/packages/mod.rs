@@ -43,7 +43,8 @@ use groundwork_bus::{Change, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
 use groundwork_fleet::Git;
 use groundwork_packages::{
-    Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, Settings, Store, StoreError,
+    Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, RemoteOptions, Settings, Store,
+    StoreError,
 };
 use groundwork_telemetry::Telemetry;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -62,6 +63,9 @@ use crate::handler::kind;
 const OLD: Duration = Duration::from_secs(120);
 /// Protocols of remotes unless the operator says otherwise: none of them reads disks of this machine.
 const PROTOCOLS: [&str; 3] = ["https", "http", "ssh"];
+
+/// Seconds for an answer of a git remote, by default.
+const GIT_TIMEOUT: u64 = 30;
 
 /// Where and how packages are kept.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -82,6 +86,14 @@ pub struct StoreArguments {
     /// Protocols of git remotes; `file` lets whoever registers a Repository read disks of this machine
     #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", conflicts_with = "porch", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
     pub package_protocols: Vec<String>,
+
+    /// Ask only git remotes at public addresses; without it whoever may register a Repository can have any host asked that this one reaches
+    #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_GIT", conflicts_with = "porch")]
+    pub only_public_git: bool,
+
+    /// How long a git remote may take for an answer, in seconds; packages may come and go four times as long
+    #[arg(long, env = "GROUNDWORK_PACKAGE_GIT_TIMEOUT", conflicts_with = "porch", value_name = "SECONDS", default_value_t = GIT_TIMEOUT)]
+    pub package_git_timeout: u64,
 
     #[command(flatten)]
     pub turns: TurnArguments,
@@ -112,8 +124,13 @@ impl StoreArguments {
         };
         let functions = self.functions.functions()?;
         let meters = Meters::new(metrics);
-        let options =
-            Options { directory, protocols, max_package_bytes: MAX_PACKAGE_BYTES, functions, meters };
+        let timeout = Some(self.package_git_timeout).filter(|seconds| *seconds > 0).unwrap_or(GIT_TIMEOUT);
+        let remotes = RemoteOptions {
+            protocols,
+            only_public: self.only_public_git,
+            timeout: Duration::from_secs(timeout),
+        };
+        let options = Options { directory, remotes, max_package_bytes: MAX_PACKAGE_BYTES, functions, meters };
         Ok(Some(Backend::Git(PackageStore {
             store: Arc::new(Store::new(options)),
             turns: Turns::new(self.turns, metrics),

@@ -2,8 +2,11 @@
 //! people who read drafts, can take (`packagevariants.md` 5.5).
 //!
 //! ```text
-//! a new draft ──rate of drafts──> a write ──writes of its repository──> any operation ──operations of its repository, of all──> a thread
+//! a new draft ──rate of drafts──> a write ──writes of its repository──> any operation ──of its repository, its namespace, of all──> a thread
 //! ```
+//!
+//! Most operations wait for a remote, and whoever registers a repository says which one. So a namespace has a share, and some places are
+//! kept for namespaces that hold none.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -18,8 +21,12 @@ use groundwork_telemetry::Metrics;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Operations of the store at the same time; most of their time they wait for remotes.
-const MAX_OPERATIONS: usize = 32;
+/// Operations of the store at the same time, besides those of [`KEPT`]; most of their time they wait for remotes.
+const MAX_OPERATIONS: usize = 48;
+/// Operations of namespaces that have no other one.
+const KEPT: usize = 16;
+/// Operations of one namespace at the same time.
+const MAX_PER_NAMESPACE: usize = 16;
 /// Operations on one repository at the same time: a remote that does not answer must not take all turns.
 const MAX_PER_REPOSITORY: usize = 8;
 /// Who waits longer than this for a repository lets others go on.
@@ -51,6 +58,8 @@ impl Default for TurnArguments {
 /// The turns of one process.
 pub(super) struct Turns {
     all: Arc<Semaphore>,
+    kept: Arc<Semaphore>,
+    namespaces: Mutex<HashMap<String, Arc<Semaphore>>>,
     repositories: Mutex<HashMap<Key, OfRepository>>,
     writes: usize,
     /// None if there may be any number.
@@ -82,6 +91,8 @@ impl Turns {
         let TurnArguments { package_draft_rate, package_writes } = arguments;
         Self {
             all: Arc::new(Semaphore::new(MAX_OPERATIONS)),
+            kept: Arc::new(Semaphore::new(KEPT)),
+            namespaces: Mutex::default(),
             repositories: Mutex::default(),
             writes: package_writes.max(1),
             drafts: NonZeroU32::new(package_draft_rate)
@@ -127,8 +138,29 @@ impl Turns {
                 }
             }
         }
-        held.extend(Arc::clone(&self.all).acquire_owned().await);
+        let namespace = self.of_namespace(repository.namespace.as_deref().unwrap_or_default());
+        let is_first = namespace.available_permits() == MAX_PER_NAMESPACE;
+        held.extend(namespace.acquire_owned().await);
+        let common = Arc::clone(&self.all).acquire_owned();
+        let place = if is_first {
+            tokio::select! {
+                biased;
+                place = common => place,
+                place = Arc::clone(&self.kept).acquire_owned() => place,
+            }
+        } else {
+            common.await
+        };
+        held.extend(place);
         Ok(Turn(held))
+    }
+
+    fn of_namespace(&self, name: &str) -> Arc<Semaphore> {
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that nobody holds or waits for is as a new one.
+        namespaces.retain(|_, share| Arc::strong_count(share) > 1);
+        let share = namespaces.entry(name.to_owned());
+        Arc::clone(share.or_insert_with(|| Arc::new(Semaphore::new(MAX_PER_NAMESPACE))))
     }
 
     pub(super) fn forget(&self, repository: &Key) {
@@ -203,6 +235,28 @@ mod tests {
         assert!(take("edge", false).is_some() && take("other", true).is_some());
         drop(first);
         assert!(take("edge", true).is_some());
+    }
+
+    /// Two namespaces whose remotes hang take what they may, and one that has nothing has a turn all the same; a fourth waits only for the third.
+    #[tokio::test]
+    async fn namespaces_have_shares() {
+        let turns = turns(DRAFTS, WRITES);
+        let take = |namespace: &str, name: usize| {
+            let key = ObjectId::new(kind::<Repository>(), Some(namespace), name.to_string());
+            turns.take(&key, false).now_or_never().transpose().unwrap()
+        };
+        let slow = ["a", "b", "c", "d", "e"];
+        let all: Vec<Turn> =
+            slow.iter().flat_map(|slow| (0..100).filter_map(|name| take(slow, name))).collect();
+        assert_eq!(all.len(), MAX_OPERATIONS + 2, "three shares, and a kept place for each of the others");
+        assert!(slow.iter().all(|slow| take(slow, 0).is_none()));
+        let mut others: Vec<Turn> = (0..100).filter_map(|name| take(&format!("other-{name}"), 0)).collect();
+        assert_eq!(others.len(), KEPT - 2);
+        assert!(take("late", 0).is_none());
+        others.pop();
+        assert!(take("late", 0).is_some());
+        drop(all);
+        assert!(take("a", 0).is_some());
     }
 
     /// A remote that hangs has a few turns, and whoever waits for one is told.

@@ -1,0 +1,192 @@
+//! Where the address of a remote leads, and whether everybody may reach that (`packagevariants.md` 6.17).
+
+use std::net::{IpAddr, ToSocketAddrs as _};
+
+use groundwork_probe::is_public;
+
+/// The protocol of an address of git.
+pub(crate) fn protocol(url: &str) -> &str {
+    match url.split_once("://") {
+        Some((protocol, _)) => protocol,
+        // `host:path` is ssh; `helper::address` begins a program.
+        None if url.contains("::") => "ext",
+        None if url.split_once(':').is_some_and(|(host, _)| !host.contains('/')) => "ssh",
+        None => "file",
+    }
+}
+
+/// Who is asked, for messages: the host with its port, without a name or a password.
+pub(crate) fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map(|(_, rest)| rest);
+    let authority = match rest {
+        Some(rest) => rest.split('/').next().unwrap_or_default(),
+        None if protocol(url) == "ssh" => url.split(':').next().unwrap_or_default(),
+        None => return url,
+    };
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}
+
+/// Why a remote is not asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    #[error(
+        "{0}: the host of this address cannot be told for certain, so it is not asked where only public ones may be"
+    )]
+    Unclear(String),
+    #[error(
+        "{0}: remotes of this protocol are not asked where only public ones may be: use https, http or ssh"
+    )]
+    Protocol(String),
+    #[error("{0} leads to an address of a private network, which this service does not ask")]
+    Private(String),
+    #[error("{host} cannot be found: {problem}")]
+    NotFound { host: String, problem: String },
+}
+
+/// What holds `git` to the address that was looked at: a name may lead elsewhere a moment later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Pin {
+    /// An address of the disk, which operators allow by its protocol.
+    Disk,
+    /// A value of the setting `http.curloptResolve`; nothing for an address that is no name.
+    Http(Option<String>),
+    /// The address to connect to, and what keys of the host are known by.
+    Ssh { address: IpAddr, alias: String },
+}
+
+/// Looks up where a remote is, and refuses what is no public place. Blocks.
+pub(crate) fn public(url: &str) -> Result<Pin, AddressError> {
+    let default_port = match protocol(url) {
+        "https" => 443,
+        "http" => 80,
+        "ssh" => 22,
+        "file" => return Ok(Pin::Disk),
+        _ => return Err(AddressError::Protocol(url.to_owned())),
+    };
+    let unclear = || AddressError::Unclear(host(url).to_owned());
+    let (name, port) = parts(url, default_port).ok_or_else(unclear)?;
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    let found = (bare, port).to_socket_addrs();
+    let not_found = |problem: String| AddressError::NotFound { host: name.to_owned(), problem };
+    let found: Vec<IpAddr> =
+        found.map_err(|error| not_found(error.to_string()))?.map(|address| address.ip()).collect();
+    let Some(first) = found.first().copied() else { return Err(not_found("it has no address".to_owned())) };
+    if !found.iter().all(|address| is_public(*address)) {
+        return Err(AddressError::Private(name.to_owned()));
+    }
+    if protocol(url) == "ssh" {
+        let alias = if port == 22 { bare.to_owned() } else { format!("[{bare}]:{port}") };
+        return Ok(Pin::Ssh { address: first, alias });
+    }
+    if bare.parse::<IpAddr>().is_ok() {
+        return Ok(Pin::Http(None));
+    }
+    let shown = found.iter().map(|address| match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    });
+    Ok(Pin::Http(Some(format!("{name}:{port}:{}", shown.collect::<Vec<_>>().join(",")))))
+}
+
+/// Host and port, if every program that reads the address finds the same ones in it: nothing that some take for the end of the host.
+fn parts(url: &str, default_port: u16) -> Option<(&str, u16)> {
+    let is_scp = !url.contains("://");
+    let authority = match url.split_once("://") {
+        Some((_, rest)) => rest.split('/').next()?,
+        None => url.split(':').next()?,
+    };
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~+:".contains(c);
+    if !user.chars().all(is_plain) {
+        return None;
+    }
+    let (name, port) = if is_scp {
+        (host, default_port)
+    } else if let Some(rest) = host.strip_prefix('[') {
+        let (inner, rest) = rest.split_once(']')?;
+        inner.parse::<std::net::Ipv6Addr>().ok()?;
+        let name = host.get(..inner.len() + 2)?;
+        (
+            name,
+            rest.strip_prefix(':')
+                .map_or_else(|| rest.is_empty().then_some(default_port), |port| port.parse().ok())?,
+        )
+    } else {
+        match host.split_once(':') {
+            Some((name, port)) => (name, port.parse().ok()?),
+            None => (host, default_port),
+        }
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    let is_clear = name.starts_with('[')
+        || !name.is_empty()
+            && name.chars().all(is_name)
+            && !name.ends_with('.')
+            && !name.starts_with(['-', '.']);
+    is_clear.then_some((name, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols_and_hosts_of_addresses() {
+        for (url, expected, whom) in [
+            ("https://git.example/a.git", "https", "git.example"),
+            ("https://pat:secret@git.example:8443/a.git", "https", "git.example:8443"),
+            ("ssh://git@host/a", "ssh", "host"),
+            ("git@host:a/b.git", "ssh", "host"),
+            ("/srv/a.git", "file", "/srv/a.git"),
+            ("file:///srv/a.git", "file", ""),
+            ("ext::sh -c id", "ext", "ext::sh -c id"),
+            ("./a:b", "file", "./a:b"),
+        ] {
+            assert_eq!((protocol(url), host(url)), (expected, whom), "{url}");
+        }
+    }
+
+    /// Addresses of this machine in all notations that name it, and those of which two readers might think differently.
+    #[test]
+    fn only_public_places() {
+        for url in [
+            "http://127.0.0.1/a",
+            "https://localhost:3000/a",
+            "http://[::1]:80/a",
+            "http://[::ffff:127.0.0.1]/a",
+            "http://2130706433/a",
+            "http://0x7f.1/a",
+            "http://127.1/a",
+            "http://0/a",
+            "http://169.254.169.254/latest",
+            "http://10.0.0.1/a",
+            "ssh://git@127.0.0.1:2222/a",
+            "git@localhost:a",
+        ] {
+            assert!(matches!(public(url), Err(AddressError::Private(_))), "{url}: {:?}", public(url));
+        }
+        for url in [
+            "http://8.8.8.8\\@127.0.0.1/a",
+            "http://127.0.0.1#@8.8.8.8/a",
+            "http://127.0.0.1?@8.8.8.8/a",
+            "http://a@127.0.0.1@8.8.8.8/a",
+            "http://127.0.0.1%2f@8.8.8.8/a",
+            "http://8.8.8.8:80:80/a",
+            "http://8.8.8.8%00/a",
+            "http://[::1%25lo]/a",
+            "http://localhost./a",
+            "http:///a",
+            "http://\u{ff11}27.0.0.1/a",
+            "ssh://-oProxyCommand=x/a",
+        ] {
+            assert!(matches!(public(url), Err(AddressError::Unclear(_))), "{url}: {:?}", public(url));
+        }
+        assert!(matches!(public("git://8.8.8.8/a"), Err(AddressError::Protocol(_))));
+        assert_eq!(public("/srv/a.git"), Ok(Pin::Disk));
+        assert_eq!(public("https://8.8.8.8/a"), Ok(Pin::Http(None)));
+        assert_eq!(
+            public("ssh://git@8.8.8.8:2222/a"),
+            Ok(Pin::Ssh { address: "8.8.8.8".parse().unwrap(), alias: "[8.8.8.8]:2222".into() })
+        );
+    }
+}
