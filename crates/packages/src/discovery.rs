@@ -30,7 +30,7 @@ const MAX_APPROVALS: usize = 100;
 pub(crate) struct Memory {
     /// By commit and path of the package.
     places: HashMap<(ObjectId, String), Result<Option<At>, String>>,
-    facts: HashMap<(ObjectId, String), (ObjectId, Result<Arc<Facts>, String>)>,
+    facts: HashMap<(ObjectId, String), OfDirectory>,
     branch: Option<(ObjectId, Found)>,
     /// A search on the branch that has not come to its end.
     search: Option<Reading>,
@@ -38,6 +38,9 @@ pub(crate) struct Memory {
     refusals: HashMap<ObjectId, Option<String>>,
     history: History,
 }
+
+/// The object of a package's directory, with its facts or why there are none.
+type OfDirectory = (ObjectId, Result<Arc<Facts>, String>);
 
 /// A package as of a commit.
 #[derive(Debug, Clone)]
@@ -110,16 +113,16 @@ impl Discovery<'_> {
             match Place::read(name, &self.settings.branch) {
                 Ok(Some(place)) if is_own(&place) => places.push((place, found.commit)),
                 Ok(_) => {}
-                Err(error) => self.snapshot.problem(error.to_string()),
+                Err(error) => self.snapshot.problem(&error.to_string()),
             }
         }
         for problem in &listing.problems {
-            self.snapshot.problem(problem.clone());
+            self.snapshot.problem(problem);
         }
         for (name, problem) in &listing.unfetched {
             let Ok(Some(place)) = Place::read(name, &self.settings.branch) else { continue };
             if is_own(&place) {
-                self.snapshot.problem(format!("{}: {problem}", place.short()));
+                self.snapshot.problem(&format!("{}: {problem}", place.short()));
             }
         }
         places
@@ -168,7 +171,7 @@ impl Discovery<'_> {
             self.memory.history.read(self.objects, *commit, self.look)?;
             if let Some(problem) = self.memory.history.problem() {
                 let text = format!("{}: {problem}", place.short());
-                self.snapshot.problem(text);
+                self.snapshot.problem(&text);
             }
         }
         Ok(())
@@ -184,7 +187,7 @@ impl Discovery<'_> {
         match read(self) {
             Err(error) if error.is_of_object() => {
                 self.snapshot.is_partial |= matches!(error, ObjectsError::Unreadable { .. });
-                self.snapshot.problem(format!("{}: {error}", place.short()));
+                self.snapshot.problem(&format!("{}: {error}", place.short()));
                 Ok(())
             }
             result => result,
@@ -205,7 +208,7 @@ impl Discovery<'_> {
         // Kept before it is used: what follows may end for lack of time.
         self.memory.branch = Some((tree, found.clone()));
         for problem in &found.problems {
-            self.snapshot.problem(format!("{}: {problem}", place.short()));
+            self.snapshot.problem(&format!("{}: {problem}", place.short()));
         }
         let workspace = self.settings.branch.clone();
         for (path, directory) in &found.packages {
@@ -254,7 +257,7 @@ impl Discovery<'_> {
         lifecycle: Lifecycle,
     ) -> Result<(), ObjectsError> {
         let Some(At { directory, .. }) = self.package_at(commit, path)? else {
-            self.snapshot.problem(format!("{}: there is no Kptfile in {path:?}", place.short()));
+            self.snapshot.problem(&format!("{}: there is no Kptfile in {path:?}", place.short()));
             return Ok(());
         };
         let name = self.name(path, workspace);
@@ -268,7 +271,7 @@ impl Discovery<'_> {
                     "package revision {name} is published, and has another {} branch",
                     lifecycle.as_str()
                 );
-                self.snapshot.problem(text);
+                self.snapshot.problem(&text);
             }
             return Ok(());
         }
@@ -303,7 +306,7 @@ impl Discovery<'_> {
             } else {
                 let name = self.name(path, workspace);
                 let text = format!("package revision {name} has both a draft and a proposed branch");
-                self.snapshot.problem(text);
+                self.snapshot.problem(&text);
                 hidden.insert(proposed);
             }
         }
@@ -483,14 +486,14 @@ impl Discovery<'_> {
                  \".\"",
                 place.short()
             );
-            self.snapshot.problem(text);
+            self.snapshot.problem(&text);
             return Ok(());
         }
         if let Some(error) = &facts.description.error {
-            self.snapshot.problem(format!("{}: package {path:?}: {error}", place.short()));
+            self.snapshot.problem(&format!("{}: package {path:?}: {error}", place.short()));
         }
         if let Some(refusal) = self.refusal(directory)? {
-            self.snapshot.problem(format!("{}: package {path:?}: {refusal}", place.short()));
+            self.snapshot.problem(&format!("{}: package {path:?}: {refusal}", place.short()));
             return Ok(());
         }
         let revision = Revision {
@@ -508,7 +511,7 @@ impl Discovery<'_> {
         if let Some(other) = self.snapshot.revisions.get(&name) {
             let text =
                 format!("{} and {} are both called {name}", other.short_reference, revision.short_reference);
-            self.snapshot.problem(text);
+            self.snapshot.problem(&text);
             return Ok(());
         }
         self.snapshot.revisions.insert(name, Arc::new(revision));

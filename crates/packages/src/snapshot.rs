@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use gix_hash::ObjectId;
-use groundwork_api::ResourceExt as _;
 
 use crate::layout::full_path;
 use crate::limits::{MAX_PROBLEMS, MAX_REFERENCE, shortened};
@@ -56,13 +55,16 @@ impl Snapshot {
         self.latest.get_or_init(|| {
             let place = settings.place();
             let objects: Vec<_> = self.revisions.values().map(|revision| revision.object(&place)).collect();
-            groundwork_fleet::latest(&objects).into_values().map(|object| object.name_any()).collect()
+            groundwork_fleet::latest(&objects)
+                .into_values()
+                .map(groundwork_api::ResourceExt::name_any)
+                .collect()
         })
     }
 
-    pub(crate) fn problem(&mut self, text: String) {
+    pub(crate) fn problem(&mut self, text: &str) {
         if self.problems.len() < MAX_PROBLEMS {
-            self.problems.push(shortened(&text, 2 * MAX_REFERENCE));
+            self.problems.push(shortened(text, 2 * MAX_REFERENCE));
         } else {
             self.more_problems += 1;
         }
