@@ -56,6 +56,7 @@ mod package_content;
 mod package_cuts;
 mod package_example;
 mod package_names;
+mod package_neighbours;
 mod package_order;
 mod package_replicas;
 mod package_rows;
