@@ -246,6 +246,7 @@ impl Porch {
 }
 
 /// Reads an answer; `None` if it is longer than is allowed, of which nothing is kept.
+#[expect(clippy::disallowed_methods, reason = "it is bounded here, and one call reads at a time")]
 async fn read(body: Body, length: usize) -> Result<Option<Vec<u8>>, BoxError> {
     match Limited::new(body, length).collect().await {
         Ok(read) => Ok(Some(read.to_bytes().into())),

@@ -252,7 +252,7 @@ impl PinnedRepository {
 
     /// Reads a descriptor, or takes what another job has read since this one began.
     fn read_together(&self, name: &str, version: &str) -> Result<Kept, Arc<Unkept>> {
-        self.together(self.flight(name, version, None), || match self.inner.descriptor(name, version) {
+        self.together(&self.flight(name, version, None), || match self.inner.descriptor(name, version) {
             Ok(Some(bytes)) => {
                 let digest = Some(Digest::of(&bytes));
                 Ok(Kept { media_type: String::new(), bytes: bytes.into(), digest })
@@ -271,7 +271,7 @@ impl PinnedRepository {
     ) -> Result<Content, RepositoryError> {
         let mut large = None;
         let flight = self.flight(name, version, Some(access));
-        let kept = self.together(flight, || {
+        let kept = self.together(&flight, || {
             let blob = self.open_content(name, version, access).map_err(Unkept::Failed)?;
             if blob.size.is_none_or(|size| size > LARGEST) {
                 large = Some(blob);
@@ -304,7 +304,7 @@ impl PinnedRepository {
     /// What one of those reads who want the same at the same time is for all of them.
     fn together(
         &self,
-        flight: Flight,
+        flight: &Flight,
         read: impl FnOnce() -> Result<Kept, Unkept>,
     ) -> Result<Kept, Arc<Unkept>> {
         let flights = &self.stores().flights;
@@ -315,7 +315,7 @@ impl PinnedRepository {
                 let begin = Instant::now();
                 read.take().map_or(Err(Unkept::Absent), |read| read().map(|kept| (begin, kept)))
             };
-            let read_together = flights.try_get_with_by_ref(&flight, own);
+            let read_together = flights.try_get_with_by_ref(flight, own);
             let has_waited = read.is_some();
             if has_waited {
                 self.view.allowance.charge(begin.elapsed());
@@ -323,7 +323,7 @@ impl PinnedRepository {
             match read_together {
                 Ok((begin, kept)) if begin >= self.view.begin => return Ok(kept),
                 // Of before this job: a new job looks anew.
-                Ok(_) => flights.invalidate(&flight),
+                Ok(_) => flights.invalidate(flight),
                 // Another one had no time left; this one may have some.
                 Err(_) if has_waited && !self.view.allowance.is_used_up() => {}
                 Err(error) => return Err(error),

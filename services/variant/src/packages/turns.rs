@@ -21,10 +21,8 @@ use groundwork_telemetry::Metrics;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Operations of the store at the same time, besides those of [`KEPT`]; most of their time they wait for remotes.
-const MAX_OPERATIONS: usize = 48;
-/// Operations of namespaces that have no other one.
-const KEPT: usize = 16;
+/// Operations of the store at the same time; most of their time they wait for remotes.
+const MAX_OPERATIONS: usize = 64;
 /// Operations of one namespace at the same time.
 const MAX_PER_NAMESPACE: usize = 16;
 /// Operations on one repository at the same time: a remote that does not answer must not take all turns.
@@ -57,9 +55,7 @@ impl Default for TurnArguments {
 
 /// The turns of one process.
 pub(super) struct Turns {
-    all: Arc<Semaphore>,
-    kept: Arc<Semaphore>,
-    namespaces: Mutex<HashMap<String, Arc<Semaphore>>>,
+    all: groundwork_turns::Turns,
     repositories: Mutex<HashMap<Key, OfRepository>>,
     writes: usize,
     /// None if there may be any number.
@@ -75,7 +71,10 @@ struct OfRepository {
 }
 
 /// Held for as long as an operation runs.
-pub(super) struct Turn(#[allow(dead_code, reason = "given back when dropped")] Vec<OwnedSemaphorePermit>);
+pub(super) struct Turn {
+    _of_repository: Vec<OwnedSemaphorePermit>,
+    _place: groundwork_turns::Turn,
+}
 
 /// One more that waits.
 struct Waiting<'a>(&'a Gauge);
@@ -90,9 +89,7 @@ impl Turns {
     pub(super) fn new(arguments: TurnArguments, metrics: &Metrics) -> Self {
         let TurnArguments { package_draft_rate, package_writes } = arguments;
         Self {
-            all: Arc::new(Semaphore::new(MAX_OPERATIONS)),
-            kept: Arc::new(Semaphore::new(KEPT)),
-            namespaces: Mutex::default(),
+            all: groundwork_turns::Turns::new(MAX_OPERATIONS, MAX_PER_NAMESPACE),
             repositories: Mutex::default(),
             writes: package_writes.max(1),
             drafts: NonZeroU32::new(package_draft_rate)
@@ -138,29 +135,8 @@ impl Turns {
                 }
             }
         }
-        let namespace = self.of_namespace(repository.namespace.as_deref().unwrap_or_default());
-        let is_first = namespace.available_permits() == MAX_PER_NAMESPACE;
-        held.extend(namespace.acquire_owned().await);
-        let common = Arc::clone(&self.all).acquire_owned();
-        let place = if is_first {
-            tokio::select! {
-                biased;
-                place = common => place,
-                place = Arc::clone(&self.kept).acquire_owned() => place,
-            }
-        } else {
-            common.await
-        };
-        held.extend(place);
-        Ok(Turn(held))
-    }
-
-    fn of_namespace(&self, name: &str) -> Arc<Semaphore> {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that nobody holds or waits for is as a new one.
-        namespaces.retain(|_, share| Arc::strong_count(share) > 1);
-        let share = namespaces.entry(name.to_owned());
-        Arc::clone(share.or_insert_with(|| Arc::new(Semaphore::new(MAX_PER_NAMESPACE))))
+        let place = self.all.take(repository.namespace.as_deref().unwrap_or_default()).await;
+        Ok(Turn { _of_repository: held, _place: place })
     }
 
     pub(super) fn forget(&self, repository: &Key) {
@@ -249,10 +225,14 @@ mod tests {
         let slow = ["a", "b", "c", "d", "e"];
         let all: Vec<Turn> =
             slow.iter().flat_map(|slow| (0..100).filter_map(|name| take(slow, name))).collect();
-        assert_eq!(all.len(), MAX_OPERATIONS + 2, "three shares, and a kept place for each of the others");
+        assert_eq!(
+            all.len(),
+            3 * MAX_PER_NAMESPACE + 2,
+            "three shares, and a kept place for each of the others"
+        );
         assert!(slow.iter().all(|slow| take(slow, 0).is_none()));
         let mut others: Vec<Turn> = (0..100).filter_map(|name| take(&format!("other-{name}"), 0)).collect();
-        assert_eq!(others.len(), KEPT - 2);
+        assert_eq!(others.len(), MAX_OPERATIONS / 4 - 2);
         assert!(take("late", 0).is_none());
         others.pop();
         assert!(take("late", 0).is_some());
