@@ -1,4 +1,4 @@
-//! What answers of clusters may take in a process.
+//! Bounds on what answers of clusters take in a process.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::identity::Server;
 
 /// Time for one request with its answer; a cluster that hangs is noticed after it.
 const REQUEST: Duration = Duration::from_secs(30);
-/// What answers of clusters take together, and of one piece of work. With the worker processes that belongs to 512 MiB.
+/// The memory of all answers of clusters together, and of one piece of work. With the worker processes that belongs to 512 MiB.
 const ANSWERS: usize = 96 << 20;
 const ANSWERS_OF_ONE: usize = 64 << 20;
 /// How long a piece of work waits for others to give something back.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What is known of kinds of all clusters together, and of one. What there is no room for is asked again each time.
+/// The memory for kinds of all clusters together, and of one. Kinds that find no room are asked for again each time.
 const KNOWLEDGE: usize = 32 << 20;
 const KNOWLEDGE_OF_ONE: usize = 4 << 20;
 
-/// What the answers of clusters may take in a process: memory and time.
+/// The bounds of answers of clusters in a process: memory and time.
 #[derive(Debug, Clone)]
 pub struct Answers {
     pub(crate) memory: Memory,

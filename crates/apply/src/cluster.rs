@@ -28,7 +28,7 @@ const MOST_VERSIONS: usize = 1000;
 const SIDE_BY_SIDE: usize = 32;
 /// A server may end a log with a whole character, or with words of its own.
 const SLACK_OF_LOG: usize = 4 << 10;
-/// What the allocator adds to a text.
+/// Bytes that the allocator adds to a text.
 const OVERHEAD: usize = 24;
 
 /// A kind as a cluster has it.
@@ -59,9 +59,11 @@ pub struct Cluster {
     manager: &'static str,
     kinds: Arc<Mutex<HashMap<String, Kept<Vec<ResourceKind>>>>>,
     pub(crate) bounds: Arc<Bounds>,
-    /// What this piece of work has been answered.
+    /// The namespace that is worked for.
+    tenant: Arc<str>,
+    /// The answers to this piece of work.
     pub(crate) holding: Arc<Holding>,
-    /// What is known of the cluster for as long as it is connected.
+    /// The kinds of the cluster, for as long as it is connected.
     knowledge: Arc<Holding>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) unwatchable: Arc<Unwatchable>,
@@ -72,7 +74,7 @@ pub struct Cluster {
 
 type Known = (Instant, Kept<Versions>);
 
-/// What is known, with its room.
+/// Known kinds, with their room.
 type Kept<T> = (Arc<T>, Arc<Held>);
 
 /// What a cluster says of itself.
@@ -111,8 +113,9 @@ impl Cluster {
             client,
             manager,
             kinds: Arc::default(),
-            holding: answers.memory.begin(),
-            knowledge: answers.knowledge.begin(),
+            holding: answers.memory.begin(""),
+            knowledge: answers.knowledge.begin(&server.address),
+            tenant: Arc::from(""),
             gate: Arc::new(Gate::new(answers.request)),
             unwatchable: Arc::default(),
             versions: Arc::default(),
@@ -124,7 +127,13 @@ impl Cluster {
     /// The same cluster for another piece of work, whose answers take memory until it ends.
     #[must_use]
     pub fn for_work(&self) -> Self {
-        Self { holding: self.bounds.answers.memory.begin(), ..self.clone() }
+        Self { holding: self.bounds.answers.memory.begin(&self.tenant), ..self.clone() }
+    }
+
+    /// The same for the work of a tenant, say of a namespace: all of it together has a share of the memory for answers.
+    #[must_use]
+    pub fn for_tenant(&self, tenant: &str) -> Self {
+        Self { tenant: Arc::from(tenant), ..self.clone() }.for_work()
     }
 
     /// The same cluster for writes of another field manager.
@@ -458,7 +467,7 @@ fn log_of(namespace: &str, pod: &str, container: &str, lines: u32, bytes: u32) -
     format!("/api/v1/namespaces/{namespace}/pods/{pod}/log?{}", query.finish())
 }
 
-/// What kinds take, each with its texts.
+/// The room that kinds take, each with its texts.
 fn size_of_kinds(kinds: &[ResourceKind]) -> usize {
     let texts = |kind: &ResourceKind| kind.api_version.len() + kind.kind.len() + kind.plural.len();
     kinds.iter().map(|kind| size_of::<ResourceKind>() + 3 * OVERHEAD + texts(kind)).sum()

@@ -31,7 +31,7 @@ pub(crate) const GROUPS: Limit = Limit { what: "a list of groups", bytes: 1 << 2
 pub(crate) const VERSION: Limit = Limit { what: "a version", bytes: 64 << 10 };
 /// A token, or a kubeconfig.
 pub(crate) const GRANT: Limit = Limit { what: "a grant of access", bytes: 1 << 20 };
-/// What is longer is told without its words.
+/// A longer refusal is told without its words.
 const REFUSAL: Limit = Limit { what: "a refusal", bytes: 256 << 10 };
 /// Of memory, for its words alone.
 const MOST_OF_REFUSAL: usize = 4 << 20;
@@ -130,12 +130,12 @@ impl Cluster {
         read.ok()
     }
 
-    /// What it means that an answer could not be read. It may go away by itself: the server is out of order, or is another one soon.
+    /// The error for an answer that could not be read. It may go away by itself: the server is out of order, or is another one soon.
     pub(crate) fn unread(&self, verb: &'static str, object: &str, error: &AnswerError) -> ApiError {
         self.transient(verb, object, &format!("{} {error}", self.bounds.server.address))
     }
 
-    /// What is wrong with a connection does not say with which.
+    /// An error of a connection does not say with which server.
     fn named(&self, error: ApiError) -> ApiError {
         match error {
             ApiError::Transient { verb, object, problem } => {

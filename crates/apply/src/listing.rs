@@ -46,7 +46,7 @@ pub struct ListPages<'c> {
 pub struct Page {
     /// Each says what it is.
     pub objects: Vec<Value>,
-    /// What they take, until it is dropped.
+    /// The room that they take, until it is dropped.
     pub held: Held,
 }
 

@@ -1,4 +1,4 @@
-//! What a JSON text takes in memory when it is read: five bytes of it may become a hundred times as much.
+//! The memory that a JSON text takes when it is read: five bytes of it may become a hundred times as much.
 
 /// Of a leaf of a map: eleven keys and values, and what the allocator adds.
 const LEAF: usize = 648;
@@ -8,7 +8,7 @@ const NODE: usize = 780;
 /// Of one value in a list, and the room that a list has at least.
 const ELEMENT: usize = 32;
 const LEAST_ROOM: usize = 4;
-/// What the allocator adds to a block, and the smallest that it has.
+/// Bytes that the allocator adds to a block, and the smallest block that it has.
 const OVERHEAD: usize = 24;
 const LEAST_BLOCK: usize = 32;
 /// Deeper texts are not read at all.
@@ -67,7 +67,7 @@ pub(crate) fn weight(text: &[u8]) -> usize {
             _ => {}
         }
     }
-    // What breaks off was made all the same.
+    // A text that breaks off has made its values all the same.
     weight + open.iter().map(Open::weight).sum::<usize>()
 }
 
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// What values take, by the sizes of the library's types.
+    /// The sizes of values, by the types of the library.
     fn held(value: &Value) -> usize {
         let block = |bytes: usize| if bytes == 0 { 0 } else { bytes + 8 };
         match value {

@@ -7,15 +7,16 @@
 //! A piece of work that wants more than there is waits for a moment, and fails then: it gives back what it holds, so that pieces of work
 //! never wait for one another for ever.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of one permit.
 const UNIT: usize = 1 << 10;
@@ -49,25 +50,39 @@ fn size(bytes: usize) -> String {
     if bytes < 1 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
 }
 
-/// What a process has for the answers of all servers.
+/// The memory of a process for the answers of all servers.
 #[derive(Debug, Clone)]
 pub struct Memory {
     free: Arc<Semaphore>,
+    /// Free for each tenant that holds something.
+    tenants: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
     total: usize,
     share: usize,
     patience: Duration,
 }
 
 impl Memory {
-    /// `share` is the most that one piece of work may hold, `patience` how long it waits for others to give something back.
+    /// `share` is the most that one piece of work may hold, and all pieces of one tenant beside it, `patience` how long it waits for others to give something back.
     pub fn new(total: usize, share: usize, patience: Duration) -> Self {
         let permits = (total / UNIT).min(Semaphore::MAX_PERMITS);
-        Self { free: Arc::new(Semaphore::new(permits)), total, share, patience }
+        Self { free: Arc::new(Semaphore::new(permits)), tenants: Arc::default(), total, share, patience }
     }
 
-    /// A piece of work begins; what it holds is given back when the last that refers to it is gone.
-    pub fn begin(&self) -> Arc<Holding> {
-        Arc::new(Holding { memory: self.clone(), taken: Mutex::default() })
+    /// A piece of work of a tenant, say of a namespace, begins; what it holds is given back when the last that refers to it is gone.
+    pub fn begin(&self, tenant: &str) -> Arc<Holding> {
+        Arc::new(Holding { memory: self.clone(), tenant: self.of(tenant), taken: Mutex::default() })
+    }
+
+    /// Free for a tenant.
+    fn of(&self, tenant: &str) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = tenants.get(tenant).and_then(Weak::upgrade) {
+            return known;
+        }
+        tenants.retain(|_, free| free.strong_count() > 0);
+        let free = Arc::new(Semaphore::new((self.share / UNIT).min(Semaphore::MAX_PERMITS)));
+        tenants.insert(tenant.to_owned(), Arc::downgrade(&free));
+        free
     }
 
     /// Bytes that are held now, but for allowances.
@@ -76,24 +91,43 @@ impl Memory {
     }
 }
 
-/// What one piece of work holds.
+/// The memory that one piece of work holds.
 #[derive(Debug)]
 pub struct Holding {
     memory: Memory,
+    tenant: Arc<Semaphore>,
     taken: Mutex<Taken>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
     bytes: usize,
-    permits: Option<OwnedSemaphorePermit>,
+    permits: Option<Permits>,
     /// Permits that are waited for.
     awaited: usize,
 }
 
+/// As many of the tenant's as of all.
+#[derive(Debug)]
+struct Permits {
+    of_tenant: OwnedSemaphorePermit,
+    of_all: OwnedSemaphorePermit,
+}
+
+impl Permits {
+    fn merge(&mut self, more: Self) {
+        self.of_tenant.merge(more.of_tenant);
+        self.of_all.merge(more.of_all);
+    }
+
+    fn give_back(&mut self, count: usize) {
+        drop((self.of_tenant.split(count), self.of_all.split(count)));
+    }
+}
+
 impl Taken {
     fn permits(&self) -> usize {
-        self.permits.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
+        self.permits.as_ref().map_or(0, |permits| permits.of_all.num_permits())
     }
 
     /// Permits for what is taken beyond the allowance.
@@ -104,8 +138,10 @@ impl Taken {
     fn give_back(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
         let surplus = self.permits().saturating_sub(self.due());
-        if surplus > 0 {
-            drop(self.permits.as_mut().and_then(|permits| permits.split(surplus)));
+        if surplus > 0
+            && let Some(permits) = &mut self.permits
+        {
+            permits.give_back(surplus);
         }
     }
 }
@@ -140,11 +176,15 @@ impl Holding {
         if missing == 0 {
             return Ok(());
         }
-        // Whoever asks may stop waiting at any time.
+        // The caller may stop waiting at any time.
         let mut request = Request { holding: self, bytes, missing };
-        let free = Arc::clone(&self.memory.free);
-        let permits = u32::try_from(missing).unwrap_or(u32::MAX);
-        match tokio::time::timeout(self.memory.patience, free.acquire_many_owned(permits)).await {
+        let (own, free) = (Arc::clone(&self.tenant), Arc::clone(&self.memory.free));
+        let count = u32::try_from(missing).unwrap_or(u32::MAX);
+        let acquire = async {
+            let of_tenant = own.acquire_many_owned(count).await?;
+            Ok::<_, AcquireError>(Permits { of_tenant, of_all: free.acquire_many_owned(count).await? })
+        };
+        match tokio::time::timeout(self.memory.patience, acquire).await {
             Ok(Ok(permits)) => {
                 request.bytes = 0;
                 let mut taken = self.taken();
@@ -174,7 +214,7 @@ impl Drop for Request<'_> {
     }
 }
 
-/// What one answer takes, until this is dropped.
+/// The memory of one answer, until this is dropped.
 #[derive(Debug)]
 pub struct Held {
     holding: Arc<Holding>,
@@ -303,7 +343,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_may_have_so_much_and_no_more() {
-        let holding = memory().begin();
+        let holding = memory().begin("a");
         assert_eq!(read(body(OBJECT.bytes), OBJECT, &holding).await.unwrap().0.len(), OBJECT.bytes);
         let error = read(body(OBJECT.bytes + 1), OBJECT, &holding).await.err().unwrap();
         assert_eq!(error.to_string(), "answers with more than 1 MiB, the most that an object may have");
@@ -312,7 +352,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_read_is_given_back() {
         let memory = memory();
-        let holding = memory.begin();
+        let holding = memory.begin("a");
         let (_, held) = read(body(MIB), OBJECT, &holding).await.unwrap();
         assert_eq!(memory.in_use(), MIB - ALLOWANCE);
         drop(held);
@@ -328,15 +368,15 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_ever() {
         let memory = memory();
-        let (left, right) = (memory.begin(), memory.begin());
+        let (left, right) = (memory.begin("a"), memory.begin("b"));
         let half = MIB / 2 + ALLOWANCE;
         left.take(half).await.unwrap().keep();
         right.take(half).await.unwrap().keep();
-        let third = memory.begin();
+        let third = memory.begin("c");
         third.take(MIB + ALLOWANCE - 1).await.unwrap().keep();
         let (one, other) = tokio::join!(left.take(MIB / 2), right.take(MIB / 2));
         assert!(matches!((&one, &other), (Err(AnswerError::NoRoom(_)), Err(AnswerError::NoRoom(_)))));
-        memory.begin().take(ALLOWANCE).await.unwrap();
+        memory.begin("d").take(ALLOWANCE).await.unwrap();
         drop(third);
         let (one, other) = tokio::join!(left.take(MIB / 2), right.take(MIB / 2));
         assert!(one.is_ok() && other.is_ok());
@@ -344,11 +384,24 @@ mod tests {
         assert_eq!(memory.in_use(), 0);
     }
 
-    /// Who gives up waiting leaves nothing taken.
+    /// Pieces of work of one tenant have together what one of them may have, and others go on.
+    #[tokio::test]
+    async fn a_tenant_has_a_share() {
+        let memory = memory();
+        let own = [memory.begin("a"), memory.begin("a")];
+        own[0].take(MIB).await.unwrap().keep();
+        assert!(matches!(own[1].take(MIB).await, Err(AnswerError::NoRoom(_))));
+        memory.begin("b").take(MIB).await.unwrap();
+        drop(own);
+        memory.begin("a").take(MIB).await.unwrap();
+        assert_eq!(memory.in_use(), 0);
+    }
+
+    /// A caller that gives up waiting leaves nothing taken.
     #[tokio::test]
     async fn waiting_may_end_at_any_time() {
         let memory = Memory::new(MIB, 4 * MIB, Duration::from_secs(60));
-        let holding = memory.begin();
+        let holding = memory.begin("a");
         let taking = holding.take(2 * MIB);
         assert!(tokio::time::timeout(Duration::from_millis(10), taking).await.is_err());
         assert_eq!(memory.in_use(), 0);

@@ -8,18 +8,16 @@ use std::time::Duration;
 use groundwork_api::{ResourceExt, Target};
 use groundwork_apply::{Answers, Cluster, Server};
 use groundwork_controller::{ApiError, Objects};
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::target_sync::{KUBERNETES_CLUSTER, shoot_of_server};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use moka::future::Cache;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::kubeconfig::{Access, OidcConfig, SelfConfig};
+use crate::tokens::{HomeAudiences, TokenRules, token};
 
 /// How many clients are kept.
 const KEPT_CLIENTS: u64 = 1000;
@@ -27,9 +25,6 @@ const KEPT_CLIENTS: u64 = 1000;
 const UNUSED: Duration = Duration::from_secs(600);
 /// How long a token of a service account is used; the shortest one that the API server makes lives ten minutes.
 const TOKEN_USE: Duration = Duration::from_secs(300);
-/// Seconds that a token lives if nobody says so, and at least.
-const TOKEN_LIFE: i64 = 86_400;
-const SHORTEST_TOKEN_LIFE: i64 = 600;
 /// Time to reach a cluster.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -63,6 +58,8 @@ pub struct Targets {
     home: Option<Home>,
     manager: &'static str,
     answers: Answers,
+    tokens: TokenRules,
+    home_audiences: Arc<HomeAudiences>,
     clients: Cache<String, Arc<Cluster>>,
     token_clients: Cache<String, Arc<Cluster>>,
 }
@@ -81,8 +78,8 @@ impl std::fmt::Debug for Targets {
 
 impl Targets {
     /// `home` is how the home cluster is reached, for Targets that are that cluster; only its address and roots are used. `manager` is the
-    /// field manager of all writes, `answers` what all clusters together may answer at a time.
-    pub fn new(home: Option<&Config>, manager: &'static str, answers: Answers) -> Self {
+    /// field manager of all writes, `answers` what all clusters together may answer at a time, `tokens` what Targets may ask for.
+    pub fn new(home: Option<&Config>, manager: &'static str, answers: Answers, tokens: TokenRules) -> Self {
         Self {
             home: home.map(|config| Home {
                 server: config.cluster_url.to_string(),
@@ -90,6 +87,8 @@ impl Targets {
             }),
             manager,
             answers,
+            tokens,
+            home_audiences: Arc::default(),
             clients: Cache::builder().max_capacity(KEPT_CLIENTS).time_to_idle(UNUSED).build(),
             token_clients: Cache::builder().max_capacity(KEPT_CLIENTS).time_to_live(TOKEN_USE).build(),
         }
@@ -117,7 +116,7 @@ impl Targets {
                 self.token_clients.try_get_with(key, make).await
             }
         };
-        connected.map(|cluster| Arc::new(cluster.for_work())).map_err(|error| (*error).clone())
+        connected.map(|cluster| Arc::new(cluster.for_tenant(&namespace))).map_err(|error| (*error).clone())
     }
 
     /// The address of the API server that a Target stands for; `None` if it names none.
@@ -183,8 +182,13 @@ impl Targets {
         objects: &Objects,
     ) -> Result<Kubeconfig, TargetError> {
         let (server, authority, account, audiences, life) = match access {
-            Access::Oidc(OidcConfig { server, ca_data, service_account, audience, expiration_seconds }) => {
-                (server, ca_data, service_account.name, audience, expiration_seconds)
+            Access::Oidc(oidc) => {
+                self.tokens.check(&oidc)?;
+                let OidcConfig { server, ca_data, service_account, audience, expiration_seconds } = oidc;
+                let account = service_account.name;
+                let of = (namespace, account.as_str());
+                self.home_audiences.check(objects.client(), of, &audience).await?;
+                (server, ca_data, account, audience, expiration_seconds)
             }
             Access::Home(SelfConfig { service_account, expiration_seconds }) => {
                 let home = self.home.as_ref().ok_or(TargetError::NoHome)?;
@@ -193,7 +197,7 @@ impl Targets {
             }
             Access::Kubeconfig(kubeconfig) => return Ok(*kubeconfig),
         };
-        let life = life.unwrap_or(TOKEN_LIFE).max(SHORTEST_TOKEN_LIFE);
+        let life = self.tokens.life(life)?;
         let token = token(objects.client(), namespace, &account, audiences, life).await?;
         let mut cluster = json!({"server": server});
         if !authority.is_empty() {
@@ -246,31 +250,6 @@ fn authority(roots: &[Vec<u8>]) -> String {
     let mut roots: Vec<_> = roots.iter().map(Sha256::digest).collect();
     roots.sort();
     data_encoding::HEXLOWER.encode(&Sha256::digest(roots.concat()))
-}
-
-async fn token(
-    client: &Client,
-    namespace: &str,
-    account: &str,
-    audiences: Vec<String>,
-    expiration_seconds: i64,
-) -> Result<String, TargetError> {
-    if !is_dns_subdomain(account) {
-        return Err(TargetError::Content("serviceAccount.name is no name of an object".to_owned()));
-    }
-    let request = TokenRequest {
-        spec: Some(TokenRequestSpec {
-            audiences: Some(audiences),
-            expiration_seconds: Some(expiration_seconds),
-            ..TokenRequestSpec::default()
-        }),
-        ..TokenRequest::default()
-    };
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    let object = format!("a token of the service account {namespace}/{account}");
-    let answer = accounts.create_token_request(account, &PostParams::default(), &request).await;
-    let answer = answer.map_err(|error| ApiError::new(&error, "create", &object, "serviceaccounts/token"))?;
-    Ok(answer.status.and_then(|status| status.token).unwrap_or_default())
 }
 
 /// The content that a Target stands for: its Secret's, or its own.

@@ -8,14 +8,14 @@ use futures::StreamExt as _;
 use groundwork_api::{ObjectMeta, Target};
 use groundwork_apply::{Answers, Cluster, Reference, ResourceKind, Scope, Selector};
 use groundwork_controller::{ApiError, Metrics, Objects};
-use groundwork_deploy::Targets;
+use groundwork_deploy::{Targets, TokenRules};
 use groundwork_testkit::{HostileServer, Trick};
 use kube::Client;
 use serde_json::json;
 
 /// Time for a request; the service has 30 seconds.
 const REQUEST: Duration = Duration::from_secs(4);
-/// What all that comes of one request may take, with a list of many pages.
+/// The room for all that comes of one request, with a list of many pages.
 const LIMIT: Duration = Duration::from_secs(24);
 const MIB: usize = 1 << 20;
 
@@ -44,7 +44,10 @@ async fn cluster(server: &HostileServer, answers: &Answers) -> Arc<Cluster> {
         metadata: ObjectMeta { namespace: Some("a".to_owned()), ..ObjectMeta::default() },
         spec: serde_json::from_value(spec).unwrap(),
     };
-    Targets::new(None, "test", answers.clone()).cluster(&target, &objects()).await.unwrap()
+    Targets::new(None, "test", answers.clone(), TokenRules::default())
+        .cluster(&target, &objects())
+        .await
+        .unwrap()
 }
 
 fn kind() -> ResourceKind {
@@ -66,7 +69,7 @@ fn reference() -> Reference {
     }
 }
 
-/// What is asked of the cluster of a Target.
+/// Requests to the cluster of a Target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Object,
@@ -107,7 +110,7 @@ async fn ask(cluster: &Cluster, asked: Asked) -> Result<(), ApiError> {
             let selector = Selector::Name("x".to_owned());
             let scope = Scope { kind: kind(), namespace: Some("x".to_owned()), selector };
             let events = cluster.watch(&scope, None, REQUEST).await?;
-            // Whoever watches ends what the server does not.
+            // A watcher ends what the server does not.
             let _ = tokio::time::timeout(REQUEST, events.for_each(|_| std::future::ready(()))).await;
             Ok(())
         }

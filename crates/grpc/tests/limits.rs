@@ -112,7 +112,7 @@ impl World {
     async fn asking(&self) -> (SendRequest<Bytes>, ResponseFuture, SendStream<Bytes>) {
         let client = self.raw().await;
         let (mut answer, mut stream) = begin(&client, 10, 0).await;
-        // Whatever is wrong with a message is told by its answer, so the request has been seen then.
+        // The answer tells whatever is wrong with the message, so the request has been seen then.
         stream.send_data(Bytes::from_static(&[0xff; 10]), true).unwrap();
         drop(tokio::time::timeout(SOON, &mut answer).await.unwrap());
         (client, answer, stream)
@@ -134,7 +134,7 @@ impl World {
     }
 }
 
-/// Whether the other end closes a connection, and says nothing but what a server of HTTP/2 begins with.
+/// True if the other end closes a connection, and says nothing but what a server of HTTP/2 begins with.
 async fn is_closed(socket: &mut TcpStream) -> bool {
     let mut said = Vec::new();
     // How it ends makes no difference.

@@ -15,7 +15,7 @@ pub(crate) fn protocol(url: &str) -> &str {
     }
 }
 
-/// Who is asked, for messages: the host with its port, without a name or a password.
+/// The server for messages: the host with its port, without a name or a password.
 pub(crate) fn host(url: &str) -> &str {
     let rest = url.split_once("://").map(|(_, rest)| rest);
     let authority = match rest {
@@ -43,7 +43,7 @@ pub enum AddressError {
     NotFound { host: String, problem: String },
 }
 
-/// What holds `git` to the address that was looked at: a name may lead elsewhere a moment later.
+/// Settings that hold `git` to the address that was looked at: a name may lead elsewhere a moment later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Pin {
     /// An address of the disk, which operators allow by its protocol.

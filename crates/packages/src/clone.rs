@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 3;
 
 /// Refs of one fetch: `git` compares each that is asked for with each that is there.
 const MAX_REFS_AT_ONCE: usize = 500;
-/// What could not be fetched is asked for again after this time.
+/// Refs that could not be fetched are asked for again after this time.
 const REFUSED: Duration = Duration::from_secs(600);
 
 /// Between two looks at whether the clone should be packed.

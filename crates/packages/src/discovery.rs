@@ -77,7 +77,7 @@ pub(crate) fn discover(
     }
     let Discovery { mut snapshot, seen, directories, memory, .. } = discovery;
     if snapshot.left.is_none() {
-        // What is gone is not kept for ever.
+        // Packages that are gone are not kept for ever.
         memory.places.retain(|key, _| seen.contains(key));
         memory.facts.retain(|key, _| seen.contains(key));
         memory.refusals.retain(|directory, _| directories.contains(directory));
@@ -550,7 +550,7 @@ fn too_long(what: String, bytes: usize, allowed: usize) -> ObjectsError {
     ObjectsError::TooLong { what, bytes: count(bytes), allowed: count(allowed) }
 }
 
-/// Whether another look at the same objects would find the same.
+/// True if another look at the same objects would find the same.
 fn is_for_good(error: &ObjectsError) -> bool {
     error.is_of_object() && !matches!(error, ObjectsError::Unreadable { .. })
 }

@@ -1,4 +1,4 @@
-//! What is read of a repository at most, and when reading ends (`packagevariants.md` 6.16): whoever may push to it decides what is in it.
+//! Limits of reading a repository, and when reading ends (`packagevariants.md` 6.16): whoever may push to it decides what is in it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +91,7 @@ impl Look {
     /// Asked before each step that may take a while.
     ///
     /// # Errors
-    /// Nobody wants the look any more, or its time is over.
+    /// The look is not wanted any more, or its time is over.
     pub(crate) fn goes_on(&self) -> Result<(), ObjectsError> {
         if self.interrupt.is_raised() {
             return Err(ObjectsError::Interrupted);

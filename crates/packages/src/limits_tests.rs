@@ -83,7 +83,7 @@ fn remote(world: &World, name: &str) -> (Arc<GitRepository>, Raw) {
     (repository, raw)
 }
 
-/// What a repository holds, after as many looks as it takes on a machine that is busy.
+/// The content of a repository, after as many looks as it takes on a machine that is busy.
 fn synced(repository: &GitRepository) -> Arc<Snapshot> {
     let mut looks = 0;
     loop {
@@ -148,7 +148,7 @@ fn in_own_process(test: &str) -> bool {
     false
 }
 
-/// The four of the second attack: a Kptfile of 600 MiB, one of 5 MB of hostile YAML, a commit message of 300 MiB, and a tree that cannot be read.
+/// Four hostile revisions: a Kptfile of 600 MiB, one of 5 MB of hostile YAML, a commit message of 300 MiB, and a tree that cannot be read.
 #[test]
 fn one_revision_is_its_own_problem_alone() {
     if !in_own_process("one_revision_is_its_own_problem_alone") {
@@ -183,7 +183,7 @@ fn one_revision_is_its_own_problem_alone() {
     forgo_memory();
 
     let snapshot = synced(&repository);
-    // What cannot be described is a package all the same.
+    // A directory that cannot be described is a package all the same.
     let served = ["aliases.v1", "deep.v1", "dense.v1", "good.main", "good.v1"];
     assert_eq!(names(&snapshot), served.map(|name| format!("stranger.{name}")), "{:#?}", snapshot.problems);
     assert!(!snapshot.is_partial && snapshot.left.is_none());
@@ -370,7 +370,7 @@ fn who_waits_no_more_ends_the_call() {
     }
 }
 
-/// Whether a process works in a folder.
+/// True if a process works in a folder.
 fn is_running(folder: &Path) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.into_iter().any(|process| {

@@ -10,7 +10,7 @@ use crate::remote::RemoteRef;
 /// Refs of a remote by name.
 pub(crate) type Refs = BTreeMap<String, RemoteRef>;
 
-/// What is known of the refs of a remote.
+/// The refs of a remote, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) refs: Refs,

@@ -19,7 +19,7 @@ pub struct Marks {
 /// The numbers of all packages, by their whole paths.
 pub(crate) type AllMarks = HashMap<String, Marks>;
 
-/// What was read of the history, which may be long: a look that ends before it leaves the rest to the next one.
+/// The part of the history that was read. It may be long: a look that ends before it leaves the rest to the next one.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// The newest commit that it was read from.

@@ -53,7 +53,7 @@ pub enum ObjectsError {
     /// One object of a repository, or what is kept of one.
     #[error("{what} has {bytes} bytes, more than the allowed {allowed}")]
     TooLong { what: String, bytes: u64, allowed: u64 },
-    /// Whoever pushed it did not make it with git.
+    /// An object that git itself would not have made.
     #[error("object {id} is no {kind} that can be read")]
     Undecodable { id: ObjectId, kind: Kind },
     /// The disk, or what the object is stored as a difference to.
@@ -187,7 +187,7 @@ impl Objects {
         })
     }
 
-    /// What is in a file of a package that was read, so that its size is known.
+    /// The content of a file of a package that was read, so that its size is known.
     ///
     /// # Errors
     /// It is not there.
@@ -241,7 +241,7 @@ impl Objects {
         Ok(Some(String::from_utf8_lossy(text).into_owned()))
     }
 
-    /// Whether a directory is one of a package.
+    /// True if a directory is one of a package.
     ///
     /// # Errors
     /// An object is damaged.

@@ -12,21 +12,21 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit
 
 use crate::limits::Interrupt;
 
-/// What is kept of the output of `git`; a remote can make it say as much as it wants to.
+/// The part of the output of `git` that is kept; a remote can make it say as much as it wants to.
 const MAX_OUTPUT: u64 = 64 << 20;
 /// Bytes that a fetch may bring at once.
 pub(crate) const MAX_PACK: u64 = 1 << 30;
 /// Memory of each process, in bytes.
 const MAX_MEMORY: u64 = 384 << 20;
 
-/// What a call may use besides time.
+/// The resources of a call besides time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
     /// Bytes of each file that it writes.
     pub(crate) file: Option<u64>,
 }
 
-/// What became of a call that was not ended.
+/// The end of a call that was not interrupted.
 pub(crate) struct Output {
     /// The exit code; none if a signal has ended it.
     pub(crate) status: Option<i32>,

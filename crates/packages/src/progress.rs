@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is done for a repository. Clones share it.
+/// The work that is done for a repository. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress(Arc<Mutex<Option<Stage>>>);
 
@@ -26,7 +26,7 @@ impl Progress {
         self.set(Some(Stage::Reading { done, all }));
     }
 
-    /// Nothing is done any more.
+    /// The work is over.
     pub(crate) fn rest(&self) {
         self.set(None);
     }

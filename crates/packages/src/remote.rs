@@ -19,7 +19,7 @@ const LOCAL: Duration = Duration::from_secs(120);
 const TRANSFER: u32 = 4;
 /// Bytes in a second; a remote that sends fewer for the time of an answer has hung up.
 const SLOWEST: &str = "1000";
-/// What is said of a server that is no git server.
+/// The words for a server that is no git server.
 const NO_GIT: &str = "answers, but speaks no git: spec.git.repo has to be the address of a repository";
 /// Of what a fetch brings, what is streamed to the disk and never held in memory; in bytes.
 const BIG_FILE: &str = "4m";
@@ -33,16 +33,16 @@ const MAX_WORDS: usize = 1000;
 pub struct RemoteOptions {
     /// Protocols. `file` lets whoever registers a repository read disks of this machine.
     pub protocols: Vec<String>,
-    /// Whether addresses of private networks and of this machine are refused.
+    /// True if addresses of private networks and of this machine are refused.
     pub only_public: bool,
     /// How long an answer may take; packages may come and go four times as long.
     pub timeout: Duration,
 }
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// Nobody is asked.
+    /// No server is asked.
     Local,
     Answer,
     Fetch,
@@ -537,7 +537,7 @@ fn refusal(stdout: &str, stderr: &str) -> RemoteError {
     RemoteError::Failed(if words.is_empty() { "git push failed without a word".to_owned() } else { words })
 }
 
-/// What `git` means that was ended by one of the limits it works within.
+/// The error of a `git` that was ended by one of the limits it works within.
 fn limit_in(words: &str) -> Option<String> {
     if words.contains("attempting to allocate") {
         return Some(format!(

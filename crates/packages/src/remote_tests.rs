@@ -35,7 +35,7 @@ fn server(answer: &'static str, pause: Duration) -> String {
     host
 }
 
-/// What is said of a repository at such a host.
+/// The words for a repository at such a host.
 fn told(world: &World, host: &str, options: RemoteOptions) -> String {
     let store = world.other_store_with(host, options);
     let mut settings = world.settings("strange");
@@ -44,7 +44,7 @@ fn told(world: &World, host: &str, options: RemoteOptions) -> String {
     repository.sync().map(drop).unwrap_err().to_string()
 }
 
-/// Who answers something else is not taken for a repository without refs.
+/// A server that answers something else is not taken for a repository without refs.
 #[test]
 fn nonsense_is_no_repository() {
     let world = World::new();

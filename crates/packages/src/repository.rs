@@ -62,7 +62,7 @@ pub struct GitRepository {
 #[derive(Debug, Default)]
 struct Discovered {
     memory: Memory,
-    /// What the snapshot was read from, if all of it was.
+    /// The refs that the snapshot was read from, if all of them were.
     listing: Option<Arc<Listing>>,
 }
 

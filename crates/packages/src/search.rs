@@ -13,7 +13,7 @@ use crate::limits::{
 };
 use crate::objects::{MAX_DEPTH, Objects, ObjectsError, kptfile_of};
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Directories of packages, each with its path and its object, by path.
@@ -22,7 +22,7 @@ pub(crate) struct Found {
     pub(crate) problems: Vec<String>,
 }
 
-/// What is kept of a tree.
+/// The part of a tree that is kept.
 #[derive(Debug)]
 enum Directory {
     Package,

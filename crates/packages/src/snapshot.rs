@@ -1,4 +1,4 @@
-//! What a repository holds, as one look has found it.
+//! The content of a repository, as one look has found it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -12,22 +12,22 @@ use crate::remote::RefUpdate;
 use crate::revision::Revision;
 use crate::settings::Settings;
 
-/// What a repository holds.
+/// The content of a repository.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// By the names of their objects.
     pub revisions: BTreeMap<String, Arc<Revision>>,
     /// The head of the branch, if there is one.
     pub head: Option<ObjectId>,
-    /// What is wrong with refs, for people.
+    /// Problems with refs, for people.
     pub problems: Vec<String>,
     /// How many more problems there are.
     pub more_problems: usize,
-    /// What the time of one look did not suffice for; the next one goes on.
+    /// The refs that one look had no time for; the next one goes on.
     pub left: Option<Left>,
     /// True if something could not be read now that was there before: what is not in the listing may be in the repository.
     pub is_partial: bool,
-    /// What would clear away the rest of a push that ended half way.
+    /// Updates that would clear away the rest of a push that ended half way.
     pub repairs: Vec<RefUpdate>,
     /// Highest numbers that were ever given to revisions of a package, by its whole path.
     pub marks: Arc<AllMarks>,

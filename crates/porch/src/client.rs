@@ -233,7 +233,7 @@ impl Porch {
             Ok(Ok((status, _, None))) if (200..300).contains(&status) => {
                 Err(PorchError::too_long(&asked, length))
             }
-            // What is said at such length is no Status of Kubernetes.
+            // An answer of such length is no Status of Kubernetes.
             Ok(Ok((status, headers, bytes))) => {
                 Err(refusal(request, status, &headers, &bytes.unwrap_or_default()))
             }

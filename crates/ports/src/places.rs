@@ -21,7 +21,7 @@ pub struct Limits {
 /// Tells addresses for which many people come, such as proxies that are believed whom they stand for: these have no share of their own.
 pub type IsProxy = dyn Fn(IpAddr) -> bool + Send + Sync;
 
-/// Whose places are used up.
+/// The reason why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     Address,
@@ -146,7 +146,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
         taken.silent.remove(&self.number);
-        // Who got the place has given it back already.
+        // A place that was taken away has been given back already.
         if !self.end.is_cancelled() {
             taken.give_back(self.address);
         }

@@ -16,7 +16,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::places::Place;
 
-/// What a connection has for everything before its first request: TLS, the preface of HTTP/2, the head.
+/// The time for everything before the first request of a connection: TLS, the preface of HTTP/2, the head.
 const FIRST_REQUEST: Duration = Duration::from_secs(5);
 
 /// A connection that has a place for as long as it is open.
@@ -33,7 +33,7 @@ struct Silence {
     place_is_needed: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-/// Who is at the other end. Clones are the same.
+/// The other end of a connection. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Guest(Arc<Inner>);
 
@@ -68,7 +68,7 @@ impl Visit {
         Self { stream, guest, silence: Some(silence) }
     }
 
-    /// Who is at the other end.
+    /// The other end.
     pub fn guest(&self) -> &Guest {
         &self.guest
     }
@@ -76,20 +76,23 @@ impl Visit {
     fn check_silence(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(silence) = &mut self.silence else { return Ok(()) };
         if self.guest.0.has_asked.load(Ordering::Relaxed) {
+            // It may have lost its place in the moment in which it asked.
+            let has_place = !self.guest.0.place.end.is_cancelled();
             self.silence = None;
-            return Ok(());
+            return if has_place { Ok(()) } else { Err(needed()) };
         }
         if silence.place_is_needed.as_mut().poll(context).is_ready() {
-            return Err(io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "its place is needed, and it asked nothing",
-            ));
+            return Err(needed());
         }
         if silence.time.as_mut().poll(context).is_ready() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it asked nothing in time"));
         }
         Ok(())
     }
+}
+
+fn needed() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "its place is needed, and it asked nothing")
 }
 
 impl fmt::Debug for Visit {

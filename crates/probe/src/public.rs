@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address may be reached by everybody (RFC 6890): none of this machine, of a private network, or of one for special uses.
+/// True for an address that everybody may reach (RFC 6890): none of this machine, of a private network, or of one for special uses.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => is_public_v4(v4),

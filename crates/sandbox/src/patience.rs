@@ -1,4 +1,4 @@
-//! Who waits for something from outside does not keep others waiting: a worker whose answer is late gives way.
+//! A worker that waits for something from outside keeps nobody else waiting: if the answer is late, it gives way.
 //!
 //! Its work begins anew, in another worker, once the answer is there. Work is a function of its task and of the answers, so nothing is lost
 //! but the processor time that it took so far.
@@ -55,7 +55,7 @@ impl Clock {
         Self { work, waits: work.saturating_mul(WAITS) }
     }
 
-    /// What the work itself does, unless its time is over first.
+    /// The result of the work itself, unless its time is over first.
     pub(crate) async fn work<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         Self::run(&mut self.work, work).await
     }

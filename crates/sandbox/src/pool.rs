@@ -141,7 +141,7 @@ impl Pool {
     /// answers are late may begin anew: it is to be a function of the task and the answers.
     ///
     /// Long work of one `tenant`, say of one namespace, gets together what a single piece of it would get, where others need the processors.
-    /// No tenant has more than three quarters of the workers.
+    /// Where there are four workers or more, no tenant has more than three quarters of them.
     ///
     /// # Errors
     ///

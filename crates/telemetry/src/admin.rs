@@ -89,7 +89,7 @@ impl Listener for Door {
     }
 }
 
-/// Who asks.
+/// The client of a request.
 #[derive(Debug, Clone)]
 struct Asking(Guest);
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What a hostile server does with a request.
+/// The way in which a hostile server treats a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trick {
     /// A body that goes on for ever.
@@ -50,13 +50,13 @@ pub enum Trick {
     RedirectTo(String),
     /// Everything may be asked again at once.
     RetryAtOnce,
-    /// Nothing may be asked for a time beyond all bounds.
+    /// The server is to be left alone for a time beyond all bounds.
     RetryNever,
     /// The connection ends in the middle of a body.
     HalfAnswer,
     /// The body is longer than the head has said.
     LongerThanSaid,
-    /// What is no HTTP.
+    /// Bytes that are no HTTP.
     NoHttp,
     /// An error whose words go on for ever.
     EndlessError,
@@ -151,7 +151,7 @@ async fn serve(mut stream: TcpStream, trick: &Trick, requests: &AtomicUsize) -> 
     let Some(path) = head(&mut stream).await? else { return Ok(()) };
     let number = requests.fetch_add(1, Ordering::SeqCst);
     answer(&mut stream, trick, &path, number).await?;
-    // Whoever closes with something unread takes the answer along.
+    // Closing with something unread takes the answer along.
     stream.shutdown().await?;
     let drained = async {
         let mut rest = [0; 4096];

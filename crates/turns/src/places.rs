@@ -1,4 +1,4 @@
-//! Who holds how many of the places.
+//! The places, and how many of them each tenant holds.
 
 use std::collections::HashMap;
 
@@ -40,6 +40,14 @@ impl Places {
         match self.held_by(tenant) {
             0 => self.taken < self.count,
             held => held < self.share && self.taken < self.count - self.count / RESERVE,
+        }
+    }
+
+    /// True if a tenant could have one more place, if another tenant gave one back.
+    pub(crate) fn would_be_free_for(&self, tenant: &str) -> bool {
+        match self.held_by(tenant) {
+            0 => true,
+            held => held < self.share && self.taken <= self.count - self.count / RESERVE,
         }
     }
 

@@ -1,10 +1,10 @@
-//! Whose turn it is.
+//! The order of turns.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::places::Places;
 
-/// What waits for a place: in the order in which it comes, by tenant.
+/// Items that wait for a place: in the order in which they come, by tenant.
 #[derive(Debug)]
 pub struct Rota<T> {
     waiting: HashMap<String, VecDeque<T>>,

@@ -26,7 +26,7 @@ pub enum Holder {
 pub enum Full {
     /// A holder has its whole share.
     Share { holder: Holder, share: usize },
-    /// What is left is kept for those who hold none, or nothing is left.
+    /// The rest is kept for those who hold none, or nothing is left.
     All(usize),
 }
 

@@ -94,7 +94,7 @@ impl Shared {
 
 impl State {
     fn has_waiting_beside(&self, tenant: &str) -> bool {
-        self.rota.waiting().any(|(other, _)| other != tenant && !self.places.is_share_used(other))
+        self.rota.waiting().any(|(other, _)| other != tenant && self.places.would_be_free_for(other))
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
         assert!(!waits(&turns, "a").await);
     }
 
-    /// Who has given up waiting holds up nobody, and a turn that comes to nobody goes on to the next.
+    /// A task that has given up waiting holds up nobody, and a turn that it does not take goes on to the next.
     #[tokio::test]
     async fn turns_come_to_those_who_still_wait() {
         let turns = Turns::new(1, 1);

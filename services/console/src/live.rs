@@ -148,7 +148,7 @@ pub(crate) fn events(
     let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
     let first = futures::stream::iter([frame(": welcome\nretry: 2000\n\n")]);
     let rest = unfold(session, move |mut session| async move {
-        // What has changed between the making of the page and its asking for changes would be missed for good.
+        // A change between the making of the page and its asking for changes would be missed for good.
         session.is_stale |= session.is_behind().await;
         let text = session.next().await?;
         Some((frame(text), session))
@@ -211,14 +211,14 @@ impl Session {
         false
     }
 
-    /// Whether the page shows an object, and the visitor sees it.
+    /// True if the page shows an object, and the visitor sees it.
     async fn concerns(&self, object: &ObjectId) -> bool {
         if !self.watched.topic.concerns(object, &self.site) {
             return false;
         }
         match (&self.watched.visible, &self.watched.topic) {
             (Some(visible), _) => visible.contains(object.namespace.as_deref().unwrap_or_default()),
-            // Who cannot be asked about is told nothing.
+            // Without an answer of the API server the page is told nothing.
             (None, Topic::Overview | Topic::Events) => {
                 self.site.rights.may_see(&self.watched.user, object).await.unwrap_or(false)
             }

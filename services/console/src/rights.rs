@@ -104,7 +104,7 @@ impl Rights {
         self.access.may(user, verb, &ResourceAttributes { group, resource, namespace, name }).await
     }
 
-    /// Whether a user may `get` objects like one, where it is.
+    /// True if a user may `get` objects like one, where it is.
     ///
     /// # Errors
     ///

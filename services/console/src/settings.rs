@@ -31,7 +31,7 @@ pub struct Settings {
     #[arg(long, env = "GROUNDWORK_PROXY_GROUPS_HEADER", value_name = "NAME", requires = "proxy_user_header")]
     pub proxy_groups_header: Option<HeaderName>,
 
-    /// Addresses or networks of such proxies, separated by commas, such as 127.0.0.1,10.0.0.0/8; what others say in these headers is nothing
+    /// Addresses or networks of proxies in front of the console, separated by commas, such as 127.0.0.1,10.0.0.0/8: what others say in these headers, and in X-Forwarded-For, is nothing
     #[arg(long, env = "GROUNDWORK_TRUSTED_PROXIES", value_name = "ADDRESSES", value_delimiter = ',')]
     pub trusted_proxies: Vec<Network>,
 }

@@ -32,7 +32,7 @@ use groundwork_controller::{
     ClusterArguments, Controller, Handler, Journal, LANDSCAPER, Metrics, Objects, Options,
     OriginalAtWorkError, ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
 };
-use groundwork_deploy::{DeployLoop, Deployer, DriftChecks, TargetSelectors, Targets, Watches};
+use groundwork_deploy::{DeployLoop, Deployer, DriftChecks, TargetSelectors, Targets, TokenRules, Watches};
 use groundwork_registry::{MapError, NetworkOptions};
 use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
 use groundwork_sources::MapFile;
@@ -143,6 +143,19 @@ pub struct Settings {
     /// Watches at a time on what items wait for in the clusters of Targets; items beyond look after pauses that grow. 0 watches nothing.
     #[arg(long, env = "GROUNDWORK_TARGET_WATCHES", default_value_t = TARGET_WATCHES)]
     pub target_watches: usize,
+    /// The longest life of a token that a Target may ask for with `expirationSeconds`.
+    #[arg(long, env = "GROUNDWORK_LONGEST_TARGET_TOKEN", default_value = LONGEST_TOKEN, value_name = "DURATION")]
+    pub longest_target_token: groundwork_api::Duration,
+    /// Tokens go to servers of `oidcConfig` without TLS, too.
+    #[arg(long, env = "GROUNDWORK_ALLOW_PLAIN_OIDC_TARGETS")]
+    pub allow_plain_oidc_targets: bool,
+}
+
+impl Settings {
+    fn token_rules(&self) -> TokenRules {
+        let longest = self.longest_target_token.to_std().unwrap_or(Duration::MAX);
+        TokenRules { longest, allows_plain: self.allow_plain_oidc_targets }
+    }
 }
 
 /// How charts are fetched.
@@ -158,7 +171,7 @@ pub struct ChartArguments {
     /// Hosts of registries of charts, with their ports if they have one, that are asked without TLS
     #[arg(long, env = "GROUNDWORK_CHART_PLAIN_HTTP_HOSTS", value_name = "HOSTS", value_delimiter = ',')]
     pub chart_plain_http_hosts: Vec<String>,
-    /// How long servers may take to give all of a chart, and a second more for each MiB, such as 30s; none for no limit
+    /// How long servers may take to give all of a chart, and a second more for each answer and MiB, such as 30s; none for no limit
     #[arg(long, env = "GROUNDWORK_CHART_FETCH_TIMEOUT", default_value = FETCH_TIMEOUT, value_name = "DURATION")]
     pub chart_fetch_timeout: groundwork_api::Duration,
     /// Fetch no chart from an address of a private network or of this machine
@@ -232,6 +245,7 @@ impl From<Readiness> for ReadinessRules {
 
 const CONCURRENCY: usize = 16;
 const DRIFT_EVERY: &str = "10m";
+const LONGEST_TOKEN: &str = "24h";
 const FETCH_TIMEOUT: &str = "30s";
 /// Checks at the same time: each is a few reads, and nobody waits for one.
 const CHECKS: usize = 4;
@@ -253,6 +267,8 @@ impl Default for Settings {
             readiness_rules: Readiness::default(),
             drift_every: DRIFT_EVERY.parse().unwrap_or_default(),
             target_watches: TARGET_WATCHES,
+            longest_target_token: LONGEST_TOKEN.parse().unwrap_or_default(),
+            allow_plain_oidc_targets: false,
         }
     }
 }
@@ -347,7 +363,8 @@ impl Deployers {
             let journal = Journal::start(&bus, SERVICE, &telemetry);
             // Only for Targets that are this cluster itself; without it they are told so.
             let home = Config::infer().await.ok();
-            let targets = Targets::new(home.as_ref(), MANAGER, Answers::default());
+            let targets =
+                Targets::new(home.as_ref(), MANAGER, Answers::default(), arguments.settings.token_rules());
             let watches = Watches::new(arguments.settings.target_watches, &telemetry.metrics);
             let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
                 TargetSyncMode::Only => BTreeSet::new(),

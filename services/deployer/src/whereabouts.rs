@@ -38,7 +38,7 @@ pub(crate) struct Place<'a> {
     entry: Entry,
 }
 
-/// What the provider status says of clusters.
+/// The part of the provider status about clusters.
 struct Entry {
     identity: ClusterIdentity,
     /// The record is one of this cluster for certain.
@@ -46,11 +46,11 @@ struct Entry {
     left: Vec<Value>,
 }
 
-/// What an item that goes has to do with a cluster.
+/// The relation of an item that goes to a cluster.
 pub(crate) enum Leaving {
-    /// What it has deployed lies there.
+    /// Its objects lie there.
     From(Arc<Cluster>),
-    /// What it has deployed lies elsewhere, and is given up.
+    /// Its objects lie elsewhere, and are given up.
     Nothing,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Place<'a> {
         &self.item
     }
 
-    /// What came of the round, with the place in the provider status. A record of before there were places gets its own with a job that
+    /// The result of the round, with the place in the provider status. A record of before there were places gets its own with a job that
     /// has done everything.
     pub(crate) fn note(&self, result: Result<Step, Failure>) -> Result<Step, Failure> {
         self.entry.note(result)
@@ -175,7 +175,12 @@ fn known(item: &DeployItem) -> Option<&Value> {
     item.status.as_ref()?.provider_status.get()
 }
 
+/// The cluster that the item was deployed to. Where nothing of it lies any other is as good: a Target that led to the wrong one, and let
+/// nothing be written there, is simply mended.
 fn recorded(item: &DeployItem) -> Option<ClusterIdentity> {
+    if lying(item).is_empty() {
+        return None;
+    }
     serde_json::from_value(known(item)?[CLUSTER].clone()).ok()
 }
 
@@ -221,7 +226,7 @@ fn in_words(names: &[String], most: usize) -> String {
     }
 }
 
-/// Nothing is done in a cluster that the item was not deployed to.
+/// A cluster that the item was not deployed to is left alone.
 fn refusal(item: &DeployItem, before: &ClusterIdentity, now: &ClusterIdentity) -> OperationError {
     let names = lying(item);
     let lies = match names.is_empty() {

@@ -61,7 +61,7 @@ pub(crate) struct Material {
 }
 
 impl Material {
-    /// Who it is worked on for: the namespace.
+    /// The namespace that it is worked on for.
     fn tenant(&self) -> &str {
         self.installation.metadata.namespace.as_deref().unwrap_or_default()
     }

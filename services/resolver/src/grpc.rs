@@ -203,9 +203,13 @@ impl Service {
         namespace: &str,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Status> {
-        let _turn = self.readers.take(namespace).await;
+        let turn = self.readers.take(namespace).await;
         let span = tracing::Span::current();
-        let task = tokio::task::spawn_blocking(move || span.in_scope(read));
+        let task = tokio::task::spawn_blocking(move || {
+            // A caller that goes leaves the work to its end, which holds its place until then.
+            let _turn = turn;
+            span.in_scope(read)
+        });
         task.await.map_err(|_| errors::interrupted())
     }
 }

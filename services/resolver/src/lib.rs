@@ -117,7 +117,7 @@ pub struct Settings {
     #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_REGISTRIES")]
     pub only_public_registries: bool,
 
-    /// How long registries may take to give all that is fetched for one job, and a second more for each MiB, such as 30s; none for no limit
+    /// How long registries may take to give all that is fetched for one job, and a second more for each answer and MiB, such as 30s; none for no limit
     #[arg(long, env = "GROUNDWORK_FETCH_TIMEOUT", default_value = FETCH_TIMEOUT, value_name = "DURATION")]
     pub fetch_timeout: groundwork_api::Duration,
 

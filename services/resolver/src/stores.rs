@@ -183,6 +183,8 @@ impl Stores {
         keyring: Arc<Keyring>,
     ) -> JobStores {
         self.jobs.insert((namespace.to_owned(), installation.to_owned()), job.into());
+        // Each attempt at a job has the whole time.
+        self.allowances.invalidate(&Scope { namespace: namespace.into(), job: job.into() });
         self.of_job(namespace, installation, job, keyring)
     }
 
@@ -270,9 +272,11 @@ impl PinnedRepository {
         access: &Access,
     ) -> Result<Content, RepositoryError> {
         let mut large = None;
+        // By digest, once the job has verified it: what others get under a tag may be something else by now.
+        let access = &self.pinned_access(name, version, access);
         let flight = self.flight(name, version, Some(access));
         let kept = self.together(&flight, || {
-            let blob = self.open_content(name, version, access).map_err(Unkept::Failed)?;
+            let blob = self.inner.content(name, version, access).map_err(Unkept::Failed)?;
             if blob.size.is_none_or(|size| size > LARGEST) {
                 large = Some(blob);
                 return Err(Unkept::Large);
@@ -287,21 +291,20 @@ impl PinnedRepository {
             (Err(error), None) => match &*error {
                 Unkept::Failed(error) => Err(error.clone()),
                 Unkept::Absent | Unkept::Large => {
-                    self.open_content(name, version, access).map(Content::Large)
+                    self.inner.content(name, version, access).map(Content::Large)
                 }
             },
         }
     }
 
-    fn open_content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError> {
+    /// The access by which the job gets a content.
+    fn pinned_access(&self, name: &str, version: &str, access: &Access) -> Access {
         let pin = self.pin(name, version, Some(access));
-        match pin.and_then(|pin| self.stores().artifacts.get(&pin)) {
-            Some(sha256) => self.inner.content(name, version, &access.at_digest(&sha256)),
-            None => self.inner.content(name, version, access),
-        }
+        let verified = pin.and_then(|pin| self.stores().artifacts.get(&pin));
+        verified.map_or_else(|| access.clone(), |sha256| access.at_digest(&sha256))
     }
 
-    /// What one of those reads who want the same at the same time is for all of them.
+    /// One read for all who want the same at the same time.
     fn together(
         &self,
         flight: &Flight,

@@ -566,7 +566,7 @@ mod tests {
         let large = publish(&writer, LastMessage::default(), large).await;
         assert!(matches!(large.outcome, Outcome::TooLarge(65_536..)), "{large:?}");
         assert_eq!(large.last, LastMessage::default());
-        // What others have added goes, and what services read stays.
+        // Additions of others go, and what services read stays.
         let labels = [("l".to_owned(), long.clone()), ("groundwork.dev/l".to_owned(), "v".to_owned())].into();
         let annotation = |name: &str, value: String| (format!("landscaper.gardener.cloud/{name}"), value);
         let annotations = [annotation("operation", "reconcile".to_owned()), annotation("x", long)].into();

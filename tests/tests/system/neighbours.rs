@@ -1,4 +1,4 @@
-//! What one namespace waits for elsewhere holds up nobody else: slow registries, slow chart repositories, silent clusters.
+//! Waits of one namespace hold up no other: slow registries, slow chart repositories, silent clusters.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::target_cluster::{TargetCluster, cluster, create_item, give_job, outco
 
 /// How long everything may take that is fetched for a job.
 const FETCH: Duration = Duration::from_secs(20);
-/// What a small job may take longer beside strangers, on a machine that has much to do; without fairness it takes as long as they do.
+/// The time that a small job may take longer beside strangers, on a busy machine; without fairness it takes as long as they do.
 const BESIDE: Duration = Duration::from_secs(6);
 /// As many as take every place of a queue that is not shared out.
 const CROWD: usize = 40;
@@ -99,7 +99,7 @@ fn config_map(name: &str) -> Value {
     }}]})
 }
 
-/// Somebody who does small things with servers that answer.
+/// A user who does small things with servers that answer.
 struct Good<'a> {
     case: Case<'a>,
     registry: Registry,
@@ -144,7 +144,7 @@ impl Good<'_> {
     }
 }
 
-/// Somebody whose servers are slow.
+/// A user whose servers are slow.
 struct Bad<'a> {
     case: Case<'a>,
     slow: Slow,

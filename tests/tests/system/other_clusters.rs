@@ -89,7 +89,7 @@ async fn nothing_is_done_elsewhere() -> Result<()> {
     lead(&case, &elsewhere(&case)?).await?;
     refused(&run_job(&case, "web", "2").await?, &["elsewhere/cfg of type ConfigMap", "other-cluster: move"])?;
     ensure!(theirs(&case, "cfg").await?.as_deref() == Some("others"), "an object of others was written");
-    // What lets a deletion go is no word for a job.
+    // The word that lets a deletion go is none for a job.
     say(&case, "web", Some("abandon")).await?;
     refused(&run_job(&case, "web", "3").await?, &["other-cluster: move"])?;
     say(&case, "web", None).await?;

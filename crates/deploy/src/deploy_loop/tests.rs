@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::tokens::TokenRules;
 use crate::watches::tests::{key, open, server};
 
 /// One whose job began so many seconds ago.
@@ -36,7 +37,7 @@ fn deploy_loop(item_type: &'static str, watches: Watches) -> DeployLoop {
         deployer: Arc::new(Idle(item_type)),
         information: identity("own".to_owned(), "deployer", "1"),
         selectors: TargetSelectors::default(),
-        targets: Targets::new(None, "test", groundwork_apply::Answers::default()),
+        targets: Targets::new(None, "test", groundwork_apply::Answers::default(), TokenRules::default()),
         watches,
         journal: Journal::default(),
     }

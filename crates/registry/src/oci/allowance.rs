@@ -18,7 +18,7 @@ pub struct Allowance(Option<Arc<Limited>>);
 #[derive(Debug)]
 struct Limited {
     time: Duration,
-    /// Who has set it, for messages.
+    /// The option that sets it, for messages.
     option: &'static str,
     used: Mutex<Used>,
 }
@@ -27,10 +27,11 @@ struct Limited {
 struct Used {
     time: Duration,
     bytes: u64,
+    answers: u32,
 }
 
 impl Allowance {
-    /// So much time, and a second more for each MiB that comes. Messages say that `option` sets it.
+    /// So much time, and a second more for each answer and for each MiB that comes. Messages say that `option` sets it.
     pub fn of(time: Duration, option: &'static str) -> Self {
         Self(Some(Arc::new(Limited { time, option, used: Mutex::default() })))
     }
@@ -44,7 +45,9 @@ impl Allowance {
     pub(super) fn left(&self) -> Option<Duration> {
         let limited = self.0.as_ref()?;
         let used = limited.used();
-        let time = limited.time + Duration::from_secs(used.bytes / BYTES_PER_SECOND);
+        let gained =
+            Duration::from_secs(used.bytes / BYTES_PER_SECOND) + Duration::from_secs(used.answers.into());
+        let time = limited.time.saturating_add(gained);
         Some(time.saturating_sub(used.time))
     }
 
@@ -65,6 +68,15 @@ impl Allowance {
         came
     }
 
+    /// Counts the time that an answer takes to begin, and the answer if one comes: many small ones are no sign of a slow server.
+    pub(super) fn spend_on_answer<T, E>(&self, wait: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let answer = self.spend(wait, |_| 0);
+        if let (Some(limited), Ok(_)) = (&self.0, &answer) {
+            limited.used().answers += 1;
+        }
+        answer
+    }
+
     /// Counts a wait for what somebody else has asked for.
     pub fn charge(&self, time: Duration) {
         if let Some(limited) = &self.0 {
@@ -76,8 +88,8 @@ impl Allowance {
     pub(super) fn check(&self, host: &str, address: &str) -> Result<(), RepositoryError> {
         let Some(limited) = self.0.as_ref().filter(|_| self.is_used_up()) else { return Ok(()) };
         let cause = format!(
-            "it is too slow: all that is fetched may take {} s and a second more for each MiB ({}), and {} bytes have come (asked for \
-             {address})",
+            "it is too slow: all that is fetched may take {} s, and a second more for each answer and each MiB ({}), and {} bytes have \
+             come (asked for {address})",
             limited.time.as_secs_f32(),
             limited.option,
             limited.used().bytes
@@ -129,8 +141,8 @@ mod tests {
         assert!(none.is_used_up() && !Allowance::default().is_used_up());
         assert_eq!(
             none.check("host", "it").unwrap_err().to_string(),
-            "cannot reach host: it is too slow: all that is fetched may take 0 s and a second more for each MiB (--time), and 0 bytes \
-             have come (asked for it)"
+            "cannot reach host: it is too slow: all that is fetched may take 0 s, and a second more for each answer and each MiB \
+             (--time), and 0 bytes have come (asked for it)"
         );
     }
 

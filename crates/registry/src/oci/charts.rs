@@ -175,7 +175,7 @@ impl ChartClient {
         Ok(blobs::blob(&place, &digest, limit)?.read_all(&address, limit)?)
     }
 
-    /// What is behind an address, at most `limit` bytes. It waits for the network, as long as the allowance lasts.
+    /// The content behind an address, at most `limit` bytes. It waits for the network, as long as the allowance lasts.
     ///
     /// # Errors
     ///

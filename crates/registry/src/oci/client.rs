@@ -30,6 +30,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const READ: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 /// For all of an answer: one that comes drop by drop has an end, too.
 const RECEIVE: Duration = Duration::from_secs(3600);
+/// For a body, beyond the time that is left when it begins, as long as enough of it comes.
+const BODY: Duration = Duration::from_secs(300);
 /// For all of a body that is sent.
 const SEND: Duration = Duration::from_secs(3600);
 /// Pauses before further attempts; as many attempts follow the first one.
@@ -411,8 +413,12 @@ impl Client {
             self.allowance.check(&self.connection.host, address)?;
             let time = Some(self.allowance.cap(READ));
             let agent = &self.connection.agent;
-            let request = agent.configure_request(request).timeout_recv_response(time).timeout_per_read(time);
-            let answer = self.allowance.spend(|| agent.run(request.build()), |_| 0);
+            // A part may itself come drop by drop, so the whole of a body has an end of its own.
+            let body =
+                Some(self.allowance.left().map_or(RECEIVE, |left| left.saturating_add(BODY).min(RECEIVE)));
+            let request = agent.configure_request(request);
+            let request = request.timeout_recv_response(time).timeout_per_read(time).timeout_recv_body(body);
+            let answer = self.allowance.spend_on_answer(|| agent.run(request.build()));
             if answer.is_err() {
                 self.allowance.check(&self.connection.host, address)?;
             }

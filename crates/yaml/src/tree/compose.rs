@@ -13,12 +13,12 @@ use crate::error::Error;
 use crate::events::{message_of, position_of};
 use crate::node::Position;
 
-/// What aliases may add to a document, in nodes and in blocks of 64 bytes of text, unless somebody says otherwise.
+/// Nodes, and blocks of 64 bytes of text, that aliases may add to a document unless somebody says otherwise.
 const ALIAS_BUDGET: usize = 500_000;
 /// What the copies may take that are kept for aliases, in bytes.
 const MOST_KEPT_BYTES: usize = 64 << 20;
 
-/// What a document may have.
+/// The limits of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Values, with beginnings and ends of lists and maps and with comments; aliases may add as many.
@@ -43,7 +43,7 @@ pub struct Tree {
     pub lines: std::ops::Range<usize>,
     /// Whether the first list below a key is indented; none if there is no such list.
     pub indents_lists: Option<bool>,
-    /// What counts for [`Limits::values`], without what aliases have added.
+    /// The values that count for [`Limits::values`], without those that aliases have added.
     pub values: usize,
 }
 

@@ -152,7 +152,7 @@ impl ChartSources {
         fetch: impl FnOnce() -> Result<Vec<u8>, OperationError> + Send + 'static,
     ) -> Result<Vec<u8>, OperationError> {
         let (cache, key) = (self.cache(round).clone(), key(what));
-        // Who asks for the same meanwhile waits for the same answer.
+        // An item that asks for the same meanwhile waits for the same answer.
         let together = move || cache.try_get_with(key, || fetch().map(Arc::new));
         let archive = blocking(move || together().map_err(|error| (*error).clone())).await?;
         Ok((*archive).clone())

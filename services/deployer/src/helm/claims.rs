@@ -1,4 +1,4 @@
-//! Whose a release is (`helm.md` 10.4): the item's that has installed or upgraded it, or has taken it over knowingly.
+//! The owner of a release (`helm.md` 10.4): the item that has installed or upgraded it, or has taken it over knowingly.
 
 use groundwork_api::{DeployItem, ResourceExt as _};
 use groundwork_apply::Reference;
@@ -13,19 +13,19 @@ use super::prepared::{has_own_record, known, releases};
 /// Field manager of the records that Landscaper's deployer writes.
 const LANDSCAPER: &str = "helm-deployer-controller";
 
-/// Whose a release is, for one item.
+/// The owner of a release, seen from one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Claim {
     Own,
     /// Another item's that exists, by `NAMESPACE/NAME`.
     OfItem(String),
-    /// That of an item which has gone and has left it.
+    /// An item which has gone and has left it.
     Orphan,
-    /// Somebody has made it by other means.
+    /// A person or a program that has made it by other means.
     Foreign,
 }
 
-/// Whose a release is by its last record; `None` if it has none.
+/// The owner of a release by its last record; `None` if it has none.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub(super) async fn claim(
     Ok(Some(if is_known { Claim::Own } else { Claim::Orphan }))
 }
 
-/// Whether the status of an item says that the release is its own.
+/// True if the status of an item says that the release is its own.
 fn is_in_status(item: &DeployItem, release: &Owner) -> bool {
     let is_it = |known: &Value| {
         known["name"] == release.name.as_str() && known["namespace"] == release.namespace.as_str()
@@ -65,7 +65,7 @@ fn is_in_status(item: &DeployItem, release: &Owner) -> bool {
     releases(item).iter().any(is_it)
 }
 
-/// Whether Landscaper has made the release for the item. It writes neither into the record: its status lists workloads of the release, and
+/// True if Landscaper has made the release for the item. It writes neither into the record: its status lists workloads of the release, and
 /// its records carry its field manager.
 fn is_of_landscaper(item: &DeployItem, last: &Stored, release: &Owner) -> bool {
     let has_status = item.status.as_ref().is_some_and(|status| status.provider_status.get().is_some());

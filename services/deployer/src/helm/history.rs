@@ -55,7 +55,7 @@ impl Stored {
         )
     }
 
-    /// Whether a field manager has written it.
+    /// True if a field manager has written it.
     pub(super) fn has_manager(&self, manager: &str) -> bool {
         let entries = self.secret["metadata"]["managedFields"].as_array();
         entries.is_some_and(|entries| entries.iter().any(|entry| entry["manager"] == manager))

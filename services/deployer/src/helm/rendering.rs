@@ -1,7 +1,8 @@
 //! A chart rendered for a cluster (`helm.md` 6): in a process with limits, which asks this one for what is in the cluster.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -105,7 +106,7 @@ impl Rendering {
         let host = Surroundings {
             archive: Arc::clone(&chart.archive),
             cluster,
-            count: AtomicUsize::new(0),
+            asked: Mutex::default(),
             was_asked: AtomicBool::new(false),
         };
         let task = Task { digest: chart.digest.clone(), limits: self.limits, step };
@@ -152,7 +153,8 @@ struct Surroundings {
     archive: Arc<[u8]>,
     /// None while nothing is rendered.
     cluster: Option<Arc<Cluster>>,
-    count: AtomicUsize,
+    /// Different questions: work that begins anew asks the same once more.
+    asked: Mutex<HashSet<[String; 4]>>,
     was_asked: AtomicBool,
 }
 
@@ -186,10 +188,15 @@ impl Surroundings {
     ) -> Result<Value, String> {
         let Some(cluster) = &self.cluster else { return Err("there is no cluster to look into".to_owned()) };
         self.was_asked.store(true, Ordering::Relaxed);
-        if self.count.fetch_add(1, Ordering::Relaxed) >= MOST_LOOKUPS {
-            return Err("lookup limit reached".to_owned());
+        {
+            let question = [api_version, kind, namespace, name].map(str::to_owned);
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            if asked.len() >= MOST_LOOKUPS && !asked.contains(&question) {
+                return Err("lookup limit reached".to_owned());
+            }
+            asked.insert(question);
         }
-        // What is found goes to the worker, and is not held for the round.
+        // Objects that are found go to the worker, and are not held for the round.
         let found = look_up(&cluster.for_work(), api_version, kind, namespace, name).await;
         found.map_err(|error| error.to_string())
     }

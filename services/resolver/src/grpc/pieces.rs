@@ -1,11 +1,13 @@
 //! Content in messages, read as fast as its receiver takes it.
 
 use std::io::Read;
+use std::time::Duration;
 
 use futures::{Stream, stream};
 use groundwork_component::{Blob, RepositoryError};
 use groundwork_proto::resolver::v1::FetchResourceResponse;
 use groundwork_turns::Turns;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tonic::Status;
 
@@ -15,6 +17,8 @@ use super::errors;
 const CHUNK: usize = 256 * 1024;
 /// Messages that wait for their receiver.
 const WAITING: usize = 2;
+/// A caller that reads nothing for so long is given up: it holds a place of its namespace.
+const STALLED: Duration = Duration::from_secs(60);
 
 /// The content from an offset on; the first message says how long the whole is. What is left out is read all the same, since only
 /// all of it can be compared with its digest.
@@ -26,9 +30,16 @@ pub(super) fn stream(
 ) -> impl Stream<Item = Result<FetchResourceResponse, Status>> + Send {
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(async move {
-        let _turn = senders.take(&tenant).await;
+        let turn = tokio::select! {
+            turn = senders.take(&tenant) => turn,
+            // The caller has gone, and what is open is closed.
+            () = sender.closed() => return,
+        };
         let span = tracing::Span::current();
-        let task = tokio::task::spawn_blocking(move || span.in_scope(|| send(content, offset, &sender)));
+        let task = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            span.in_scope(|| send(content, offset, &sender));
+        });
         // A panic ends the stream, and with that the call.
         drop(task.await);
     });
@@ -50,8 +61,9 @@ fn send(mut content: Blob, offset: u64, sender: &mpsc::Sender<Result<FetchResour
         is_first = false;
         let piece = FetchResourceResponse { media_type: std::mem::take(&mut media_type), size, chunk };
         size = 0;
-        // Nobody listens any more.
-        if sender.blocking_send(Ok(piece)).is_err() {
+        // The caller has gone, or does not read.
+        let sent = Handle::current().block_on(sender.send_timeout(Ok(piece), STALLED));
+        if sent.is_err() {
             return;
         }
     }

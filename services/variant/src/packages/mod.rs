@@ -165,7 +165,7 @@ pub(crate) struct PackageStore {
     known: Mutex<HashMap<Key, Known>>,
 }
 
-/// What is known of a repository's settings.
+/// The known settings of a repository.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     /// The generation of the Repository that is read, or was read last.

@@ -140,7 +140,7 @@ async fn write_objects(
     let written: Vec<Result<(), ReconcileError>> =
         writes.buffer_unordered(MAX_PARALLEL_WRITES).collect().await;
     written.into_iter().collect::<Result<(), _>>()?;
-    // What could not be read now may be there all the same.
+    // Revisions that could not be read now may be there all the same.
     if snapshot.is_partial {
         return Ok(());
     }

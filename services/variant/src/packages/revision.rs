@@ -164,7 +164,7 @@ async fn known(
         .run(&key, move |_| {
             let snapshot = repository.sync()?;
             match snapshot.revisions.get(&name) {
-                // That it is not there would be the end of its object.
+                // Its absence would be the end of its object.
                 None if snapshot.is_partial => Err(StoreError::Unavailable(format!(
                     "{name:?}: its repository is not read to its end yet"
                 ))),
