@@ -336,13 +336,19 @@ async fn the_console_says_what_is_away_and_comes_back() -> Result<()> {
     let reader = Browser::signed_in(port, &token).await?;
     says(&reader, "/installations", "team/shop").await?;
 
-    // Each has asked for a page, and for what is told of it.
+    // Each has asked for a page, and for what is told of it: more than one user may have open, from one address.
+    let elsewhere = Case::new(&system, "elsewhere").await?;
+    let token = account_with(&elsewhere, "deaf", &[("get", TREE)]).await?;
+    let crowd = Browser::signed_in(port, &token).await?.from_host(2);
     let mut deaf = Vec::new();
-    for number in 0..500 {
+    for number in 0..400 {
         let path = if number % 2 == 0 { "/live?topic=overview" } else { "/installations" };
-        deaf.push(reader.send("GET", path, "").await?);
+        deaf.push(crowd.send("GET", path, "").await?);
     }
     reader.page("/installations").await?;
+    let refused = crowd.get("/live?topic=overview").await?;
+    let whose = "system:serviceaccount:elsewhere:deaf";
+    ensure!(refused.status == 503 && refused.body.contains(whose), "{refused:?}");
     let mut open = reader.live("overview").await?;
 
     system.nats.kill().await?;

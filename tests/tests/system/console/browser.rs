@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// Headers that every answer of the console has.
 const ALWAYS: [(&str, &str); 6] = [
@@ -29,6 +29,8 @@ pub(crate) struct Browser {
     port: u16,
     cookies: BTreeMap<String, String>,
     headers: Vec<(String, String)>,
+    /// The last number of its address on the loopback device.
+    host: u8,
 }
 
 /// An answer.
@@ -43,7 +45,13 @@ pub(crate) struct Answer {
 
 impl Browser {
     pub(crate) fn new(port: u16) -> Self {
-        Self { port, ..Self::default() }
+        Self { port, host: 1, ..Self::default() }
+    }
+
+    /// The same from another address, 127.0.0.N.
+    pub(crate) fn from_host(mut self, host: u8) -> Self {
+        self.host = host;
+        self
     }
 
     /// The same that sends another header with every request.
@@ -123,7 +131,9 @@ impl Browser {
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> Result<TcpStream> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(([127, 0, 0, self.host], 0).into())?;
+        let mut stream = socket.connect(([127, 0, 0, 1], self.port).into()).await?;
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\naccept-encoding: gzip\r\n", self.port);
         let cookies: Vec<String> =
