@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use groundwork_ports::Guest;
 use groundwork_proto::status::{self, reasons};
+use groundwork_telemetry::ports::Guest;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::body::Body;

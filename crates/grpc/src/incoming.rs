@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::stream::{Stream, unfold};
-use groundwork_ports::{Guest, Port, Visit};
+use groundwork_telemetry::ports::{Guest, Port, Visit};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 

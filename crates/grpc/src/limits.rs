@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Connections.
-    pub connections: groundwork_ports::Limits,
+    pub connections: groundwork_telemetry::ports::Limits,
     /// Calls that run, answers that are still sent included: of a peer, and in all.
     pub calls: Amount,
     /// Bytes of the messages of calls that run, from the moment they are announced: of a peer, and in all.
@@ -33,7 +33,7 @@ impl Default for Limits {
     /// What a service of 512 MiB can bear.
     fn default() -> Self {
         Self {
-            connections: groundwork_ports::Limits { all: 512, address: 128 },
+            connections: groundwork_telemetry::ports::Limits { all: 512, address: 128 },
             calls: Amount { peer: 256, all: 1024 },
             bytes: Amount { peer: 2 * crate::MAX_MESSAGE, all: 4 * crate::MAX_MESSAGE },
             streams: 256,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use groundwork_ports::Port;
+use groundwork_telemetry::ports::Port;
 use groundwork_telemetry::{Health, Telemetry, trace};
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;

@@ -265,7 +265,7 @@ async fn a_connection_has_only_so_many_streams_and_a_peer_only_so_many_calls() {
 
 #[tokio::test]
 async fn one_connection_too_many_is_closed() {
-    let connections = groundwork_ports::Limits { address: 3, all: 16 };
+    let connections = groundwork_telemetry::ports::Limits { address: 3, all: 16 };
     let world = World::new(Limits { connections, ..limits() }, true, None).await;
     let mut open = Vec::new();
     for _ in 0..3 {
@@ -283,7 +283,7 @@ async fn one_connection_too_many_is_closed() {
 /// Half a preface of HTTP/2, and silence, from as many addresses as would fill the port: others are served, and the silent ones end.
 #[tokio::test]
 async fn silent_connections_keep_nobody_out() {
-    let connections = groundwork_ports::Limits { address: 4, all: 16 };
+    let connections = groundwork_telemetry::ports::Limits { address: 4, all: 16 };
     let world = World::new(Limits { connections, ..limits() }, true, None).await;
     let mut silent = Vec::new();
     for address in 2..6 {
@@ -358,7 +358,7 @@ async fn all_peers_together_have_only_so_much() {
     let words = "the requests that are not answered yet have more than 1000 bytes: try again later";
     told_to_come_again(refused, words);
 
-    let connections = groundwork_ports::Limits { address: 100, all: 2 };
+    let connections = groundwork_telemetry::ports::Limits { address: 100, all: 2 };
     let world = World::new(Limits { connections, ..limits() }, true, None).await;
     let _open = (world.asking().await, world.asking().await);
     assert!(is_closed(&mut world.socket().await).await);

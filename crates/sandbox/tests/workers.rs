@@ -390,7 +390,7 @@ async fn long_work_of_a_tenant_is_as_a_single_piece() {
         }
     }
     let limits = WorkerArguments { worker_cpu_seconds: 60, ..options().limits };
-    let (pool, _) = pool(Options { limits, most: 5, ..options() }).await;
+    let (pool, _) = pool(Options { limits, most: 8, ..options() }).await;
     let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let is_between = |nice: &String| ("11".."19").contains(&nice.as_str());
     // On a machine that has much to do they may come one after the other.

@@ -7,11 +7,11 @@ use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::get;
 use axum::serve::{IncomingStream, Listener};
-use groundwork_ports::{Guest, Limits, Port, Visit};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use tokio::task::JoinHandle;
 
+use crate::ports::{Guest, Limits, Port, Visit};
 use crate::{Health, Metrics, TelemetryError};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -31,6 +31,7 @@ mod causes;
 mod health;
 mod log;
 mod metrics;
+pub mod ports;
 mod run;
 mod shutdown;
 mod start;

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use groundwork_ports::{IsProxy, Limits, Port};
+use groundwork_telemetry::ports::{IsProxy, Limits, Port};
 use http::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;

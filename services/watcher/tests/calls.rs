@@ -178,14 +178,19 @@ async fn an_interest_is_for_those_who_may_watch_and_belongs_to_them(
     }
     let refused = one.ensure_watch(named(100, 600)).await.unwrap_err();
     assert_eq!(told(&refused), (Code::ResourceExhausted, "TOO_MANY_INTERESTS".to_owned()));
-    assert!(refused.message().starts_with("this user has 100 interests already"), "{refused}");
-    // What there is can be renewed and ended, and others are not concerned.
+    let words =
+        "too many interests: the user \"system:serviceaccount:default:one\" has 100, which is a whole share";
+    assert!(refused.message().starts_with(words), "{refused}");
+    // Another account of the namespace is the same tenant.
+    let refused = other.ensure_watch(accounts()).await.unwrap_err();
+    assert!(refused.message().contains("the accounts of the namespace \"default\" have 100"), "{refused}");
+    // What there is can be renewed and ended.
     ensure(&mut one, named(7, 600)).await;
-    ensure(&mut other, accounts()).await;
-    ensure(&mut other, interest("", "serviceaccounts", 0)).await;
     for number in 1..100 {
         ensure(&mut one, named(number, 0)).await;
     }
+    ensure(&mut other, accounts()).await;
+    ensure(&mut other, interest("", "serviceaccounts", 0)).await;
     ensure(&mut one, interest("", "serviceaccounts", 0)).await;
     assert_eq!(watch(&mut one, "serviceaccounts").await, None);
 }

@@ -339,7 +339,7 @@ async fn the_console_says_what_is_away_and_comes_back() -> Result<()> {
     // Each has asked for a page, and for what is told of it: more than one user may have open, from one address.
     let elsewhere = Case::new(&system, "elsewhere").await?;
     let token = account_with(&elsewhere, "deaf", &[("get", TREE)]).await?;
-    let crowd = Browser::signed_in(port, &token).await?.from_host(2);
+    let crowd = Browser::signed_in(port, &token).await?.at_host(2);
     let mut deaf = Vec::new();
     for number in 0..400 {
         let path = if number % 2 == 0 { "/live?topic=overview" } else { "/installations" };

@@ -49,7 +49,7 @@ impl Browser {
     }
 
     /// The same from another address, 127.0.0.N.
-    pub(crate) fn from_host(mut self, host: u8) -> Self {
+    pub(crate) fn at_host(mut self, host: u8) -> Self {
         self.host = host;
         self
     }

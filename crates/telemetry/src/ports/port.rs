@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use crate::places::{IsProxy, Limits, Places};
-use crate::visit::Visit;
+use super::places::{IsProxy, Limits, Places};
+use super::visit::Visit;
 
 /// Pause after a connection could not be accepted: there are no file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);

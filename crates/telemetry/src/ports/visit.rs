@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::places::Place;
+use super::places::Place;
 
 /// The time for everything before the first request of a connection: TLS, the preface of HTTP/2, the head.
 const FIRST_REQUEST: Duration = Duration::from_secs(5);
@@ -148,8 +148,8 @@ mod tests {
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+    use super::super::{Limits, Port};
     use super::*;
-    use crate::{Limits, Port};
 
     async fn port(all: usize) -> Port {
         let limits = Limits { all, address: all };
