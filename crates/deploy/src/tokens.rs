@@ -18,7 +18,7 @@ const LIFE: i64 = 86_400;
 /// The API server makes no token that lives shorter, in seconds.
 const SHORTEST_LIFE: i64 = 600;
 
-/// What Targets may ask for.
+/// The bounds of tokens that Targets ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenRules {
     /// The longest life of a token.

@@ -184,7 +184,7 @@ async fn an_interest_is_for_those_who_may_watch_and_belongs_to_them(
     // Another account of the namespace is the same tenant.
     let refused = other.ensure_watch(accounts()).await.unwrap_err();
     assert!(refused.message().contains("the accounts of the namespace \"default\" have 100"), "{refused}");
-    // What there is can be renewed and ended.
+    // Interests that are there can be renewed and ended.
     ensure(&mut one, named(7, 600)).await;
     for number in 1..100 {
         ensure(&mut one, named(number, 0)).await;
