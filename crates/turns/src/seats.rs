@@ -12,7 +12,7 @@ const SHARES: usize = 10;
 /// How Kubernetes calls the accounts of namespaces.
 const ACCOUNT: &str = "system:serviceaccount:";
 
-/// Whom a place counts for. Each has a share of its own.
+/// A holder of places, with a share of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Holder {
     User(String),
@@ -60,7 +60,7 @@ pub struct Seat {
 }
 
 impl Holder {
-    /// Whom a place of a user counts for, as the API server names users: for the namespace, too, if it is one of its accounts.
+    /// The holders of a user's place, by the name that the API server gives: the user, and the namespace if it is one of its accounts.
     pub fn of_user(name: &str) -> Vec<Self> {
         let namespace = name.strip_prefix(ACCOUNT).and_then(|account| account.split(':').next());
         let accounts = namespace.map(|namespace| Self::Accounts(namespace.to_owned()));

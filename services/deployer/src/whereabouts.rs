@@ -77,10 +77,11 @@ impl<'a> Place<'a> {
                 Ok(Self { cluster, item, entry: Entry { identity, is_known: true, left } })
             }
             before => {
-                if before.is_some() && wish(round.item).is_some() {
+                let is_known = before.is_some() || lying(round.item).is_empty();
+                // An annotation that stays would let the item leave this cluster later.
+                if is_known && wish(round.item).is_some() {
                     answered(round).await?;
                 }
-                let is_known = before.is_some() || lying(round.item).is_empty();
                 let item = Cow::Borrowed(round.item);
                 let identity =
                     before.map_or_else(|| (*identity).clone(), |before| identity.with_known(&before));

@@ -190,13 +190,20 @@ impl Stores {
 
     /// The view of a namespace for no job: nothing that was seen before counts.
     pub(crate) fn fresh(&self, namespace: &str, keyring: Arc<Keyring>) -> JobStores {
-        self.view(namespace, None, keyring)
+        self.view(namespace, None, keyring, false)
     }
 
-    fn view(&self, namespace: &str, scope: Option<Scope>, keyring: Arc<Keyring>) -> JobStores {
+    /// A call that does not name the job of its scope has time of its own: a reader takes none from the job.
+    fn view(
+        &self,
+        namespace: &str,
+        scope: Option<Scope>,
+        keyring: Arc<Keyring>,
+        is_of_job: bool,
+    ) -> JobStores {
         let new =
             || self.fetch_time.map_or_else(Allowance::default, |time| Allowance::of(time, FETCH_TIMEOUT));
-        let allowance = match &scope {
+        let allowance = match scope.as_ref().filter(|_| is_of_job) {
             Some(scope) => self.allowances.get_with_by_ref(scope, new),
             None => new(),
         };
@@ -212,13 +219,14 @@ impl Stores {
         job: &str,
         keyring: Arc<Keyring>,
     ) -> JobStores {
+        let is_of_job = !job.is_empty();
         let job = if job.is_empty() {
             self.jobs.get(&(namespace.to_owned(), installation.to_owned()))
         } else {
             Some(job.into())
         };
         let scope = job.map(|job| Scope { namespace: namespace.into(), job });
-        self.view(namespace, scope, keyring)
+        self.view(namespace, scope, keyring, is_of_job)
     }
 }
 
@@ -289,7 +297,7 @@ impl PinnedRepository {
             (Ok(kept), _) => Ok(Content::Small(kept)),
             (Err(_), Some(blob)) => Ok(Content::Large(blob)),
             (Err(error), None) => match &*error {
-                Unkept::Failed(error) => Err(error.clone()),
+                Unkept::Failed(error) | Unkept::Late(error) => Err(error.clone()),
                 Unkept::Absent | Unkept::Large => {
                     self.inner.content(name, version, access).map(Content::Large)
                 }
@@ -316,7 +324,11 @@ impl PinnedRepository {
             let begin = Instant::now();
             let own = || {
                 let begin = Instant::now();
-                read.take().map_or(Err(Unkept::Absent), |read| read().map(|kept| (begin, kept)))
+                match read.take().map_or(Err(Unkept::Absent), |read| read()) {
+                    Ok(kept) => Ok((begin, kept)),
+                    Err(Unkept::Failed(error)) if self.is_late() => Err(Unkept::Late(error)),
+                    Err(error) => Err(error),
+                }
             };
             let read_together = flights.try_get_with_by_ref(flight, own);
             let has_waited = read.is_some();
@@ -327,11 +339,15 @@ impl PinnedRepository {
                 Ok((begin, kept)) if begin >= self.view.begin => return Ok(kept),
                 // Of before this job: a new job looks anew.
                 Ok(_) => flights.invalidate(flight),
-                // Another one had no time left; this one may have some.
-                Err(_) if has_waited && !self.view.allowance.is_used_up() => {}
+                // The one that read had no time left; this one may have some.
+                Err(error) if has_waited && matches!(*error, Unkept::Late(_)) && !self.is_late() => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn is_late(&self) -> bool {
+        self.view.allowance.is_used_up()
     }
 
     fn flight(&self, name: &str, version: &str, content: Option<&Access>) -> Flight {
@@ -353,6 +369,8 @@ enum Unkept {
     /// It is too large to be kept: everybody reads it.
     Large,
     Failed(RepositoryError),
+    /// The one that read had no time left, which says nothing of others.
+    Late(RepositoryError),
 }
 
 impl PinnedRepository {
@@ -368,7 +386,7 @@ impl PinnedRepository {
         match kept {
             Ok(kept) => Ok(Some(kept)),
             Err(error) => match &*error {
-                Unkept::Failed(error) => Err(error.clone()),
+                Unkept::Failed(error) | Unkept::Late(error) => Err(error.clone()),
                 Unkept::Absent | Unkept::Large => Ok(None),
             },
         }

@@ -81,7 +81,7 @@ impl Interests {
     }
 }
 
-/// Whom an interest counts for.
+/// The holders of an interest.
 fn holders(interest: &Interest) -> Vec<Holder> {
     Holder::of_user(interest.holder.split_once('@').map_or("", |(_, user)| user))
 }

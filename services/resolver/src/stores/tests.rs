@@ -121,6 +121,28 @@ fn jobs_that_begin_together_fetch_once() {
     assert_eq!(registry.requests().len(), 3);
 }
 
+/// A version that is not there is asked for once by all who ask at the same time, not by one after the other.
+#[test]
+fn jobs_that_begin_together_learn_of_absence_once() {
+    let registry = Registry::start();
+    let stores = stores(None);
+    let barrier = Barrier::new(50);
+    std::thread::scope(|scope| {
+        for job in 0..50 {
+            let (stores, registry, barrier) = (&stores, &registry, &barrier);
+            scope.spawn(move || {
+                let view =
+                    stores.of_new_job("team", &format!("i{job}"), &format!("job-{job}"), Arc::default());
+                let repository = view.open(&registry.context()).unwrap();
+                barrier.wait();
+                assert_eq!(repository.descriptor(NAME, "9.0.0"), Ok(None));
+            });
+        }
+    });
+    let asked = registry.requests().len();
+    assert!(asked < 25, "{asked} requests of 50 jobs");
+}
+
 /// A job keeps what it has seen; that there is no such version is asked again, and of what has a digest only the tag is.
 #[test]
 fn absence_is_not_kept() {
