@@ -12,7 +12,7 @@ use crate::local::LocalBus;
 use crate::local::feed::LocalFeed;
 use crate::local::work::LocalWork;
 use crate::nats::feed::NatsFeed;
-use crate::nats::work::NatsWork;
+use crate::nats::work::{NatsWork, Queue};
 use crate::nats::{NatsBus, NatsOptions};
 use crate::object::{Kind, ObjectId};
 use crate::record::{Filter, Published, Record, Stored, StreamState};
@@ -203,6 +203,19 @@ impl Bus {
         }
     }
 
+    /// Deletes the consumers that have no business on the stream, and says how many: those that may be idle for longer than it allows,
+    /// those under a name of ours that are not what the name stands for, and what others keep there for ever beyond a hundred. The log
+    /// names them. For the watcher only.
+    ///
+    /// # Errors
+    /// When the server does not answer or there is no stream.
+    pub async fn sweep(&self) -> Result<usize, BusError> {
+        match &self.backend {
+            Backend::Nats(bus) => bus.sweep().await,
+            Backend::Local(_) => Ok(0),
+        }
+    }
+
     /// Creates the journal or corrects its settings; says whether it has just been made. For the watcher only.
     ///
     /// # Errors
@@ -289,23 +302,23 @@ impl Bus {
     /// # Errors
     /// As [`Bus::index`], and [`BusError::NotKept`] for the consumer.
     pub async fn work(&self, service: &str, kind: &Kind) -> Result<WorkQueue, BusError> {
-        self.queue(service, kind, false).await
+        self.queue(service, kind, Queue::OfKnownKind).await
     }
 
-    /// The same for a kind that nobody knows beforehand, so that no permission of NATS can name its queue: the name follows from the
-    /// password of the user, and others do not find it.
+    /// The same for a kind that follows from objects, so that no permission of NATS can name its queue: it takes one of the places that the
+    /// user has for such queues.
     ///
     /// # Errors
     /// As [`Bus::work`].
-    pub async fn private_work(&self, service: &str, kind: &Kind) -> Result<WorkQueue, BusError> {
-        self.queue(service, kind, true).await
+    pub async fn selected_work(&self, service: &str, kind: &Kind) -> Result<WorkQueue, BusError> {
+        self.queue(service, kind, Queue::OfSelectedKind).await
     }
 
-    async fn queue(&self, service: &str, kind: &Kind, is_private: bool) -> Result<WorkQueue, BusError> {
+    async fn queue(&self, service: &str, kind: &Kind, queue: Queue) -> Result<WorkQueue, BusError> {
         let (name, filter) = (subject::consumer(service, kind)?, subject::of_kind(kind)?);
         let source = match &self.backend {
             Backend::Nats(bus) => {
-                let mut work = NatsWork::new(Arc::clone(bus), name, filter, is_private);
+                let mut work = NatsWork::new(Arc::clone(bus), name, filter, queue);
                 if bus.is_connected() {
                     ignore_transient(work.open().await)?;
                 }

@@ -85,6 +85,18 @@ pub enum BusError {
         /// Each field with what was wanted and what is there.
         fields: String,
     },
+    /// All consumers that the user may have exist.
+    #[error(
+        "all {places} places that the NATS user {user} has on the stream {stream} are taken; a place is free two minutes after its \
+         reader has gone, that of a queue half an hour after"
+    )]
+    NoPlace {
+        /// The user of NATS.
+        user: &'static str,
+        stream: &'static str,
+        /// How many it has for what was asked.
+        places: usize,
+    },
     /// The server says no.
     #[error("the NATS server refuses {request}: {reason} (code {code})")]
     Refused {
@@ -117,6 +129,15 @@ pub enum BusError {
 }
 
 impl BusError {
+    /// Whether another has the name of a consumer that was to be made.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, Self::Refused { code: 10013 | 10105 | 10148, .. })
+    }
+
+    pub(crate) fn is_missing_consumer(&self) -> bool {
+        matches!(self, Self::Refused { code: 10014, .. })
+    }
+
     /// Whether it may be different in a moment, without anybody changing the set-up. A missing stream is
     /// such a thing: the watcher creates it.
     pub fn is_transient(&self) -> bool {
@@ -126,6 +147,7 @@ impl BusError {
             | Self::StreamNotFound
             | Self::JournalNotFound
             | Self::WentBack { .. }
+            | Self::NoPlace { .. }
             | Self::Answer { .. } => true,
             Self::Options(_)
             | Self::Login { .. }

@@ -10,11 +10,11 @@
 //!
 //! # Permissions on NATS
 //!
-//! `k8s/nats/users.conf` is the example, and `tests/users.rs` of this crate its table. A user who logs in by name and password gets
-//! answers in `_INBOX_<user>.>`, other users in `_INBOX.>`. A service makes and reads an ephemeral consumer for its index, each time
-//! of another name, so it may use `$JS.API.CONSUMER.CREATE.GROUNDWORK.*` and `$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.*`, but for the names
-//! of queues that are not its own: those are denied one by one, since NATS has no wildcard within a token. Queues whose names no file can
-//! know are found by their user alone: [`Bus::private_work`].
+//! [`users_conf`] writes them, `k8s/nats/users.conf` holds them, and `tests/users.rs` of this crate asks a server about each. A user who
+//! logs in by name and password gets answers in `_INBOX_<user>.>`, other users in `_INBOX.>`. A user of the table makes consumers of the
+//! names that the table gives it ([`USERS`]). Another user, or one with a key or credentials, makes them with names that were never used; it needs
+//! `$JS.API.CONSUMER.CREATE.GROUNDWORK.>`, `$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.*` and, so that they go at once,
+//! `$JS.API.CONSUMER.DELETE.GROUNDWORK.*`, beside the queues of its service.
 
 mod backoff;
 mod bus;
@@ -29,6 +29,7 @@ mod nats;
 mod object;
 mod record;
 mod retry;
+mod rights;
 mod step;
 mod subject;
 mod wire;
@@ -50,6 +51,7 @@ pub use record::{
     Change, ClusterIdentity, Event, Filter, Interest, Published, Record, Stored, StreamState, SyncMarker,
     WorkState,
 };
+pub use rights::{USERS, User, users_conf};
 pub use subject::SubjectError;
 pub use work::WorkQueue;
 

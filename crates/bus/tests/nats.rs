@@ -306,7 +306,7 @@ async fn consumers_have_the_settings_that_were_asked_for() {
     let config = stream.consumer_info(name).await.unwrap().config;
     assert_eq!(config.filter_subject, "groundwork.v1.installations.landscaper_gardener_cloud.>");
     assert_eq!(config.ack_wait, Duration::from_secs(30));
-    assert_eq!((config.max_deliver, config.max_ack_pending), (-1, -1));
+    assert_eq!((config.max_deliver, config.max_ack_pending), (-1, 100_000));
     assert_eq!(config.deliver_policy, jetstream::consumer::DeliverPolicy::LastPerSubject);
     // Another replica with another time corrects it.
     drop(queue);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event};
 use common::*;
+use futures::StreamExt;
 use groundwork_bus::{Bus, JournalPart, Kind, Login, NatsOptions, ObjectId};
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 use serde_json::{Value, json};
@@ -113,9 +114,15 @@ fn group(name: &str) -> String {
     if name.is_empty() { "core".to_owned() } else { name.replace('.', "_") }
 }
 
-/// The tables above have every user of the file, and every queue that the file keeps for one of them.
+/// A place of a user for what it reads with, and one of a user whose queue it might want.
+fn place(user: &str) -> String {
+    format!("{user}-r000")
+}
+
+/// The file is the one that is generated, it has every user, and every queue of the table above.
 #[test]
 fn the_tables_are_those_of_the_file() {
+    assert_eq!(FILE, groundwork_bus::users_conf().unwrap(), "run `cargo xtask crds`");
     let after = |mark: &str| -> BTreeSet<String> {
         let rest = FILE.split(mark).skip(1);
         let words = rest.filter_map(|rest| rest.split(|end: char| ",\"".contains(end)).next());
@@ -124,8 +131,11 @@ fn the_tables_are_those_of_the_file() {
     assert_eq!(after("\n      user: "), USERS.map(str::to_owned).into());
     let queue = |(service, plural, of): (&str, &str, &str)| format!("{service}-{plural}-{}", group(of));
     let mut named = after("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.");
-    // What everybody reads with, and the queues of selected kinds, whose names nobody else can know.
-    named.retain(|name| !name.contains('*'));
+    let is_place = |name: &str| {
+        let (_, place) = name.rsplit_once('-').unwrap();
+        place.strip_prefix(['r', 'k']).is_some_and(|number| number.parse::<u16>().is_ok())
+    };
+    named.retain(|name| !is_place(name));
     assert_eq!(named, QUEUES.map(queue).into());
 }
 
@@ -135,76 +145,308 @@ async fn every_user_may_what_it_needs_and_nothing_else() {
     let Some(nats) = server().await else { return };
     for name in USERS {
         let user = User::new(&nats, name).await;
+        let (is_watcher, is_variant) = (name == "watcher", name == "variant");
         for (service, plural, of) in QUEUES {
             let (queue, is_own) = (format!("{service}-{plural}-{}", group(of)), owner(service) == name);
             let create = format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{queue}");
             let filtered = format!("{create}.groundwork.v1.{plural}.{}.>", group(of));
             for (subject, expected) in [
                 (filtered, is_own),
-                (create.clone(), is_own),
-                (format!("{create}.groundwork.v1.secrets.core.>"), is_own && name == "variant"),
+                (create.clone(), false),
+                (format!("{create}.groundwork.v1.secrets.core.>"), false),
                 (format!("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.{queue}"), is_own),
                 (format!("$JS.ACK.GROUNDWORK.{queue}.1.2.3.4.5"), is_own),
-                (format!("$JS.API.CONSUMER.DELETE.GROUNDWORK.{queue}"), false),
-                (format!("$JS.API.CONSUMER.PAUSE.GROUNDWORK.{queue}"), false),
-                (format!("$JS.API.CONSUMER.DURABLE.CREATE.GROUNDWORK.{queue}"), false),
+                (format!("$JS.API.CONSUMER.DELETE.GROUNDWORK.{queue}"), is_watcher),
             ] {
                 assert_eq!(user.may_publish(&subject).await, expected, "{name} publishes to {subject}");
             }
         }
-        let (is_watcher, is_variant) = (name == "watcher", name == "variant");
+        for other in USERS {
+            let (reader, is_own) = (place(other), other == name);
+            for (subject, expected) in [
+                (format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{reader}"), is_own),
+                (format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{reader}.groundwork.v1.>"), false),
+                (format!("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.{reader}"), is_own),
+                (format!("$JS.API.CONSUMER.DELETE.GROUNDWORK.{reader}"), is_own || is_watcher),
+                (format!("$JS.ACK.GROUNDWORK.{reader}.1.2.3.4.5"), false),
+            ] {
+                assert_eq!(user.may_publish(&subject).await, expected, "{name} publishes to {subject}");
+            }
+        }
         let writes_journal = ["watcher", "resolver", "renderer", "deployer"].contains(&name);
-        let reads_journal = name == "renderer";
         for (subject, expected) in [
-            ("$JS.API.STREAM.INFO.GROUNDWORK", true),
-            ("$JS.API.CONSUMER.CREATE.GROUNDWORK.reader-x", true),
-            ("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.reader-x", true),
-            ("$JS.API.CONSUMER.DELETE.GROUNDWORK.reader-x", is_watcher),
-            ("$JS.API.CONSUMER.LIST.GROUNDWORK", is_watcher),
-            ("$JS.API.CONSUMER.NAMES.GROUNDWORK", false),
-            ("$JS.API.CONSUMER.INFO.GROUNDWORK.variant-things-x", false),
-            ("$JS.API.CONSUMER.CREATE.GROUNDWORK", false),
-            ("$JS.API.CONSUMER.CREATE.GROUNDWORK.variant-things-x.groundwork.v1.things.x.>", is_variant),
-            ("$JS.ACK.GROUNDWORK.variant-things-x.1.2.3.4.5", is_variant),
-            ("$JS.API.STREAM.CREATE.GROUNDWORK", is_watcher),
-            ("$JS.API.STREAM.UPDATE.GROUNDWORK", is_watcher),
-            ("$JS.API.STREAM.DELETE.GROUNDWORK", is_watcher),
-            ("$JS.API.STREAM.MSG.DELETE.GROUNDWORK", is_watcher),
-            ("$JS.API.STREAM.PURGE.GROUNDWORK", false),
-            ("$JS.API.STREAM.CREATE.OTHER", false),
-            ("$JS.API.STREAM.LIST", false),
-            ("$JS.API.DIRECT.GET.GROUNDWORK", is_watcher),
-            ("$JS.API.STREAM.MSG.GET.GROUNDWORK", false),
-            ("groundwork.v1.secrets.core.n.a", is_watcher),
-            ("groundwork.interest.v1.pods.core.n.h", is_watcher),
-            ("groundwork.journal.v1.losses.core._._.x", writes_journal),
-            ("groundwork.journal.v1.installations.x.n.j.a", writes_journal),
-            ("$JS.API.STREAM.CREATE.GROUNDWORK_JOURNAL", is_watcher),
-            ("$JS.API.STREAM.UPDATE.GROUNDWORK_JOURNAL", is_watcher),
-            ("$JS.API.STREAM.INFO.GROUNDWORK_JOURNAL", is_watcher),
-            ("$JS.API.STREAM.DELETE.GROUNDWORK_JOURNAL", false),
-            ("$JS.API.STREAM.PURGE.GROUNDWORK_JOURNAL", false),
-            ("$JS.API.STREAM.MSG.DELETE.GROUNDWORK_JOURNAL", false),
-            ("$JS.API.STREAM.MSG.GET.GROUNDWORK_JOURNAL", false),
-            ("$JS.API.DIRECT.GET.GROUNDWORK_JOURNAL", false),
-            ("$JS.API.CONSUMER.CREATE.GROUNDWORK_JOURNAL.reader-x", reads_journal),
-            ("$JS.API.CONSUMER.CREATE.GROUNDWORK_JOURNAL.reader-x.groundwork.journal.v1.>", false),
-            ("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK_JOURNAL.reader-x", reads_journal),
-            ("$JS.API.CONSUMER.DELETE.GROUNDWORK_JOURNAL.reader-x", reads_journal),
-            ("_INBOX_resolver.x", false),
-            ("$SYS.REQ.SERVER.PING", false),
-            ("elsewhere", false),
+            // More places than it has, and names that nobody has.
+            (format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{name}-r999"), false),
+            (format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{name}-x"), false),
+            ("$JS.API.CONSUMER.CREATE.GROUNDWORK.reader-x".to_owned(), false),
+            ("$JS.API.CONSUMER.CREATE.GROUNDWORK".to_owned(), false),
+            (
+                "$JS.API.CONSUMER.CREATE.GROUNDWORK.variant-k000.groundwork.v1.things.x.>".to_owned(),
+                is_variant,
+            ),
+            ("$JS.API.CONSUMER.CREATE.GROUNDWORK.variant-k100.groundwork.v1.things.x.>".to_owned(), false),
+            ("$JS.API.CONSUMER.INFO.GROUNDWORK.variant-k000".to_owned(), is_variant),
+            ("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.variant-k000".to_owned(), is_variant),
+            ("$JS.ACK.GROUNDWORK.variant-k000.1.2.3.4.5".to_owned(), is_variant),
+            ("groundwork.v1.secrets.core.n.a".to_owned(), is_watcher),
+            ("groundwork.interest.v1.pods.core.n.h".to_owned(), is_watcher),
+            ("groundwork.journal.v1.losses.core._._.x".to_owned(), writes_journal),
+            ("groundwork.journal.v1.installations.x.n.j.a".to_owned(), writes_journal),
+            ("_INBOX_other.x".to_owned(), false),
+            ("$SYS.REQ.SERVER.PING".to_owned(), false),
+            ("elsewhere".to_owned(), false),
         ] {
-            assert_eq!(user.may_publish(subject).await, expected, "{name} publishes to {subject}");
+            assert_eq!(user.may_publish(&subject).await, expected, "{name} publishes to {subject}");
         }
         for other in USERS {
             let inbox = format!("_INBOX_{other}.x.*");
             assert_eq!(user.may_subscribe(&inbox).await, other == name, "{name} listens to {inbox}");
         }
-        for subject in ["_INBOX.>", "_INBOX_*.>", "groundwork.>", "$JS.API.>", ">"] {
+        for subject in ["_INBOX.>", "_INBOX_*.>", "groundwork.>", "$JS.API.>", "$JS.EVENT.>", ">"] {
             assert!(!user.may_subscribe(subject).await, "{} listens to {subject}", user.name);
         }
     }
+}
+
+/// Who may use an operation on the stream, and who on the journal. A name of a consumer is that of a place of the user for what it reads with.
+struct Rights {
+    stream: &'static [&'static str],
+    journal: &'static [&'static str],
+}
+
+const NOBODY: Rights = Rights { stream: &[], journal: &[] };
+
+/// All operations of JetStream that a server has, as it names them: `*` is the stream, a second one the consumer.
+const OPERATIONS: [(&str, Rights); 48] = [
+    ("$JS.API.INFO", NOBODY),
+    ("$JS.API.STREAM.CREATE.*", Rights { stream: &["watcher"], journal: &["watcher"] }),
+    ("$JS.API.STREAM.UPDATE.*", Rights { stream: &["watcher"], journal: &["watcher"] }),
+    ("$JS.API.STREAM.NAMES", NOBODY),
+    ("$JS.API.STREAM.LIST", NOBODY),
+    ("$JS.API.STREAM.INFO.*", Rights { stream: &USERS, journal: &["watcher"] }),
+    ("$JS.API.STREAM.DELETE.*", Rights { stream: &["watcher"], journal: &[] }),
+    ("$JS.API.STREAM.PURGE.*", NOBODY),
+    ("$JS.API.STREAM.SNAPSHOT.*", NOBODY),
+    ("$JS.API.STREAM.RESTORE.*", NOBODY),
+    ("$JS.API.STREAM.MSG.DELETE.*", Rights { stream: &["watcher"], journal: &[] }),
+    ("$JS.API.STREAM.MSG.GET.*", NOBODY),
+    ("$JS.API.STREAM.PEER.REMOVE.*", NOBODY),
+    ("$JS.API.STREAM.PEER.EVACUATE.*", NOBODY),
+    ("$JS.API.STREAM.CANCEL_MOVE.*", NOBODY),
+    ("$JS.API.STREAM.LEADER.STEPDOWN.*", NOBODY),
+    ("$JS.API.STREAM.TEMPLATE.CREATE.*", NOBODY),
+    ("$JS.API.STREAM.TEMPLATE.NAMES", NOBODY),
+    ("$JS.API.STREAM.TEMPLATE.INFO.*", NOBODY),
+    ("$JS.API.STREAM.TEMPLATE.DELETE.*", NOBODY),
+    ("$JS.API.DIRECT.GET", NOBODY),
+    ("$JS.API.DIRECT.GET.*", Rights { stream: &["watcher"], journal: &[] }),
+    ("$JS.API.DIRECT.GET.*.>", NOBODY),
+    ("$JS.API.CONSUMER.CREATE.*", NOBODY),
+    ("$JS.API.CONSUMER.CREATE.*.*", Rights { stream: &USERS, journal: &["renderer"] }),
+    ("$JS.API.CONSUMER.CREATE.*.>", NOBODY),
+    ("$JS.API.CONSUMER.DURABLE.CREATE.*.*", NOBODY),
+    ("$JS.API.CONSUMER.NAMES.*", NOBODY),
+    ("$JS.API.CONSUMER.LIST.*", Rights { stream: &["watcher"], journal: &[] }),
+    ("$JS.API.CONSUMER.INFO.*.*", NOBODY),
+    ("$JS.API.CONSUMER.DELETE.*.*", Rights { stream: &USERS, journal: &["renderer"] }),
+    ("$JS.API.CONSUMER.PAUSE.*.*", NOBODY),
+    ("$JS.API.CONSUMER.RESET.*.*", NOBODY),
+    ("$JS.API.CONSUMER.UNPIN.*.*", NOBODY),
+    ("$JS.API.CONSUMER.MSG.NEXT.*.*", Rights { stream: &USERS, journal: &["renderer"] }),
+    ("$JS.API.CONSUMER.LEADER.STEPDOWN.*.*", NOBODY),
+    ("$JS.API.CONSUMER.PEER.REMOVE.*.*", NOBODY),
+    ("$JS.API.CONSUMER.PEER.EVACUATE.*.*", NOBODY),
+    ("$JS.API.META.LEADER.STEPDOWN", NOBODY),
+    ("$JS.API.META.RESCUE", NOBODY),
+    ("$JS.API.SERVER.REMOVE", NOBODY),
+    ("$JS.API.SERVER.EVACUATE", NOBODY),
+    ("$JS.API.ACCOUNT.PURGE.*", NOBODY),
+    ("$JS.API.ACCOUNT.STREAM.MOVE.*.*", NOBODY),
+    ("$JS.API.ACCOUNT.STREAM.CANCEL_MOVE.*.*", NOBODY),
+    ("$JS.FC.*.*", NOBODY),
+    ("$JS.SNAPSHOT.ACK.*.*", NOBODY),
+    ("$JS.SNAPSHOT.RESTORE.*.*", NOBODY),
+];
+
+/// The subjects of operations that the program of a server holds, without the part that is filled in.
+fn operations_of(program: &[u8]) -> BTreeSet<String> {
+    let starts: [&[u8]; 3] = [b"$JS.API.", b"$JS.FC.", b"$JS.SNAPSHOT."];
+    let mut found = BTreeSet::new();
+    for start in starts {
+        for index in memchr::memmem::find_iter(program, start) {
+            let rest = program[index + 1..].iter().copied();
+            let text = rest.take_while(|byte| byte.is_ascii_uppercase() || b"._".contains(byte));
+            let text: String = std::iter::once('$').chain(text.map(char::from)).collect();
+            // A prefix alone may be followed by whatever lies behind it.
+            if text.matches('.').count() > 2 {
+                found.insert(text);
+            }
+        }
+    }
+    found
+}
+
+/// Each user, each operation that the server itself knows; one that the table does not name fails.
+#[tokio::test]
+async fn every_operation_of_the_server_is_asked_for_every_user() {
+    let Some(nats) = server().await else { return };
+    let program = std::fs::read(groundwork_testkit::find(Server::NatsServer).unwrap().path).unwrap();
+    for found in operations_of(&program) {
+        let is_named = OPERATIONS.iter().any(|(operation, _)| {
+            let fixed = operation.split(".*").next().unwrap();
+            // What follows in the program may be anything.
+            found.starts_with(fixed) || fixed.starts_with(found.trim_end_matches('.'))
+        });
+        assert!(is_named, "{found} is an operation of the server, and the table does not name it");
+    }
+    for name in USERS {
+        let user = User::new(&nats, name).await;
+        for (operation, rights) in &OPERATIONS {
+            for (stream, may) in
+                [("GROUNDWORK", rights.stream), ("GROUNDWORK_JOURNAL", rights.journal), ("OTHER", &[])]
+            {
+                let subject =
+                    operation.replacen('*', stream, 1).replacen('*', &place(name), 1).replace(".>", ".a.b");
+                let expected = match *operation {
+                    // It does so with consumers of all.
+                    "$JS.API.CONSUMER.DELETE.*.*" if name == "watcher" => stream == "GROUNDWORK",
+                    _ => may.contains(&name),
+                };
+                assert_eq!(user.may_publish(&subject).await, expected, "{name} publishes to {subject}");
+            }
+        }
+    }
+}
+
+/// Who may only read takes all places that it has, for as long as it can, and keeps nobody else from anything.
+#[tokio::test]
+async fn places_of_a_user_are_all_that_it_can_take() {
+    let Some(nats) = server().await else { return };
+    let watcher = login(&nats, "watcher").await;
+    watcher.ensure_stream().await.unwrap();
+    let greedy = User::new(&nats, "reader").await;
+    let make = async |name: &str, threshold: u64| -> Value {
+        let config = json!({"name": name, "ack_policy": "none", "inactive_threshold": threshold});
+        let body = json!({"stream_name": "GROUNDWORK", "config": config}).to_string();
+        let subject = format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{name}");
+        let answer = greedy.client.request(subject, body.into()).await.unwrap();
+        serde_json::from_slice(&answer.payload).unwrap()
+    };
+    const MINUTE: u64 = 60_000_000_000;
+    let year = make("reader-r000", 365 * 24 * 60 * MINUTE).await;
+    assert!(year["error"]["description"].as_str().unwrap().contains("inactive threshold"), "{year}");
+    let places = groundwork_bus::USERS.iter().find(|user| user.name == "reader").unwrap().readers;
+    for number in 0..places {
+        let made = make(&format!("reader-r{number:03}"), 30 * MINUTE).await;
+        assert!(made["error"].is_null(), "{made}");
+    }
+    let error = login(&nats, "reader").await.load(groundwork_bus::Filter::Everything).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "all 32 places that the NATS user reader has on the stream GROUNDWORK are taken; a place is free two minutes after its \
+         reader has gone, that of a queue half an hour after"
+    );
+    assert!(error.is_transient());
+    for name in SERVICES {
+        login(&nats, name).await.load(groundwork_bus::Filter::Everything).await.unwrap();
+    }
+    // Readers of ours are gone after two minutes, so these are none.
+    assert_eq!(watcher.sweep().await.unwrap(), places);
+    login(&nats, "reader").await.load(groundwork_bus::Filter::Everything).await.unwrap();
+}
+
+/// Consumers of before there were limits, some of whom would stay for a year, do not keep the stream from getting them.
+#[tokio::test]
+async fn a_stream_of_before_is_swept_and_limited() {
+    if !servers_or_skip(&[Server::NatsServer]) {
+        return;
+    }
+    let nats = Nats::start_with("").await.unwrap();
+    let operator = async_nats::connect(nats.url()).await.unwrap();
+    let ask = async |subject: &str, body: Value| -> Value {
+        let answer = operator.request(format!("$JS.API.{subject}"), body.to_string().into()).await.unwrap();
+        serde_json::from_slice(&answer.payload).unwrap()
+    };
+    let stream = json!({"name": "GROUNDWORK", "subjects": ["groundwork.v1.>"], "max_msgs_per_subject": 1, "discard": "new"});
+    assert!(ask("STREAM.CREATE.GROUNDWORK", stream).await["error"].is_null());
+    for (name, config) in [
+        ("of-a-year", json!({"inactive_threshold": 365 * 24 * 3_600_000_000_000_u64})),
+        ("of-an-operator", json!({"durable_name": "of-an-operator", "ack_policy": "explicit"})),
+        (
+            "renderer-secrets-core",
+            json!({"durable_name": "renderer-secrets-core", "deliver_policy": "last_per_subject",
+            "filter_subject": "groundwork.v1.secrets.core.>", "ack_policy": "explicit", "ack_wait": 30_000_000_000_u64, "max_deliver": -1,
+            "max_ack_pending": -1}),
+        ),
+    ] {
+        let mut config = config;
+        config["name"] = name.into();
+        let body = json!({"stream_name": "GROUNDWORK", "config": config});
+        assert!(ask(&format!("CONSUMER.CREATE.GROUNDWORK.{name}"), body).await["error"].is_null());
+    }
+    let bus = Bus::connect(options(&nats)).await.unwrap();
+    bus.ensure_stream().await.unwrap();
+    let limits = ask("STREAM.INFO.GROUNDWORK", json!({})).await["config"]["consumer_limits"].clone();
+    assert_eq!(limits["inactive_threshold"], 1_800_000_000_000_u64, "{limits}");
+    let names = ask("CONSUMER.NAMES.GROUNDWORK", json!({})).await["consumers"].clone();
+    assert_eq!(names, json!(["of-an-operator", "renderer-secrets-core"]));
+    let mut queue = bus.work("renderer", &secrets()).await.unwrap();
+    publish(&bus, &applied(&secret("a"), 1)).await;
+    within("work", queue.next()).await.ack().await;
+}
+
+/// The server itself publishes what a consumer pushes, whatever its user may publish. That reaches neither the API nor a stream, and the
+/// watcher ends it.
+#[tokio::test]
+async fn what_a_consumer_pushes_does_nothing() {
+    let Some(nats) = server().await else { return };
+    let watcher = login(&nats, "watcher").await;
+    watcher.ensure_stream().await.unwrap();
+    watcher.ensure_journal().await.unwrap();
+    publish(&watcher, &applied(&secret("a"), 1)).await;
+    let renderer = login(&nats, "renderer").await;
+    renderer.write_journal(&[entry(&secret("a"), "j", "renderer")]).await.unwrap();
+    let user = User::new(&nats, "reader").await;
+    let make = async |place: usize, to: &str, headers_only: bool| -> Value {
+        let name = format!("reader-r{place:03}");
+        // Without a word on it the limits of the stream refuse what is pushed and not acknowledged.
+        let config = json!({"name": name, "ack_policy": "none", "max_ack_pending": -1, "deliver_subject": to,
+            "headers_only": headers_only});
+        let body = json!({"stream_name": "GROUNDWORK", "config": config}).to_string();
+        let subject = format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{name}");
+        let answer = user.client.request(subject, body.into()).await.unwrap();
+        serde_json::from_slice(&answer.payload).unwrap()
+    };
+    let refused = make(0, "groundwork.v1.secrets.core.n.b", false).await;
+    assert!(refused["error"]["description"].as_str().unwrap().contains("cycle"), "{refused}");
+    let aims = [
+        "$JS.API.STREAM.DELETE.GROUNDWORK",
+        "$JS.API.STREAM.PURGE.GROUNDWORK",
+        "$JS.API.STREAM.DELETE.GROUNDWORK_JOURNAL",
+        "$JS.API.STREAM.PURGE.GROUNDWORK_JOURNAL",
+        "groundwork.journal.v1.losses.core._._.x",
+    ];
+    for (place, to) in aims.iter().enumerate() {
+        // With headers alone the body is empty, as some operations want it.
+        for (place, headers_only) in [(2 * place, false), (2 * place + 1, true)] {
+            let made = make(place, to, headers_only).await;
+            assert!(made["error"].is_null(), "{made}");
+        }
+    }
+    let list = User::new(&nats, "watcher").await;
+    let messages = async |stream: &str| {
+        let answer = list.client.request(format!("$JS.API.STREAM.INFO.{stream}"), "".into()).await.unwrap();
+        serde_json::from_slice::<Value>(&answer.payload).unwrap()["state"]["messages"].clone()
+    };
+    // One that comes after all of those is delivered where its user listens.
+    let mut inbox = user.client.subscribe("_INBOX_reader.own").await.unwrap();
+    let made = make(2 * aims.len(), "_INBOX_reader.own", false).await;
+    assert!(made["error"].is_null(), "{made}");
+    within("a push to its own inbox", inbox.next()).await.unwrap();
+    assert_eq!(messages("GROUNDWORK").await, 1);
+    assert_eq!(messages("GROUNDWORK_JOURNAL").await, 1);
+    assert_eq!(watcher.sweep().await.unwrap(), 2 * aims.len() + 1);
+    assert_eq!(renderer.read_journal(&JournalPart::Key(secret("a")), 10).await.unwrap().len(), 1);
 }
 
 async fn login(nats: &Nats, user: &str) -> Bus {
@@ -239,9 +481,9 @@ async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
     let thief = User::new(&nats, "reader").await;
     let queue = "renderer-installations-landscaper_gardener_cloud";
     for (name, config) in [
-        ("evil", json!({"durable_name": queue, "filter_subject": "groundwork.v1.secrets.>"})),
-        ("evil", json!({"name": queue, "filter_subjects": ["groundwork.v1.secrets.>"]})),
-        ("evil", json!({"name": queue, "durable_name": queue, "deliver_subject": "_INBOX_reader.x"})),
+        ("reader-r000", json!({"durable_name": queue, "filter_subject": "groundwork.v1.secrets.>"})),
+        ("reader-r000", json!({"name": queue, "filter_subjects": ["groundwork.v1.secrets.>"]})),
+        ("reader-r000", json!({"name": queue, "durable_name": queue, "deliver_subject": "_INBOX_reader.x"})),
     ] {
         let mut config = config;
         config["ack_policy"] = json!("explicit");
@@ -249,7 +491,7 @@ async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
         let subject = format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{name}");
         let answer = thief.client.request(subject, body.into()).await.unwrap();
         let answer: Value = serde_json::from_slice(&answer.payload).unwrap();
-        assert!(answer["error"].is_object() || answer["name"] == "evil", "{answer}");
+        assert!(answer["error"].is_object() || answer["name"] == name, "{answer}");
     }
     let list = User::new(&nats, "watcher").await;
     let answer = list.client.request("$JS.API.CONSUMER.LIST.GROUNDWORK", "".into()).await.unwrap();
@@ -263,41 +505,55 @@ async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
     }
 }
 
-/// Permissions cannot name the queue of a kind that follows from objects: nothing leads to it but the password of its user, and no user
-/// but the watcher, which removes what nobody needs, may list names.
+/// Permissions cannot name the kind of a queue that follows from objects, but they name its places. Replicas find the same one, another
+/// kind gets another, also after one of them was given back, and when all are taken it is said.
 #[tokio::test]
-async fn a_private_queue_is_found_by_its_user_alone() {
+async fn queues_of_selected_kinds_have_places() {
     let Some(nats) = server().await else { return };
     let watcher = login(&nats, "watcher").await;
     watcher.ensure_stream().await.unwrap();
-    let things = Kind::new("example.org", "things");
-    let plain = "variant-things-example_org";
-    let mut queue = login(&nats, "variant").await.private_work("variant", &things).await.unwrap();
-    let replica = login(&nats, "variant").await.private_work("variant", &things).await.unwrap();
-    let body = json!({"stream_name": "GROUNDWORK", "config": {"name": plain, "durable_name": plain,
-        "ack_policy": "explicit", "filter_subject": "groundwork.v1.secrets.core.>"}});
-    for name in USERS.iter().filter(|name| **name != "variant") {
-        let user = User::new(&nats, name).await;
-        let subject = format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{plain}");
-        let answer = user.client.request(subject, body.to_string().into()).await.unwrap();
-        assert!(String::from_utf8_lossy(&answer.payload).contains(plain), "it is a queue of nobody");
-        let pull = format!("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.{plain}");
-        let inbox = format!("_INBOX_{name}.pull");
-        user.client.publish_with_reply(pull, inbox, r#"{"batch": 10}"#.into()).await.unwrap();
-        user.client.flush().await.unwrap();
+    let kind = |number: usize| Kind::new("example.org", format!("things{number}"));
+    let (one, two) = (login(&nats, "variant").await, login(&nats, "variant").await);
+    let places = groundwork_bus::USERS.iter().find(|user| user.name == "variant").unwrap().kinds;
+    let mut queues = Vec::new();
+    for number in 0..places {
+        queues.push(one.selected_work("variant", &kind(number)).await.unwrap());
+        drop(two.selected_work("variant", &kind(number)).await.unwrap());
     }
+    // It is tried again by whoever pulls: in half an hour one of the others may be gone.
+    let mut late = one.selected_work("variant", &kind(places)).await.unwrap();
+    let mut problem = late.problem();
+    let pulling = tokio::spawn(async move { late.next().await.event.object });
+    let is_full =
+        |problem: &Option<String>| problem.as_ref().is_some_and(|text| text.contains("all 100 places"));
+    within("it is told", problem.wait_for(is_full)).await.unwrap();
     let list = User::new(&nats, "watcher").await;
     let answer = list.client.request("$JS.API.CONSUMER.LIST.GROUNDWORK", "".into()).await.unwrap();
     let answer: Value = serde_json::from_slice(&answer.payload).unwrap();
-    let names = answer["consumers"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str());
-    let own: Vec<_> = names.filter(|name| name.starts_with(plain) && *name != plain).collect();
-    assert_eq!(own.len(), 1, "replicas share one queue, under no name that others know: {answer}");
-    let thing = ObjectId::new(things, Some("n"), "a");
+    let all = answer["consumers"].as_array().unwrap();
+    assert_eq!(answer["total"], places, "replicas share queues");
+    let of = |number: usize| {
+        let filter = format!("groundwork.v1.things{number}.example_org.>");
+        let own = all.iter().find(|one| one["config"]["filter_subject"] == filter.as_str());
+        own.unwrap()["name"].as_str().unwrap().to_owned()
+    };
+    let delete = format!("$JS.API.CONSUMER.DELETE.GROUNDWORK.{}", of(7));
+    list.client.request(delete, "".into()).await.unwrap();
+    let thing = ObjectId::new(kind(places), Some("n"), "a");
     publish(&watcher, &applied(&thing, 1)).await;
-    let delivery = within("work", queue.next()).await;
+    assert_eq!(within("the free place is taken", pulling).await.unwrap(), thing);
+    let thing = ObjectId::new(kind(8), Some("n"), "b");
+    publish(&watcher, &applied(&thing, 2)).await;
+    let delivery = within("work", queues[8].next()).await;
     assert_eq!((delivery.event.object.clone(), delivery.attempts), (thing, 1));
     delivery.ack().await;
-    drop(replica);
+    for name in USERS.iter().filter(|name| **name != "variant") {
+        let user = User::new(&nats, name).await;
+        assert!(
+            !user.may_publish(&format!("$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.{}", of(8))).await,
+            "{name}"
+        );
+    }
 }
 
 /// A queue that is gone and may not be made again is told, and so is its return.

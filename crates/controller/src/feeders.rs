@@ -111,8 +111,7 @@ impl Feeders {
         }
     }
 
-    /// `is_private`: the kind follows from objects, so that no permission can name its queue; see [`Bus::private_work`].
-    fn puller(&self, part: &Arc<IndexPart>, kind: Kind, is_private: bool, readiness: &Readiness) -> Puller {
+    fn puller(&self, part: &Arc<IndexPart>, kind: Kind, is_selected: bool, readiness: &Readiness) -> Puller {
         Puller {
             bus: self.bus.clone(),
             index: self.index.clone(),
@@ -121,7 +120,7 @@ impl Feeders {
             part: Arc::clone(part),
             needed: self.options.kinds(),
             kind,
-            is_private,
+            is_selected,
             readiness: readiness.clone(),
             batch: self.options.concurrency.max(1),
             sender: self.sender.clone(),

@@ -25,7 +25,8 @@ pub(crate) struct Puller {
     /// Kinds that have to be known before anybody can say what an event concerns.
     pub(crate) needed: Vec<Kind>,
     pub(crate) kind: Kind,
-    pub(crate) is_private: bool,
+    /// Whether the kind follows from objects, so that no permission can name its queue; see [`Bus::selected_work`].
+    pub(crate) is_selected: bool,
     pub(crate) readiness: Readiness,
     /// The most events that are pulled at once: few, so that replicas share the work.
     pub(crate) batch: usize,
@@ -51,8 +52,8 @@ impl Puller {
         self.index.until_synced(&self.needed).await;
         let mut logged = None;
         loop {
-            let queue = match self.is_private {
-                true => self.bus.private_work(self.service, &self.kind).await,
+            let queue = match self.is_selected {
+                true => self.bus.selected_work(self.service, &self.kind).await,
                 false => self.bus.work(self.service, &self.kind).await,
             };
             match queue {

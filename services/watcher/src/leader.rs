@@ -33,6 +33,8 @@ const JOURNAL_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 const INTEREST_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often tombstones and expired interests are removed from the stream.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(300);
+/// How often the consumers of the stream are looked at.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// The age that tombstones have at least when they are removed.
 const TOMBSTONE_RETENTION: Duration = Duration::from_secs(3600);
 /// Pause before another attempt to find a kind or the identity of the cluster, or to begin again after a panic.
@@ -285,6 +287,7 @@ impl Leader {
         drop(contents);
         watches.tasks.spawn(check_stream(self.writer.clone()).in_current_span());
         watches.tasks.spawn(keep_journal(self.writer.clone()).in_current_span());
+        watches.tasks.spawn(sweep_stream(self.writer.clone()).in_current_span());
         self.supervise(&mut watches).await
     }
 
@@ -489,6 +492,19 @@ async fn keep_journal(writer: StreamWriter) -> WatchEnd {
             }
         }
         tokio::time::sleep(JOURNAL_CHECK_INTERVAL).await;
+    }
+}
+
+/// Keeps the stream from consumers that have no business there, for as long as this replica leads.
+async fn sweep_stream(writer: StreamWriter) -> WatchEnd {
+    loop {
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+        writer.leadership.block_if_ended().await;
+        match writer.bus.sweep().await {
+            Ok(swept) => writer.metrics.swept(swept),
+            // Who publishes tells of it.
+            Err(error) => tracing::debug!(%error, "the consumers of the stream were not looked at"),
+        }
     }
 }
 

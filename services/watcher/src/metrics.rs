@@ -17,6 +17,7 @@ pub(crate) struct Metrics {
     objects: Family<OfKind, Gauge>,
     lists: Family<OfKind, Counter>,
     leading: Gauge,
+    swept: Counter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -64,7 +65,17 @@ impl Metrics {
                 &[],
                 Gauge::default(),
             ),
+            swept: registry.register(
+                "watcher_swept_consumers",
+                "Consumers without business on the stream that were deleted",
+                &[],
+                Counter::default(),
+            ),
         }
+    }
+
+    pub(crate) fn swept(&self, consumers: usize) {
+        self.swept.inc_by(u64::try_from(consumers).unwrap_or(u64::MAX));
     }
 
     pub(crate) fn published(&self, kind: &Kind, outcome: &'static str) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::NatsBus;
 use super::consumer::{Start, ephemeral};
 use super::pull::{Pulled, Puller, Received, Wait};
+use super::reader::Reader;
 use crate::STREAM;
 use crate::error::BusError;
 
@@ -20,13 +21,14 @@ const BATCH: usize = 250;
 pub(super) struct Backlog {
     parts: Vec<Part>,
     last: u64,
-    consumers: Vec<String>,
 }
 
 /// The messages of one subject that are left.
 #[derive(Debug)]
 struct Part {
     puller: Puller,
+    /// Goes with the part.
+    _reader: Reader,
     consumer_sequence: u64,
     /// The next message, once it is there.
     head: Option<Received>,
@@ -40,15 +42,14 @@ impl Backlog {
         first: u64,
         last: u64,
     ) -> Result<Self, BusError> {
-        let mut backlog = Self { parts: Vec::new(), last, consumers: Vec::new() };
+        let mut backlog = Self { parts: Vec::new(), last };
         for subject in subjects {
-            let settings = ephemeral(&bus.unique(), std::slice::from_ref(subject), Start::At(first), false);
-            let consumer = bus.ensure_consumer(STREAM, &settings).await?;
-            if consumer.num_pending > 0 {
-                let puller = Puller::new(bus, STREAM, &consumer.name).await?;
-                backlog.parts.push(Part { puller, consumer_sequence: 0, head: None });
+            let settings = ephemeral(std::slice::from_ref(subject), Start::At(first), false);
+            let reader = Reader::open(bus, STREAM, settings).await?;
+            if reader.pending > 0 {
+                let puller = Puller::new(bus, STREAM, reader.name()).await?;
+                backlog.parts.push(Part { puller, _reader: reader, consumer_sequence: 0, head: None });
             }
-            backlog.consumers.push(consumer.name);
         }
         Ok(backlog)
     }
@@ -71,11 +72,6 @@ impl Backlog {
         }
         let sequence = |part: &&mut Part| part.head.as_ref().map(|head| head.sequence);
         Ok(self.parts.iter_mut().min_by_key(sequence).and_then(|part| part.head.take()))
-    }
-
-    /// The names of its consumers.
-    pub(super) fn consumers(&self) -> &[String] {
-        &self.consumers
     }
 }
 

@@ -2,24 +2,31 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::NatsBus;
 use super::settings::{nanoseconds, not_kept};
 use crate::STREAM;
 use crate::error::BusError;
+use crate::rights::User;
 
-/// A consumer that a single reader makes is gone when nobody has asked it for this long.
-const INACTIVE: Duration = Duration::from_secs(60);
+/// A consumer that a single reader makes is gone when nobody has asked it for this long, and another may have its name.
+pub(super) const READER_INACTIVE: Duration = Duration::from_secs(120);
 
-/// A private queue is gone when nobody has asked it for this long. Its work is delivered again when it is made again.
-const PRIVATE_INACTIVE: Duration = Duration::from_secs(24 * 60 * 60);
+/// A queue is gone when nobody has asked it for this long. When its service is back, all that there is comes to it again.
+pub(super) const QUEUE_INACTIVE: Duration = Duration::from_secs(30 * 60);
+
+/// Deliveries of a queue that may be unanswered at a time: more than services hold, by far.
+pub(super) const MOST_UNANSWERED: u64 = 100_000;
 
 /// Answer to `CONSUMER.CREATE` and `INFO`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ConsumerInfo {
     pub(crate) name: String,
+    pub(crate) created: Timestamp,
     pub(crate) config: Value,
     pub(crate) num_pending: u64,
     pub(crate) num_ack_pending: u64,
@@ -41,6 +48,17 @@ impl ConsumerInfo {
             .filter(|text| !text.is_empty())
             .collect()
     }
+
+    /// After how long nobody has to have asked it for it to go; zero if it stays for ever.
+    pub(super) fn threshold(&self) -> Duration {
+        let threshold = self.config.get("inactive_threshold").and_then(Value::as_u64);
+        Duration::from_nanos(threshold.unwrap_or_default())
+    }
+
+    /// Whether the server publishes its messages somewhere by itself.
+    pub(super) fn is_pushed(&self) -> bool {
+        self.config.get("deliver_subject").and_then(Value::as_str).is_some_and(|subject| !subject.is_empty())
+    }
 }
 
 #[derive(Deserialize)]
@@ -52,6 +70,15 @@ struct ConsumerList {
 #[derive(Deserialize)]
 struct Success {}
 
+/// What a request for a consumer may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Make it, and fail where there is one of that name with other settings.
+    Create,
+    /// Make it or correct it.
+    Ensure,
+}
+
 /// Where a consumer begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
@@ -61,16 +88,15 @@ pub(crate) enum Start {
     At(u64),
 }
 
-/// Settings of a consumer for one reader that keeps no state on disk; without subjects, of all of them.
-pub(crate) fn ephemeral(name: &str, subjects: &[String], start: Start, headers_only: bool) -> Value {
+/// Settings of a consumer for one reader that keeps no state on disk, but for its name; without subjects, of all of them.
+pub(crate) fn ephemeral(subjects: &[String], start: Start, headers_only: bool) -> Value {
     let mut settings = json!({
-        "name": format!("reader-{name}"),
         "ack_policy": "none",
         "replay_policy": "instant",
         "max_deliver": -1,
         "mem_storage": true,
         "num_replicas": 1,
-        "inactive_threshold": nanoseconds(INACTIVE),
+        "inactive_threshold": nanoseconds(READER_INACTIVE),
     });
     if !subjects.is_empty() {
         settings["filter_subjects"] = subjects.into();
@@ -89,32 +115,29 @@ pub(crate) fn ephemeral(name: &str, subjects: &[String], start: Start, headers_o
     settings
 }
 
-/// Settings of a consumer that the replicas of a service share. A private one goes when nobody has asked it for a day: its kind is
-/// selected no more, or its name follows from another password now.
-pub(crate) fn shared(name: &str, filter: &str, ack_wait: Duration, is_private: bool) -> Value {
-    let mut settings = json!({
+/// Settings of a consumer that the replicas of a service share.
+pub(crate) fn shared(name: &str, filter: &str, ack_wait: Duration) -> Value {
+    json!({
         "name": name,
         "durable_name": name,
         "deliver_policy": "last_per_subject",
         "ack_policy": "explicit",
         "ack_wait": nanoseconds(ack_wait),
         "max_deliver": -1,
-        "max_ack_pending": -1,
+        "max_ack_pending": MOST_UNANSWERED,
         "filter_subject": filter,
         "replay_policy": "instant",
-    });
-    if is_private {
-        settings["inactive_threshold"] = nanoseconds(PRIVATE_INACTIVE).into();
-    }
-    settings
+        "inactive_threshold": nanoseconds(QUEUE_INACTIVE),
+    })
 }
 
 impl NatsBus {
-    /// Creates a consumer or corrects it, and reads back what became of it.
-    pub(crate) async fn ensure_consumer(
+    /// Makes a consumer, and reads back what became of it.
+    pub(super) async fn make_consumer(
         &self,
         stream: &str,
         settings: &Value,
+        action: Action,
     ) -> Result<ConsumerInfo, BusError> {
         let name = settings.get("name").and_then(Value::as_str).unwrap_or_default();
         let mut request = format!("CONSUMER.CREATE.{stream}.{name}");
@@ -122,7 +145,10 @@ impl NatsBus {
         if let Some(filter) = settings.get("filter_subject").and_then(Value::as_str) {
             request = format!("{request}.{filter}");
         }
-        let body = json!({ "stream_name": stream, "config": settings });
+        let mut body = json!({ "stream_name": stream, "config": settings });
+        if action == Action::Create {
+            body["action"] = "create".into();
+        }
         let info: ConsumerInfo = self.api(&request, &body).await?;
         let fields = not_kept(settings, &info.config);
         if fields.is_empty() {
@@ -136,12 +162,33 @@ impl NatsBus {
         self.api(&format!("CONSUMER.INFO.{STREAM}.{name}"), &json!({})).await
     }
 
-    /// Deletes a consumer of one reader; it would go by itself.
-    pub(crate) async fn delete_consumer(&self, stream: &str, name: &str) {
-        let deleted = self.api::<Success>(&format!("CONSUMER.DELETE.{stream}.{name}"), &json!({})).await;
-        if let Err(error) = deleted {
-            tracing::debug!(%error, name, "the consumer is left to the server");
+    /// The consumer for the queue of a selected kind: the one that it has, or a free one. Replicas find the same.
+    pub(super) async fn place_of_kind(
+        &self,
+        user: &User,
+        queue: &str,
+        filter: &str,
+    ) -> Result<(String, Action), BusError> {
+        let mut free = None;
+        // Each kind begins at a place of its own, where it mostly is.
+        let digest = Sha256::digest(queue);
+        let first =
+            digest.iter().fold(0_usize, |sum, byte| sum.wrapping_mul(256).wrapping_add((*byte).into()));
+        for offset in 0..user.kinds {
+            let name = user.kind(first.wrapping_add(offset) % user.kinds);
+            match self.consumer_info(&name).await {
+                Ok(info) if info.filters() == [filter] => return Ok((name, Action::Ensure)),
+                Err(error) if error.is_missing_consumer() => free = free.or(Some(name)),
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
         }
+        let free = free.map(|name| (name, Action::Create));
+        free.ok_or(BusError::NoPlace { user: user.name, stream: STREAM, places: user.kinds })
+    }
+
+    pub(super) async fn delete_consumer(&self, stream: &str, name: &str) -> Result<(), BusError> {
+        self.api::<Success>(&format!("CONSUMER.DELETE.{stream}.{name}"), &json!({})).await.map(drop)
     }
 
     /// All consumers of the stream.

@@ -9,6 +9,7 @@ use super::NatsBus;
 use super::backlog::Backlog;
 use super::consumer::{Start, ephemeral};
 use super::pull::{Pulled, Puller, Wait};
+use super::reader::Reader;
 use crate::STREAM;
 use crate::error::BusError;
 use crate::retry::Retry;
@@ -39,6 +40,8 @@ struct Open {
     /// What was there before, as long as it is being read.
     backlog: Option<Backlog>,
     puller: Puller,
+    /// Goes with the place of this feed.
+    _reader: Reader,
     consumer_sequence: u64,
     /// Sequence at which the feed knows all that was there when it was opened.
     target: u64,
@@ -153,8 +156,8 @@ impl NatsFeed {
         let resumed = self
             .place
             .filter(|place| is_led_on && place.base == base && place.heard.elapsed() < RESUME_LIMIT);
-        let settings = ephemeral(&self.bus.unique(), &self.subjects, Start::At(last + 1), false);
-        let consumer = self.bus.ensure_consumer(STREAM, &settings).await?;
+        let reader =
+            Reader::open(&self.bus, STREAM, ephemeral(&self.subjects, Start::At(last + 1), false)).await?;
         let first = resumed.map_or(0, |place| place.sequence) + 1;
         let backlog = match first <= last {
             true => Some(Backlog::open(&self.bus, &self.subjects, first, last).await?),
@@ -166,10 +169,10 @@ impl NatsFeed {
         if base_now != base || info.leader() != leader {
             return Ok(None);
         }
-        let puller = Puller::new(&self.bus, STREAM, &consumer.name).await?;
+        let puller = Puller::new(&self.bus, STREAM, reader.name()).await?;
         self.retry.succeeded();
-        let target = if consumer.num_pending == 0 { 0 } else { info.state.last_seq };
-        self.open = Some(Open { backlog, puller, consumer_sequence: 0, target });
+        let target = if reader.pending == 0 { 0 } else { info.state.last_seq };
+        self.open = Some(Open { backlog, puller, _reader: reader, consumer_sequence: 0, target });
         self.leader = leader;
         if resumed.is_some() {
             return Ok(None);

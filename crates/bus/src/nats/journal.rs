@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::consumer::{Start, ephemeral};
+use super::consumer::{MOST_UNANSWERED, READER_INACTIVE, Start, ephemeral};
 use super::settings::nanoseconds;
 use super::stream::{DUPLICATE_WINDOW, PublishAck};
 use super::{NatsBus, RequestError};
@@ -35,6 +35,11 @@ fn settings(replicas: usize, limits: JournalLimits) -> Value {
         "max_bytes": limits.max_bytes,
         "max_age": nanoseconds(age),
         "max_consumers": -1,
+        // It has readers alone.
+        "consumer_limits": {
+            "inactive_threshold": nanoseconds(READER_INACTIVE),
+            "max_ack_pending": MOST_UNANSWERED,
+        },
         "num_replicas": replicas.max(1),
         "duplicate_window": nanoseconds(DUPLICATE_WINDOW.min(age)),
     })
@@ -70,9 +75,9 @@ impl NatsBus {
         most: usize,
     ) -> Result<Vec<Entry>, BusError> {
         let start = if is_last_of_each { Start::LastPerSubject } else { Start::All };
-        let settings = ephemeral(&self.unique(), subjects, start, false);
+        let settings = ephemeral(subjects, start, false);
         let mut entries = Vec::new();
-        let read = self.scan(JOURNAL, &settings, |received| {
+        let read = self.scan(JOURNAL, settings, |received| {
             if entries.len() >= most {
                 return Ok(ControlFlow::Break(()));
             }

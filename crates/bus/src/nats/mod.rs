@@ -5,15 +5,16 @@ pub(crate) mod consumer;
 pub(crate) mod feed;
 pub(crate) mod handle;
 mod journal;
-mod private;
 mod prune;
 mod pull;
+mod reader;
 mod settings;
 pub(crate) mod stream;
 pub(crate) mod work;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,11 +26,11 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::net::TcpStream;
 use tokio::sync::{broadcast, watch};
 
-use self::private::NameKey;
 use crate::epochs::Epochs;
 use crate::error::BusError;
 use crate::journal::JournalLimits;
 use crate::retry::CurrentProblems;
+use crate::rights::User;
 
 /// How long one request may take, and how long an operation waits for the connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -182,8 +183,12 @@ pub(crate) struct NatsBus {
     max_bytes: u64,
     journal: JournalLimits,
     ack_wait: Duration,
-    /// None without a password: then no login tells users apart.
-    names: Option<NameKey>,
+    /// What the server shows its operator of this process.
+    name: String,
+    /// The user of the table that it logs in as. Another's rights are not known, so its consumers have names that were never used.
+    user: Option<&'static User>,
+    /// Whether the server lets it delete what it reads with.
+    deletes_consumers: AtomicBool,
     connection: Arc<ConnectionState>,
     problems: CurrentProblems,
     epochs: tokio::sync::Mutex<Epochs>,
@@ -201,7 +206,6 @@ impl NatsBus {
         let servers = servers(&options.url)?;
         let addresses: Vec<_> =
             servers.iter().map(|server| (server.host().to_owned(), server.port())).collect();
-        let password = servers.iter().find_map(|server| server.password()).map(str::to_owned);
         let server: Vec<_> = addresses.iter().map(|(host, port)| format!("{host}:{port}")).collect();
         let connection = Arc::new(ConnectionState {
             connections: watch::Sender::new(0),
@@ -222,13 +226,11 @@ impl NatsBus {
             .map_err(|error| BusError::Options(error.to_string()))?;
         let _ = tokio::time::timeout(FIRST_CONNECT_TIMEOUT, attempts.changed()).await;
         let context = jetstream::ContextBuilder::new().timeout(REQUEST_TIMEOUT).build(client.clone());
-        let NatsOptions { replicas, max_bytes, journal, ack_wait, .. } = options;
-        let names = match &options.login {
-            Login::Password { password, .. } => NameKey::new(password),
-            Login::None => password.and_then(|password| NameKey::new(&password)),
-            // Replicas need not have the same.
-            Login::Credentials(_) | Login::Nkey(_) => None,
+        let user = match &options.login {
+            Login::Password { user, .. } => User::named(user),
+            Login::None | Login::Credentials(_) | Login::Nkey(_) => None,
         };
+        let NatsOptions { replicas, max_bytes, journal, ack_wait, name, .. } = options;
         Ok(Self {
             client,
             context,
@@ -238,7 +240,9 @@ impl NatsBus {
             max_bytes,
             journal,
             ack_wait,
-            names,
+            name,
+            user,
+            deletes_consumers: AtomicBool::new(true),
             connection,
             problems: CurrentProblems::default(),
             epochs: Default::default(),
@@ -262,12 +266,6 @@ impl NatsBus {
             Ok(_) | Err(BusError::StreamNotFound) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    /// The name of a private queue; the plain one where no password tells users apart.
-    fn private_name(&self, name: &str) -> String {
-        let private = self.names.as_ref().and_then(|names| names.private(name));
-        private.unwrap_or_else(|| name.to_owned())
     }
 
     /// A name that nobody else uses.

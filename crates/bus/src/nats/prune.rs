@@ -1,5 +1,6 @@
 //! Removal of what nobody needs any more.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +10,16 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::NatsBus;
-use super::consumer::{ConsumerInfo, Start, ephemeral};
+use super::consumer::{ConsumerInfo, QUEUE_INACTIVE, READER_INACTIVE, Start, ephemeral};
 use crate::STREAM;
 use crate::error::BusError;
 use crate::record::{Filter, Record};
+use crate::rights::Purpose;
 use crate::subject;
 use crate::wire::is_tombstone;
+
+/// Consumers of others that may stay for ever.
+const MOST_UNKNOWN: usize = 100;
 
 #[derive(Deserialize)]
 struct Success {
@@ -25,8 +30,8 @@ impl NatsBus {
     pub(crate) async fn prune(self: &Arc<Self>, older_than: Duration) -> Result<usize, BusError> {
         let now = Timestamp::now();
         let mut old = Vec::new();
-        let settings = ephemeral(&self.unique(), &[subject::of_objects()], Start::All, true);
-        self.scan(STREAM, &settings, |message| {
+        let settings = ephemeral(&[subject::of_objects()], Start::All, true);
+        self.scan(STREAM, settings, |message| {
             let headers = message.message.headers.as_ref();
             let event_type = headers.and_then(|headers| headers.get("ce-type"));
             let age = Duration::try_from(now.duration_since(message.time));
@@ -59,6 +64,21 @@ impl NatsBus {
         Ok(pruned)
     }
 
+    /// Deletes the consumers that have no business on the stream, and says how many.
+    pub(crate) async fn sweep(&self) -> Result<usize, BusError> {
+        let consumers = self.consumers().await?;
+        let strays = strays(&consumers);
+        for (name, why) in &strays {
+            tracing::warn!(consumer = name, why, "deleting a consumer of the stream");
+            match self.delete_consumer(STREAM, name).await {
+                Ok(()) => {}
+                Err(error) if error.is_missing_consumer() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(strays.len())
+    }
+
     /// Deletes a message; false if it is gone already.
     async fn delete_message(&self, sequence: u64) -> Result<bool, BusError> {
         let request = json!({ "seq": sequence, "no_erase": true });
@@ -69,6 +89,40 @@ impl NatsBus {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Names of the consumers that have no business on the stream, and why.
+fn strays(consumers: &[ConsumerInfo]) -> Vec<(&str, &'static str)> {
+    let mut sorted: Vec<_> = consumers.iter().collect();
+    sorted.sort_by_key(|consumer| consumer.created);
+    let mut kinds = HashSet::new();
+    let mut kept = 0;
+    let mut why = |consumer: &ConsumerInfo| {
+        let purpose = Purpose::of(&consumer.name);
+        if consumer.threshold() > QUEUE_INACTIVE {
+            return Some("it may be idle for longer than the stream allows");
+        }
+        if purpose != Purpose::Unknown && consumer.is_pushed() {
+            return Some("it has the server write where its user may not");
+        }
+        match purpose {
+            Purpose::Queue => None,
+            Purpose::Reader if consumer.threshold() > READER_INACTIVE || consumer.threshold().is_zero() => {
+                Some("it may be idle for longer than a reader")
+            }
+            Purpose::Reader => None,
+            Purpose::Kind if !kinds.insert(consumer.filters().join(" ")) => Some("its kind has an older one"),
+            Purpose::Kind => None,
+            // Those with a threshold go by themselves.
+            Purpose::Unknown if consumer.threshold().is_zero() => {
+                kept += 1;
+                (kept > MOST_UNKNOWN)
+                    .then_some("there are too many that nobody of Groundwork made, and older ones stay")
+            }
+            Purpose::Unknown => None,
+        }
+    };
+    sorted.into_iter().filter_map(|consumer| Some((consumer.name.as_str(), why(consumer)?))).collect()
 }
 
 /// Whether a consumer does not need this message any more.
@@ -86,9 +140,49 @@ mod tests {
     use super::*;
 
     #[test]
+    fn consumers_without_business_are_swept() {
+        let minute = 60_000_000_000_u64;
+        let consumer = |name: &str, created: i64, config: serde_json::Value| ConsumerInfo {
+            name: name.into(),
+            created: Timestamp::from_second(created).unwrap(),
+            config,
+            num_pending: 0,
+            num_ack_pending: 0,
+            ack_floor: Floor { stream_seq: 0 },
+        };
+        let kind = |filter: &str| json!({ "filter_subject": filter, "inactive_threshold": 30 * minute });
+        let mut all = vec![
+            consumer("renderer-installations-landscaper_gardener_cloud", 1, json!({})),
+            consumer("renderer-r001", 1, json!({ "inactive_threshold": 2 * minute })),
+            consumer("variant-k001", 1, kind("groundwork.v1.pods.core.>")),
+            consumer("variant-k002", 1, kind("groundwork.v1.secrets.core.>")),
+            consumer(
+                "of-others",
+                1,
+                json!({ "inactive_threshold": 30 * minute, "deliver_subject": "there" }),
+            ),
+        ];
+        all.extend((0..100).map(|number| consumer(&format!("for-ever-{number}"), number, json!({}))));
+        assert_eq!(strays(&all), []);
+        let bad = [
+            consumer("renderer-r002", 1, json!({ "inactive_threshold": 3 * minute })),
+            consumer("renderer-r003", 1, json!({ "durable_name": "renderer-r003" })),
+            consumer("reader-r004", 1, json!({ "inactive_threshold": minute, "deliver_subject": "there" })),
+            consumer("variant-k009", 2, kind("groundwork.v1.pods.core.>")),
+            consumer("of-a-year", 2, json!({ "inactive_threshold": 31 * minute })),
+            consumer("for-ever-too", 100, json!({})),
+        ];
+        let names: Vec<_> = bad.iter().map(|consumer| consumer.name.clone()).collect();
+        // The order in which the server lists them means nothing.
+        all.splice(0..0, bad);
+        assert_eq!(strays(&all).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), names);
+    }
+
+    #[test]
     fn a_tombstone_stays_while_somebody_needs_it() {
         let consumer = |filter: &str, pending, unacknowledged, floor| ConsumerInfo {
             name: "c".into(),
+            created: Timestamp::UNIX_EPOCH,
             config: json!({ "filter_subject": filter }),
             num_pending: pending,
             num_ack_pending: unacknowledged,

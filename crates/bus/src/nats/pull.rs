@@ -22,6 +22,12 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(12);
 /// How long a request waits for messages.
 const EXPIRY: Duration = Duration::from_secs(30);
 
+/// After this time without a word of the consumer it is not asked again, and this long after it was asked nothing is taken for its answer:
+/// a process that was stopped for minutes finds others under the name. Both together are less than the time after which a
+/// consumer goes that nobody asks.
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+const LONGEST_ANSWER: Duration = Duration::from_secs(45);
+
 /// Whether a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
@@ -66,6 +72,9 @@ pub(super) struct Puller {
     /// How many messages it may still bring.
     credit: usize,
     heard: Instant,
+    asked: Instant,
+    /// The consumer may be gone, and its name another's.
+    is_stale: bool,
 }
 
 impl Puller {
@@ -86,6 +95,8 @@ impl Puller {
             request: 0,
             credit: 0,
             heard: Instant::now(),
+            asked: Instant::now(),
+            is_stale: false,
         })
     }
 
@@ -96,6 +107,13 @@ impl Puller {
 
     /// Asks for up to `batch` messages.
     pub(super) async fn request(&mut self, batch: usize, wait: Wait) -> Result<(), BusError> {
+        // Before the look at the silence: whatever happens between that and the request counts as time of the answer.
+        self.asked = Instant::now();
+        self.is_stale = self.heard.elapsed() > LONGEST_SILENCE;
+        self.credit = batch;
+        if self.is_stale {
+            return Ok(());
+        }
         let mut config = BatchConfig { batch, no_wait: wait == Wait::No, ..BatchConfig::default() };
         if wait == Wait::Yes {
             config.expires = Some(EXPIRY);
@@ -109,7 +127,6 @@ impl Puller {
         let subject = format!("{}.{request}", super::API);
         let sent = self.bus.client.publish_with_reply(subject, reply, body.into()).await;
         sent.map_err(|error| BusError::Answer { request, reason: error.to_string() })?;
-        self.credit = batch;
         self.heard = Instant::now();
         Ok(())
     }
@@ -119,6 +136,9 @@ impl Puller {
         loop {
             if self.credit == 0 {
                 return Pulled::Empty;
+            }
+            if self.is_stale {
+                return Pulled::Lost("it was not asked for a while".to_owned());
             }
             let answer = tokio::select! {
                 biased;
@@ -130,6 +150,9 @@ impl Puller {
             };
             let Some(answer) = answer else { return Pulled::Lost("the subscription ended".to_owned()) };
             self.heard = Instant::now();
+            if self.asked.elapsed() > LONGEST_ANSWER {
+                return Pulled::Lost("the answer came too late".to_owned());
+            }
             if let Some(outcome) = self.take(answer) {
                 return outcome;
             }

@@ -9,8 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::backlog::Backlog;
-use super::consumer::{ConsumerInfo, Start, ephemeral};
+use super::consumer::{MOST_UNANSWERED, QUEUE_INACTIVE, Start, ephemeral};
 use super::pull::{Pulled, Puller, Received, Wait};
+use super::reader::Reader;
 use super::settings::{nanoseconds, not_kept};
 use super::{NatsBus, RequestError};
 use crate::STREAM;
@@ -86,6 +87,11 @@ fn settings(replicas: usize, max_bytes: u64) -> Value {
         "max_bytes": max_bytes,
         "max_age": 0,
         "max_consumers": -1,
+        // Nobody keeps one longer than the services need to come back.
+        "consumer_limits": {
+            "inactive_threshold": nanoseconds(QUEUE_INACTIVE),
+            "max_ack_pending": MOST_UNANSWERED,
+        },
         "num_replicas": replicas.max(1),
         "allow_direct": true,
         "duplicate_window": nanoseconds(DUPLICATE_WINDOW),
@@ -125,6 +131,11 @@ impl NatsBus {
     }
 
     pub(crate) async fn ensure_stream(&self) -> Result<StreamState, BusError> {
+        // A consumer that exceeds the limits keeps the stream from getting them.
+        match self.sweep().await {
+            Ok(_) | Err(BusError::StreamNotFound) => {}
+            Err(error) => return Err(error),
+        }
         self.ensure(STREAM, &settings(self.replicas, self.max_bytes)).await
     }
 
@@ -253,7 +264,7 @@ impl NatsBus {
             self.visit_backlog(&subjects, last, &mut visit).await?;
             start = Start::At(last + 1);
         }
-        self.scan(STREAM, &ephemeral(&self.unique(), &subjects, start, false), visit).await
+        self.scan(STREAM, ephemeral(&subjects, start, false), visit).await
     }
 
     async fn visit_backlog(
@@ -263,53 +274,40 @@ impl NatsBus {
         mut visitor: impl FnMut(Received) -> Result<ControlFlow<()>, BusError>,
     ) -> Result<(), BusError> {
         let mut backlog = Backlog::open(self, subjects, 1, last).await?;
-        let outcome = loop {
-            match backlog.next().await {
-                Ok(Some(message)) => {
-                    if let Err(error) = visitor(message) {
-                        tracing::warn!(%error, "skipped");
-                    }
-                }
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
+        while let Some(message) = backlog.next().await? {
+            if let Err(error) = visitor(message) {
+                tracing::warn!(%error, "skipped");
             }
-        };
-        for consumer in backlog.consumers() {
-            self.delete_consumer(STREAM, consumer).await;
         }
-        outcome
+        Ok(())
     }
 
     /// Reads a part of a stream once, with a consumer of its own, until there is no more or the visitor has enough.
     pub(super) async fn scan(
         self: &Arc<Self>,
-        stream: &str,
-        settings: &Value,
+        stream: &'static str,
+        settings: Value,
         mut visitor: impl FnMut(Received) -> Result<ControlFlow<()>, BusError>,
     ) -> Result<(), BusError> {
-        let ConsumerInfo { name, .. } = self.ensure_consumer(stream, settings).await?;
-        let mut puller = Puller::new(self, stream, &name).await?;
-        let mut outcome = Ok(());
+        let reader = Reader::open(self, stream, settings).await?;
+        let mut puller = Puller::new(self, stream, reader.name()).await?;
         // A request that is not filled says that there is no more.
-        'all: while outcome.is_ok() {
-            outcome = puller.request(BATCH, Wait::No).await;
+        loop {
+            puller.request(BATCH, Wait::No).await?;
             for _ in 0..BATCH {
                 match puller.next().await {
                     Pulled::Message(message) => match visitor(*message) {
                         Ok(ControlFlow::Continue(())) => {}
-                        Ok(ControlFlow::Break(())) => break 'all,
+                        Ok(ControlFlow::Break(())) => return Ok(()),
                         Err(error) => tracing::warn!(%error, "skipped"),
                     },
-                    Pulled::Empty => break 'all,
+                    Pulled::Empty => return Ok(()),
                     Pulled::Lost(reason) => {
-                        outcome = Err(BusError::Answer { request: "reading the stream".to_owned(), reason });
-                        break 'all;
+                        return Err(BusError::Answer { request: "reading the stream".to_owned(), reason });
                     }
                 }
             }
         }
-        self.delete_consumer(stream, &name).await;
-        outcome
     }
 }
 

@@ -8,7 +8,7 @@ use async_nats::Subject;
 use tokio::sync::watch;
 
 use super::NatsBus;
-use super::consumer::shared;
+use super::consumer::{Action, shared};
 use super::handle::NatsHandle;
 use super::pull::{Pulled, Puller, Received, Wait};
 use crate::STREAM;
@@ -18,13 +18,24 @@ use crate::record::{Record, WorkState};
 use crate::retry::Retry;
 use crate::wire::{self, Wire};
 
+/// Which kind a queue is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// One that the table of rights names.
+    OfKnownKind,
+    /// One that follows from objects: its consumer takes a place of those that its user has for such queues.
+    OfSelectedKind,
+}
+
 /// Pulls from a durable consumer, over lost connections, consumers and streams.
 #[derive(Debug)]
 pub(crate) struct NatsWork {
     bus: Arc<NatsBus>,
     name: String,
     filter: String,
-    is_private: bool,
+    queue: Queue,
+    /// The name of the consumer.
+    consumer: String,
     open: Option<Open>,
     /// What was pulled and not handed out.
     pulled: VecDeque<Delivery>,
@@ -42,16 +53,16 @@ struct Open {
 }
 
 impl NatsWork {
-    /// A private one is found by those alone who have the same login.
-    pub(crate) fn new(bus: Arc<NatsBus>, name: String, filter: String, is_private: bool) -> Self {
+    pub(crate) fn new(bus: Arc<NatsBus>, name: String, filter: String, queue: Queue) -> Self {
         let retry = Retry::new(&name, &bus.problems);
-        let name = if is_private { bus.private_name(&name) } else { name };
+        let consumer = name.clone();
         let problem = watch::Sender::new(None);
         Self {
             bus,
             name,
             filter,
-            is_private,
+            queue,
+            consumer,
             open: None,
             pulled: VecDeque::new(),
             may_have_more: true,
@@ -113,7 +124,7 @@ impl NatsWork {
                     self.may_have_more = false;
                 }
                 Pulled::Lost(reason) => {
-                    tracing::debug!(reason, consumer = self.name, "the work queue opens again");
+                    tracing::debug!(reason, consumer = self.consumer, "the work queue opens again");
                     set_problem(&self.problem, Some(reason));
                     self.open = None;
                     self.may_have_more = self.pulled.is_empty();
@@ -153,24 +164,28 @@ impl NatsWork {
         }
     }
 
-    /// Creates the consumer if it is missing.
+    /// Makes the consumer if it is missing.
     pub(crate) async fn open(&mut self) -> Result<(), BusError> {
-        let settings = shared(&self.name, &self.filter, self.bus.ack_wait, self.is_private);
-        let consumer = self.bus.ensure_consumer(STREAM, &settings).await?;
+        let mut action = Action::Ensure;
+        if let (Queue::OfSelectedKind, Some(user)) = (self.queue, self.bus.user) {
+            (self.consumer, action) = self.bus.place_of_kind(user, &self.name, &self.filter).await?;
+        }
+        let settings = shared(&self.consumer, &self.filter, self.bus.ack_wait);
+        let consumer = self.bus.make_consumer(STREAM, &settings, action).await?;
         let (info, base) = self.bus.incarnation().await?;
         let (acknowledged, last) = (consumer.ack_floor.stream_seq, info.state.last_seq);
         if acknowledged > last {
-            return Err(BusError::WentBack { consumer: self.name.clone(), acknowledged, last });
+            return Err(BusError::WentBack { consumer: self.consumer.clone(), acknowledged, last });
         }
         // Should the stream have been made again between the two, the consumer is missing, and the first request says so.
-        let puller = Puller::new(&self.bus, STREAM, &self.name).await?;
+        let puller = Puller::new(&self.bus, STREAM, &self.consumer).await?;
         self.open = Some(Open { puller, base });
         self.may_have_more = true;
         Ok(())
     }
 
     pub(crate) async fn state(&self) -> Result<WorkState, BusError> {
-        let info = self.bus.consumer_info(&self.name).await?;
+        let info = self.bus.consumer_info(&self.consumer).await?;
         Ok(WorkState { pending: info.num_pending, unacknowledged: info.num_ack_pending })
     }
 }
