@@ -17,7 +17,9 @@ use futures::{FutureExt, TryFutureExt};
 use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Bus, NatsOptions};
 use groundwork_console::{Console, RendererArguments, Tokens, VariantArguments};
-use groundwork_controller::{ClusterArguments, TakeoverArguments, spawn_bus_health_check, started};
+use groundwork_controller::{
+    Casualties, ClusterArguments, ProcessContext, TakeoverArguments, spawn_bus_health_check, started,
+};
 use groundwork_deployer::Deployers;
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
@@ -26,7 +28,6 @@ use groundwork_sandbox::{Work, WorkerArguments};
 use groundwork_telemetry::{Telemetry, TelemetryArguments};
 use groundwork_variant_service::{Variants, WatcherArguments};
 use groundwork_watcher::Watcher;
-use kube::Client;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -174,8 +175,8 @@ impl Process<'_> {
             workers: self.arguments.workers,
             settings: self.arguments.resolver.clone(),
         };
-        let (bus, client, telemetry) = self.context_of(groundwork_resolver::SERVICE).await?;
-        Ok(Resolver::start(arguments, bus, client, telemetry).await?)
+        let context = self.context_of(groundwork_resolver::SERVICE).await?;
+        Ok(Resolver::start(arguments, context).await?)
     }
 
     async fn renderer(&self, resolver: &Resolver) -> Result<Renderer, Failure> {
@@ -188,9 +189,9 @@ impl Process<'_> {
             limits: self.arguments.limits,
             settings: self.arguments.renderer.clone(),
         };
-        let (bus, client, telemetry) = self.context_of(groundwork_renderer::SERVICE).await?;
+        let context = self.context_of(groundwork_renderer::SERVICE).await?;
         let token = resolver.token_of_this_process();
-        Ok(Renderer::start(arguments, bus, client, token, telemetry).await?)
+        Ok(Renderer::start(arguments, context, token).await?)
     }
 
     async fn watcher(&self) -> Result<Watcher, Failure> {
@@ -199,7 +200,8 @@ impl Process<'_> {
             grpc: self.arguments.grpc(self.arguments.watcher_address),
             lease: self.arguments.lease.clone(),
         };
-        let (bus, client, telemetry) = self.context_of(groundwork_watcher::SERVICE).await?;
+        let ProcessContext { bus, client, telemetry, .. } =
+            self.context_of(groundwork_watcher::SERVICE).await?;
         Ok(Watcher::start(arguments, bus, client, telemetry).await?)
     }
 
@@ -213,9 +215,9 @@ impl Process<'_> {
             settings: self.arguments.variant.clone(),
             store: self.arguments.store.clone(),
         };
-        let (bus, client, telemetry) = self.context_of(groundwork_variant_service::SERVICE).await?;
+        let context = self.context_of(groundwork_variant_service::SERVICE).await?;
         let token = watcher.token_of_this_process();
-        Ok(Variants::start(arguments, bus, client, token, telemetry).await?)
+        Ok(Variants::start(arguments, context, token).await?)
     }
 
     async fn console(
@@ -236,7 +238,8 @@ impl Process<'_> {
             renderer: renderer.token_of_this_process(),
             variant: variant.token_of_this_process(),
         };
-        let (bus, client, telemetry) = self.context_of(groundwork_console::SERVICE).await?;
+        let ProcessContext { bus, client, telemetry, .. } =
+            self.context_of(groundwork_console::SERVICE).await?;
         Ok(Console::start(arguments, bus, client, tokens, telemetry).await?)
     }
 
@@ -249,13 +252,14 @@ impl Process<'_> {
             limits: self.arguments.limits,
             settings: self.arguments.deployer.clone(),
         };
-        let (bus, client, telemetry) = self.context_of(groundwork_deployer::SERVICE).await?;
-        Ok(Deployers::start(arguments, bus, client, telemetry).await?)
+        let context = self.context_of(groundwork_deployer::SERVICE).await?;
+        Ok(Deployers::start(arguments, context).await?)
     }
 
-    async fn context_of(&self, service: &'static str) -> Result<(Bus, Client, Telemetry), Failure> {
+    async fn context_of(&self, service: &'static str) -> Result<ProcessContext, Failure> {
         let client = self.arguments.cluster.client(service).await?;
-        Ok((self.bus.clone(), client, self.telemetry.of_service(service)))
+        let telemetry = self.telemetry.of_service(service);
+        Ok(ProcessContext { bus: self.bus.clone(), client, telemetry, casualties: Casualties::default() })
     }
 }
 

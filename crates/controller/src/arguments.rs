@@ -10,6 +10,7 @@ use http::header::{HeaderValue, USER_AGENT};
 use kube::config::AuthInfo;
 use kube::{Client, Config};
 
+use crate::casualties::Casualties;
 use crate::connection::spawn_bus_health_check;
 
 /// Where the bus is.
@@ -77,11 +78,38 @@ pub struct ClusterArguments {
     pub namespaces: Vec<String>,
 }
 
+/// What a process remembers of those before it.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "State")]
+pub struct StateArguments {
+    /// Folder that outlives the process, and that no replica shares. What is in hand is noted there, so that the next process takes up last
+    /// what the former may have died of, and sets it aside after three deaths in a row. Without it nothing is noted.
+    #[arg(long, env = "GROUNDWORK_STATE_FOLDER", value_name = "PATH")]
+    pub state_folder: Option<PathBuf>,
+}
+
+impl StateArguments {
+    /// What was in hand when former processes of this name died.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be used.
+    pub fn casualties(&self, process: &str) -> Result<Casualties, ConnectError> {
+        let Some(folder) = &self.state_folder else { return Ok(Casualties::default()) };
+        Casualties::open(folder, process)
+            .map_err(|source| ConnectError::State { path: folder.clone(), source })
+    }
+}
+
 /// Why a service cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("cannot read the NATS password from {path}: {source}")]
     Password { path: PathBuf, source: std::io::Error },
+    #[error(
+        "cannot keep state in {path}: {source}; name a folder that this process may write, or leave --state-folder out"
+    )]
+    State { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Bus(#[from] BusError),
     #[error("no usable Kubernetes configuration: {0}; set KUBECONFIG, or run in a pod")]

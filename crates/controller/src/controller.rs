@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::casualties::Casualties;
 use crate::feeders::Feeders;
 use crate::known_versions::Sight;
 use crate::metrics::Metrics;
@@ -56,6 +57,8 @@ pub struct Controller {
     pub handler: Arc<dyn Handler>,
     pub options: Options,
     pub metrics: Metrics,
+    /// What was in hand when former processes died.
+    pub casualties: Casualties,
     /// Holds once the index is complete.
     pub ready: Condition,
 }

@@ -17,9 +17,12 @@
 //!   the index holds, also after a restart.
 //! - An event can be lost. So what is not at rest ([`Handler::sees_to`]) is looked at again, with nothing taken from memory: when a service
 //!   starts, when a feed begins anew, and every five minutes at the latest. What such a look finds without an event is counted.
+//! - A process may die of what it handles. The next one takes up last, one at a time, what was in hand then ([`Casualties`]), and a handler is
+//!   told to set aside what was in hand at three deaths in a row.
 //! - What is decided is told in the journal by a [`Scribe`], which nobody waits for.
 
 mod arguments;
+mod casualties;
 mod cause;
 mod connection;
 mod controller;
@@ -45,7 +48,8 @@ mod takeover;
 mod worker;
 mod workers;
 
-pub use arguments::{BusArguments, ClusterArguments, ConnectError};
+pub use arguments::{BusArguments, ClusterArguments, ConnectError, StateArguments};
+pub use casualties::Casualties;
 pub use connection::spawn_bus_health_check;
 pub use controller::{Controller, Options};
 pub use error::{ApiError, Unasked};
@@ -55,7 +59,7 @@ pub use levels::LONGEST as LONGEST_LOOK;
 pub use metrics::Metrics;
 pub use object_event::ObjectEvent;
 pub use objects::{Metadata, Objects, Stored};
-pub use reconcile::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Waker};
+pub use reconcile::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, SetAside, Waker};
 pub use service::{ProcessContext, RunningService, ServiceArguments, ServiceError, main, started};
 pub use sources::{SourceChanges, Sources, sources};
 pub use takeover::{LANDSCAPER, OriginalAtWorkError, OriginalController, PORCH, TakeoverArguments};

@@ -1,6 +1,6 @@
 //! Which key is next: order, back-off and coalescing of events. Without a clock and tasks of its own, so that tests need neither.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use groundwork_bus::{Backoff, ObjectId};
@@ -24,6 +24,8 @@ const REDELIVERY_INTERVAL: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_secs(60);
 /// One turn of so many goes to a key that has failed, however many others there are.
 const FAILED_TURN: u32 = 4;
+/// One turn of so many goes to a key in whose handling the process died, however many others there are.
+const SUSPECT_TURN: u32 = 64;
 /// The keys of all namespaces that may wait for a place, beside a few of each. Events of others go back to the bus for a while, so that
 /// memory has a bound and other replicas get their part.
 const MOST_WAITING: usize = 1000;
@@ -58,6 +60,11 @@ pub(crate) struct Queue<T> {
     ready: Rota<Key>,
     /// Keys that have failed and are due again. One that was made ready for another reason meanwhile is skipped here.
     ready_after_failure: Rota<Key>,
+    /// Keys in whose handling a former process died.
+    suspects: HashSet<Key>,
+    ready_suspects: Rota<Key>,
+    /// The suspect in hand: there is one at a time, so that a further death tells which it is.
+    suspect_in_hand: Option<Key>,
     turn: u32,
     timers: BTreeSet<(Instant, Key)>,
     /// What the last successful attempt of each idle key has read and written.
@@ -148,6 +155,14 @@ struct Waiting<T> {
     object: ObjectId,
     sight: Sight,
     delivery: T,
+}
+
+/// Where a key waits that is ready.
+#[derive(Debug, Clone, Copy)]
+enum Lane {
+    Others,
+    AfterFailure,
+    Suspects,
 }
 
 /// The number of keys that an event concerns.
@@ -243,8 +258,8 @@ impl Returns {
 }
 
 impl<T: Clone> Queue<T> {
-    /// `share` is how many keys of one namespace are handled at a time.
-    pub(crate) fn new(backoff: Backoff, share: usize) -> Self {
+    /// `share` is how many keys of one namespace are handled at a time. `suspects` come after all others.
+    pub(crate) fn new(backoff: Backoff, share: usize, suspects: impl IntoIterator<Item = Key>) -> Self {
         Self {
             backoff,
             entries: HashMap::new(),
@@ -255,6 +270,9 @@ impl<T: Clone> Queue<T> {
             places: Places::new(share.max(1).saturating_mul(SHARES), share),
             ready: Rota::default(),
             ready_after_failure: Rota::default(),
+            suspects: suspects.into_iter().collect(),
+            ready_suspects: Rota::default(),
+            suspect_in_hand: None,
             turn: 1,
             timers: BTreeSet::new(),
             idle: HashMap::new(),
@@ -300,7 +318,7 @@ impl<T: Clone> Queue<T> {
             }
             State::Ready if is_news && entry.failures > 0 => {
                 entry.set_failures(0, &mut self.failing);
-                self.ready.push(namespace_of(key), key.clone());
+                self.push_ready(key);
             }
             State::Ready | State::Running => {}
         }
@@ -350,7 +368,7 @@ impl<T: Clone> Queue<T> {
         if entry.state == State::Idle && !comes_soon {
             entry.is_unasked = true;
             entry.set_state(State::Ready, &mut self.resting);
-            self.ready.push(namespace_of(key), key.clone());
+            self.push_ready(key);
         }
     }
 
@@ -401,19 +419,33 @@ impl<T: Clone> Queue<T> {
     /// Keys that have not failed go first: those that fail over and over delay no other, even if there is not enough time for all of
     /// their attempts.
     fn next_ready(&mut self) -> Option<Key> {
+        use Lane::{AfterFailure, Others, Suspects};
+        let lanes = match self.turn {
+            turn if turn.is_multiple_of(SUSPECT_TURN) => [Suspects, Others, AfterFailure],
+            turn if turn.is_multiple_of(FAILED_TURN) => [AfterFailure, Others, Suspects],
+            _ => [Others, AfterFailure, Suspects],
+        };
+        let key = lanes.into_iter().find_map(|lane| self.pop(lane))?;
+        if self.suspects.contains(&key) {
+            self.suspect_in_hand = Some(key.clone());
+        }
+        self.turn = self.turn.wrapping_add(1);
+        Some(key)
+    }
+
+    fn pop(&mut self, lane: Lane) -> Option<Key> {
         let entries = &self.entries;
         let is_ready = |key: &Key| entries.get(key).is_some_and(|entry| entry.state == State::Ready);
         let has_failed = |key: &Key| entries.get(key).is_some_and(|entry| entry.failures > 0);
-        let mut failed =
-            |places| self.ready_after_failure.pop(places, |key| is_ready(key) && has_failed(key));
-        let mut others = |places| self.ready.pop(places, is_ready);
-        let (_, key) = if self.turn.is_multiple_of(FAILED_TURN) {
-            failed(&mut self.places).or_else(|| others(&mut self.places))
-        } else {
-            others(&mut self.places).or_else(|| failed(&mut self.places))
-        }?;
-        self.turn = self.turn.wrapping_add(1);
-        Some(key)
+        let popped = match lane {
+            Lane::Others => self.ready.pop(&mut self.places, is_ready),
+            Lane::AfterFailure => {
+                self.ready_after_failure.pop(&mut self.places, |key| is_ready(key) && has_failed(key))
+            }
+            Lane::Suspects if self.suspect_in_hand.is_some() => None,
+            Lane::Suspects => self.ready_suspects.pop(&mut self.places, is_ready),
+        };
+        popped.map(|(_, key)| key)
     }
 
     /// The attempt for a key has ended; `known` is what it read and wrote.
@@ -431,6 +463,12 @@ impl<T: Clone> Queue<T> {
         }
         entry.set_state(State::Idle, &mut self.resting);
         self.places.give_back(namespace_of(key));
+        if self.suspect_in_hand.as_ref() == Some(key) {
+            self.suspect_in_hand = None;
+            if matches!(ended, AttemptEnd::Reconciled { .. }) {
+                self.suspects.remove(key);
+            }
+        }
         known.merge(std::mem::take(&mut entry.known_so_far));
         if matches!(ended, AttemptEnd::Requeued) {
             self.requeue(key, known, &mut answers);
@@ -539,7 +577,16 @@ impl<T: Clone> Queue<T> {
         if let Some(old) = entry.timer.take() {
             self.timers.remove(&(old, key.clone()));
         }
-        let lane = if entry.failures > 0 { &mut self.ready_after_failure } else { &mut self.ready };
+        self.push_ready(key);
+    }
+
+    fn push_ready(&mut self, key: &Key) {
+        let has_failed = self.entries.get(key).is_some_and(|entry| entry.failures > 0);
+        let lane = match self.suspects.contains(key) {
+            true => &mut self.ready_suspects,
+            false if has_failed => &mut self.ready_after_failure,
+            false => &mut self.ready,
+        };
         lane.push(namespace_of(key), key.clone());
     }
 

@@ -89,6 +89,27 @@ pub struct ReconcileRequest<'a> {
     pub reads_anew: bool,
     /// Has the key reconciled again when something has come that no event tells of.
     pub waker: &'a Waker,
+    pub set_aside: SetAside<'a>,
+}
+
+/// What is said of an object in whose handling processes of the service died one after the other.
+#[derive(Debug, Clone, Copy)]
+pub struct SetAside<'a> {
+    pub(crate) words: &'a str,
+    pub(crate) is_due: bool,
+}
+
+impl<'a> SetAside<'a> {
+    /// The words, if nothing is to be done now but to tell them at the object, as what keeps it from going on.
+    pub fn due(&self) -> Option<&'a str> {
+        self.is_due.then_some(self.words)
+    }
+
+    /// Whether a message of the object has these words. A handler that is asked for a level, and not for a job, then leaves the object
+    /// alone for as long as its generation is the one that the message is about.
+    pub fn is_told_by(&self, message: &str) -> bool {
+        message.contains(self.words)
+    }
 }
 
 /// Has a key reconciled again.

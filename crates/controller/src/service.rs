@@ -9,7 +9,8 @@ use groundwork_bus::Bus;
 use groundwork_telemetry::{Health, Telemetry, TelemetryArguments};
 use kube::Client;
 
-use crate::arguments::{BusArguments, ClusterArguments};
+use crate::arguments::{BusArguments, ClusterArguments, StateArguments};
+use crate::casualties::Casualties;
 
 /// Why a service could not start, or ended.
 pub type ServiceError = Box<dyn Error + Send + Sync>;
@@ -42,6 +43,8 @@ pub struct ProcessContext {
     pub bus: Bus,
     pub client: Client,
     pub telemetry: Telemetry,
+    /// What was in hand when former processes died.
+    pub casualties: Casualties,
 }
 
 impl std::fmt::Debug for ProcessContext {
@@ -58,6 +61,8 @@ struct Command<A: Args> {
     #[command(flatten)]
     bus: BusArguments,
     #[command(flatten)]
+    state: StateArguments,
+    #[command(flatten)]
     telemetry: TelemetryArguments,
 }
 
@@ -72,7 +77,9 @@ pub fn main<A: ServiceArguments>() -> ExitCode {
         let (bus, running) = started(&telemetry.health, async {
             let client = command.service.cluster().client(A::SERVICE).await?;
             let bus = command.bus.connect_service(&telemetry).await?;
-            let context = ProcessContext { bus: bus.clone(), client, telemetry: telemetry.clone() };
+            let casualties = command.state.casualties(A::SERVICE)?;
+            let context =
+                ProcessContext { bus: bus.clone(), client, telemetry: telemetry.clone(), casualties };
             Ok::<_, ServiceError>((bus, command.service.start(context).await?))
         })
         .await?;

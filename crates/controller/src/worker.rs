@@ -12,12 +12,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::casualties::Past;
 use crate::controller::{Arrival, Controller, Message};
 use crate::findings::Findings;
 use crate::known_versions::KnownVersions;
 use crate::objects::Observations;
 use crate::queue::{Attempt, AttemptEnd, Offered, Queue};
-use crate::reconcile::{Key, ReconcileError, ReconcileRequest, Reconciled, Waker};
+use crate::reconcile::{Key, ReconcileError, ReconcileRequest, Reconciled, SetAside, Waker};
 use crate::shared_delivery::SharedDelivery;
 
 /// Unanswered events are announced as alive this often; consumers wait three times as long before they deliver an event again.
@@ -62,7 +63,11 @@ impl Worker {
         let mut told_shares = HashSet::new();
         controller.metrics.full_shares(controller.options.service, &mut told_shares, std::iter::empty());
         Self {
-            queue: Queue::new(controller.options.backoff, controller.options.concurrency),
+            queue: Queue::new(
+                controller.options.backoff,
+                controller.options.concurrency,
+                controller.casualties.suspects(controller.options.service),
+            ),
             running: JoinSet::new(),
             tasks: HashMap::new(),
             logged: HashMap::new(),
@@ -161,6 +166,11 @@ impl Worker {
         let metrics = self.controller.metrics.clone();
         let logged = self.logged.remove(&key);
         let waker = Waker { key: key.clone(), messages: self.sender.clone() };
+        let service = self.controller.options.service;
+        let casualties = &self.controller.casualties;
+        let is_due = casualties.past(service, &key) == Past::Guilty;
+        let words = set_aside(service);
+        let in_hand = casualties.begin(service, &key);
         let run = async move {
             let start = Instant::now();
             let request = ReconcileRequest {
@@ -170,8 +180,12 @@ impl Worker {
                 changed: &changed,
                 reads_anew,
                 waker: &waker,
+                set_aside: SetAside { words: &words, is_due },
             };
             let result = handler.reconcile(request).await;
+            if matches!(result, Ok(Reconciled { requeue: false, .. })) {
+                in_hand.done();
+            }
             let Observations { known, has_written, written } = objects.take_observations();
             let logged = log_failure(&key, failures, logged, &result);
             let (outcome, ended) = end_of(&result, has_written);
@@ -239,6 +253,15 @@ impl Worker {
             arrival.delivery.key_failed(Duration::ZERO).await;
         }
     }
+}
+
+/// The words at an object that is set aside. They change with the version, which may do better.
+fn set_aside(service: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "processes of {service} {version} died three times in a row while they worked on this, so it is left alone until it is changed or asked for anew; \
+         their logs and the last state of their containers tell of what"
+    )
 }
 
 /// Logs why an attempt failed, unless that was logged about the key already: it is tried until it succeeds, and a line for each

@@ -11,8 +11,8 @@ use groundwork_bus::{
     ACK_WAIT, Backoff, Bus, Change, Event, Index, Kind, ObjectId, Record, Snapshot, SyncMarker,
 };
 use groundwork_controller::{
-    Controller, Handler, Key, Metrics, Objects, Options, ReconcileError, ReconcileRequest, Reconciled,
-    Sources, sources,
+    Casualties, Controller, Handler, Key, Metrics, Objects, Options, ReconcileError, ReconcileRequest,
+    Reconciled, Sources, sources,
 };
 use groundwork_telemetry::Telemetry;
 use jiff::Timestamp;
@@ -117,6 +117,7 @@ impl Bench {
                 backoff: Backoff::OBJECT,
             },
             metrics,
+            casualties: Casualties::default(),
             ready: telemetry.health.condition("index"),
         };
         let (sources, changes) = sources();

@@ -175,6 +175,10 @@ impl DeployLoop {
                 None => self.claimed(item, objects).await?,
             },
         };
+        if let Some(words) = request.set_aside.due() {
+            let verdict = Verdict::failed(&item, OperationError::set_aside(words));
+            return self.report(&item, verdict.into(), &context, scribe).await;
+        }
         if item.metadata.deletion_timestamp.is_some() {
             return self.remove(&item, &context, scribe).await;
         }

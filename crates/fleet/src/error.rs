@@ -58,6 +58,9 @@ pub enum VariantError {
     /// The store will never accept the write as it is.
     #[error("{0}")]
     Rejected(String),
+    /// Processes of the service died in its handling.
+    #[error("{0}")]
+    SetAside(String),
     #[error("{0}")]
     Other(String),
 }
@@ -123,19 +126,20 @@ impl VariantError {
             Self::RenderFailed { .. } => "RenderFailed",
             Self::StoreUnavailable { .. } | Self::NoStore => "StoreUnavailable",
             Self::DeletionBlocked(_) => "DeletionBlocked",
+            Self::SetAside(_) => "SetAside",
             Self::Conflict(_) | Self::Rejected(_) | Self::Other(_) => "Error",
         }
     }
 
     /// Whether nothing can be done before somebody changes something, so that the variant is stalled.
     pub fn is_stalled(&self) -> bool {
-        matches!(self, Self::Invalid(_) | Self::Upstream(_))
+        matches!(self, Self::Invalid(_) | Self::Upstream(_) | Self::SetAside(_))
     }
 
     /// When it is worth trying again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Invalid(_) => Retry::Never,
+            Self::Invalid(_) | Self::SetAside(_) => Retry::Never,
             Self::Upstream(Unresolved::Placeholder { .. })
             | Self::DownstreamExists { .. }
             | Self::DownstreamProposed { .. }
@@ -182,7 +186,10 @@ pub fn variant_conditions(
     let observed = match errors.iter().find(|error| error.is_stalled()).or(errors.first()) {
         None => Observed::Ready { reason: "NoErrors", message },
         Some(error) if error.is_stalled() => {
-            let ready = Some(("Error", "invalid packagevariant object"));
+            let ready = match error {
+                VariantError::SetAside(_) => None,
+                _ => Some(("Error", "invalid packagevariant object")),
+            };
             Observed::Stalled { reason: error.reason(), message, ready }
         }
         Some(error) => Observed::NotReady { reason: error.reason(), message },

@@ -72,6 +72,9 @@ pub enum ExpandError {
     /// An expression fails, or what it gives is not allowed.
     #[error("{0}")]
     Unexpected(String),
+    /// Processes of the service died in its handling.
+    #[error("{0}")]
+    SetAside(String),
 }
 
 impl ExpandError {
@@ -83,6 +86,7 @@ impl ExpandError {
             Self::NoMatchingTargets(_) => "NoMatchingTargets",
             Self::DuplicateTargets { .. } => "DuplicateTargets",
             Self::Unexpected(_) => "UnexpectedError",
+            Self::SetAside(_) => "SetAside",
         }
     }
 }

@@ -28,6 +28,12 @@ impl OperationError {
         Self { operation: operation.into(), reason, message: message.into(), codes }
     }
 
+    /// What was asked for is set aside: processes of the service died in its handling (`installations.md` 7.7).
+    pub fn set_aside(words: impl Into<String>) -> Self {
+        let codes = vec![ErrorCode::InternalProblem];
+        Self { operation: "Reconcile".into(), reason: Reason::SetAside, message: words.into(), codes }
+    }
+
     /// An error of something below, which carries its own cause.
     pub(crate) fn child(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
         Self { operation: operation.into(), reason, message: message.into(), codes: Vec::new() }

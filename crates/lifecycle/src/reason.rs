@@ -56,6 +56,7 @@ reasons! {
     RenderTimeout "RenderTimeout",
     RenderLimit "RenderLimit",
     RenderingEndsProcess "RenderingEndsProcess",
+    SetAside "SetAside",
     RenderImportExecutions "RenderImportExecutions",
     RenderExportExecutions "RenderExportExecutions",
     ImportsSatisfied "ImportsSatisfied",

@@ -89,7 +89,7 @@ impl ServiceArguments for Arguments {
     }
 
     fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        let ProcessContext { bus, client, telemetry } = context;
+        let ProcessContext { bus, client, telemetry, .. } = context;
         Box::pin(async move {
             let tokens = Tokens {
                 resolver: TokenSource::of_file(self.resolver.resolver_token_file.clone()),

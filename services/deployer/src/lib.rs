@@ -27,7 +27,7 @@ use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, Kind as _};
 use groundwork_apply::{Answers, ReadinessRules};
 use groundwork_budget::TemplateLimits;
-use groundwork_bus::{Backoff, Bus, Kind};
+use groundwork_bus::{Backoff, Kind};
 use groundwork_controller::{
     ClusterArguments, Controller, Handler, Journal, LANDSCAPER, Metrics, Objects, Options,
     OriginalAtWorkError, ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
@@ -38,7 +38,7 @@ use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
 use groundwork_sources::MapFile;
 use groundwork_telemetry::{Metrics as Registry, Telemetry};
 use jiff::SignedDuration;
-use kube::{Client, Config};
+use kube::Config;
 
 use helm::{ChartSources, HelmDeployer};
 use manifest::ManifestDeployer;
@@ -94,9 +94,8 @@ impl ServiceArguments for Arguments {
     }
 
     fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            let service = Deployers::start(self, bus, client, telemetry).await?;
+            let service = Deployers::start(self, context).await?;
             Ok(service.run().map(Ok).boxed())
         })
     }
@@ -348,10 +347,9 @@ impl Deployers {
     /// An original is at work, or an argument cannot be used.
     pub fn start(
         arguments: Arguments,
-        bus: Bus,
-        client: Client,
-        telemetry: Telemetry,
+        context: ProcessContext,
     ) -> BoxFuture<'static, Result<Self, StartError>> {
+        let ProcessContext { bus, client, telemetry, casualties } = context;
         // Boxed, so that it is compiled here and not in every program that has the service in it.
         Box::pin(async move {
             let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
@@ -379,6 +377,7 @@ impl Deployers {
                     handler,
                     options,
                     metrics: metrics.clone(),
+                    casualties: casualties.clone(),
                     ready: telemetry.health.condition(condition),
                 };
             let (mut controllers, mut deployers) = (Vec::new(), Vec::new());

@@ -87,6 +87,20 @@ impl Handler for TargetSyncs {
         if sync.metadata.deletion_timestamp.is_some() {
             return remove(&sync, objects).await;
         }
+        let status = sync.status.clone().unwrap_or_default();
+        let is_asked = sync.annotations().contains_key(annotation::OPERATION);
+        if let Some(words) = request.set_aside.due() {
+            let outcome = Outcome::stopped(words.to_owned());
+            let sync = conclude(&sync, &outcome, objects).await?;
+            answered(&sync, &outcome, objects).await?;
+            return Ok(Reconciled::default());
+        }
+        if !is_asked
+            && Some(status.observed_generation) == sync.metadata.generation
+            && status.last_errors.iter().any(|error| request.set_aside.is_told_by(error))
+        {
+            return Ok(Reconciled::default());
+        }
         let has_finalizer = sync.finalizers().iter().any(|name| name == FINALIZER);
         let sync = if has_finalizer { sync } else { add_finalizer(&sync, objects).await? };
         let outcome = match others(&sync, objects).await? {

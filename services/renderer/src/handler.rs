@@ -11,7 +11,7 @@ use groundwork_controller::{
     ApiError, Handler, Journal, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
     Scribe,
 };
-use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report};
+use groundwork_lifecycle::machine::{Moment, Need, Next, Part, Read, Tree, next, refused, report, set_aside};
 use groundwork_lifecycle::waits::{PICKUP_MARGIN, SIBLING_LOOK};
 use groundwork_lifecycle::{OperationError, Reason, Warning, imports_hash, is_shortened, living_scope};
 use groundwork_proto::status::reasons;
@@ -289,6 +289,11 @@ impl Installations {
             if written >= WRITES_PER_TURN {
                 return Ok(Progress::Partial);
             }
+            if let Some(words) = request.set_aside.due()
+                && tree.installation.get().is_some()
+            {
+                return self.set_aside(words, tree, request, scribe).await;
+            }
             match next(tree, &self.moment()) {
                 Next::Rest => return Ok(Progress::Done),
                 Next::Wait => return Ok(Progress::Waiting),
@@ -364,6 +369,24 @@ impl Installations {
         match steps::write_all(tree, vec![ending], writer(request), scribe).await.pop() {
             Some((_, error)) => Err(error.into()),
             None => Ok(()),
+        }
+    }
+
+    /// Ends a job in whose handling processes died.
+    async fn set_aside(
+        &self,
+        words: &str,
+        tree: &mut Tree,
+        request: &ReconcileRequest<'_>,
+        scribe: &mut Scribe<'_>,
+    ) -> Result<Progress, AttemptError> {
+        if tree.dependents.is_none() {
+            self.reader(request).read(tree, Read::Dependents).await?;
+        }
+        let Some(ending) = set_aside(tree, words, &self.moment()) else { return Ok(Progress::Done) };
+        match steps::write_all(tree, vec![ending], writer(request), scribe).await.pop() {
+            Some((_, error)) => Err(error.into()),
+            None => Ok(Progress::Done),
         }
     }
 

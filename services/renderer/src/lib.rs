@@ -36,7 +36,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
 use groundwork_budget::TemplateLimits;
-use groundwork_bus::{Backoff, Bus};
+use groundwork_bus::Backoff;
 use groundwork_controller::{
     ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
     ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
@@ -49,7 +49,6 @@ use groundwork_proto::renderer::v1::renderer_server::RendererServer;
 use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
 use groundwork_telemetry::Telemetry;
 use jiff::SignedDuration;
-use kube::Client;
 
 use blueprints::Kept;
 use changes::Changes;
@@ -96,10 +95,9 @@ impl ServiceArguments for Arguments {
     }
 
     fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
             let token = TokenSource::of_file(self.resolver.resolver_token_file.clone());
-            let service = Renderer::start(self, bus, client, token, telemetry).await?;
+            let service = Renderer::start(self, context, token).await?;
             Ok(service.run().err_into().boxed())
         })
     }
@@ -179,11 +177,10 @@ impl Renderer {
     /// An argument cannot be used, the port is taken, or an original is at work.
     pub fn start(
         arguments: Arguments,
-        bus: Bus,
-        client: Client,
+        context: ProcessContext,
         token: TokenSource,
-        telemetry: Telemetry,
     ) -> BoxFuture<'static, Result<Self, StartError>> {
+        let ProcessContext { bus, client, telemetry, casualties } = context;
         // Boxed, so that it is compiled here and not in every program that has the service in it.
         Box::pin(async move {
             let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
@@ -221,6 +218,7 @@ impl Renderer {
             let server = server.with(with_limits!(RendererServer::new(service)));
             let controller = Controller {
                 bus,
+                casualties,
                 objects,
                 handler: Arc::new(Installations::new(
                     Renderings { components, renderers: jobs },

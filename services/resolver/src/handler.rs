@@ -99,6 +99,11 @@ impl Handler for ResolverHandler {
 
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
         let namespace = request.key.namespace.as_deref().unwrap_or_default();
+        if let Some(words) = request.set_aside.due() {
+            // The next job of an Installation asks by a call; what is said between jobs can wait.
+            tracing::error!(key = %request.key, "{words}");
+            return Ok(Reconciled::default());
+        }
         if request.key.kind == kind::<Context>() {
             // At the news of a namespace, whoever made it may be about to make its Context; `kubectl apply` of both would
             // fail if it were overtaken. A job that cannot wait has the Context made by `Resolve`.

@@ -27,7 +27,7 @@ use clap::Args;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
-use groundwork_bus::{Backoff, Bus};
+use groundwork_bus::Backoff;
 use groundwork_controller::{
     ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
     ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
@@ -39,7 +39,6 @@ use groundwork_registry::{DiskCache, MapError, NetworkOptions};
 use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
 use groundwork_sources::MapFile;
 use groundwork_telemetry::Telemetry;
-use kube::Client;
 
 use contexts::DefaultContexts;
 use handler::{ResolverHandler, kind, namespaces};
@@ -85,9 +84,8 @@ impl ServiceArguments for Arguments {
     }
 
     fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
-            let service = Resolver::start(self, bus, client, telemetry).await?;
+            let service = Resolver::start(self, context).await?;
             Ok(service.run().err_into().boxed())
         })
     }
@@ -230,10 +228,9 @@ impl Resolver {
     /// An argument cannot be used, the port is taken, or an original is at work.
     pub fn start(
         arguments: Arguments,
-        bus: Bus,
-        client: Client,
-        telemetry: Telemetry,
+        context: ProcessContext,
     ) -> BoxFuture<'static, Result<Self, StartError>> {
+        let ProcessContext { bus, client, telemetry, casualties } = context;
         // Boxed, so that it is compiled here and not in every program that has the service in it.
         Box::pin(async move {
             let map =
@@ -282,6 +279,7 @@ impl Resolver {
             }
             let controller = Controller {
                 bus,
+                casualties,
                 objects,
                 handler: Arc::new(ResolverHandler {
                     contexts: Arc::clone(&contexts),

@@ -9,10 +9,11 @@ use groundwork_api::{
     Kind as Typed, PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository, view,
 };
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
-use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, Workers};
+use groundwork_controller::{Handler, Key, ReconcileError, ReconcileRequest, Reconciled, SetAside, Workers};
 use groundwork_fleet::{FINALIZER, Retry};
 use groundwork_telemetry::Health;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::inputs::Selected;
 use crate::packages::{self, Backend, Relations};
@@ -161,7 +162,7 @@ impl Shared {
         self: &Arc<Self>,
         request: ReconcileRequest<'_>,
     ) -> Result<Reconciled, ReconcileError> {
-        let ReconcileRequest { key, objects, .. } = request;
+        let ReconcileRequest { key, .. } = request;
         if key.kind == kind::<PackageVariantSet>() {
             return self.handle_set(request).await;
         }
@@ -172,9 +173,9 @@ impl Shared {
             return Ok(Reconciled::default());
         };
         if key.kind == kind::<Repository>() {
-            return packages::repository::handle(packages, key, objects).await;
+            return packages::repository::handle(packages, &request).await;
         }
-        packages::revision::handle(packages, key, objects).await
+        packages::revision::handle(packages, &request).await
     }
 
     fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
@@ -191,7 +192,7 @@ impl Shared {
         if let Some(age) = age.filter(|age| !is_own && *age < DEBOUNCE) {
             return Ok(Reconciled::requeue_after(DEBOUNCE.saturating_sub(age)));
         }
-        let Some(settled) = set::handle(self, request.key, request.objects).await? else {
+        let Some(settled) = set::handle(self, &request).await? else {
             self.watches.set_selected(request.key, Vec::new());
             self.memory().expanded.remove(request.key);
             return Ok(Reconciled::default());
@@ -296,6 +297,16 @@ impl Handler for VariantHandler {
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
         self.0.reconcile(request).await
     }
+}
+
+/// Whether nothing has changed at an object since it was set aside; each of its messages comes with the generation that it is about.
+pub(crate) fn stays_aside<'a>(
+    metadata: &ObjectMeta,
+    messages: impl IntoIterator<Item = (&'a str, Option<i64>)>,
+    set_aside: SetAside<'_>,
+) -> bool {
+    let mut messages = messages.into_iter();
+    messages.any(|(message, observed)| observed == metadata.generation && set_aside.is_told_by(message))
 }
 
 /// Itself, if there is something to do, and the set whose child it is, or was.

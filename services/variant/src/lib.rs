@@ -30,7 +30,7 @@ use clap::Args;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository};
-use groundwork_bus::{Backoff, Bus, ObjectId};
+use groundwork_bus::{Backoff, ObjectId};
 use groundwork_controller::{
     ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH, ProcessContext,
     RunningService, ServiceArguments, ServiceError, SourceChanges, TakeoverArguments, Workers, sources,
@@ -43,7 +43,6 @@ use groundwork_proto::variant::v1::variants_server::VariantsServer;
 use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
 use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
 use groundwork_telemetry::Telemetry;
-use kube::Client;
 
 use handler::{Shared, VariantHandler, kind};
 use inputs::Selected;
@@ -90,10 +89,9 @@ impl ServiceArguments for Arguments {
     }
 
     fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        let ProcessContext { bus, client, telemetry } = context;
         Box::pin(async move {
             let token = TokenSource::of_file(self.watcher.watcher_token_file.clone());
-            let service = Variants::start(self, bus, client, token, telemetry).await?;
+            let service = Variants::start(self, context, token).await?;
             Ok(service.run().err_into().boxed())
         })
     }
@@ -183,11 +181,10 @@ impl Variants {
     /// An argument cannot be used, the port is taken, or an original is at work.
     pub fn start(
         arguments: Arguments,
-        bus: Bus,
-        client: Client,
+        context: ProcessContext,
         token: TokenSource,
-        telemetry: Telemetry,
     ) -> BoxFuture<'static, Result<Self, StartError>> {
+        let ProcessContext { bus, client, telemetry, casualties } = context;
         // Boxed, so that it is compiled here and not in every program that has the service in it.
         Box::pin(async move {
             let WatcherArguments { watcher, watcher_tls_ca, .. } = &arguments.watcher;
@@ -230,6 +227,7 @@ impl Variants {
             let server = server.with(with_limits!(PackagesServer::new(calls)));
             let controller = Controller {
                 bus,
+                casualties,
                 objects,
                 handler: Arc::new(VariantHandler(Arc::clone(&shared))),
                 options: Options {

@@ -10,7 +10,7 @@ use groundwork_fleet::{FINALIZER, VariantError, retry, validate_variant, variant
 use jiff::Timestamp;
 
 use crate::follow;
-use crate::handler::Shared;
+use crate::handler::{Shared, stays_aside};
 use crate::inputs::package_revisions;
 use crate::packages::downstream::{Failure, Progress, ensure, finish};
 use crate::packages::{Backend, is_ending, porch, world};
@@ -27,7 +27,7 @@ pub(crate) async fn handle(
     shared: &Arc<Shared>,
     request: &ReconcileRequest<'_>,
 ) -> Result<Reconciled, ReconcileError> {
-    let ReconcileRequest { key, objects, .. } = *request;
+    let ReconcileRequest { key, objects, set_aside, .. } = *request;
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(variant) = objects.get::<PackageVariant>(namespace, &key.name).await? else {
         shared.follow_injected(key, Vec::new(), &[]);
@@ -35,6 +35,19 @@ pub(crate) async fn handle(
         shared.succeeded(key);
         return Ok(Reconciled::default());
     };
+    if let Some(words) = set_aside.due() {
+        let errors = vec![VariantError::SetAside(words.to_owned())];
+        report(&variant, &Progress { errors, ..Progress::default() }, objects).await?;
+        return Ok(Reconciled::default());
+    }
+    let conditions = variant.status.iter().flat_map(|status| status.conditions.iter());
+    if stays_aside(
+        &variant.metadata,
+        conditions.map(|one| (&*one.message, one.observed_generation)),
+        set_aside,
+    ) {
+        return Ok(Reconciled::default());
+    }
     // Two variants of one package wait for each other, whatever they are called.
     let lock = shared.lock(&package_key(&variant));
     let _alone = lock.lock().await;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use groundwork_api::{PackageVariant, PackageVariantSet, PackageVariantSetStatus, ResourceExt as _, Time};
 use groundwork_controller::{
-    ApiError, Key, ObjectEvent, Objects, ReconcileError, Reconciled, WorkError, Workers,
+    ApiError, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled, WorkError, Workers,
 };
 use groundwork_fleet::{
     Action, ExpandError, Expansion, OWNER_LABEL, Observed, Plan, conditions, is_child, plan,
 };
 use jiff::Timestamp;
 
-use crate::handler::Shared;
+use crate::handler::{Shared, stays_aside};
 use crate::inputs::{given_up, read_inputs, selected_kinds};
 use crate::work::ExpansionError;
 use crate::{COMPONENT, follow};
@@ -41,13 +41,21 @@ enum Outcome {
 /// Brings the children of a set to what it asks for. `None` if there is no set any more.
 pub(crate) async fn handle(
     shared: &Arc<Shared>,
-    key: &Key,
-    objects: &Objects,
+    request: &ReconcileRequest<'_>,
 ) -> Result<Option<Reconciled>, ReconcileError> {
+    let ReconcileRequest { key, objects, set_aside, .. } = *request;
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(set) = objects.get::<PackageVariantSet>(namespace, &key.name).await? else { return Ok(None) };
     if set.metadata.deletion_timestamp.is_some() {
         // Garbage collection takes the children, and their own finalizers the rest (4.7).
+        return Ok(Some(Reconciled::default()));
+    }
+    if let Some(words) = set_aside.due() {
+        report(&set, &Outcome::Failed(ExpandError::SetAside(words.to_owned())), objects).await?;
+        return Ok(Some(Reconciled::default()));
+    }
+    let conditions = set.status.iter().flat_map(|status| status.conditions.iter());
+    if stays_aside(&set.metadata, conditions.map(|one| (&*one.message, one.observed_generation)), set_aside) {
         return Ok(Some(Reconciled::default()));
     }
     let inputs = read_inputs(&set, objects, &shared.workers).await?;
@@ -75,7 +83,7 @@ fn retried(failure: Option<&ExpandError>) -> Option<Duration> {
         ExpandError::NoMatchingTargets(_) => Some(UNKNOWN_KIND_PAUSE),
         ExpandError::Upstream(_) => Some(NO_UPSTREAM_PAUSE),
         ExpandError::Unexpected(_) => Some(UNEXPECTED_PAUSE),
-        ExpandError::Invalid(_) | ExpandError::DuplicateTargets { .. } => None,
+        ExpandError::Invalid(_) | ExpandError::DuplicateTargets { .. } | ExpandError::SetAside(_) => None,
     }
 }
 

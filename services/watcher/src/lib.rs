@@ -81,7 +81,7 @@ impl ServiceArguments for Arguments {
     }
 
     fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        let ProcessContext { bus, client, telemetry } = context;
+        let ProcessContext { bus, client, telemetry, .. } = context;
         Box::pin(async move {
             let service = Watcher::start(self, bus, client, telemetry).await?;
             Ok(service.run().err_into().boxed())

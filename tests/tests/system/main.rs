@@ -12,6 +12,7 @@ mod component_charts;
 mod console;
 mod cuts;
 mod data_flow;
+mod deadly;
 mod deleting;
 mod deployer_cuts;
 mod deploying;

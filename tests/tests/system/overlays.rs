@@ -266,8 +266,10 @@ async fn kept_on(running: &Running, servers: usize, services: &[&str]) -> Result
     let users = std::fs::read_to_string(workspace().join("k8s/nats/users.conf"))?;
     let allowed: BTreeSet<&str> = users
         .split("\"$JS.API.CONSUMER.CREATE.GROUNDWORK.")
-        .filter_map(|rest| rest.split_once(".groundwork.v1.").map(|(name, _)| name))
-        // Places for the queues of kinds that sets select have no service of two words.
+        .filter_map(|rest| rest.split_once(".groundwork.v1."))
+        // Places for queues of kinds that sets select are for any kind, and nothing is selected here.
+        .filter(|(_, kind)| !kind.starts_with('>'))
+        .map(|(name, _)| name)
         .filter(|name| {
             let service = match name.split_once('-') {
                 // The deployer's program does this part, too, and is called after it here.

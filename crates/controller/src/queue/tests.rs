@@ -29,7 +29,7 @@ impl Bench {
     }
 
     fn of_share(share: usize) -> Self {
-        Self { queue: Queue::new(Backoff::OBJECT, share), now: Instant::now() }
+        Self { queue: Queue::new(Backoff::OBJECT, share, []), now: Instant::now() }
     }
 
     fn offer_elsewhere(&mut self, index: usize) -> Offered<u32> {
@@ -529,4 +529,33 @@ proptest! {
         prop_assert_eq!(answered, (0..deliveries).collect::<Vec<_>>());
         prop_assert_eq!(bench.queue.next_time(), None);
     }
+}
+
+/// Suspects come when nothing else waits, one at a time, and once in a while although others wait.
+#[test]
+fn suspects_come_last_and_alone() {
+    let suspects = ["bad", "worse"].map(object);
+    let mut bench = Bench { queue: Queue::new(Backoff::OBJECT, 10_000, suspects), now: Instant::now() };
+    for name in ["bad", "worse", "a", "b"] {
+        assert_eq!(bench.offer(name, "1", 1), FIRST);
+    }
+    assert_eq!(bench.start().as_deref(), Some("a"));
+    assert_eq!(bench.start().as_deref(), Some("b"));
+    assert_eq!(bench.start().as_deref(), Some("bad"));
+    assert_eq!(bench.start(), None, "of two in hand nobody could tell which it was");
+    bench.settle("bad", &[]);
+    assert_eq!(bench.start().as_deref(), Some("worse"));
+    bench.fail("worse", &[]);
+    // It succeeded, so it is one of all again.
+    assert_eq!(bench.offer("bad", "2", 2), FIRST);
+    assert_eq!(bench.offer("worse", "2", 2), FIRST);
+    assert_eq!(bench.start().as_deref(), Some("bad"));
+    assert_eq!(bench.start().as_deref(), Some("worse"));
+    bench.fail("worse", &[]);
+    bench.offer("worse", "3", 3);
+    let before = (0..2 * SUSPECT_TURN).position(|number| {
+        bench.offer(&format!("key-{number}"), "1", number);
+        bench.start().as_deref() == Some("worse")
+    });
+    assert!(before.is_some(), "it starves");
 }

@@ -45,6 +45,11 @@ pub fn next(tree: &mut Tree, moment: &Moment) -> Next {
     if step == Next::Rest { execution::next(tree, moment) } else { step }
 }
 
+/// The end of a job in whose handling the service dies, in these words. `None` if no job runs, or the Installation is not read.
+pub fn set_aside(tree: &mut Tree, words: &str, moment: &Moment) -> Option<Write> {
+    installation::set_aside(tree, words, moment)
+}
+
 /// What follows from the API server's final no to something that a job needs: its end. `None` if no job runs.
 ///
 /// A job that can never end would hold off every other one, and its deletion too (2.1, 2.2).

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use groundwork_api::{DataObject, DeployItem, Execution, Installation, Kind as _, Target};
 use groundwork_bus::{Backoff, Bus, Change, Filter, Kind, ObjectId, Record};
-use groundwork_controller::{Controller, Handler, Journal, Metrics, Objects, Options};
+use groundwork_controller::{Casualties, Controller, Handler, Journal, Metrics, Objects, Options};
 use groundwork_telemetry::Telemetry;
 use groundwork_watcher::Watcher;
 use serde_json::{Value, json};
@@ -312,6 +312,7 @@ impl World {
                 backoff: Backoff::OBJECT,
             },
             metrics,
+            casualties: Casualties::default(),
             ready: self.telemetry.health.condition("index"),
         }
     }

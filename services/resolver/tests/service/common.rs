@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use groundwork_api::{Installation, Kind as Typed, Time, WATCHED, crds};
 use groundwork_bus::{Bus, Change, Event, Kind, ObjectId, Record, Snapshot, SyncMarker};
+use groundwork_controller::{Casualties, ProcessContext};
 use groundwork_grpc::{Channel, TokenSource, connect, with_limits};
 use groundwork_proto::component::v1::{Json, ObjectName, Reference};
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
@@ -103,8 +104,13 @@ impl World {
         let (bus, telemetry) = (Bus::in_process(), Telemetry::silent("resolver"));
         bus.ensure_stream().await.unwrap();
         let arguments = Arguments { workers: workers(arguments.workers), ..arguments };
-        let resolver =
-            Resolver::start(arguments, bus.clone(), client.clone(), telemetry.clone()).await.unwrap();
+        let context = ProcessContext {
+            bus: bus.clone(),
+            client: client.clone(),
+            telemetry: telemetry.clone(),
+            casualties: Casualties::default(),
+        };
+        let resolver = Resolver::start(arguments, context).await.unwrap();
         let (url, token) = (resolver.url(), resolver.token_of_this_process());
         tokio::spawn(resolver.run());
         Some(Self { client, namespace: namespace.to_owned(), bus, url, telemetry, token })

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use groundwork_api::{MetaCondition, PackageRevision, PackageVariant, Repository, ResourceExt as _, Time};
-use groundwork_controller::{ApiError, Key, Objects, ReconcileError, Reconciled};
+use groundwork_controller::{ApiError, Objects, ReconcileError, ReconcileRequest, Reconciled};
 use groundwork_fleet::{deletes, owner_reference};
 use groundwork_packages::{GitRepository, Left, Revision, Snapshot, StoreError};
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use super::PackageStore;
 use super::objects::{Attributes, ensure, release};
 use super::schedule::Schedule;
+use crate::handler::stays_aside;
 
 /// Objects of one repository that are written at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
@@ -31,9 +32,9 @@ const MOST_OF_PROBLEMS: usize = 30_000;
 /// Brings the objects of a repository to what its remote holds.
 pub(crate) async fn handle(
     store: &PackageStore,
-    key: &Key,
-    objects: &Objects,
+    request: &ReconcileRequest<'_>,
 ) -> Result<Reconciled, ReconcileError> {
+    let ReconcileRequest { key, objects, set_aside, .. } = *request;
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let found = objects.get::<Repository>(namespace, &key.name).await?;
     let Some(mut repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
@@ -44,6 +45,19 @@ pub(crate) async fn handle(
         }
         return Ok(Reconciled::default());
     };
+    if let Some(words) = set_aside.due() {
+        store.unregister(key);
+        let schedule = Schedule::of(&repository, Timestamp::now());
+        report(&repository, &Observed::SetAside(words), &schedule, objects).await?;
+        return Ok(Reconciled::default());
+    }
+    let status = repository
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().map(|one| (&*one.message, status.observed_generation)));
+    if stays_aside(&repository.metadata, status, set_aside) {
+        return Ok(Reconciled::default());
+    }
     // Listed before the exchange: what has an object by now was pushed before it was made, so the exchange knows of it. The other way
     // round, the object of a draft that was pushed in between would seem to be one whose revision is gone.
     let listed = present(namespace, &key.name, objects).await?;
@@ -217,8 +231,15 @@ pub(crate) fn attributes(variant: &PackageVariant) -> Attributes {
 }
 
 enum Observed<'a> {
-    Ready { packages: i32, head: Option<String>, problems: String, left: Option<Left> },
+    Ready {
+        packages: i32,
+        head: Option<String>,
+        problems: String,
+        left: Option<Left>,
+    },
     Unusable(&'a StoreError),
+    /// Processes died in its handling.
+    SetAside(&'a str),
 }
 
 impl Observed<'_> {
@@ -290,6 +311,7 @@ async fn report(
             ("False", "Reconciling", [text, problems.clone()].join("; ").trim_end_matches("; ").to_owned())
         }
         Observed::Unusable(error) => ("False", "Error", error.to_string()),
+        Observed::SetAside(words) => ("False", "SetAside", (*words).to_owned()),
     };
     let message = Some(message).filter(|message| !message.is_empty());
     let message = message.into_iter().chain(schedule.problem.clone()).collect::<Vec<_>>().join("; ");

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use groundwork_api::metadata::annotation;
 use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
 use groundwork_bus::ObjectId;
-use groundwork_controller::{ApiError, Key, ObjectEvent, Objects, ReconcileError, Reconciled};
+use groundwork_controller::{
+    ApiError, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
+};
 use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
 use groundwork_packages::{Actor, GitRepository, Revision, StoreError};
 
@@ -23,13 +25,24 @@ const UNKNOWN: &str = "unknown";
 /// Brings git to what an object asks for, and the object to what git holds.
 pub(crate) async fn handle(
     store: &PackageStore,
-    key: &Key,
-    objects: &Objects,
+    request: &ReconcileRequest<'_>,
 ) -> Result<Reconciled, ReconcileError> {
+    let ReconcileRequest { key, objects, set_aside, .. } = *request;
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(object) = objects.get::<PackageRevision>(namespace, &key.name).await? else {
         return Ok(Reconciled::default());
     };
+    if let Some(words) = set_aside.due() {
+        let occurrence = object.metadata.generation.unwrap_or_default().to_string();
+        let warning = ObjectEvent {
+            reason: "SetAside",
+            message: words,
+            component: "groundwork-variant",
+            occurrence: &occurrence,
+        };
+        objects.warn(&object, &warning).await?;
+        return Ok(Reconciled::default());
+    }
     let place = repository_key(key);
     let repository = match store.repository(&place, objects).await {
         Ok(repository) => repository,

@@ -214,6 +214,9 @@ impl Running {
     }
 
     fn content(&self, source: &Value) -> Result<Vec<(String, String)>> {
+        if source.get("emptyDir").is_some() {
+            return Ok(Vec::new());
+        }
         if let Some(audience) = source.pointer("/serviceAccountToken/audience").and_then(Value::as_str) {
             let key = ("serviceAccountToken", audience.to_owned());
             return Ok(self.files.get(&key).context("a token")?.clone().into_iter().collect());

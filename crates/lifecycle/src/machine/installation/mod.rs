@@ -395,7 +395,22 @@ pub(super) fn refused(tree: &mut Tree, reason: &Reason, cause: &str, moment: &Mo
             OperationError::caused_by(INIT, Reason::CreateImportsAndSubobjects, (CREATE, &step), cause);
         fail(&installation, moment, &error, &[update])
     };
-    match with_dependents(tree, step) {
+    only_write(with_dependents(tree, step))
+}
+
+/// The end of a job in whose handling the service dies.
+pub(super) fn set_aside(tree: &mut Tree, words: &str, moment: &Moment) -> Option<Write> {
+    let Known::Present(installation) = &tree.installation else { return None };
+    let installation = Arc::clone(installation);
+    if !installation.job().is_running() {
+        return None;
+    }
+    let step = fail(&installation, moment, &OperationError::set_aside(words), &[]);
+    only_write(with_dependents(tree, step))
+}
+
+fn only_write(step: Next) -> Option<Write> {
+    match step {
         Next::Write(mut writes) => writes.pop(),
         _ => None,
     }

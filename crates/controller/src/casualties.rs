@@ -1,0 +1,269 @@
+//! Keys in whose handling the process died.
+//!
+//! A process that is killed for its memory, or by a mistake in a library, takes up again what killed it, dies again, and so does nothing for
+//! anybody. So a file says which keys are being handled. What stands there at the start was in hand when the former process died, and
+//! is suspected: it is taken up after everything else, one at a time, and whoever sees the process die three times in a row is set aside.
+//!
+//! The file is one of the container, not of the pod's successor: another pod begins without suspicion.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use groundwork_bus::{Kind, ObjectId};
+
+use crate::reconcile::Key;
+
+/// So many deaths in a row are no accident.
+const MOST_DEATHS: u32 = 3;
+/// Lines of the file after which it is written anew.
+const MOST_LINES: usize = 10_000;
+
+/// What a process remembers of the deaths of those before it. Without a folder it remembers nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Casualties(Option<Arc<Mutex<Log>>>);
+
+/// A key that a service handles. Services of one process have keys of their own.
+type Work = (String, Key);
+
+#[derive(Debug)]
+struct Log {
+    path: PathBuf,
+    file: File,
+    lines: usize,
+    in_hand: HashMap<Work, u32>,
+    /// How often in a row the process died with a key in hand.
+    deaths: HashMap<Work, u32>,
+}
+
+/// What becomes of a key that is about to be handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Past {
+    Innocent,
+    Suspected,
+    /// It is to be handled no more.
+    Guilty,
+}
+
+/// A key in hand. Unless it is [done](InHand::done), suspicion against it stays when this is dropped.
+#[derive(Debug)]
+pub(crate) struct InHand {
+    casualties: Casualties,
+    work: Work,
+}
+
+impl Casualties {
+    /// Reads what the former process of this name had in hand.
+    ///
+    /// # Errors
+    /// The folder cannot be used.
+    pub fn open(folder: &Path, process: &str) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{process}-in-hand"));
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            text => text?,
+        };
+        let deaths = deaths(&text);
+        let file = written(&path, &deaths, &HashMap::new())?;
+        Ok(Self(Some(Arc::new(Mutex::new(Log { path, file, lines: 0, in_hand: HashMap::new(), deaths })))))
+    }
+
+    /// The keys of a service that are to be taken up last.
+    pub(crate) fn suspects(&self, service: &str) -> Vec<Key> {
+        let of_service = |log: &mut Log| {
+            log.deaths.keys().filter(|(of, _)| of == service).map(|(_, key)| key.clone()).collect()
+        };
+        self.with(of_service).unwrap_or_default()
+    }
+
+    pub(crate) fn past(&self, service: &str, key: &Key) -> Past {
+        let work = (service.to_owned(), key.clone());
+        match self.with(|log| log.deaths.get(&work).copied()).flatten() {
+            None | Some(0) => Past::Innocent,
+            Some(deaths) if deaths < MOST_DEATHS => Past::Suspected,
+            Some(_) => Past::Guilty,
+        }
+    }
+
+    /// Notes that a key is being handled.
+    pub(crate) fn begin(&self, service: &str, key: &Key) -> InHand {
+        let work = (service.to_owned(), key.clone());
+        self.with(|log| {
+            *log.in_hand.entry(work.clone()).or_default() += 1;
+            log.write('+', &work);
+        });
+        InHand { casualties: self.clone(), work }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Log) -> T) -> Option<T> {
+        let log = self.0.as_ref()?;
+        Some(act(&mut log.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+impl InHand {
+    /// The key was handled to the end: nothing speaks against it any more.
+    pub(crate) fn done(self) {
+        self.casualties.with(|log| {
+            if log.deaths.remove(&self.work).is_some() {
+                log.write('0', &self.work);
+            }
+        });
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.casualties.with(|log| {
+            if let Some(times) = log.in_hand.get_mut(&self.work) {
+                *times -= 1;
+                if *times == 0 {
+                    log.in_hand.remove(&self.work);
+                }
+            }
+            log.write('-', &self.work);
+        });
+    }
+}
+
+impl Log {
+    /// Appends a line. It is short and goes to the memory of the kernel, which outlives the process.
+    fn write(&mut self, mark: char, work: &Work) {
+        self.lines += 1;
+        let outcome = if self.lines > MOST_LINES {
+            self.lines = 0;
+            written(&self.path, &self.deaths, &self.in_hand).map(|file| self.file = file)
+        } else {
+            self.file.write_all(line(mark, work).as_bytes())
+        };
+        if let Err(error) = outcome {
+            // What is not noted is not suspected after a death; all else goes on.
+            tracing::debug!(%error, file = %self.path.display(), "a key in hand is not noted");
+        }
+    }
+}
+
+/// The file anew, with what is known.
+fn written(path: &Path, deaths: &HashMap<Work, u32>, in_hand: &HashMap<Work, u32>) -> io::Result<File> {
+    let mut text = String::new();
+    for (work, times) in deaths {
+        for _ in 0..*times {
+            text.push_str(&line('x', work));
+        }
+    }
+    for (work, times) in in_hand {
+        for _ in 0..*times {
+            text.push_str(&line('+', work));
+        }
+    }
+    let new = path.with_extension("new");
+    fs::write(&new, text)?;
+    fs::rename(&new, path)?;
+    OpenOptions::new().append(true).open(path)
+}
+
+/// `+` in hand, `-` out of hand, `x` a death, `0` none any more. Names of Kubernetes have no blank.
+fn line(mark: char, (service, key): &Work) -> String {
+    let (group, plural) = (key.kind.group(), key.kind.plural());
+    let namespace = key.namespace.as_deref().unwrap_or_default();
+    format!("{mark} {service} {group} {plural} {namespace} {}\n", key.name)
+}
+
+/// How often the process died with each key in hand, the last time included.
+fn deaths(text: &str) -> HashMap<Work, u32> {
+    let (mut deaths, mut in_hand) = (HashMap::<Work, u32>::new(), HashMap::<Work, u32>::new());
+    for line in text.lines() {
+        let parts: Vec<&str> = line.split(' ').collect();
+        // The last line may have come only in part.
+        let [mark, service, group, plural, namespace, name] = parts[..] else { continue };
+        let namespace = (!namespace.is_empty()).then_some(namespace);
+        let work = (service.to_owned(), ObjectId::new(Kind::new(group, plural), namespace, name));
+        match mark {
+            "x" => *deaths.entry(work).or_default() += 1,
+            "0" => _ = deaths.remove(&work),
+            "+" => *in_hand.entry(work).or_default() += 1,
+            "-" => {
+                if let Some(times) = in_hand.get_mut(&work) {
+                    *times = times.saturating_sub(1);
+                }
+            }
+            _ => {}
+        }
+    }
+    for (work, _) in in_hand.into_iter().filter(|(_, times)| *times > 0) {
+        *deaths.entry(work).or_default() += 1;
+    }
+    deaths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        ObjectId::new(Kind::new("landscaper.gardener.cloud", "deployitems"), Some("n"), name)
+    }
+
+    /// A death: nothing that is in hand is put down.
+    fn die(in_hand: Vec<InHand>) {
+        std::mem::forget(in_hand);
+    }
+
+    #[test]
+    fn three_deaths_in_a_row_are_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Casualties::open(&folder.path().join("state"), "p").unwrap();
+        let casualties = open();
+        assert_eq!(casualties.past("deployer", &key("bad")), Past::Innocent);
+        die(vec![casualties.begin("deployer", &key("bad")), casualties.begin("deployer", &key("good"))]);
+
+        let casualties = open();
+        let mut suspects = casualties.suspects("deployer");
+        suspects.sort();
+        assert_eq!(suspects, [key("bad"), key("good")]);
+        assert_eq!(casualties.suspects("renderer"), []);
+        assert_eq!(casualties.past("deployer", &key("bad")), Past::Suspected);
+        casualties.begin("deployer", &key("good")).done();
+        // It failed, which says nothing about its next attempt.
+        drop(casualties.begin("deployer", &key("bad")));
+        die(vec![casualties.begin("deployer", &key("bad"))]);
+
+        let casualties = open();
+        assert_eq!(casualties.suspects("deployer"), [key("bad")]);
+        die(vec![casualties.begin("deployer", &key("bad"))]);
+
+        let casualties = open();
+        assert_eq!(casualties.past("deployer", &key("bad")), Past::Guilty);
+        casualties.begin("deployer", &key("bad")).done();
+        assert_eq!(casualties.past("deployer", &key("bad")), Past::Innocent);
+        assert_eq!(open().suspects("deployer"), []);
+    }
+
+    #[test]
+    fn the_file_stays_small_and_forgets_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let casualties = Casualties::open(folder.path(), "p").unwrap();
+        let bad = casualties.begin("renderer", &key("bad"));
+        for _ in 0..MOST_LINES {
+            casualties.begin("renderer", &key("good")).done();
+        }
+        let size = fs::metadata(folder.path().join("p-in-hand")).unwrap().len();
+        assert!(size < 100 * u64::try_from(MOST_LINES).unwrap(), "{size}");
+        die(vec![bad]);
+        assert_eq!(Casualties::open(folder.path(), "p").unwrap().suspects("renderer"), [key("bad")]);
+    }
+
+    #[test]
+    fn a_torn_line_and_a_missing_folder_are_no_trouble() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("p-in-hand"), "+ a g things n one\n+ a g thi").unwrap();
+        let one = ObjectId::new(Kind::new("g", "things"), Some("n"), "one");
+        assert_eq!(Casualties::open(folder.path(), "p").unwrap().suspects("a"), [one.clone()]);
+        let none = Casualties::default();
+        die(vec![none.begin("a", &one)]);
+        assert_eq!(none.past("a", &one), Past::Innocent);
+    }
+}
