@@ -261,7 +261,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("p-in-hand"), "+ a g things n one\n+ a g thi").unwrap();
         let one = ObjectId::new(Kind::new("g", "things"), Some("n"), "one");
-        assert_eq!(Casualties::open(folder.path(), "p").unwrap().suspects("a"), [one.clone()]);
+        assert_eq!(Casualties::open(folder.path(), "p").unwrap().suspects("a"), std::slice::from_ref(&one));
         let none = Casualties::default();
         die(vec![none.begin("a", &one)]);
         assert_eq!(none.past("a", &one), Past::Innocent);

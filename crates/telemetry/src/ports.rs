@@ -12,6 +12,6 @@ mod places;
 mod port;
 mod visit;
 
-pub use places::{IsProxy, Limits};
+pub use places::{IsProxy, Limits, network_of};
 pub use port::Port;
 pub use visit::{Guest, Visit};

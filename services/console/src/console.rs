@@ -14,6 +14,7 @@ use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::status::{self, reasons};
 use groundwork_proto::variant::v1::variants_client::VariantsClient;
 use groundwork_telemetry::Health;
+use groundwork_telemetry::ports::network_of;
 use groundwork_turns::{Holder, Seats, Shares};
 use http::{Method, Response, StatusCode};
 use hyper::body::Incoming;
@@ -384,7 +385,7 @@ impl Site {
             }
             Topic::Overview | Topic::Packages(_) | Topic::Events => None,
         };
-        let address = request.browser(&self.proxies).map(Holder::Address);
+        let address = request.browser(&self.proxies).map(network_of).map(Holder::Address);
         let holders = Holder::of_user(&visitor.user.name).into_iter().chain(address).collect();
         let place = self.live.take(holders).map_err(|full| {
             let text = format!("Too many pages are open: {full}. Reload this one to see changes.");

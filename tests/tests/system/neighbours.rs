@@ -147,19 +147,21 @@ impl Good<'_> {
 /// A user whose servers are slow.
 struct Bad<'a> {
     case: Case<'a>,
-    slow: Slow,
+    slow: &'a Slow,
+    /// How many of each kind it asks for.
+    crowd: usize,
 }
 
 impl Bad<'_> {
     async fn components(&self) -> Result<()> {
-        for number in 0..CROWD {
+        for number in 0..self.crowd {
             begin_component(&self.case, &format!("component-{number:02}"), &self.slow.address).await?;
         }
         Ok(())
     }
 
     async fn charts(&self) -> Result<()> {
-        for number in 0..CROWD {
+        for number in 0..self.crowd {
             let name = format!("chart-{number:02}");
             let url = format!("http://{}/chart-{number}.tgz", self.slow.address);
             self.case.create::<DeployItem>(&name, &chart_item(&self.case, &url, "none")).await?;
@@ -169,7 +171,7 @@ impl Bad<'_> {
     }
 
     async fn clusters(&self, cluster: &TargetCluster) -> Result<()> {
-        for number in 0..CROWD {
+        for number in 0..self.crowd {
             let mut kubeconfig = cluster.kubeconfig()?;
             let server = format!("http://{}/cluster-{number}", self.slow.address);
             kubeconfig["clusters"][0]["cluster"] = json!({"server": server});
@@ -204,7 +206,8 @@ async fn who_waits_for_slow_servers_holds_up_nobody_else() -> Result<()> {
     let charts = Repository::start("web", "1.0.0", &BASE64.decode(chart("1.0.0", &[])?.as_bytes())?).await?;
     let good = Good { case: Case::new(&system, "neighbours-good").await?, registry, charts };
     cluster.create_target(&good.case, "dev").await?;
-    let bad = Bad { case: Case::new(&system, "neighbours-bad").await?, slow: Slow::start().await? };
+    let slow = Slow::start().await?;
+    let bad = Bad { case: Case::new(&system, "neighbours-bad").await?, slow: &slow, crowd: CROWD };
     cluster.create_target(&bad.case, "dev").await?;
 
     good.small("first").await?;
@@ -226,6 +229,45 @@ async fn who_waits_for_slow_servers_holds_up_nobody_else() -> Result<()> {
     let says_where =
         |error: &str| error.contains(&bad.slow.address) && error.contains("--chart-fetch-timeout");
     bad.case.until("the item tells what is slow", "chart-00", |item| says_where(&of_item(item))).await?;
+    Ok(())
+}
+
+/// Of a hundred namespaces half wait for slow servers of all kinds. A small job of each kind in the others takes no longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_of_all_tenants_hold_up_nobody_else() -> Result<()> {
+    const NAMESPACES: usize = 50;
+    if !servers_or_skip(&[Server::Registry]) {
+        return Ok(());
+    }
+    let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
+    let cluster = cluster().await?;
+    cluster.plane.create_namespace("neighbours-target").await?;
+    let registry = Registry::start(&RegistryOptions::default()).await?;
+    let folder = tempfile::tempdir()?;
+    component(folder.path())?;
+    push(folder.path(), &registry, "c", " written").await?;
+    let charts = Repository::start("web", "1.0.0", &BASE64.decode(chart("1.0.0", &[])?.as_bytes())?).await?;
+    let mut good = Good { case: Case::new(&system, "neighbours-good-a").await?, registry, charts };
+    cluster.create_target(&good.case, "dev").await?;
+    good.small("first").await?;
+    let alone = good.small("alone").await?;
+    let slow = Slow::start().await?;
+    for number in 0..NAMESPACES {
+        let case = Case::new(&system, &format!("neighbours-bad-{number}")).await?;
+        let bad = Bad { case, slow: &slow, crowd: 3 };
+        bad.components().await?;
+        bad.charts().await?;
+        bad.clusters(&cluster).await?;
+    }
+    let mut longest = Duration::ZERO;
+    for number in 0..NAMESPACES {
+        good.case = Case::new(&system, &format!("neighbours-good-{number}")).await?;
+        cluster.create_target(&good.case, "dev").await?;
+        let took = good.small(&format!("of-{number}")).await?;
+        ensure_soon(alone, took)?;
+        longest = longest.max(took);
+    }
+    println!("alone {alone:?}, beside {NAMESPACES} hostile namespaces at most {longest:?}");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -90,12 +90,12 @@ impl Places {
     ///
     /// All have asked something that hold a place which this one could have.
     pub(crate) fn take(&self, address: IpAddr) -> Result<Place, Full> {
-        // An address of IPv4 that came in over IPv6 is the same.
-        let address = address.to_canonical();
+        let is_proxy = (self.is_proxy)(address.to_canonical());
+        let address = network_of(address);
         let mut taken = self.lock();
         let limits = self.limits;
         let held = taken.by_address.get(&address).copied().unwrap_or_default();
-        if held >= limits.address && !(self.is_proxy)(address) && !taken.end_silent(Some(address)) {
+        if held >= limits.address && !is_proxy && !taken.end_silent(Some(address)) {
             return Err(Full::Address);
         }
         let reserve = if held == 0 { 0 } else { limits.all / RESERVE };
@@ -108,6 +108,15 @@ impl Places {
         taken.next += 1;
         taken.silent.insert(number, Silent { address, end: end.clone() });
         Ok(Place { places: self.clone(), address, number, end })
+    }
+}
+
+/// What shares go by: an address of IPv4, also where it came in over IPv6; of IPv6 the first 64 bits, since a host there has as many
+/// addresses as it likes.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -201,6 +210,20 @@ mod tests {
         assert!(places.take(address(40)).is_ok());
         let ended: Vec<bool> = silent.iter().map(|place| place.end.is_cancelled()).collect();
         assert_eq!(ended, [true, false, false]);
+    }
+
+    #[test]
+    fn a_host_has_one_share_whatever_its_addresses() {
+        let places = places(16, 2);
+        let take = |text: &str| places.take(text.parse().unwrap());
+        let held = [take("2001:db8::1").unwrap(), take("2001:db8::2").unwrap()];
+        held.iter().for_each(Place::keep);
+        assert_eq!(take("2001:db8::a:b:c:d").unwrap_err(), Full::Address);
+        assert!(take("2001:db8:0:1::1").is_ok());
+        let held = [take("10.0.0.1").unwrap(), take("::ffff:10.0.0.1").unwrap()];
+        held.iter().for_each(Place::keep);
+        assert_eq!(take("10.0.0.1").unwrap_err(), Full::Address);
+        assert!(take("10.0.0.2").is_ok());
     }
 
     #[test]
