@@ -78,6 +78,13 @@ pub mod label {
     pub const TARGET_SYNC: &str = "landscaper.gardener.cloud/targetsync";
     /// Value of [`TARGET_SYNC`].
     pub const TARGET_SYNC_OK: &str = "ok";
+    /// On Secrets that services write for objects: [`HOLDS_EXPORTS`] or [`HOLDS_STATE`]. An admission policy
+    /// (`k8s/admission/service-accounts.yaml`) lets them create no other Secrets but those with [`TARGET_SYNC`].
+    pub const HOLDS: &str = "groundwork.dev/holds";
+    /// Value of [`HOLDS`] on the Secret with what a DeployItem exports.
+    pub const HOLDS_EXPORTS: &str = "exports";
+    /// Value of [`HOLDS`] on the Secret with the state of an execution.
+    pub const HOLDS_STATE: &str = "state";
     /// Parent of a subinstallation.
     pub const ENCOMPASSED_BY: &str = "landscaper.gardener.cloud/encompassed-by";
     /// Execution that a deploy item belongs to.

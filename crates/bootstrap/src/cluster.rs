@@ -35,7 +35,7 @@ const CALLS: [(&str, &str); 5] = [
 ];
 
 /// Accounts, rights and policies; the test of this module compares them with the folder.
-const MANIFESTS: [(&str, &str); 16] = [
+const MANIFESTS: [(&str, &str); 17] = [
     ("base/namespace.yaml", include_str!("../../../k8s/base/namespace.yaml")),
     ("base/service-accounts.yaml", include_str!("../../../k8s/base/service-accounts.yaml")),
     ("base/watcher.yaml", include_str!("../../../k8s/base/watcher.yaml")),
@@ -44,6 +44,7 @@ const MANIFESTS: [(&str, &str); 16] = [
     ("base/variant.yaml", include_str!("../../../k8s/base/variant.yaml")),
     ("admission/deployitem-type.yaml", include_str!("../../../k8s/admission/deployitem-type.yaml")),
     ("admission/installation-spec.yaml", include_str!("../../../k8s/admission/installation-spec.yaml")),
+    ("admission/service-accounts.yaml", include_str!("../../../k8s/admission/service-accounts.yaml")),
     (
         "components/mock-deployer/account.yaml",
         include_str!("../../../k8s/components/mock-deployer/account.yaml"),

@@ -1,5 +1,6 @@
 //! The Secret with what an item exports (`installations.md` 7.5).
 
+use groundwork_api::metadata::label;
 use groundwork_api::{
     ByteString, DeployItem, Kind as _, ObjectMeta, ObjectReference, OwnerReference, ResourceExt,
 };
@@ -61,6 +62,7 @@ pub(crate) async fn write_export(
         metadata: ObjectMeta {
             name: Some(name.clone()),
             namespace: Some(namespace.clone()),
+            labels: Some([(label::HOLDS.to_owned(), label::HOLDS_EXPORTS.to_owned())].into()),
             owner_references: Some(vec![OwnerReference {
                 api_version: DeployItem::API_VERSION.to_owned(),
                 kind: DeployItem::KIND.to_owned(),

@@ -67,6 +67,7 @@ pub(crate) fn state_secret(installation: &Installation, key: &str, state: &str) 
         metadata: ObjectMeta {
             name: Some(state_secret_name(name, key)),
             namespace: installation.metadata.namespace.clone(),
+            labels: Some([(label::HOLDS.to_owned(), label::HOLDS_STATE.to_owned())].into()),
             finalizers: None,
             ..owned_by(installation)
         },

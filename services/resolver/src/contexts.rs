@@ -19,6 +19,9 @@ pub(crate) struct DefaultContexts {
     repository_context: Option<Value>,
 }
 
+/// Where no service writes anything: an admission policy sees to that (`k8s/admission/service-accounts.yaml`).
+const KUBE_SYSTEM: &str = "kube-system";
+
 /// What has to be written.
 #[derive(Debug, PartialEq)]
 enum Plan {
@@ -41,7 +44,7 @@ impl DefaultContexts {
 
     /// Whether a namespace gets one.
     pub(crate) fn concern(&self, namespace: &str) -> bool {
-        self.is_enabled && !self.excluded.contains(namespace)
+        self.is_enabled && namespace != KUBE_SYSTEM && !self.excluded.contains(namespace)
     }
 
     /// Whether the configuration says what the Context of a namespace holds.
@@ -155,6 +158,7 @@ mod tests {
     fn where_there_are_none() {
         let excluding = contexts(&Settings { exclude_namespaces: vec!["a".into()], ..Settings::default() });
         assert!(!excluding.concern("a") && excluding.concern("b"));
+        assert!(!excluding.concern("kube-system"), "no service writes there");
         let off = contexts(&Settings { no_default_contexts: true, ..Settings::default() });
         assert!(!off.concern("b"));
     }

@@ -139,7 +139,7 @@ pub struct Settings {
     #[arg(long, env = "GROUNDWORK_NO_DEFAULT_CONTEXTS")]
     pub no_default_contexts: bool,
 
-    /// Namespaces in which no Context is created, separated by commas
+    /// Namespaces in which no Context is created, separated by commas; kube-system never gets one
     #[arg(
         long,
         visible_alias = "excluded-namespaces",

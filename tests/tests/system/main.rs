@@ -1,6 +1,7 @@
 //! The system as its users see it: services as processes with the rights of `k8s/base`, a real API server, a real NATS.
 
 mod account_rights;
+mod admission_of_services;
 mod away;
 mod bootstrap;
 mod browsing;

@@ -169,7 +169,7 @@ fn a_change_of_the_spec_counts_between_jobs() {
 
 #[test]
 fn namespaces_get_contexts() {
-    let arguments = Settings { exclude_namespaces: vec!["kube-system".into()], ..Settings::default() };
+    let arguments = Settings { exclude_namespaces: vec!["excluded".into()], ..Settings::default() };
     let (handler, index) = (handler(&arguments), Index::new());
     let there = Change::Applied(snapshot(1, &json!({})));
     let leaving = Snapshot { deletion_timestamp: Some("t".into()), ..Snapshot::default() };
@@ -177,7 +177,7 @@ fn namespaces_get_contexts() {
     let keys =
         |name: &str, change: &Change| handler.keys(&ObjectId::new(namespaces(), None, name), change, &index);
     assert_eq!(keys("team", &there), [ObjectId::new(kind::<Context>(), Some("team"), "default")]);
-    assert_eq!(keys("kube-system", &there), []);
+    assert_eq!(keys("excluded", &there), []);
     assert_eq!(keys("team", &Change::Applied(leaving)), []);
     assert_eq!(keys("team", &gone), []);
 }
@@ -186,7 +186,7 @@ fn namespaces_get_contexts() {
 #[test]
 fn changed_default_contexts_are_put_right() {
     let demand = Some("{\"type\": \"ociRegistry\", \"baseUrl\": \"r\"}".to_owned());
-    let exclude_namespaces = vec!["kube-system".to_owned()];
+    let exclude_namespaces = vec!["excluded".to_owned()];
     let demanding =
         Settings { default_repository_context: demand, exclude_namespaces, ..Settings::default() };
     let changed = Change::Applied(snapshot(1, &json!({})));
@@ -197,7 +197,7 @@ fn changed_default_contexts_are_put_right() {
     };
     assert_eq!(keys(&demanding, "team", "default", &changed), 1);
     assert_eq!(keys(&demanding, "team", "other", &changed), 0);
-    assert_eq!(keys(&demanding, "kube-system", "default", &changed), 0);
+    assert_eq!(keys(&demanding, "excluded", "default", &changed), 0);
     assert_eq!(keys(&demanding, "team", "default", &gone), 0, "who deletes it may make another");
     assert_eq!(keys(&Settings::default(), "team", "default", &changed), 0, "nothing is demanded");
 }
