@@ -79,6 +79,7 @@ mod rights;
 mod secrecy;
 mod shared;
 mod support;
+mod taken_over;
 mod target_cluster;
 mod target_syncs;
 mod traces;
