@@ -13,7 +13,7 @@ use groundwork_controller::{
     Reconciled, Scribe,
 };
 use groundwork_lifecycle::deployer::{
-    Exports, Verdict, Work, conclude, foreign_object, no_target, tell_waiting, work_of,
+    Exports, Verdict, Work, conclude, foreign_object, foreign_target, no_target, tell_waiting, work_of,
 };
 use groundwork_lifecycle::machine::Phase;
 use groundwork_lifecycle::waits::OWNED;
@@ -481,9 +481,13 @@ pub fn with_last_error(item: &DeployItem, text: &str, is_timeout: bool) -> Strin
     }
 }
 
-/// The Target that an item names has to exist (2.4, 7.7).
+/// The Target that an item names has to exist (2.4, 7.7), in the namespace of the item (10.8).
 fn missing_target(item: &DeployItem, target: Option<&Target>) -> Option<OperationError> {
     let reference = item.spec.target.as_ref()?;
+    let namespace = reference.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    if let Some(other) = namespace.filter(|namespace| Some(*namespace) != item.namespace().as_deref()) {
+        return Some(foreign_target(&reference.name, other));
+    }
     target.is_none().then(|| no_target(&reference.name))
 }
 

@@ -277,6 +277,15 @@ pub fn no_target(name: &str) -> OperationError {
     configuration_problem(Reason::NoTargetFound, message)
 }
 
+/// The Target that an item names would be one of another namespace, whose credentials are not for those of this one.
+pub fn foreign_target(name: &str, namespace: &str) -> OperationError {
+    let message = format!(
+        "spec.target names {name} of the namespace {namespace}: an item uses Targets of its own namespace alone; have a Target \
+         there, and name that namespace"
+    );
+    configuration_problem(Reason::TargetInvalid, message)
+}
+
 /// What the item has to write exists already, and is not its own.
 pub fn foreign_object(what: &str) -> OperationError {
     configuration_problem(

@@ -294,7 +294,7 @@ async fn kube_system(client: &Client, admin: &Client, account: &str) -> Result<(
     Ok(())
 }
 
-/// Whoever works on TargetSyncs renews the token in a Secret that people have made; nobody else does so much, and they no more.
+/// The account that works on TargetSyncs renews the token in a Secret that people have made. Other accounts may not, and it may do no more.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_are_renewed_by_who_works_on_target_syncs() -> Result<()> {
     let Some(system) = with_accounts().await? else { return Ok(()) };

@@ -72,6 +72,7 @@ mod porch_errors;
 mod porch_people;
 mod publishing;
 mod readiness;
+mod references;
 mod registries;
 mod rendering;
 mod replaying;

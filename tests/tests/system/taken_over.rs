@@ -1,4 +1,4 @@
-//! What somebody can do who has the token of a service: the table in `docs/security.md`, measured with each of these tokens. The API server
+//! The harm that somebody can do who has the token of a service: the table in `docs/security.md`, measured with each of these tokens. The API server
 //! is asked what they may, and what is dangerous is tried.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,7 +237,7 @@ const EVERYBODYS: [&str; 5] = [
     "selfsubjectreviews.authentication.k8s.io",
     "selfsubjectaccessreviews.authorization.k8s.io",
     "selfsubjectrulesreviews.authorization.k8s.io",
-    // Whether a controller is at work that Groundwork takes over from: names of one lease.
+    // The lease of a controller that Groundwork takes over from.
     "leases.coordination.k8s.io=landscaper-controller",
     "leases.coordination.k8s.io=porch-operators.config.porch.kpt.dev",
 ];
