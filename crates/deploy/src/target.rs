@@ -160,10 +160,15 @@ impl Targets {
     async fn connect(&self, kubeconfig: Kubeconfig) -> Result<Arc<Cluster>, TargetError> {
         // The words of the errors may quote what stands in the kubeconfig.
         let unusable = |what: &str| TargetError::Content(what.to_owned());
+        let server = server_of(&kubeconfig).unwrap_or_default();
+        if !server.is_empty() && server.parse::<http::Uri>().is_err() {
+            return Err(unusable("its server is no address, such as https://api.example.org:6443"));
+        }
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         let mut config = config.map_err(|_| {
             unusable("the kubeconfig names no cluster, user or context of its own, or data that is no base64")
         })?;
+        check_server(&config.cluster_url)?;
         config.connect_timeout = Some(CONNECT_LIMIT);
         // The cluster's answers say when it may be asked again, by anybody: `Cluster` knows, and no request waits in secret.
         config.default_retry = false;
@@ -237,6 +242,26 @@ fn bundle(roots: &[Vec<u8>]) -> String {
     if pem.is_empty() { pem } else { data_encoding::BASE64.encode(pem.as_bytes()) }
 }
 
+/// Refuses addresses at which no server can be asked, now or later.
+fn check_server(server: &http::Uri) -> Result<(), TargetError> {
+    let wrong = |what: &str| Err(TargetError::Content(what.to_owned()));
+    if !matches!(server.scheme_str(), Some("https" | "http")) {
+        return wrong("its server has to begin with https:// or http://");
+    }
+    let authority = server.authority().map_or("", http::uri::Authority::as_str);
+    if authority.contains('@') {
+        return wrong(
+            "its server holds a user name or password; write a token, or a client certificate with its key, instead",
+        );
+    }
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
+    let host = server.host().unwrap_or_default();
+    if host.is_empty() || !host.bytes().all(is_host) {
+        return wrong("its server has no host: it has to be a name in ASCII letters, or an IP address");
+    }
+    Ok(())
+}
+
 /// An address as messages name it, without credentials.
 fn told(server: &http::Uri) -> String {
     let host = server.host().unwrap_or_default();
@@ -280,4 +305,47 @@ fn fingerprint(namespace: &str, content: &Value) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn refusal(server: &str) -> String {
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        });
+        let targets = Targets::new(None, "test", Answers::default(), TokenRules::default());
+        let connected = targets.connect(serde_json::from_value(kubeconfig).unwrap()).await;
+        match connected {
+            Ok(_) => String::new(),
+            Err(TargetError::Content(text)) => text,
+            Err(error) => panic!("{server}: {error}"),
+        }
+    }
+
+    /// These are wrong whatever happens elsewhere, so no server is asked.
+    #[tokio::test]
+    async fn servers_that_can_never_be_right() {
+        for (server, words) in [
+            ("file:///etc/passwd", "no address"),
+            ("file://localhost/etc/passwd", "begin with https://"),
+            ("gopher://api.example.org", "begin with https://"),
+            ("api.example.org:6443", "begin with https://"),
+            ("https://", "no address"),
+            ("https://\u{e4}pi.example.org", "no address"),
+            ("https://ap%ffi.example.org", "no address"),
+            ("https://me:canary@api.example.org", "user name or password"),
+            ("not an address", "no address"),
+        ] {
+            let text = refusal(server).await;
+            assert!(text.contains(words) && !text.contains("canary"), "{server}: {text:?}");
+        }
+        for server in ["https://api.example.org:6443", "http://127.0.0.1:1/base", "https://[::1]:6443"] {
+            assert_eq!(refusal(server).await, "", "{server}");
+        }
+    }
 }

@@ -26,6 +26,46 @@ pub(crate) fn host(url: &str) -> &str {
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
+/// Refuses an address that can never be that of a remote, whatever happens elsewhere. The address may hold a password, so it is not quoted.
+///
+/// # Errors
+/// The fault of the address, as a part of a sentence.
+pub(crate) fn check(url: &str) -> Result<(), String> {
+    if url.trim().is_empty() {
+        return Err("is empty: it has to be the address of a git repository".to_owned());
+    }
+    if url.contains(|c: char| c.is_control() || c.is_whitespace()) {
+        return Err("holds blanks or control characters".to_owned());
+    }
+    let protocol = protocol(url);
+    if !matches!(protocol, "https" | "http" | "ssh" | "git") {
+        // The operator's list of protocols decides about these.
+        return Ok(());
+    }
+    let authority = authority(url).unwrap_or_default();
+    let (user, _) = authority.rsplit_once('@').unwrap_or_default();
+    if !user.is_empty() && (protocol != "ssh" || user.contains(':')) {
+        return Err("holds a user name or password, which everybody reads who reads the Repository: put them into the Secret that \
+             spec.git.secretRef names"
+            .to_owned());
+    }
+    // An address of IPv6 without a protocol is read by ssh alone.
+    let is_bracketed = !url.contains("://") && authority.contains('[');
+    match parts(url, 0) {
+        Some(_) => Ok(()),
+        None if is_bracketed => Ok(()),
+        None => Err("has no host that can be told for certain: it has to be a name in ASCII letters, or an IP address".to_owned()),
+    }
+}
+
+/// Where the host stands in an address.
+fn authority(url: &str) -> Option<&str> {
+    match url.split_once("://") {
+        Some((_, rest)) => rest.split('/').next(),
+        None => url.split(':').next(),
+    }
+}
+
 /// Why a remote is not asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
@@ -91,11 +131,7 @@ pub(crate) fn public(url: &str) -> Result<Pin, AddressError> {
 /// Host and port, if every program that reads the address finds the same ones in it: nothing that some take for the end of the host.
 fn parts(url: &str, default_port: u16) -> Option<(&str, u16)> {
     let is_scp = !url.contains("://");
-    let authority = match url.split_once("://") {
-        Some((_, rest)) => rest.split('/').next()?,
-        None => url.split(':').next()?,
-    };
-    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let (user, host) = authority(url)?.rsplit_once('@').unwrap_or(("", authority(url)?));
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~+:".contains(c);
     if !user.chars().all(is_plain) {
         return None;
@@ -117,7 +153,7 @@ fn parts(url: &str, default_port: u16) -> Option<(&str, u16)> {
             None => (host, default_port),
         }
     };
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     let is_clear = name.starts_with('[')
         || !name.is_empty()
             && name.chars().all(is_name)
@@ -143,6 +179,47 @@ mod tests {
             ("./a:b", "file", "./a:b"),
         ] {
             assert_eq!((protocol(url), host(url)), (expected, whom), "{url}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_can_never_be_right() {
+        for url in [
+            "",
+            "  ",
+            "https://git.example/a b",
+            "https://git.example/a\n",
+            "https://me:canary@git.example/a.git",
+            "https://canary@git.example/a.git",
+            "http://:canary@git.example/a.git",
+            "ssh://git:canary@git.example/a.git",
+            "https:///a.git",
+            "https://",
+            "https://git.ex%ff.org/a.git",
+            "https://g\u{ef}t.example/a.git",
+            "https://git.example:port/a.git",
+            "https://git.example:99999/a.git",
+            "https://[::1/a.git",
+            "ssh://-oProxyCommand=x/a",
+            "https://git.example?x/a",
+        ] {
+            let problem = check(url).unwrap_err();
+            assert!(!problem.contains("canary"), "{url:?}: {problem}");
+        }
+        for url in [
+            "https://git.example/a.git",
+            "https://git.example:8443/a.git",
+            "http://127.0.0.1:3000/a.git",
+            "http://[::1]:3000/a.git",
+            "http://git_server/a.git",
+            "ssh://git@git.example:2222/a.git",
+            "git@git.example:a/b.git",
+            "git.example:a.git",
+            "git@[::1]:a.git",
+            "/srv/a.git",
+            "file:///srv/a.git",
+        ] {
+            assert_eq!(check(url), Ok(()), "{url}");
         }
     }
 

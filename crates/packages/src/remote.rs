@@ -39,6 +39,18 @@ pub struct RemoteOptions {
     pub timeout: Duration,
 }
 
+impl RemoteOptions {
+    /// # Errors
+    /// The address is of a protocol that is not allowed.
+    pub(crate) fn check(&self, url: &str) -> Result<(), RemoteError> {
+        let protocol = protocol(url);
+        if self.protocols.iter().any(|allowed| allowed == protocol) {
+            return Ok(());
+        }
+        Err(RemoteError::Protocol { protocol: protocol.to_owned(), allowed: self.protocols.join(", ") })
+    }
+}
+
 /// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
@@ -110,8 +122,9 @@ pub enum RemoteError {
     /// A hook of the server refused the push, in its words.
     #[error("{0}")]
     Declined(String),
-    #[error("{address}: addresses of this kind are not allowed (allowed: {allowed})")]
-    Protocol { address: String, allowed: String },
+    /// The address may hold a password, so it is not quoted.
+    #[error("spec.git.repo: addresses of this kind ({protocol}) are not allowed (allowed: {allowed})")]
+    Protocol { protocol: String, allowed: String },
 }
 
 /// One ref of a push.
@@ -159,11 +172,7 @@ impl Remote {
         options: &RemoteOptions,
         meters: Meters,
     ) -> Result<Self, RemoteError> {
-        let protocol = protocol(url);
-        let protocols = &options.protocols;
-        if !protocols.iter().any(|allowed| allowed == protocol) {
-            return Err(RemoteError::Protocol { address: url.to_owned(), allowed: protocols.join(", ") });
-        }
+        options.check(url)?;
         let remote = Self {
             url: url.to_owned(),
             directory: directory.to_owned(),
@@ -570,7 +579,10 @@ mod tests {
         let error =
             Remote::new("file:///etc", Path::new("."), Credentials::None, &options, Meters::default())
                 .unwrap_err();
-        assert_eq!(error.to_string(), "file:///etc: addresses of this kind are not allowed (allowed: https)");
+        assert_eq!(
+            error.to_string(),
+            "spec.git.repo: addresses of this kind (file) are not allowed (allowed: https)"
+        );
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Settings {
 pub enum SettingsError {
     #[error("spec.git.repo is missing")]
     NoAddress,
+    #[error("spec.git.repo {0}")]
+    Address(String),
     #[error(
         "spec.type is {0:?}: only repositories of type git are built; a registry of packages needs a Porch server"
     )]
@@ -49,6 +51,7 @@ impl Settings {
         let git = spec.git.as_ref().ok_or(SettingsError::NoAddress)?;
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let url = Some(git.repo.clone()).filter(|url| !url.is_empty()).ok_or(SettingsError::NoAddress)?;
+        crate::address::check(&url).map_err(SettingsError::Address)?;
         let branch = given(&git.branch).unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
         let is_reserved = ["drafts", "proposed", "deletionProposed"]
             .iter()

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
-use groundwork_api::Lifecycle;
+use groundwork_api::{Lifecycle, Repository};
 use groundwork_krm::Package;
 use sha2::{Digest as _, Sha256};
 
@@ -49,6 +49,15 @@ pub struct Store {
 impl Store {
     pub fn new(options: Options) -> Self {
         Self { options, clones: Mutex::default(), repositories: RwLock::default() }
+    }
+
+    /// Refuses a Repository that cannot be used until somebody changes it, whatever its remote says.
+    ///
+    /// # Errors
+    /// The fault of the Repository.
+    pub fn check_repository(&self, repository: &Repository) -> Result<(), StoreError> {
+        let settings = Settings::of(repository)?;
+        Ok(self.options.remotes.check(&settings.url)?)
     }
 
     /// Lets a repository be used. One that was registered with the same settings stays as it is; with others, it begins anew.

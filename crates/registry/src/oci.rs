@@ -84,8 +84,7 @@ impl<'a> Place<'a> {
     /// The digest behind a tag; `None` where there is no such tag.
     fn find(&mut self, tag: &str) -> Result<Option<Digest>, RepositoryError> {
         let address = self.tagged(tag);
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if tag.is_empty() || tag.len() > 128 || !tag.bytes().all(is_letter) {
+        if !is_tag(tag) {
             return Err(malformed(address, "the version cannot be a tag in a registry"));
         }
         let Some((bytes, promised)) = self.fetch(tag, &address)? else { return Ok(None) };
@@ -115,6 +114,11 @@ impl<'a> Place<'a> {
         let blob = self.client.blob(response, address);
         Ok(Some((blob.read_all(address, LARGEST_MANIFEST)?, promised)))
     }
+}
+
+fn is_tag(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !text.is_empty() && text.len() <= 128 && text.bytes().all(is_letter)
 }
 
 impl Blobs for Place<'_> {

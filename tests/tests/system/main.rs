@@ -52,6 +52,7 @@ mod lifecycle;
 mod metrics;
 mod namespaces;
 mod neighbours;
+mod never_right;
 mod other_clusters;
 mod overlays;
 mod package_content;

@@ -9,7 +9,7 @@ use super::allowance::Allowance;
 use super::client::{self, Call, Client, Source};
 use super::keyring::Keyring;
 use super::network::Network;
-use super::{LARGEST_MANIFEST, NetworkOptions, Place};
+use super::{LARGEST_MANIFEST, NetworkOptions, Place, is_tag};
 use crate::artifact_set;
 use crate::blobs::{self, Blobs as _};
 use crate::digest::Digest;
@@ -50,6 +50,9 @@ pub enum ChartError {
     NoTag(String),
     #[error("{0} is no reference of an artifact, such as registry.example.org/charts/web:1.0.0")]
     NoReference(String),
+    /// The address is of a kind that nobody asks, whatever happens elsewhere.
+    #[error("{address}: {problem}")]
+    NoAddress { address: String, problem: String },
     #[error("artifact is no image manifest: {0}")]
     NoImage(String),
     #[error("no matching layer found: {CHART}")]
@@ -151,14 +154,17 @@ impl ChartClient {
         allowance: &Allowance,
     ) -> Result<Vec<u8>, ChartError> {
         let plain = reference.strip_prefix("oci://").unwrap_or(reference);
-        let no_reference = || ChartError::NoReference(reference.to_owned());
+        let no_reference = || ChartError::NoReference(shown(reference));
         let (host, path) = plain.split_once('/').ok_or_else(no_reference)?;
         let (path, digest) = path.split_once('@').map_or((path, None), |(path, digest)| (path, Some(digest)));
-        let (path, tag) = path.rsplit_once(':').ok_or_else(|| ChartError::NoTag(reference.to_owned()))?;
+        let (path, tag) = path.rsplit_once(':').ok_or_else(|| ChartError::NoTag(shown(reference)))?;
+        // The words of the client would be about a repository context.
+        Registry::new(host, None, None).map_err(|_| no_reference())?;
         let client = self.network.client(host, keyring)?.within(allowance);
-        let mut place = Place::new(&client, path.to_owned())?;
+        let mut place = Place::new(&client, path.to_owned()).map_err(|_| no_reference())?;
         let digest = match digest {
             Some(text) => Digest::parse(text).ok_or_else(no_reference)?,
+            None if !is_tag(&tag.replace('+', "_")) => return Err(no_reference()),
             // What a version may hold, a tag may not.
             None => place
                 .find(&tag.replace('+', "_"))?
@@ -179,7 +185,7 @@ impl ChartClient {
     ///
     /// # Errors
     ///
-    /// The address is none, or the server does not answer with it.
+    /// [`ChartError::NoAddress`] if nobody could ask it, or the server does not answer with it.
     pub fn get(
         &self,
         url: &str,
@@ -187,15 +193,9 @@ impl ChartClient {
         limit: u64,
         allowance: &Allowance,
     ) -> Result<Vec<u8>, ChartError> {
-        let problem = |problem: &str| {
-            let (address, problem) = (without_query(url), problem.to_owned());
-            ChartError::Fetch(RepositoryError::Malformed { address, problem })
-        };
-        let (scheme, authority) = client::origin(url).ok_or_else(|| problem("it is no address"))?;
-        if authority.contains('@') {
-            return Err(problem("credentials do not belong into an address"));
-        }
-        let registry = Registry::new(&format!("{scheme}://{authority}"), None, None).map_err(problem)?;
+        let (scheme, authority) = address_parts(url)?;
+        let registry = Registry::new(&format!("{scheme}://{authority}"), None, None)
+            .map_err(|problem| no_address(url, problem))?;
         let roots = match &authorization.roots {
             Some(pem) => client::roots_of(pem, "the certificates for the chart repository")?,
             None => client::system_roots(),
@@ -210,6 +210,43 @@ impl ChartClient {
         }
         Ok(client.blob(response, &address).read_all(&address, limit)?)
     }
+}
+
+/// Scheme and host of an address that charts can be fetched from.
+fn address_parts(url: &str) -> Result<(String, String), ChartError> {
+    let wrong = |problem: &str| Err(no_address(url, problem));
+    let Some((scheme, authority)) = client::origin(url) else {
+        return wrong("it is no address: it has to be like https://charts.example.org/web-1.0.0.tgz");
+    };
+    if scheme != "https" && scheme != "http" {
+        return wrong(&format!(
+            "charts are not fetched by {scheme}: the address has to begin with https:// or http://"
+        ));
+    }
+    if authority.contains('@') {
+        return wrong(
+            "credentials do not belong into an address: put them into the Context (helmChartRepoCredentials)",
+        );
+    }
+    let port = authority.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.contains(']'));
+    if port.is_some_and(|port| port.parse::<u16>().is_err()) {
+        return wrong("its port is no number up to 65535");
+    }
+    Ok((scheme, authority))
+}
+
+fn no_address(url: &str, problem: &str) -> ChartError {
+    ChartError::NoAddress { address: shown(url), problem: problem.to_owned() }
+}
+
+/// An address for messages: without a query and a user, which may hold credentials.
+fn shown(url: &str) -> String {
+    let plain = without_query(url);
+    let begin = plain.find("://").map_or(0, |found| found + "://".len());
+    let (scheme, rest) = plain.split_at(begin);
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}{host}{path}")
 }
 
 /// A query may hold a token.
@@ -238,6 +275,51 @@ mod tests {
         let (first, second) =
             (format!("blobs/{}", main.file_name()), format!("blobs/{}", Digest::of(chart).file_name()));
         pack([("index.json", index.as_bytes()), (&first, manifest.as_bytes()), (&second, content)])
+    }
+
+    /// This test has no network, and no server is asked.
+    #[test]
+    fn addresses_that_can_never_lead_to_a_chart() {
+        let client = ChartClient::new(NetworkOptions::default());
+        let none = Authorization::default();
+        for (url, words) in [
+            ("", "it is no address"),
+            ("web-1.0.0.tgz", "it is no address"),
+            ("//charts.example.org/web.tgz", "it is no address"),
+            ("file:///etc/passwd", "it is no address"),
+            ("file://localhost/etc/passwd", "not fetched by file"),
+            ("gopher://charts.example.org/web.tgz", "not fetched by gopher"),
+            ("ftp://charts.example.org/web.tgz", "not fetched by ftp"),
+            ("https://me:canary@charts.example.org/web.tgz", "credentials do not belong into an address"),
+            ("https://canary@charts.example.org/web.tgz", "credentials do not belong into an address"),
+            ("https:///web.tgz", "it is no address"),
+            ("https://ch%ffarts.example.org/web.tgz", "it is no address"),
+            ("https://ch\u{e4}rts.example.org/web.tgz", "it is no address"),
+            ("https://charts.example.org:port/web.tgz", "its port is no number"),
+            ("https://ch~arts!.example.org/web.tgz", "must be a host"),
+        ] {
+            let error = client.get(url, &none, LIMIT, &Allowance::default()).unwrap_err();
+            let is_final = matches!(error, ChartError::NoAddress { .. });
+            let text = error.to_string();
+            assert!(is_final && text.contains(words) && !text.contains("canary"), "{url}: {text}");
+        }
+        let keyring = Arc::new(Keyring::default());
+        for reference in [
+            "charts.example.org/web:a b",
+            "charts.example.org/UPPER/web:1",
+            "charts.example.org/../web:1",
+            "me:canary@charts.example.org/web:1",
+            "ch%ffarts.example.org/web:1",
+            "ch\u{e4}rts.example.org/web:1",
+            "/web:1",
+            "oci:///web:1",
+            "charts.example.org/web:1@sha256:zz",
+        ] {
+            let pulled = client.pull(reference, &keyring, LIMIT, &Allowance::default());
+            let error = pulled.unwrap_err();
+            let is_quiet = !error.to_string().contains("canary");
+            assert!(matches!(error, ChartError::NoReference(_)) && is_quiet, "{reference}: {error}");
+        }
     }
 
     /// `helm.md` 1.1, for artifacts that come as an archive.

@@ -117,8 +117,13 @@ impl ChartSources {
                 let (client, url, allowance) = (self.client.clone(), url.clone(), self.allowance());
                 self.known(round, &json!(["get", url]), move || {
                     let fetched = client.get(&url, &Authorization::default(), LARGEST, &allowance);
-                    fetched.map_err(|error| {
-                        unreachable(format!("unable to fetch helm chart from {url:?}: {error}"), &error)
+                    fetched.map_err(|error| match error {
+                        ChartError::NoAddress { .. } => {
+                            broken(format!("chart.archive.remote.url cannot be used: {error}"))
+                        }
+                        error => {
+                            unreachable(format!("unable to fetch helm chart from {url:?}: {error}"), &error)
+                        }
                     })
                 })
                 .await
@@ -198,8 +203,13 @@ impl ChartSources {
         let what = json!(["pull", reference, keyring.identity()]);
         self.known(round, &what, move || {
             let pulled = client.pull(&reference, &keyring, LARGEST, &allowance);
-            pulled.map_err(|error| {
-                unreachable(format!("unable to fetch helm chart from {reference:?}: {error}"), &error)
+            pulled.map_err(|error| match error {
+                ChartError::NoTag(_) | ChartError::NoReference(_) => {
+                    broken(format!("the chart cannot be had: {error}"))
+                }
+                error => {
+                    unreachable(format!("unable to fetch helm chart from {reference:?}: {error}"), &error)
+                }
             })
         })
         .await
@@ -233,7 +243,7 @@ impl ChartSources {
             let text = format!(
                 "cannot get chart repository {base:?}: could not find protocol handler for: {scheme}"
             );
-            return Err(for_information(text));
+            return Err(broken(format!("{text}; it has to begin with https://, http:// or oci://")));
         }
         let context = context(round).await?;
         let authorization = authorization(round, context.as_ref(), &base).await?;
@@ -278,6 +288,9 @@ fn of_index(
     let path = path.trim_end_matches('/');
     let index = fetch(&with_query(format!("{path}/index.yaml")), authorization, LARGEST_INDEX);
     let index = index.map_err(|error| {
+        if matches!(error, ChartError::NoAddress { .. }) {
+            return broken(format!("chart.helmChartRepo.helmChartRepoUrl cannot be used: {error}"));
+        }
         let text = format!(
             "cannot download repository index for {path:?}: failed to fetch {path}/index.yaml : {error}"
         );

@@ -338,6 +338,14 @@ impl PackageStore {
         Ok(registered)
     }
 
+    /// Refuses a Repository that cannot be used until somebody changes it.
+    ///
+    /// # Errors
+    /// The fault of the Repository.
+    pub(crate) fn check(&self, repository: &Repository) -> Result<(), StoreError> {
+        self.store.check_repository(repository)
+    }
+
     fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

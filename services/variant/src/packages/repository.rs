@@ -62,6 +62,9 @@ pub(crate) async fn handle(
     // round, the object of a draft that was pushed in between would seem to be one whose revision is gone.
     let listed = present(namespace, &key.name, objects).await?;
     let as_read = repository.clone();
+    if let Err(error) = store.check(&as_read) {
+        return refuse(&repository, &error, objects).await;
+    }
     let reading = store.register(key, &as_read, objects);
     let synced = telling(&mut repository, objects, reading, || store.progress(key)).await;
     let mut pause = UNUSABLE;
@@ -83,6 +86,17 @@ pub(crate) async fn handle(
     let schedule = Schedule::of(&repository, Timestamp::now());
     report(&repository, &observed, &schedule, objects).await?;
     Ok(Reconciled::requeue_after(if synced.is_ok() { schedule.pause.min(pause) } else { pause }))
+}
+
+/// A Repository that can never be used as it is says why, once: its change is the next event.
+async fn refuse(
+    repository: &Repository,
+    error: &StoreError,
+    objects: &Objects,
+) -> Result<Reconciled, ReconcileError> {
+    let never = Schedule { next: None, problem: None, ..Schedule::of(repository, Timestamp::now()) };
+    report(repository, &Observed::Unusable(error), &never, objects).await?;
+    Ok(Reconciled::default())
 }
 
 /// Tells how far it is while something is done that takes long.
