@@ -129,7 +129,7 @@ pub enum BusError {
 }
 
 impl BusError {
-    /// Whether another has the name of a consumer that was to be made.
+    /// True if another has the name of a consumer that was to be made.
     pub(crate) fn is_taken(&self) -> bool {
         matches!(self, Self::Refused { code: 10013 | 10105 | 10148, .. })
     }

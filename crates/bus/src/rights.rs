@@ -201,7 +201,7 @@ impl User {
     }
 }
 
-/// Whose a consumer of the stream is, by its name.
+/// The owner of a consumer of the stream, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A queue that the replicas of a service share.

@@ -208,7 +208,7 @@ async fn every_user_may_what_it_needs_and_nothing_else() {
     }
 }
 
-/// Who may use an operation on the stream, and who on the journal. A name of a consumer is that of a place of the user for what it reads with.
+/// The users that may use an operation, on the stream and on the journal. A name of a consumer is that of a place of the user for reading.
 struct Rights {
     stream: &'static [&'static str],
     journal: &'static [&'static str],
@@ -294,7 +294,7 @@ async fn every_operation_of_the_server_is_asked_for_every_user() {
     for found in operations_of(&program) {
         let is_named = OPERATIONS.iter().any(|(operation, _)| {
             let fixed = operation.split(".*").next().unwrap();
-            // What follows in the program may be anything.
+            // Anything may follow in the program.
             found.starts_with(fixed) || fixed.starts_with(found.trim_end_matches('.'))
         });
         assert!(is_named, "{found} is an operation of the server, and the table does not name it");
@@ -318,7 +318,7 @@ async fn every_operation_of_the_server_is_asked_for_every_user() {
     }
 }
 
-/// Who may only read takes all places that it has, for as long as it can, and keeps nobody else from anything.
+/// A user that may only read takes all places that it has, for as long as it can, and keeps nobody else from anything.
 #[tokio::test]
 async fn places_of_a_user_are_all_that_it_can_take() {
     let Some(nats) = server().await else { return };

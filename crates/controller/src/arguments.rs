@@ -78,7 +78,7 @@ pub struct ClusterArguments {
     pub namespaces: Vec<String>,
 }
 
-/// What a process remembers of those before it.
+/// The memory of a process of those before it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "State")]
 pub struct StateArguments {
@@ -89,7 +89,7 @@ pub struct StateArguments {
 }
 
 impl StateArguments {
-    /// What was in hand when former processes of this name died.
+    /// Keys that were in hand when former processes of this name died.
     ///
     /// # Errors
     ///

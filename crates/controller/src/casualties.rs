@@ -21,7 +21,7 @@ const MOST_DEATHS: u32 = 3;
 /// Lines of the file after which it is written anew.
 const MOST_LINES: usize = 10_000;
 
-/// What a process remembers of the deaths of those before it. Without a folder it remembers nothing.
+/// The memory of a process of the deaths of those before it. Without a folder it remembers nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Casualties(Option<Arc<Mutex<Log>>>);
 
@@ -38,7 +38,7 @@ struct Log {
     deaths: HashMap<Work, u32>,
 }
 
-/// What becomes of a key that is about to be handled.
+/// The verdict on a key that is about to be handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Past {
     Innocent,
@@ -140,7 +140,7 @@ impl Log {
             self.file.write_all(line(mark, work).as_bytes())
         };
         if let Err(error) = outcome {
-            // What is not noted is not suspected after a death; all else goes on.
+            // The key is not suspected after a death; all else goes on.
             tracing::debug!(%error, file = %self.path.display(), "a key in hand is not noted");
         }
     }

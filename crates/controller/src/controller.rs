@@ -57,7 +57,7 @@ pub struct Controller {
     pub handler: Arc<dyn Handler>,
     pub options: Options,
     pub metrics: Metrics,
-    /// What was in hand when former processes died.
+    /// Keys that were in hand when former processes died.
     pub casualties: Casualties,
     /// Holds once the index is complete.
     pub ready: Condition,

@@ -25,7 +25,7 @@ pub(crate) struct Puller {
     /// Kinds that have to be known before anybody can say what an event concerns.
     pub(crate) needed: Vec<Kind>,
     pub(crate) kind: Kind,
-    /// Whether the kind follows from objects, so that no permission can name its queue; see [`Bus::selected_work`].
+    /// True if the kind follows from objects, so that no permission can name its queue; see [`Bus::selected_work`].
     pub(crate) is_selected: bool,
     pub(crate) readiness: Readiness,
     /// The most events that are pulled at once: few, so that replicas share the work.

@@ -92,7 +92,7 @@ pub struct ReconcileRequest<'a> {
     pub set_aside: SetAside<'a>,
 }
 
-/// What is said of an object in whose handling processes of the service died one after the other.
+/// The words for an object in whose handling processes of the service died one after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct SetAside<'a> {
     pub(crate) words: &'a str,
@@ -105,7 +105,7 @@ impl<'a> SetAside<'a> {
         self.is_due.then_some(self.words)
     }
 
-    /// Whether a message of the object has these words. A handler that is asked for a level, and not for a job, then leaves the object
+    /// True if a message of the object has these words. A handler that is asked for a level, and not for a job, then leaves the object
     /// alone for as long as its generation is the one that the message is about.
     pub fn is_told_by(&self, message: &str) -> bool {
         message.contains(self.words)

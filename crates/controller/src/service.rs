@@ -43,7 +43,7 @@ pub struct ProcessContext {
     pub bus: Bus,
     pub client: Client,
     pub telemetry: Telemetry,
-    /// What was in hand when former processes died.
+    /// Keys that were in hand when former processes died.
     pub casualties: Casualties,
 }
 

@@ -28,7 +28,7 @@ impl OperationError {
         Self { operation: operation.into(), reason, message: message.into(), codes }
     }
 
-    /// What was asked for is set aside: processes of the service died in its handling (`installations.md` 7.7).
+    /// The work is set aside: processes of the service died in its handling (`installations.md` 7.7).
     pub fn set_aside(words: impl Into<String>) -> Self {
         let codes = vec![ErrorCode::InternalProblem];
         Self { operation: "Reconcile".into(), reason: Reason::SetAside, message: words.into(), codes }

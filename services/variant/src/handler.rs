@@ -299,7 +299,7 @@ impl Handler for VariantHandler {
     }
 }
 
-/// Whether nothing has changed at an object since it was set aside; each of its messages comes with the generation that it is about.
+/// True if nothing has changed at an object since it was set aside; each of its messages comes with the generation that it is about.
 pub(crate) fn stays_aside<'a>(
     metadata: &ObjectMeta,
     messages: impl IntoIterator<Item = (&'a str, Option<i64>)>,

@@ -502,7 +502,7 @@ async fn sweep_stream(writer: StreamWriter) -> WatchEnd {
         writer.leadership.block_if_ended().await;
         match writer.bus.sweep().await {
             Ok(swept) => writer.metrics.swept(swept),
-            // Who publishes tells of it.
+            // The publishers tell of it.
             Err(error) => tracing::debug!(%error, "the consumers of the stream were not looked at"),
         }
     }

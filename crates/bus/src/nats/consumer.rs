@@ -55,7 +55,7 @@ impl ConsumerInfo {
         Duration::from_nanos(threshold.unwrap_or_default())
     }
 
-    /// Whether the server publishes its messages somewhere by itself.
+    /// True if the server publishes its messages somewhere by itself.
     pub(super) fn is_pushed(&self) -> bool {
         self.config.get("deliver_subject").and_then(Value::as_str).is_some_and(|subject| !subject.is_empty())
     }
@@ -70,7 +70,7 @@ struct ConsumerList {
 #[derive(Deserialize)]
 struct Success {}
 
-/// What a request for a consumer may do.
+/// The effect of a request for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Make it, and fail where there is one of that name with other settings.

@@ -183,11 +183,11 @@ pub(crate) struct NatsBus {
     max_bytes: u64,
     journal: JournalLimits,
     ack_wait: Duration,
-    /// What the server shows its operator of this process.
+    /// The server shows its operator this process under it.
     name: String,
     /// The user of the table that it logs in as. Another's rights are not known, so its consumers have names that were never used.
     user: Option<&'static User>,
-    /// Whether the server lets it delete what it reads with.
+    /// False once the server has not let it delete what it reads with.
     deletes_consumers: AtomicBool,
     connection: Arc<ConnectionState>,
     problems: CurrentProblems,

@@ -87,7 +87,7 @@ fn settings(replicas: usize, max_bytes: u64) -> Value {
         "max_bytes": max_bytes,
         "max_age": 0,
         "max_consumers": -1,
-        // Nobody keeps one longer than the services need to come back.
+        // A consumer is kept no longer than the services need to come back.
         "consumer_limits": {
             "inactive_threshold": nanoseconds(QUEUE_INACTIVE),
             "max_ack_pending": MOST_UNANSWERED,

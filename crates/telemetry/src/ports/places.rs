@@ -111,7 +111,7 @@ impl Places {
     }
 }
 
-/// What shares go by: an address of IPv4, also where it came in over IPv6; of IPv6 the first 64 bits, since a host there has as many
+/// The holder of a share: an address of IPv4, also where it came in over IPv6; of IPv6 the first 64 bits, since a host there has as many
 /// addresses as it likes.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
