@@ -1,4 +1,4 @@
-//! An HTTP server as an enemy would run it, on plain sockets: it answers every request with the same trick.
+//! An HTTP server as an enemy would run it, on plain sockets: it answers requests with the same trick, but for those that it answers honestly.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -93,6 +93,38 @@ impl Trick {
     }
 }
 
+/// An answer without a trick, by which a client gets as far as the request that is meant.
+#[derive(Debug, Clone)]
+pub struct Honest {
+    /// A part of the paths that are answered so, the method before them: `GET /v2/a/manifests/`.
+    pub part: String,
+    /// Status and reason, as `200 OK`.
+    pub status: &'static str,
+    /// Lines with their ends. `{url}` stands for the address of the server, here and in the body.
+    pub headers: String,
+    pub body: Vec<u8>,
+}
+
+impl Honest {
+    /// Good JSON.
+    pub fn json(part: &str, media_type: &str, body: impl Into<Vec<u8>>) -> Self {
+        let headers = format!("Content-Type: {media_type}\r\n");
+        Self { part: part.to_owned(), status: "200 OK", headers, body: body.into() }
+    }
+
+    fn answer(&self, url: &str) -> Vec<u8> {
+        let body = match std::str::from_utf8(&self.body) {
+            Ok(text) => text.replace("{url}", url).into_bytes(),
+            Err(_) => self.body.clone(),
+        };
+        let (status, headers) = (self.status, self.headers.replace("{url}", url));
+        let length = body.len();
+        let head =
+            format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n");
+        [head.as_bytes(), &body].concat()
+    }
+}
+
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
 pub struct HostileServer {
@@ -114,15 +146,24 @@ impl HostileServer {
     ///
     /// There is no port to listen on.
     pub async fn start(trick: Trick) -> io::Result<Self> {
+        Self::start_beside(trick, Vec::new()).await
+    }
+
+    /// The same, of a server that answers some requests honestly; the first answer that fits counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`HostileServer::start`].
+    pub async fn start_beside(trick: Trick, honest: Vec<Honest>) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, requests) = (listener.local_addr()?, Arc::new(AtomicUsize::new(0)));
-        let counted = Arc::clone(&requests);
+        let (counted, honest) = (Arc::clone(&requests), Arc::new(honest));
         let task = tokio::spawn(async move {
             // They end with the server.
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (trick, counted) = (trick.clone(), Arc::clone(&counted));
-                connections.spawn(async move { serve(stream, &trick, &counted).await });
+                let (trick, counted, honest) = (trick.clone(), Arc::clone(&counted), Arc::clone(&honest));
+                connections.spawn(async move { serve(stream, &trick, &honest, &counted).await });
                 while connections.try_join_next().is_some() {}
             }
         });
@@ -134,23 +175,43 @@ impl HostileServer {
         format!("http://{}", self.address)
     }
 
-    /// How often it was asked.
+    /// How often it was asked for something that it did not answer honestly.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }
 }
 
-const OK: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
+const STATUS: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n\r\n";
 /// Text that is valid JSON as far as it has come.
 const BEGIN: &str = "{\"kind\":\"List\",\"metadata\":{\"name\":\"x\"},\"items\":[";
 const PIECE: usize = 64 << 10;
 
+/// A good head, but for its end. Registries are asked for manifests by their type.
+fn ok(path: &str) -> String {
+    let media_type = match path.contains("/manifests/") {
+        true => "application/vnd.oci.image.manifest.v1+json",
+        false => "application/json",
+    };
+    format!("{STATUS}Content-Type: {media_type}\r\nConnection: close\r\n")
+}
+
 /// Answers the first request of a connection, which ends then: a client that goes away ends it, too.
-async fn serve(mut stream: TcpStream, trick: &Trick, requests: &AtomicUsize) -> io::Result<()> {
-    let Some(path) = head(&mut stream).await? else { return Ok(()) };
-    let number = requests.fetch_add(1, Ordering::SeqCst);
-    answer(&mut stream, trick, &path, number).await?;
+async fn serve(
+    mut stream: TcpStream,
+    trick: &Trick,
+    honest: &[Honest],
+    requests: &AtomicUsize,
+) -> io::Result<()> {
+    let Some(request) = head(&mut stream).await? else { return Ok(()) };
+    if let Some(honest) = honest.iter().find(|honest| request.contains(&honest.part)) {
+        let url = format!("http://{}", stream.local_addr()?);
+        stream.write_all(&honest.answer(&url)).await?;
+    } else {
+        let number = requests.fetch_add(1, Ordering::SeqCst);
+        let path = request.split(' ').nth(1).unwrap_or("/");
+        answer(&mut stream, trick, path, number).await?;
+    }
     // Closing with something unread takes the answer along.
     stream.shutdown().await?;
     let drained = async {
@@ -161,7 +222,7 @@ async fn serve(mut stream: TcpStream, trick: &Trick, requests: &AtomicUsize) -> 
     Ok(())
 }
 
-/// The path of a request; `None` if none comes.
+/// Method and path of a request; `None` if none comes.
 async fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -171,64 +232,65 @@ async fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
         head.extend_from_slice(&byte);
     }
     let text = String::from_utf8_lossy(&head);
-    Ok(Some(text.split_whitespace().nth(1).unwrap_or("/").to_owned()))
+    Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
 }
 
 async fn answer(stream: &mut TcpStream, trick: &Trick, path: &str, number: usize) -> io::Result<()> {
+    let ok = ok(path);
     match trick {
         Trick::EndlessBody => {
-            write(stream, &format!("{OK}\r\n{BEGIN}")).await?;
+            write(stream, &format!("{ok}\r\n{BEGIN}")).await?;
             repeat(stream, "{},").await
         }
         Trick::EndlessChunks => {
-            write(stream, &format!("{OK}{CHUNKED}1\r\n[\r\n")).await?;
+            write(stream, &format!("{ok}{CHUNKED}1\r\n[\r\n")).await?;
             repeat(stream, "1\r\n0\r\n1\r\n,\r\n").await
         }
         Trick::EndlessExtension => {
-            write(stream, &format!("{OK}{CHUNKED}1;")).await?;
+            write(stream, &format!("{ok}{CHUNKED}1;")).await?;
             repeat(stream, "extension").await
         }
         Trick::GzipBomb => {
             let bytes = bomb()?;
             let length = bytes.len();
-            write(stream, &format!("{OK}Content-Encoding: gzip\r\nContent-Length: {length}\r\n\r\n")).await?;
+            write(stream, &format!("{ok}Content-Encoding: gzip\r\nContent-Length: {length}\r\n\r\n")).await?;
             stream.write_all(&bytes).await
         }
         Trick::HugeLength => {
-            write(stream, &format!("{OK}Content-Length: 9000000000000000000\r\n\r\n{BEGIN}")).await?;
+            write(stream, &format!("{ok}Content-Length: 9000000000000000000\r\n\r\n{BEGIN}")).await?;
             silence().await
         }
         Trick::HeavyJson => {
-            whole(stream, &format!("{BEGIN}{}0]}}", "{\"\":{\"\":{\"\":0}}},".repeat(60_000))).await
+            whole(stream, &ok, &format!("{BEGIN}{}0]}}", "{\"\":{\"\":{\"\":0}}},".repeat(60_000))).await
         }
-        Trick::DeepJson => whole(stream, &"[".repeat(1 << 20)).await,
+        Trick::DeepJson => whole(stream, &ok, &"[".repeat(1 << 20)).await,
         Trick::StrangeJson => {
             let texts =
                 ["[]", "null", "0", "{\"items\":[0,[],null,\"\"],\"metadata\":[],\"status\":0,\"data\":0}"];
-            whole(stream, texts.get(number % texts.len()).unwrap_or(&"[]")).await
+            whole(stream, &ok, texts.get(number % texts.len()).unwrap_or(&"[]")).await
         }
         Trick::HeadersWithoutEnd => {
-            write(stream, &format!("{OK}X: ")).await?;
+            write(stream, &format!("{ok}X: ")).await?;
             repeat(stream, "header").await
         }
         Trick::ManyHeaders => {
-            write(stream, OK).await?;
+            write(stream, &ok).await?;
             repeat(stream, "Warning: 299 - \"unknown field\"\r\n").await
         }
         Trick::DrippingBody => {
-            write(stream, &format!("{OK}Content-Length: 1000\r\n\r\n")).await?;
-            drip(stream).await
+            write(stream, &format!("{ok}Content-Length: 1000\r\n\r\n")).await?;
+            drip(stream, &ok).await
         }
-        Trick::DrippingHead => drip(stream).await,
+        Trick::DrippingHead => drip(stream, &ok).await,
         Trick::Silence => silence().await,
-        Trick::EndlessPages => page(stream, &format!("page-{number}")).await,
-        Trick::SamePage => page(stream, "page").await,
+        Trick::EndlessPages => page(stream, &ok, &format!("page-{number}")).await,
+        Trick::SamePage => page(stream, &ok, "page").await,
         Trick::RedirectInCircles => redirect(stream, path).await,
         Trick::RedirectTo(place) => redirect(stream, place).await,
         Trick::RetryAtOnce => busy(stream, "0").await,
         Trick::RetryNever => busy(stream, "99999999999").await,
-        Trick::HalfAnswer => write(stream, &format!("{OK}Content-Length: 1000\r\n\r\n{BEGIN}")).await,
-        Trick::LongerThanSaid => write(stream, &format!("{OK}Content-Length: 9\r\n\r\n{BEGIN}")).await,
+        Trick::HalfAnswer => write(stream, &format!("{ok}Content-Length: 1000\r\n\r\n{BEGIN}")).await,
+        Trick::LongerThanSaid => write(stream, &format!("{ok}Content-Length: 9\r\n\r\n{BEGIN}")).await,
         Trick::NoHttp => write(stream, "SSH-2.0-OpenSSH_9.9\r\n").await,
         Trick::EndlessError => {
             write(stream, "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n{\"kind\":\"Status\",\"message\":\"")
@@ -242,13 +304,13 @@ async fn write(stream: &mut TcpStream, text: &str) -> io::Result<()> {
     stream.write_all(text.as_bytes()).await
 }
 
-async fn whole(stream: &mut TcpStream, text: &str) -> io::Result<()> {
-    write(stream, &format!("{OK}Content-Length: {}\r\n\r\n{text}", text.len())).await
+async fn whole(stream: &mut TcpStream, ok: &str, text: &str) -> io::Result<()> {
+    write(stream, &format!("{ok}Content-Length: {}\r\n\r\n{text}", text.len())).await
 }
 
-async fn page(stream: &mut TcpStream, next: &str) -> io::Result<()> {
+async fn page(stream: &mut TcpStream, ok: &str, next: &str) -> io::Result<()> {
     let item = "{\"metadata\":{\"name\":\"x\",\"namespace\":\"x\"}},".repeat(100);
-    whole(stream, &format!("{BEGIN}{item}{{}}],\"metadata\":{{\"continue\":\"{next}\"}}}}")).await
+    whole(stream, &ok, &format!("{BEGIN}{item}{{}}],\"metadata\":{{\"continue\":\"{next}\"}}}}")).await
 }
 
 async fn redirect(stream: &mut TcpStream, place: &str) -> io::Result<()> {
@@ -268,8 +330,8 @@ async fn repeat(stream: &mut TcpStream, text: &str) -> io::Result<()> {
     }
 }
 
-async fn drip(stream: &mut TcpStream) -> io::Result<()> {
-    for byte in OK.as_bytes().iter().cycle() {
+async fn drip(stream: &mut TcpStream, text: &str) -> io::Result<()> {
+    for byte in text.as_bytes().iter().cycle() {
         stream.write_all(&[*byte]).await?;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

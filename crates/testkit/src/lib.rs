@@ -42,7 +42,7 @@ pub use git::git;
 #[cfg(feature = "run")]
 pub use git_server::GitServer;
 #[cfg(feature = "run")]
-pub use hostile::{HostileServer, Trick};
+pub use hostile::{Honest, HostileServer, Trick};
 pub use hostile_trees::{HostilePackage, Raw, RawTree, hostile_packages, publish_trees, write_tree};
 pub use images::image_environment;
 #[cfg(feature = "run")]
