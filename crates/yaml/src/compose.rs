@@ -65,6 +65,37 @@ pub fn parse_first(text: &str, options: Options) -> Result<Node, Error> {
     })
 }
 
+/// How much of a value is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Whole,
+    /// Of a mapping, what is wanted of its members; of anything else the whole.
+    Members,
+    Nothing,
+}
+
+/// Parses the first document as far as it is wanted. `wanted` is asked about each member of the document's mapping by its key, and about members
+/// of members by the keys that lead there. The rest of the text is read, and takes no memory.
+///
+/// # Errors
+///
+/// As [`parse_first`]; what is wrong with values that nobody wants is no error, as long as they are YAML.
+pub fn parse_parts(text: &str, options: Options, wanted: impl Fn(&[&str]) -> Part) -> Result<Node, Error> {
+    continued::read(text, |text| {
+        let mut composer = Composer::new(text, options);
+        if !composer.begins_document()? {
+            return Ok(null_at(Position { line: 1, column: 1 }));
+        }
+        let (event, position) = composer.events.next_event()?;
+        if matches!(event, Event::DocumentEnd) {
+            return Ok(null_at(position));
+        }
+        let document = composer.members(event, position, &[], &wanted)?;
+        composer.events.end_document()?;
+        Ok(document)
+    })
+}
+
 /// Parses every document of a stream; empty documents between markers are null.
 ///
 /// # Errors
@@ -120,11 +151,9 @@ impl<'input> Composer<'input> {
 
     /// The next document, or `None` at the end of the stream.
     fn document(&mut self) -> Result<Option<Node>, Error> {
-        if !self.events.begins_document()? {
+        if !self.begins_document()? {
             return Ok(None);
         }
-        self.anchors.clear();
-        self.alias_budget = ALIAS_BUDGET;
         let (event, position) = self.events.next_event()?;
         if matches!(event, Event::DocumentEnd) {
             return Ok(Some(null_at(position)));
@@ -132,6 +161,76 @@ impl<'input> Composer<'input> {
         let document = self.node(event, position)?;
         self.events.end_document()?;
         Ok(Some(document))
+    }
+
+    fn begins_document(&mut self) -> Result<bool, Error> {
+        self.anchors.clear();
+        self.alias_budget = ALIAS_BUDGET;
+        self.events.begins_document()
+    }
+
+    /// A value of which some members are wanted. `path` leads to it.
+    fn members(
+        &mut self,
+        event: Event<'input>,
+        position: Position,
+        path: &[&str],
+        wanted: &impl Fn(&[&str]) -> Part,
+    ) -> Result<Node, Error> {
+        // Who names the whole by an alias gets the whole.
+        if !matches!(event, Event::MappingStart(_, 0, _)) {
+            return self.node(event, position);
+        }
+        let (mut entries, mut index, mut merges) = (Vec::new(), Index::default(), Vec::new());
+        loop {
+            let (event, key_position) = self.events.next_event()?;
+            if matches!(event, Event::MappingEnd) {
+                break;
+            }
+            let key = self.key(event, key_position)?;
+            let (event, position) = self.events.next_event()?;
+            let Key::Text(key) = key else {
+                merges.push(self.node(event, position)?);
+                continue;
+            };
+            let path: Vec<&str> = path.iter().copied().chain([key.as_str()]).collect();
+            let value = match wanted(&path) {
+                Part::Nothing => {
+                    self.skip(event, position)?;
+                    continue;
+                }
+                Part::Whole => self.node(event, position)?,
+                Part::Members => self.members(event, position, &path, wanted)?,
+            };
+            self.take(ENTRY_BYTES, key_position)?;
+            self.put(Entry { key, key_position, value }, &mut entries, &mut index)?;
+        }
+        for source in merges {
+            merge(source, &mut entries, &mut index)?;
+        }
+        Ok(Node { position, content: Content::Mapping(entries) })
+    }
+
+    /// Reads over a value. What has an anchor is remembered all the same.
+    fn skip(&mut self, event: Event<'input>, position: Position) -> Result<(), Error> {
+        let (mut next, mut depth) = ((event, position), 0_usize);
+        loop {
+            let (event, position) = next;
+            match &event {
+                Event::SequenceStart(_, anchor, _) | Event::MappingStart(_, anchor, _)
+                    if *anchor == 0 || !self.has_aliases =>
+                {
+                    depth += 1;
+                }
+                Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
+                Event::Scalar(_, _, 0, _) | Event::Alias(_) => {}
+                _ => drop(self.node(event, position)?),
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+            next = self.events.next_event()?;
+        }
     }
 
     /// Accounts for memory before it is taken.
@@ -217,24 +316,29 @@ impl<'input> Composer<'input> {
             let value = self.node(event, position)?;
             match key {
                 Key::Merge => merges.push(value),
-                Key::Text(key) => match index.position(&entries, &key) {
-                    Some(at) if self.options.unique_keys => {
-                        let line = entries[at].key_position.line;
-                        return Err(Error::new(
-                            key_position,
-                            format!("the key is there already, on line {line}"),
-                        ));
-                    }
-                    // Of equal keys the last one wins.
-                    Some(at) => entries[at] = Entry { key, key_position, value },
-                    None => entries.push(Entry { key, key_position, value }),
-                },
+                Key::Text(key) => self.put(Entry { key, key_position, value }, &mut entries, &mut index)?,
             }
         }
         for source in merges {
             merge(source, &mut entries, &mut index)?;
         }
         Ok(entries)
+    }
+
+    fn put(&self, entry: Entry, entries: &mut Vec<Entry>, index: &mut Index) -> Result<(), Error> {
+        match index.position(entries, &entry.key) {
+            Some(at) if self.options.unique_keys => {
+                let line = entries[at].key_position.line;
+                return Err(Error::new(
+                    entry.key_position,
+                    format!("the key is there already, on line {line}"),
+                ));
+            }
+            // Of equal keys the last one wins.
+            Some(at) => entries[at] = entry,
+            None => entries.push(entry),
+        }
+        Ok(())
     }
 
     fn key(&mut self, event: Event<'input>, position: Position) -> Result<Key, Error> {

@@ -38,7 +38,7 @@ pub mod skim;
 pub mod style;
 pub mod tree;
 
-pub use compose::{Options, has_several_documents, parse_all, parse_first};
+pub use compose::{Options, Part, has_several_documents, parse_all, parse_first, parse_parts};
 pub use emit::{to_string, to_string_pretty, to_string_through_json};
 pub use error::Error;
 pub use node::{Content, Entry, Node, Position, Step};

@@ -41,6 +41,41 @@ fn merge_keys() {
 }
 
 #[test]
+fn parts() {
+    let part = |path: &[&str]| match path {
+        ["a"] => Part::Whole,
+        ["m"] => Part::Members,
+        ["m", "b"] => Part::Whole,
+        _ => Part::Nothing,
+    };
+    let parts = |text: &str, most_bytes: usize| {
+        let options = Options { most_bytes, ..Options::default() };
+        match parse_parts(text, options, part) {
+            Ok(node) => node.to_value().to_string(),
+            Err(error) => format!("error: {error}"),
+        }
+    };
+    for (text, expected) in [
+        ("a: 1\nm: {a: 2, b: {a: 3, c: [4]}}\nz: {a: 5}", r#"{"a":1,"m":{"b":{"a":3,"c":[4]}}}"#),
+        ("z: [{a: [1, {b: 2}]}, 3]\na: 1\na: 2", r#"{"a":2}"#),
+        ("z: &z {b: 1}\nx: [&y 5, {k: &t [1]}]\nm: *z\na: [*y, *t]", r#"{"a":[5,[1]],"m":{"b":1}}"#),
+        ("z: &z {b: 1, c: 2}\nm:\n  <<: *z\n  c: 3", r#"{"m":{"b":1,"c":2}}"#),
+        ("m: 5", r#"{"m":5}"#),
+        ("[1]", "[1]"),
+        ("", "null"),
+        ("---\n---\n", "null"),
+        ("a: 1\nz: {", "error: line 2, column 4: unclosed bracket '{'"),
+    ] {
+        assert_eq!(parts(text, 1 << 20), expected, "{text}");
+    }
+    // What nobody wants takes nothing.
+    let unwanted = format!("z: [{}]\na: 1", "[{k: v}],".repeat(10_000));
+    assert_eq!(parts(&unwanted, 1000), r#"{"a":1}"#);
+    let wanted = format!("a: [{}]", "[{k: v}],".repeat(10_000));
+    assert!(parts(&wanted, 1 << 20).contains("takes more than the limit of 1048576 bytes"));
+}
+
+#[test]
 fn tags() {
     check("[!!str 5, !!int '5', !!float 5, !mine 5, !!binary aGk=, ! 5]", r#"["5",5,5.0,"5","hi","5"]"#);
     check("!!int x", "error: line 1, column 7: the value does not fit its tag !!int");
