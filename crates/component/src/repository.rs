@@ -134,6 +134,15 @@ pub enum RepositoryError {
     Digest { address: String, expected: String, actual: String },
     #[error("{address} is larger than {limit} bytes")]
     TooLarge { address: String, limit: u64 },
+    /// There is no more memory for what somebody fetches.
+    #[error("{address} takes what is fetched for one piece of work beyond {limit} bytes of memory")]
+    TooMuch { address: String, limit: u64 },
+    /// Others hold the memory that there is.
+    #[error(
+        "cannot read {address} now: answers of all registries and chart repositories together take up the {total} bytes of memory that there are \
+         for them, {share} for one namespace"
+    )]
+    NoRoom { address: String, total: u64, share: u64 },
     #[error("{address}: {problem}")]
     Malformed { address: String, problem: String },
     /// A blob that a descriptor mentions is not there.

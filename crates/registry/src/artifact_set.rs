@@ -127,6 +127,10 @@ pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, Repositor
 /// The archive of the artifact that a digest leads to; of an index its first manifest.
 pub(crate) fn of_manifest(blobs: &(impl Blobs + ?Sized), digest: &Digest) -> Result<Blob, RepositoryError> {
     let (digest, text, manifest) = blobs::main_manifest(blobs, digest)?;
+    // All members of a manifest may be absent, so any JSON looks like one.
+    if manifest.config.is_none() && manifest.layers.is_empty() {
+        return Err(malformed(blobs.address(&digest), "the manifest has neither a config nor layers"));
+    }
     let place = blobs.address(&digest);
     let media_type = manifest.media_type.clone().unwrap_or_else(|| artifact::MANIFEST.to_owned());
     let index = json!({

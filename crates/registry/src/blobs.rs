@@ -25,6 +25,11 @@ pub(crate) trait Blobs {
     /// Everything else.
     fn blob(&self, digest: &Digest) -> Result<Blob, RepositoryError>;
 
+    /// The whole of a blob, in memory.
+    fn read(&self, blob: Blob, address: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
+        blob.read_all(address, limit)
+    }
+
     /// A document that was read before.
     fn document(&self, _: &Digest) -> Option<Arc<[u8]>> {
         None
@@ -60,7 +65,8 @@ pub(crate) fn bytes(blobs: &(impl Blobs + ?Sized), digest: &Digest) -> Result<Ve
     if let Some(known) = blobs.document(digest) {
         return Ok(known.to_vec());
     }
-    let bytes = blob(blobs, digest, LARGEST_DOCUMENT)?.read_all(&blobs.address(digest), LARGEST_DOCUMENT)?;
+    let opened = blob(blobs, digest, LARGEST_DOCUMENT)?;
+    let bytes = blobs.read(opened, &format!("the document {}", blobs.address(digest)), LARGEST_DOCUMENT)?;
     blobs.keep_document(digest, &bytes);
     Ok(bytes)
 }

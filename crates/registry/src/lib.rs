@@ -31,8 +31,8 @@ pub use map::push;
 pub use map::{MapError, Registry, RepositoryMap, Store};
 #[cfg(feature = "network")]
 pub use oci::{
-    Allowance, Authorization, ChartClient, ChartError, Keyring, NetworkOptions, PushError, Pushed,
-    chart_of_content, is_packed_artifact,
+    Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, NetworkOptions,
+    PushError, Pushed, chart_of_content, is_packed_artifact,
 };
 pub use pack::{PackError, write_archive};
 pub use write::{CtfWriter, LocalBlob, WriteError};

@@ -14,14 +14,15 @@ use crate::artifact::{self, MANIFEST_TYPES};
 use crate::artifact_set;
 use crate::blobs::{self, Blobs, LARGEST_BLOB};
 use crate::digest::Digest;
-use crate::tree::malformed;
+use crate::tree::{malformed, shortened};
 
 mod allowance;
 mod challenge;
 mod charts;
 mod client;
-mod documents;
+mod kept;
 mod keyring;
+mod memory;
 mod network;
 mod peers;
 mod push;
@@ -30,6 +31,7 @@ pub use allowance::Allowance;
 pub use charts::{Authorization, ChartClient, ChartError, chart_of_content, is_packed_artifact};
 pub(crate) use client::Client;
 pub use keyring::Keyring;
+pub use memory::{AnswerMemory, Holding};
 pub(crate) use network::Network;
 pub use network::NetworkOptions;
 pub(crate) use peers::Peers;
@@ -39,6 +41,8 @@ pub use push::{PushError, Pushed};
 /// What a manifest may have at most; registries refuse larger ones.
 const LARGEST_MANIFEST: u64 = 4 << 20;
 const DIGEST_HEADER: &str = "docker-content-digest";
+/// Characters of what a registry says is a digest.
+const LONGEST_DIGEST: usize = 100;
 
 /// The bytes of a manifest, and the digest that the registry says they have.
 type Fetched = (Vec<u8>, Option<String>);
@@ -90,7 +94,8 @@ impl<'a> Place<'a> {
         let Some((bytes, promised)) = self.fetch(tag, &address)? else { return Ok(None) };
         let digest = Digest::of(&bytes);
         if let Some(promised) = promised.filter(|promised| *promised != digest.to_string()) {
-            return Err(RepositoryError::Digest { address, expected: promised, actual: digest.to_string() });
+            let (expected, actual) = (shortened(&promised, LONGEST_DIGEST), digest.to_string());
+            return Err(RepositoryError::Digest { address, expected, actual });
         }
         self.known = Some((digest.clone(), bytes));
         Ok(Some(digest))
@@ -111,8 +116,8 @@ impl<'a> Place<'a> {
             return Err(malformed(address.to_owned(), &problem));
         }
         let promised = header(DIGEST_HEADER).filter(|text| text.starts_with("sha256:")).map(str::to_owned);
-        let blob = self.client.blob(response, address);
-        Ok(Some((blob.read_all(address, LARGEST_MANIFEST)?, promised)))
+        let bytes = self.client.read(response, &format!("the manifest {address}"), LARGEST_MANIFEST)?;
+        Ok(Some((bytes, promised)))
     }
 }
 
@@ -147,12 +152,16 @@ impl Blobs for Place<'_> {
         }
     }
 
+    fn read(&self, blob: Blob, address: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
+        self.client.allowance().read_all(blob, address, limit)
+    }
+
     fn document(&self, digest: &Digest) -> Option<Arc<[u8]>> {
-        self.client.documents().get(&self.repository, digest)
+        self.client.kept().document(&self.repository, digest)
     }
 
     fn keep_document(&self, digest: &Digest, content: &[u8]) {
-        self.client.documents().insert(&self.repository, digest, content);
+        self.client.kept().keep_document(&self.repository, digest, content);
     }
 }
 

@@ -280,8 +280,19 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> RepositoryError {
     }
 }
 
+/// Characters of a problem: what strangers have written is quoted in some.
+const LONGEST_PROBLEM: usize = 500;
+
 pub(crate) fn malformed(address: String, problem: &str) -> RepositoryError {
-    RepositoryError::Malformed { address, problem: problem.to_owned() }
+    RepositoryError::Malformed { address, problem: shortened(problem, LONGEST_PROBLEM) }
+}
+
+/// So many characters of a text at most.
+pub(crate) fn shortened(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]

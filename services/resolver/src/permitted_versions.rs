@@ -14,8 +14,10 @@ use groundwork_component::{
 use groundwork_registry::Keyring;
 use moka::sync::Cache;
 
-/// Installations in the cache.
-const CAPACITY: u64 = 10_000;
+/// Bytes of the cache: some ten thousand Installations, or fewer whose components refer to much.
+const CAPACITY: u64 = 64 << 20;
+/// What an entry of a set takes beside its texts.
+const ENTRY: usize = 200;
 /// How long an entry is relied on before the closure is walked again.
 const LIFETIME: Duration = Duration::from_secs(30);
 
@@ -60,6 +62,19 @@ struct RecordingRepository {
 impl PermittedVersions {
     fn lock(&self) -> std::sync::MutexGuard<'_, Permitted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that it takes, about.
+    fn size(&self) -> usize {
+        let permitted = self.lock();
+        let of_version =
+            |(repository, name, version): &Version| repository.len() + name.len() + version.len();
+        let of_content = |(name, version, access): &(String, String, Access)| {
+            name.len() + version.len() + access.to_string().len()
+        };
+        let versions = permitted.versions.iter().map(|version| ENTRY + of_version(version));
+        let contents = permitted.contents.iter().map(|content| ENTRY + of_content(content));
+        ENTRY + versions.chain(contents).sum::<usize>()
     }
 
     /// What a descriptor names as contents of its version.
@@ -114,7 +129,10 @@ fn key(access: &Access) -> Access {
 
 impl PermittedVersionsCache {
     pub(crate) fn new() -> Self {
-        Self(Cache::builder().max_capacity(CAPACITY).time_to_live(LIFETIME).build())
+        let weigh = |key: &(String, String), known: &Known| {
+            u32::try_from(key.0.len() + key.1.len() + known.permitted.size()).unwrap_or(u32::MAX)
+        };
+        Self(Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(LIFETIME).build())
     }
 
     /// What was found for an Installation, if that is not longer ago than the lifetime of entries.

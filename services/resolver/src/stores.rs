@@ -8,7 +8,7 @@ use groundwork_component::{
     Access, Blob, DescriptorError, LoadedDescriptor, Repositories, Repository, RepositoryContext,
     RepositoryError,
 };
-use groundwork_registry::{Allowance, Digest, DiskCache, Keyring};
+use groundwork_registry::{Allowance, AnswerMemory, Digest, DiskCache, Holding, Keyring};
 use groundwork_sandbox::{ExchangeError, WorkError};
 use groundwork_sources::MapFile;
 use moka::sync::Cache;
@@ -21,6 +21,10 @@ const CAPACITY: u64 = 8 << 20;
 const DECODED: u64 = 64 << 20;
 /// How much larger a descriptor is in memory than as JSON, measured: most of it is the room that maps keep free.
 const EXPANSION: usize = 12;
+/// Memory for the answers of all registries, and what is made of them.
+const MEMORY: usize = 256 << 20;
+/// Of one piece of work, and of all of a namespace: a closure that fits into a message, as it came and decoded.
+const MEMORY_SHARE: usize = 208 << 20;
 /// Larger content is read again when it is asked for again; it carries a digest that says whether it is the same.
 const LARGEST: u64 = 1 << 20;
 /// Nothing is kept for a job that asked for nothing this long.
@@ -58,6 +62,7 @@ pub(crate) struct Stores {
     fetch_time: FetchTime,
     /// The time that jobs have.
     allowances: Cache<Scope, Allowance>,
+    memory: AnswerMemory,
 }
 
 /// Whether the next worker would fail as this one did. Time of the clock, and the memory of all of them, are up to others, too.
@@ -65,6 +70,11 @@ fn is_lasting(error: &ExchangeError) -> bool {
     let depends =
         matches!(error, ExchangeError::Work(WorkError::WallTime { .. } | WorkError::MemoryTotal { .. }));
     error.is_limit() && !depends
+}
+
+/// Whether it is up to who reads, and says nothing of what is read.
+fn is_of_memory(error: &RepositoryError) -> bool {
+    matches!(error, RepositoryError::TooMuch { .. } | RepositoryError::NoRoom { .. })
 }
 
 /// Content that a job has seen. The namespace is part of it, so that nobody sees by a foreign job id what they may not ask for.
@@ -132,6 +142,8 @@ pub(crate) struct JobStores {
     /// Whose credentials registries get.
     keyring: Arc<Keyring>,
     allowance: Allowance,
+    /// What this piece of work holds of answers.
+    held: Arc<Holding>,
     /// Nothing counts that was read before.
     begin: Instant,
 }
@@ -171,7 +183,8 @@ impl Stores {
         let jobs = Cache::builder().max_capacity(JOBS).time_to_idle(IDLE).build();
         let allowances = Cache::builder().max_capacity(JOBS).time_to_idle(IDLE).build();
         let map = Arc::new(map);
-        Self { map, pinned, flights, decoded, artifacts, disk, reader, jobs, fetch_time, allowances }
+        let memory = AnswerMemory::new(MEMORY, MEMORY_SHARE);
+        Self { map, pinned, flights, decoded, artifacts, disk, reader, jobs, fetch_time, allowances, memory }
     }
 
     /// Notes the job that an Installation has now, and gives its view.
@@ -207,8 +220,10 @@ impl Stores {
             Some(scope) => self.allowances.get_with_by_ref(scope, new),
             None => new(),
         };
-        let (stores, tenant) = (self.clone(), namespace.into());
-        JobStores { stores, tenant, scope, keyring, allowance, begin: Instant::now() }
+        // Each piece of work holds its own memory, and the jobs' time is kept without any.
+        let held = self.memory.begin(namespace);
+        let (stores, tenant, allowance) = (self.clone(), namespace.into(), allowance.holding(&held));
+        JobStores { stores, tenant, scope, keyring, allowance, held, begin: Instant::now() }
     }
 
     /// The view of a job; without an id that of the latest one.
@@ -290,7 +305,8 @@ impl PinnedRepository {
                 return Err(Unkept::Large);
             }
             let media_type = blob.media_type.clone();
-            let bytes = blob.read_all(&access.to_string(), LARGEST).map_err(Unkept::Failed)?;
+            let bytes = self.view.allowance.read_all(blob, &access.to_string(), LARGEST);
+            let bytes = bytes.map_err(Unkept::Failed)?;
             Ok(Kept { media_type, bytes: bytes.into(), digest: None })
         });
         match (kept, large) {
@@ -326,7 +342,9 @@ impl PinnedRepository {
                 let begin = Instant::now();
                 match read.take().map_or(Err(Unkept::Absent), |read| read()) {
                     Ok(kept) => Ok((begin, kept)),
-                    Err(Unkept::Failed(error)) if self.is_late() => Err(Unkept::Late(error)),
+                    Err(Unkept::Failed(error)) if self.is_late() || is_of_memory(&error) => {
+                        Err(Unkept::Late(error))
+                    }
                     Err(error) => Err(error),
                 }
             };
@@ -339,7 +357,7 @@ impl PinnedRepository {
                 Ok((begin, kept)) if begin >= self.view.begin => return Ok(kept),
                 // Of before this job: a new job looks anew.
                 Ok(_) => flights.invalidate(flight),
-                // The one that read had no time left; this one may have some.
+                // The one that read had no time or memory left; this one may have some.
                 Err(error) if has_waited && matches!(*error, Unkept::Late(_)) && !self.is_late() => {}
                 Err(error) => return Err(error),
             }
@@ -369,7 +387,7 @@ enum Unkept {
     /// It is too large to be kept: everybody reads it.
     Large,
     Failed(RepositoryError),
-    /// The one that read had no time left, which says nothing of others.
+    /// The one that read had no time or memory left, which says nothing of others.
     Late(RepositoryError),
 }
 
@@ -395,7 +413,9 @@ impl PinnedRepository {
 
 impl Repository for PinnedRepository {
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
-        Ok(self.read(name, version)?.map(|kept| kept.bytes.to_vec()))
+        let Some(kept) = self.read(name, version)? else { return Ok(None) };
+        self.view.held.take(kept.bytes.len(), &format!("the descriptor of {name}:{version}"))?;
+        Ok(Some(kept.bytes.to_vec()))
     }
 
     fn load(
@@ -405,6 +425,9 @@ impl Repository for PinnedRepository {
         context: &RepositoryContext,
     ) -> Result<Option<LoadedDescriptor>, RepositoryError> {
         let Some(kept) = self.read(name, version)? else { return Ok(None) };
+        // Whoever decoded it, this piece of work keeps it until its end.
+        let address = format!("the descriptor of {name}:{version}");
+        self.view.held.take(kept.bytes.len() * EXPANSION, &address)?;
         let load = || {
             // This is never a thread that serves others.
             let descriptor =
@@ -413,8 +436,8 @@ impl Repository for PinnedRepository {
                     // As bad as one that is broken.
                     Err(error) if is_lasting(&error) => Err(DescriptorError::Unread(error.to_string())),
                     Err(error) => {
-                        let address = format!("the descriptor of {name}:{version}");
-                        return Err(RepositoryError::Unreadable { address, cause: error.to_string() });
+                        let (address, cause) = (address.clone(), error.to_string());
+                        return Err(RepositoryError::Unreadable { address, cause });
                     }
                 };
             Ok(Decoded { bytes: kept.bytes.len(), descriptor })

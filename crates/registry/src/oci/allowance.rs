@@ -1,19 +1,27 @@
-//! Time for all that is fetched for one purpose: a job, an item, a call.
+//! Time and memory for all that is fetched for one purpose: a job, an item, a call.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use groundwork_component::RepositoryError;
+use groundwork_component::{Blob, RepositoryError};
+
+use super::memory::Holding;
 
 /// Large contents have a second more for each so many bytes that have come: what comes faster than this is let come.
 const BYTES_PER_SECOND: u64 = 1 << 20;
+/// The time where nobody has said how long it may take.
+const UNSAID: Duration = Duration::from_secs(300);
 
-/// Time that servers may take to give what is asked of them, all of it together. It gets longer with what comes. Clones share it.
+/// Time that servers may take to give what is asked of them, all of it together, which gets longer with what comes; and memory for it. Clones share
+/// both.
 ///
-/// Only time in which somebody waits for a server counts. Without a limit by default.
+/// Only time in which somebody waits for a server counts. Without limits by default.
 #[derive(Debug, Clone, Default)]
-pub struct Allowance(Option<Arc<Limited>>);
+pub struct Allowance {
+    time: Option<Arc<Limited>>,
+    memory: Option<Arc<Holding>>,
+}
 
 #[derive(Debug)]
 struct Limited {
@@ -33,7 +41,30 @@ struct Used {
 impl Allowance {
     /// So much time, and a second more for each answer and for each MiB that comes. Messages say that `option` sets it.
     pub fn of(time: Duration, option: &'static str) -> Self {
-        Self(Some(Arc::new(Limited { time, option, used: Mutex::default() })))
+        Self { time: Some(Arc::new(Limited { time, option, used: Mutex::default() })), memory: None }
+    }
+
+    /// The time of a command, for which there is no option.
+    pub(super) fn unsaid() -> Self {
+        Self::of(UNSAID, "the time of a command")
+    }
+
+    /// The same time, and what one piece of work holds.
+    #[must_use]
+    pub fn holding(&self, memory: &Arc<Holding>) -> Self {
+        Self { time: self.time.clone(), memory: Some(Arc::clone(memory)) }
+    }
+
+    /// The whole content, at most `limit` bytes; `address` is what messages call it. It is paid for until the piece of work is over.
+    ///
+    /// # Errors
+    ///
+    /// As [`Blob::read_all`], and there may be no room for it.
+    pub fn read_all(&self, blob: Blob, address: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
+        match &self.memory {
+            Some(memory) => memory.read_all(blob, address, limit),
+            None => blob.read_all(address, limit),
+        }
     }
 
     /// True once there is no time left.
@@ -43,7 +74,7 @@ impl Allowance {
 
     /// The time that is left; `None` without a limit.
     pub(super) fn left(&self) -> Option<Duration> {
-        let limited = self.0.as_ref()?;
+        let limited = self.time.as_ref()?;
         let used = limited.used();
         let gained =
             Duration::from_secs(used.bytes / BYTES_PER_SECOND) + Duration::from_secs(used.answers.into());
@@ -58,7 +89,7 @@ impl Allowance {
 
     /// Counts the time that a wait takes, and the bytes that come of it.
     pub(super) fn spend<T>(&self, wait: impl FnOnce() -> T, bytes_of: impl FnOnce(&T) -> usize) -> T {
-        let Some(limited) = &self.0 else { return wait() };
+        let Some(limited) = &self.time else { return wait() };
         let begin = Instant::now();
         let came = wait();
         let mut used = limited.used();
@@ -71,7 +102,7 @@ impl Allowance {
     /// Counts the time that an answer takes to begin, and the answer if one comes: many small ones are no sign of a slow server.
     pub(super) fn spend_on_answer<T, E>(&self, wait: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let answer = self.spend(wait, |_| 0);
-        if let (Some(limited), Ok(_)) = (&self.0, &answer) {
+        if let (Some(limited), Ok(_)) = (&self.time, &answer) {
             limited.used().answers += 1;
         }
         answer
@@ -79,14 +110,14 @@ impl Allowance {
 
     /// Counts a wait for what somebody else has asked for.
     pub fn charge(&self, time: Duration) {
-        if let Some(limited) = &self.0 {
+        if let Some(limited) = &self.time {
             limited.used().time += time;
         }
     }
 
     /// An error that says so if no time is left.
     pub(super) fn check(&self, host: &str, address: &str) -> Result<(), RepositoryError> {
-        let Some(limited) = self.0.as_ref().filter(|_| self.is_used_up()) else { return Ok(()) };
+        let Some(limited) = self.time.as_ref().filter(|_| self.is_used_up()) else { return Ok(()) };
         let cause = format!(
             "it is too slow: all that is fetched may take {} s, and a second more for each answer and each MiB ({}), and {} bytes have \
              come (asked for {address})",

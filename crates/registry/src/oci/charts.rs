@@ -178,7 +178,8 @@ impl ChartClient {
         }
         let digest = manifest.chart_layer(&address)?;
         let address = place.address(&digest);
-        Ok(blobs::blob(&place, &digest, limit)?.read_all(&address, limit)?)
+        let opened = blobs::blob(&place, &digest, limit)?;
+        Ok(place.read(opened, &format!("the chart {address}"), limit)?)
     }
 
     /// The content behind an address, at most `limit` bytes. It waits for the network, as long as the allowance lasts.
@@ -208,7 +209,7 @@ impl ChartClient {
         if !(200..300).contains(&status) {
             return Err(ChartError::Status { url: address, status });
         }
-        Ok(client.blob(response, &address).read_all(&address, limit)?)
+        Ok(client.read(response, &address, limit)?)
     }
 }
 

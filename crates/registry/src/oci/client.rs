@@ -4,11 +4,10 @@
 //! get, has, put… ──> exchange: lets itself in ──> follow: redirects of what is read ──> attempt: waits and tries again ──> ureq
 //! ```
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use groundwork_component::{Blob, RepositoryError};
@@ -19,11 +18,11 @@ use ureq::{Agent, Body, ResponseExt as _, SendBody};
 
 use super::allowance::{Allowance, Allowed};
 use super::challenge::{Challenge, Token, encode};
-use super::documents::Documents;
+use super::kept::Kept;
 use super::keyring::{Credentials, Keyring};
 use super::network::PublicAddresses;
 use crate::map::Registry;
-use crate::tree::malformed;
+use crate::tree::{malformed, shortened};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// For the beginning of an answer, and for each further part of it.
@@ -40,7 +39,12 @@ const PAUSES: [Duration; 3] =
 /// How long a registry may tell us to wait.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const MOST_REDIRECTS: usize = 5;
+/// For the answer of a token service.
 const LARGEST_TOKEN: u64 = 1 << 20;
+/// For the token in it. It goes into a header, where servers take less.
+const LONGEST_TOKEN: usize = 64 << 10;
+/// Characters of a cause: what a server has said is in some.
+const LONGEST_CAUSE: usize = 500;
 
 /// Asks one registry, within the time that there is for it. Clones share connections, and what has let them in.
 #[derive(Clone)]
@@ -58,9 +62,7 @@ struct Connection {
     source: Source,
     /// What tokens are asked for.
     actions: &'static str,
-    /// By repository, since tokens are for one.
-    headers: Mutex<HashMap<String, Header>>,
-    documents: Documents,
+    kept: Kept,
 }
 
 /// Where credentials come from.
@@ -72,13 +74,19 @@ pub(crate) enum Source {
     Keyring(Arc<Keyring>),
 }
 
-/// What lets us in.
+/// What lets us in, for one repository, since tokens are for one.
 #[derive(Clone)]
-struct Header {
+pub(super) struct Header {
     /// Of the header `Authorization`.
-    value: String,
+    pub(super) value: String,
     /// Whose it is, for messages.
-    owner: String,
+    pub(super) owner: String,
+}
+
+impl Header {
+    pub(super) fn size(&self) -> usize {
+        self.value.len() + self.owner.len()
+    }
 }
 
 /// What is asked of a server.
@@ -105,22 +113,25 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
+    /// A client that asks as long as a command does, unless somebody says otherwise.
     pub(crate) fn new(registry: &Registry) -> Result<Self, RepositoryError> {
         let source = registry.docker_config.clone().map_or(Source::None, Source::File);
-        Self::with_source(registry, source, false)
+        let client = Self::with_source(registry, source, false, Kept::default())?;
+        Ok(client.within(&Allowance::unsaid()))
     }
 
     /// A client whose credentials come from elsewhere, and that connects to public addresses only, if it is to.
-    pub(crate) fn with_source(
+    pub(super) fn with_source(
         registry: &Registry,
         source: Source,
         only_public: bool,
+        kept: Kept,
     ) -> Result<Self, RepositoryError> {
         let roots = match &registry.ca {
             Some(path) => read_roots(path)?,
             None => system_roots(),
         };
-        Ok(Self::with_roots(registry, source, roots, only_public))
+        Ok(Self::asking_for("pull", registry, source, roots, only_public, kept))
     }
 
     /// A client that trusts these certificates.
@@ -130,7 +141,7 @@ impl Client {
         roots: RootCerts,
         only_public: bool,
     ) -> Self {
-        Self::asking_for("pull", registry, source, roots, only_public)
+        Self::asking_for("pull", registry, source, roots, only_public, Kept::default())
     }
 
     fn asking_for(
@@ -139,6 +150,7 @@ impl Client {
         source: Source,
         roots: RootCerts,
         only_public: bool,
+        kept: Kept,
     ) -> Self {
         let (scheme, host, path) = registry.parts();
         let tls = TlsConfig::builder()
@@ -163,16 +175,8 @@ impl Client {
         } else {
             config.new_agent()
         };
-        let connection = Connection {
-            agent,
-            scheme,
-            host: host.to_owned(),
-            path: path.to_owned(),
-            source,
-            actions,
-            headers: Mutex::default(),
-            documents: Documents::default(),
-        };
+        let connection =
+            Connection { agent, scheme, host: host.to_owned(), path: path.to_owned(), source, actions, kept };
         Self { connection: Arc::new(connection), allowance: Allowance::default() }
     }
 
@@ -181,15 +185,15 @@ impl Client {
         Self { connection: Arc::clone(&self.connection), allowance: allowance.clone() }
     }
 
-    pub(super) fn documents(&self) -> &Documents {
-        &self.connection.documents
+    pub(super) fn kept(&self) -> &Kept {
+        &self.connection.kept
     }
 
     /// A client that may write, if the registry lets it.
     pub(super) fn for_writing(registry: &Registry) -> Result<Self, RepositoryError> {
         let source = registry.docker_config.clone().map_or(Source::None, Source::File);
         let roots = registry.ca.as_deref().map_or_else(|| Ok(system_roots()), read_roots)?;
-        Ok(Self::asking_for("pull,push", registry, source, roots, false))
+        Ok(Self::asking_for("pull,push", registry, source, roots, false, Kept::default()))
     }
 
     /// Host and port.
@@ -236,7 +240,7 @@ impl Client {
         call: Call<'_>,
         address: &str,
     ) -> Result<Response<Body>, RepositoryError> {
-        let known = self.headers().get(repository).cloned();
+        let known = self.kept().header(repository);
         let value = known.as_ref().map(|header| header.value.as_str());
         let mut response = self.follow(call, value, address)?;
         let mut owner = known.as_ref().map_or_else(|| "none".to_owned(), |header| header.owner.clone());
@@ -248,17 +252,13 @@ impl Client {
             header.owner.clone_into(&mut owner);
             response = self.follow(call, Some(&header.value), address)?;
             if response.status().is_success() {
-                self.headers().insert(repository.to_owned(), header);
+                self.kept().keep_header(repository, header);
             }
         }
         if [401, 403].contains(&response.status().as_u16()) {
             return Err(RepositoryError::Denied { address: address.to_owned(), credentials: owner });
         }
         Ok(response)
-    }
-
-    fn headers(&self) -> std::sync::MutexGuard<'_, HashMap<String, Header>> {
-        self.connection.headers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The header that a registry asks for; `None` when there is nothing to answer with.
@@ -340,7 +340,12 @@ impl Client {
         if !is_safe {
             return Err(problem("it sends to a token service without TLS"));
         }
-        let response = self.follow(call, authorization, address)?;
+        // What is written may take as long as it takes; a token may not.
+        let own = match self.allowance.left() {
+            Some(_) => self.clone(),
+            None => self.within(&Allowance::unsaid()),
+        };
+        let response = own.follow(call, authorization, address)?;
         match response.status().as_u16() {
             200 => {}
             // Some services answer so to tokens that have run out.
@@ -350,9 +355,14 @@ impl Client {
             }
             status => return Err(problem(&format!("its token service answers with status {status}"))),
         }
-        let bytes = self.blob(response, address).read_all(address, LARGEST_TOKEN)?;
+        let bytes = own.read(response, &format!("the token for {address}"), LARGEST_TOKEN)?;
         let token = serde_json::from_slice(&bytes).ok().and_then(Token::into_text);
         let token = token.ok_or_else(|| problem("its token service answers with no token"))?;
+        if token.len() > LONGEST_TOKEN {
+            return Err(problem(&format!(
+                "its token service answers with more than {LONGEST_TOKEN} bytes, the most that a token may have"
+            )));
+        }
         Ok(format!("Bearer {token}"))
     }
 
@@ -365,7 +375,8 @@ impl Client {
     ) -> Result<Response<Body>, RepositoryError> {
         let (mut url, mut authorization) = (call.url.to_owned(), authorization);
         for _ in 0..=MOST_REDIRECTS {
-            let response = self.attempt(Call { url: &url, ..call }, authorization, address)?;
+            let response = self.attempt(Call { url: &url, ..call }, authorization, address);
+            let response = response.map_err(|error| redirected(error, call.url, &url))?;
             if ![301, 302, 303, 307, 308].contains(&response.status().as_u16()) {
                 return Ok(response);
             }
@@ -460,11 +471,38 @@ impl Client {
         Blob { media_type: String::new(), size, body: Box::new(body) }
     }
 
+    /// The content of an answer, in memory.
+    pub(super) fn read(
+        &self,
+        response: Response<Body>,
+        address: &str,
+        limit: u64,
+    ) -> Result<Vec<u8>, RepositoryError> {
+        self.allowance.read_all(self.blob(response, address), address, limit)
+    }
+
+    /// The time and the memory that there are for it.
+    pub(super) fn allowance(&self) -> &Allowance {
+        &self.allowance
+    }
+
     pub(super) fn unreachable(&self, address: &str, cause: &str) -> RepositoryError {
+        let cause = shortened(cause, LONGEST_CAUSE);
         RepositoryError::Unreachable {
             host: self.connection.host.clone(),
             cause: format!("{cause} (asked for {address})"),
         }
+    }
+}
+
+/// An error of a request tells where it has been led.
+fn redirected(error: RepositoryError, from: &str, to: &str) -> RepositoryError {
+    match (error, origin(to)) {
+        (RepositoryError::Unreachable { host, cause }, Some((scheme, authority))) if from != to => {
+            let place = shortened(&format!("{scheme}://{authority}"), LONGEST_CAUSE);
+            RepositoryError::Unreachable { host, cause: format!("{cause}, which redirects to {place}") }
+        }
+        (error, _) => error,
     }
 }
 
@@ -528,10 +566,15 @@ pub(super) fn roots_of(text: &[u8], address: &str) -> Result<RootCerts, Reposito
     Ok(RootCerts::new_with_certs(&roots))
 }
 
+/// Read once: a client is made for each chart that lies behind an address.
 pub(super) fn system_roots() -> RootCerts {
-    let found = rustls_native_certs::load_native_certs().certs;
-    let roots: Vec<_> = found.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
-    RootCerts::new_with_certs(&roots)
+    static ROOTS: OnceLock<RootCerts> = OnceLock::new();
+    let read = || {
+        let found = rustls_native_certs::load_native_certs().certs;
+        let roots: Vec<_> = found.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+        RootCerts::new_with_certs(&roots)
+    };
+    ROOTS.get_or_init(read).clone()
 }
 
 #[cfg(test)]

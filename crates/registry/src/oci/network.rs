@@ -15,6 +15,7 @@ use ureq::unversioned::transport::NextTimeout;
 
 use super::allowance::Allowance;
 use super::client::{Client, Source};
+use super::kept::Kept;
 use super::keyring::Keyring;
 use super::{OciRepository, peers::Peers};
 use crate::map::Registry;
@@ -42,6 +43,7 @@ pub struct NetworkOptions {
 pub(crate) struct Network {
     options: NetworkOptions,
     clients: Mutex<HashMap<(String, String), Client>>,
+    kept: Kept,
 }
 
 impl fmt::Debug for Network {
@@ -52,7 +54,7 @@ impl fmt::Debug for Network {
 
 impl Network {
     pub(crate) fn new(options: NetworkOptions) -> Self {
-        Self { options, clients: Mutex::default() }
+        Self { options, clients: Mutex::default(), kept: Kept::default() }
     }
 
     /// The repository of a context that names a registry.
@@ -84,7 +86,7 @@ impl Network {
         }
         all.extend(keyring);
         let source = Source::Keyring(Arc::new(all));
-        let client = Client::with_source(&registry, source, self.options.only_public)?;
+        let client = Client::with_source(&registry, source, self.options.only_public, self.kept.beside())?;
         if clients.len() >= MOST_CLIENTS {
             clients.clear();
         }

@@ -6,6 +6,7 @@ use groundwork_component::{Blob, RepositoryError};
 use ureq::http::{Method, Response};
 use ureq::{Body, ResponseExt as _};
 
+use super::allowance::Allowance;
 use super::client::{self, Call, Client};
 use super::{LARGEST_MANIFEST, Place};
 use crate::artifact::{self, BlobDescriptor, Manifest};
@@ -41,11 +42,12 @@ pub enum PushError {
 /// an artifact; what the registry has is not sent.
 pub(crate) fn push(archive: &Ctf, registry: &Registry, replace: bool) -> Result<Vec<Pushed>, PushError> {
     let client = Client::for_writing(registry)?;
+    let reading = client.within(&Allowance::unsaid());
     let mut pushed = Vec::new();
     for (repository, tag, digest) in archive.artifacts()? {
-        let mut place = Place::new(&client, client.below(&repository))?;
+        let place = Place::new(&client, client.below(&repository))?;
         let address = place.tagged(&tag);
-        let present = place.find(&tag)?;
+        let present = Place::new(&reading, client.below(&repository))?.find(&tag)?;
         let is_unchanged = present.as_ref() == Some(&digest);
         match present {
             Some(present) if !is_unchanged && !replace => {

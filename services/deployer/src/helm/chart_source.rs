@@ -18,7 +18,9 @@ use groundwork_controller::{ApiError, Stored};
 use groundwork_deploy::Round;
 use groundwork_helm::{IndexError, find_in_index};
 use groundwork_lifecycle::{ObjectSet, OperationError, Reason};
-use groundwork_registry::{Allowance, Authorization, ChartClient, ChartError, Keyring, NetworkOptions};
+use groundwork_registry::{
+    Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, NetworkOptions,
+};
 use groundwork_sources::{ContextRepositories, MapFile, PullSecrets};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use moka::sync::Cache;
@@ -33,8 +35,12 @@ use super::configuration::{Archive, ChartRepository, ChartSource, Remote};
 pub(super) const LARGEST: u64 = 20 << 20;
 /// What an index may have.
 const LARGEST_INDEX: u64 = 64 << 20;
-/// Bytes of archives that are kept.
-const KEPT_BYTES: u64 = 256 << 20;
+/// Bytes of archives that are kept for a moment, and as many for a day.
+const KEPT_BYTES: u64 = 32 << 20;
+/// Memory for the answers of all registries and chart repositories.
+const MEMORY: usize = 96 << 20;
+/// Of one item, and of all items of a namespace.
+const MEMORY_SHARE: usize = 64 << 20;
 /// How long what a name leads to is taken for what it leads to.
 const KNOWN: Duration = Duration::from_secs(60);
 /// The same for items that say so.
@@ -54,6 +60,14 @@ pub(crate) struct ChartSources {
     known_long: Cache<[u8; 32], Arc<Vec<u8>>>,
     /// How long all that is fetched for a chart may take; `None` for no limit.
     fetch_time: Option<Duration>,
+    memory: AnswerMemory,
+}
+
+/// The archive of a chart, and the memory that is held for it.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) archive: Vec<u8>,
+    pub(super) held: Arc<Holding>,
 }
 
 impl std::fmt::Debug for ChartSources {
@@ -96,11 +110,19 @@ impl ChartSources {
             known: cache(KNOWN),
             known_long: cache(KNOWN_LONG),
             fetch_time,
+            memory: AnswerMemory::new(MEMORY, MEMORY_SHARE),
         }
     }
 
-    fn allowance(&self) -> Allowance {
-        self.fetch_time.map_or_else(Allowance::default, |time| Allowance::of(time, FETCH_TIMEOUT))
+    /// Time for all that is fetched for a chart, and memory until it is there.
+    fn allowance(&self, round: &Round<'_>) -> Allowance {
+        let allowance =
+            self.fetch_time.map_or_else(Allowance::default, |time| Allowance::of(time, FETCH_TIMEOUT));
+        allowance.holding(&self.begin(round))
+    }
+
+    fn begin(&self, round: &Round<'_>) -> Arc<Holding> {
+        self.memory.begin(&round.item.namespace().unwrap_or_default())
     }
 
     /// The archive of the first source that is given, in the order of `helm.md` 1.
@@ -108,13 +130,28 @@ impl ChartSources {
         &self,
         source: &ChartSource,
         round: &Round<'_>,
-    ) -> Result<Vec<u8>, OperationError> {
+    ) -> Result<Fetched, OperationError> {
+        let archive = self.archive(source, round).await?;
+        let (held, size) = (self.begin(round), archive.len());
+        // Others may have fetched it, so what the fetch held says nothing of this item.
+        let holding = Arc::clone(&held);
+        blocking(move || {
+            holding.take(size, "the chart").map_err(|error| {
+                OperationError::transient("TemplateChart", Reason::GetHelmChart, error.to_string())
+            })
+        })
+        .await?;
+        let archive = (*archive).clone();
+        Ok(Fetched { archive, held })
+    }
+
+    async fn archive(&self, source: &ChartSource, round: &Round<'_>) -> Result<Arc<Vec<u8>>, OperationError> {
         match source {
             ChartSource { archive: Some(Archive { raw: Some(raw), .. }), .. } if !raw.is_empty() => {
-                unpacked(raw)
+                unpacked(raw).map(Arc::new)
             }
             ChartSource { archive: Some(Archive { remote: Some(Remote { url }), .. }), .. } => {
-                let (client, url, allowance) = (self.client.clone(), url.clone(), self.allowance());
+                let (client, url, allowance) = (self.client.clone(), url.clone(), self.allowance(round));
                 self.known(round, &json!(["get", url]), move || {
                     let fetched = client.get(&url, &Authorization::default(), LARGEST, &allowance);
                     fetched.map_err(|error| match error {
@@ -155,12 +192,11 @@ impl ChartSources {
         round: &Round<'_>,
         what: &Value,
         fetch: impl FnOnce() -> Result<Vec<u8>, OperationError> + Send + 'static,
-    ) -> Result<Vec<u8>, OperationError> {
+    ) -> Result<Arc<Vec<u8>>, OperationError> {
         let (cache, key) = (self.cache(round).clone(), key(what));
         // An item that asks for the same meanwhile waits for the same answer.
         let together = move || cache.try_get_with(key, || fetch().map(Arc::new));
-        let archive = blocking(move || together().map_err(|error| (*error).clone())).await?;
-        Ok((*archive).clone())
+        blocking(move || together().map_err(|error| (*error).clone())).await
     }
 
     /// A resource of a component, with what the Context of the item says about components.
@@ -168,7 +204,7 @@ impl ChartSources {
         &self,
         round: &Round<'_>,
         chart: ComponentChart,
-    ) -> Result<Vec<u8>, OperationError> {
+    ) -> Result<Arc<Vec<u8>>, OperationError> {
         let context = context(round).await?;
         let keyring = Arc::new(keyring(round, context.as_ref()).await?);
         let overwrites = context.as_ref().and_then(Context::overwrites);
@@ -179,27 +215,29 @@ impl ChartSources {
             objects.add_config_map(config);
         }
         let identity = keyring.identity().to_owned();
-        let repositories = ContextRepositories { map: self.map.map(), keyring, allowance: self.allowance() };
+        let repositories =
+            ContextRepositories { map: self.map.map(), keyring, allowance: self.allowance(round) };
         let namespace = round.item.namespace().unwrap_or_default();
         let around = Surroundings { namespace, context, overwrites, objects, repositories };
         let (cache, key) = (self.cache(round), key(&json!(["component", chart.identity(&around), identity])));
         if let Some(known) = cache.get(&key) {
-            return Ok((*known).clone());
+            return Ok(known);
         }
         match blocking(move || chart.fetch(&around)).await? {
             Found::InRepository(repository) => self.of_repository(round, &repository).await,
             Found::Archive(archive) => {
-                cache.insert(key, Arc::new(archive.clone()));
+                let archive = Arc::new(archive);
+                cache.insert(key, Arc::clone(&archive));
                 Ok(archive)
             }
         }
     }
 
-    async fn pull(&self, round: &Round<'_>, reference: String) -> Result<Vec<u8>, OperationError> {
+    async fn pull(&self, round: &Round<'_>, reference: String) -> Result<Arc<Vec<u8>>, OperationError> {
         check_scheme(&reference)?;
         let context = context(round).await?;
         let keyring = Arc::new(keyring(round, context.as_ref()).await?);
-        let (client, allowance) = (self.client.clone(), self.allowance());
+        let (client, allowance) = (self.client.clone(), self.allowance(round));
         let what = json!(["pull", reference, keyring.identity()]);
         self.known(round, &what, move || {
             let pulled = client.pull(&reference, &keyring, LARGEST, &allowance);
@@ -219,7 +257,7 @@ impl ChartSources {
         &self,
         round: &Round<'_>,
         repository: &ChartRepository,
-    ) -> Result<Vec<u8>, OperationError> {
+    ) -> Result<Arc<Vec<u8>>, OperationError> {
         let ChartRepository { helm_chart_repo_url, helm_chart_name: name, helm_chart_version: version } =
             repository;
         if helm_chart_repo_url.is_empty() || name.is_empty() || version.is_empty() {
@@ -247,13 +285,15 @@ impl ChartSources {
         }
         let context = context(round).await?;
         let authorization = authorization(round, context.as_ref(), &base).await?;
-        let (client, allowance) = (self.client.clone(), self.allowance());
+        let (client, allowance) = (self.client.clone(), self.allowance(round));
+        let (memory, tenant) = (self.memory.clone(), round.item.namespace().unwrap_or_default());
         let (name, version) = (name.clone(), version.clone());
         let identity = json!([authorization.header, authorization.roots]).to_string();
         let what = json!(["repository", base, name, version, identity]);
         self.known(round, &what, move || {
             let fetch = |url: &str, authorization: &Authorization, limit: u64| {
-                client.get(url, authorization, limit, &allowance)
+                let held = memory.begin(&tenant);
+                Ok((client.get(url, authorization, limit, &allowance.holding(&held))?, held))
             };
             of_index(fetch, &base, &name, &version, &authorization)
         })
@@ -275,9 +315,9 @@ async fn blocking<T: Send + 'static>(
     })?
 }
 
-/// The chart that the index of a repository names.
+/// The chart that the index of a repository names. Whatever is fetched comes with the memory that is held for it.
 fn of_index(
-    fetch: impl Fn(&str, &Authorization, u64) -> Result<Vec<u8>, ChartError>,
+    fetch: impl Fn(&str, &Authorization, u64) -> Result<(Vec<u8>, Arc<Holding>), ChartError>,
     base: &str,
     name: &str,
     version: &str,
@@ -287,7 +327,7 @@ fn of_index(
     let with_query = |url: String| if query.is_empty() { url } else { format!("{url}?{query}") };
     let path = path.trim_end_matches('/');
     let index = fetch(&with_query(format!("{path}/index.yaml")), authorization, LARGEST_INDEX);
-    let index = index.map_err(|error| {
+    let (index, held) = index.map_err(|error| {
         if matches!(error, ChartError::NoAddress { .. }) {
             return broken(format!("chart.helmChartRepo.helmChartRepoUrl cannot be used: {error}"));
         }
@@ -299,8 +339,12 @@ fn of_index(
     let entry = find_in_index(&index, name, version).map_err(|error| match error {
         IndexError::NoName => for_information(error.to_string()),
         IndexError::Constraint(_) => broken(error.to_string()),
-        error => OperationError::transient("TemplateChart", Reason::GetHelmChart, error.to_string()),
+        error => {
+            let text = format!("cannot use the repository index {path}/index.yaml: {error}");
+            OperationError::transient("TemplateChart", Reason::GetHelmChart, text)
+        }
     })?;
+    drop((index, held));
     let is_absolute = entry.url.contains("://");
     let url = if is_absolute {
         entry.url
@@ -311,14 +355,15 @@ fn of_index(
     let is_own = origin(&url) == origin(base);
     let none = Authorization::default();
     let archive = fetch(&url, if is_own { authorization } else { &none }, LARGEST);
-    let archive = archive.map_err(|error| {
+    let (archive, _held) = archive.map_err(|error| {
         unreachable(format!("failed to download chart {name} from helm repository: {error}"), &error)
     })?;
     let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&archive));
     match entry.digest {
         Some(expected) if !expected.trim_start_matches("sha256:").eq_ignore_ascii_case(&digest) => {
+            let expected: String = expected.chars().take(100).collect();
             Err(broken(format!(
-                "the chart {name} has the digest {digest}, and the index of its repository says {expected}"
+                "the chart {name} at {path} has the digest {digest}, and the index of its repository says {expected}"
             )))
         }
         _ => Ok(archive),
@@ -470,6 +515,8 @@ pub(super) fn unreachable(text: String, error: &ChartError) -> OperationError {
 
 #[cfg(test)]
 mod tests {
+    use groundwork_testkit::{Honest, HostileServer, Trick};
+
     use super::*;
 
     #[test]
@@ -507,5 +554,39 @@ mod tests {
         assert_eq!(normalized(" a.org/charts/ "), "https://a.org/charts");
         assert_eq!(origin("https://a:1/x?y"), Some("https://a:1"));
         assert_eq!(origin("https://a"), Some("https://a"));
+    }
+    /// A chart repository that is an enemy's: each trick ends in its time, with words that name the server, be it about the index or the archive.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn hostile_chart_repositories() {
+        let index = json!({"apiVersion": "v1", "entries": {"web": [
+            {"version": "1.0.0", "urls": ["web.tgz"], "digest": "00"},
+        ]}});
+        for trick in Trick::all() {
+            let honest = Honest::json("/index.yaml", "application/json", index.to_string());
+            let of_archive = HostileServer::start_beside(trick.clone(), vec![honest]).await.unwrap();
+            let of_index = HostileServer::start(trick.clone()).await.unwrap();
+            let asking = [of_index.url(), of_archive.url()].map(|url| {
+                tokio::task::spawn_blocking(move || {
+                    let allowance = Allowance::of(Duration::from_secs(2), FETCH_TIMEOUT);
+                    let memory = AnswerMemory::new(MEMORY, MEMORY_SHARE);
+                    let client = ChartClient::new(NetworkOptions::default());
+                    let fetch = |url: &str, authorization: &Authorization, limit: u64| {
+                        let held = memory.begin("a");
+                        Ok((client.get(url, authorization, limit, &allowance.holding(&held))?, held))
+                    };
+                    let found = super::of_index(fetch, &url, "web", "1.0.0", &Authorization::default());
+                    assert_eq!(memory.in_use(), 0);
+                    (url, found)
+                })
+            });
+            for asking in asking {
+                let ended = tokio::time::timeout(Duration::from_secs(20), asking).await;
+                let (url, found) = ended.unwrap_or_else(|_| panic!("{trick:?} has not ended")).unwrap();
+                let text = found.unwrap_err().message;
+                let host = url.trim_start_matches("http://");
+                println!("| {trick:?} | {text} |");
+                assert!(text.contains(host) && text.len() < 1000, "{trick:?}: {text}");
+            }
+        }
     }
 }

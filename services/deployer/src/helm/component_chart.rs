@@ -123,7 +123,7 @@ impl ComponentChart {
         let resource = resource.map_err(|error| broken(format!("chart.{}: {error}", self.member)))?;
         match in_repository(&resource) {
             Some(repository) => repository.map(Found::InRepository),
-            None => self.content(&version, &resource).map(Found::Archive),
+            None => self.content(around, &version, &resource).map(Found::Archive),
         }
     }
 
@@ -171,7 +171,12 @@ impl ComponentChart {
         }
     }
 
-    fn content(&self, version: &ComponentVersion, resource: &Resource) -> Result<Vec<u8>, OperationError> {
+    fn content(
+        &self,
+        around: &Surroundings,
+        version: &ComponentVersion,
+        resource: &Resource,
+    ) -> Result<Vec<u8>, OperationError> {
         let told = |message: String| format!("chart.{}: {message}", self.member);
         let (access, blob) = version.open(resource).map_err(|error| {
             let message = told(error.to_string());
@@ -186,7 +191,7 @@ impl ComponentChart {
         let address = format!("resource {:?}, {access}", resource.name);
         // An artifact may have a little beside its chart.
         let limit = if is_artifact { 2 * LARGEST } else { LARGEST };
-        let content = blob.read_all(&address, limit).map_err(ChartError::from);
+        let content = around.repositories.allowance.read_all(blob, &address, limit).map_err(ChartError::from);
         let chart = content.and_then(|content| chart_of_content(content, is_artifact, &address, LARGEST));
         chart.map_err(|error| match &error {
             ChartError::NoLayer | ChartError::ManyLayers | ChartError::NoImage(_) => {

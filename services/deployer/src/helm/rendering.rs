@@ -9,12 +9,14 @@ use futures::future::BoxFuture;
 use groundwork_apply::{Cluster, Reference, Versions};
 use groundwork_budget::TemplateLimits;
 use groundwork_helm::{Capabilities, KubeVersion};
+use groundwork_registry::Holding;
 use groundwork_sandbox::{ExchangeError, Host, Pool, pack, unpack};
 use moka::sync::Cache;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::chart_source::Fetched;
 use super::work::{Answer, Described, Input, Question, Said, Step, Task};
 
 /// Archives that are known to be charts.
@@ -36,6 +38,8 @@ pub(super) struct Rendering {
 #[derive(Debug, Clone)]
 pub(super) struct Loaded {
     archive: Arc<[u8]>,
+    /// Memory for it.
+    _held: Arc<Holding>,
     /// The namespace of the item that it is for.
     tenant: String,
     /// SHA-256 of the archive, in hexadecimal digits.
@@ -76,9 +80,10 @@ impl Rendering {
     }
 
     /// An archive that is a chart, for an item of the namespace `tenant`.
-    pub(super) async fn load(&self, archive: Vec<u8>, tenant: String) -> Result<Loaded, RenderingError> {
+    pub(super) async fn load(&self, fetched: Fetched, tenant: String) -> Result<Loaded, RenderingError> {
+        let Fetched { archive, held } = fetched;
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&archive));
-        let loaded = Loaded { archive: archive.into(), tenant, digest };
+        let loaded = Loaded { archive: archive.into(), _held: held, tenant, digest };
         if !self.known.contains_key(&loaded.digest) {
             self.ask::<()>(&loaded, Step::Load, None).await.result?;
             self.known.insert(loaded.digest.clone(), ());

@@ -69,11 +69,13 @@ pub(super) fn repository(error: &RepositoryError) -> Status {
     let (code, reason) = match error {
         RepositoryError::Missing { .. } => (Code::NotFound, reasons::BLOB_NOT_FOUND),
         RepositoryError::Denied { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_DENIED),
-        RepositoryError::Unreadable { .. } | RepositoryError::Unreachable { .. } => {
-            (Code::Unavailable, reasons::REPOSITORY_UNAVAILABLE)
-        }
+        RepositoryError::Unreadable { .. }
+        | RepositoryError::Unreachable { .. }
+        | RepositoryError::NoRoom { .. } => (Code::Unavailable, reasons::REPOSITORY_UNAVAILABLE),
         RepositoryError::Digest { .. } => (Code::DataLoss, reasons::DIGEST_MISMATCH),
-        RepositoryError::TooLarge { .. } => (Code::ResourceExhausted, reasons::CONTENT_TOO_LARGE),
+        RepositoryError::TooLarge { .. } | RepositoryError::TooMuch { .. } => {
+            (Code::ResourceExhausted, reasons::CONTENT_TOO_LARGE)
+        }
         RepositoryError::Malformed { .. } => (Code::FailedPrecondition, reasons::REPOSITORY_MALFORMED),
         RepositoryError::UnknownType { .. }
         | RepositoryError::NotMapped { .. }

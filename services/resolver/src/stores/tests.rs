@@ -37,9 +37,13 @@ impl Registry {
 
     /// Puts a version into it, with a blob.
     fn put(&self, version: &str, blob: &[u8]) {
+        self.put_with(version, blob, "p");
+    }
+
+    fn put_with(&self, version: &str, blob: &[u8], provider: &str) {
         let mut writer = CtfWriter::create(self.folder.path(), self.context()).unwrap();
         let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
-            "name": NAME, "version": version, "provider": "p", "sources": [], "repositoryContexts": [],
+            "name": NAME, "version": version, "provider": provider, "sources": [], "repositoryContexts": [],
             "componentReferences": [],
             "resources": [{"name": "data", "version": version, "type": "text", "relation": "local"}],
         }});
@@ -227,4 +231,43 @@ fn artifacts_that_were_verified_are_fetched_by_digest() {
     let second = view("job-2");
     assert!(!index(&*second));
     assert_ne!(second.artifact_digest(NAME, "1.0.0", &access).unwrap().unwrap(), digest);
+}
+
+/// One piece of work holds so much of descriptors, as they came and decoded; then it fails, and gives back what it held. Others go on.
+#[test]
+fn a_closure_has_its_memory() {
+    let registry = Registry::start();
+    let put = |version: &str, provider: &str| {
+        drop(std::fs::remove_dir_all(registry.folder.path().join("blobs")));
+        drop(std::fs::remove_file(registry.folder.path().join("artifact-index.json")));
+        registry.put_with(version, b"seven", provider);
+    };
+    let large = "p".repeat(100_000);
+    let mut stores = stores(None);
+    stores.memory = AnswerMemory::new(6 << 20, 4 << 20);
+    let view = |job: &str| {
+        let view = stores.of_new_job("team", "i", job, Arc::default());
+        view.open(&registry.context()).unwrap()
+    };
+    let load = |view: &Arc<dyn Repository>, version: &str| {
+        view.load(NAME, version, &registry.context()).map(|loaded| loaded.is_some())
+    };
+    let first = view("job-1");
+    for version in ["0.0.0", "1.0.0", "2.0.0"] {
+        put(version, &large);
+        assert_eq!(load(&first, version), Ok(true), "{version}");
+    }
+    put("3.0.0", &large);
+    let error = load(&first, "3.0.0").unwrap_err().to_string();
+    assert!(error.contains("3.0.0") && error.contains("beyond 4194304 bytes of memory"), "{error}");
+    assert!(stores.memory.in_use() > 3 << 20);
+    let before = stores.memory.in_use();
+    drop(first);
+    assert_eq!(stores.memory.in_use(), 0);
+    assert_eq!(load(&view("job-2"), "3.0.0"), Ok(true));
+    // Small work has room of its own.
+    put("9.0.0", "p");
+    let all = stores.memory.begin("team");
+    all.take(before, "it").unwrap();
+    assert_eq!(load(&view("job-3"), "9.0.0"), Ok(true));
 }
