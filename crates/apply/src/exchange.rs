@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use groundwork_client::answer::{self, AnswerError, Held, Limit};
+use groundwork_client::weight::weight;
 use groundwork_controller::{ApiError, Unasked};
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -16,7 +17,6 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::gate::retry_after;
-use crate::weight::weight;
 
 /// Whatever takes longer than this to fail holds others up.
 const LATE: Duration = Duration::from_secs(5);

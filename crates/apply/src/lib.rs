@@ -33,7 +33,6 @@ mod server_side;
 mod succession;
 mod update;
 mod watch;
-mod weight;
 
 pub use awaited::{Awaited, Waiting};
 pub use bounds::Answers;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use groundwork_client::answer::{Buffer, Held, Holding};
+use groundwork_client::weight::weight;
 use groundwork_controller::ApiError;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Method, Response};
@@ -16,7 +17,6 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, ResourceKind, folder_of};
 use crate::exchange::OBJECT;
-use crate::weight::weight;
 
 /// How long a watch that could not be had is not tried again; a right that is granted meanwhile is noticed after that.
 const UNWATCHABLE_FOR: Duration = Duration::from_secs(60);

@@ -5,9 +5,12 @@
 //! handshake, is that much late, and connections are new whenever nothing was asked for a while, and whenever several requests are
 //! under way at once.
 //!
-//! [`answer`] reads what servers of others answer.
+//! [`answer`] reads what servers of others answer, and [`weight`] tells what it takes once it is read. Whatever a client of [`connect`] is answered
+//! has an end, but for watches and logs that are followed: 256 MiB and two minutes.
 
 pub mod answer;
+mod bounds;
+pub mod weight;
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as HttpClient;
@@ -19,6 +22,8 @@ use kube::{Client, Config, Error};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder};
+
+use crate::bounds::BoundsLayer;
 
 /// A client that writes at once.
 ///
@@ -40,6 +45,7 @@ pub fn connect(config: Config) -> Result<Client, Error> {
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let service = ServiceBuilder::new()
+        .layer(BoundsLayer::new(config.cluster_url.to_string()))
         .layer(config.base_uri_layer())
         .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
         .option_layer(config.auth_layer()?)

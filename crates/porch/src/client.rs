@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use groundwork_client::answer::{self, AnswerError, Limit, Memory};
+use groundwork_client::weight::weight;
 use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_telemetry::innermost_cause;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Method};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Map, Value, json};
@@ -29,6 +30,12 @@ const MAX_LIST: usize = 32 << 20;
 const MAX_ANSWER: usize = 16 << 20;
 /// Bytes of what is said of a refusal.
 const MAX_REFUSAL: usize = 64 << 10;
+/// Bytes that all answers take while they are read, with what they become.
+const MEMORY: usize = 256 << 20;
+/// The same of one answer, and of all for one namespace.
+const MEMORY_SHARE: usize = 192 << 20;
+/// How long an answer waits for others to give something back.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before a call is made again that met another one on the same package.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// How often a call is made again that met another one.
@@ -42,9 +49,8 @@ const BUSY_ATTEMPTS: usize = 5;
 pub struct Porch {
     client: Client,
     count: Count,
+    memory: Memory,
 }
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Counts a request: its verb, the resource, and what became of it.
 type Count = Arc<dyn Fn(&'static str, &'static str, &'static str) + Send + Sync>;
@@ -57,7 +63,8 @@ impl std::fmt::Debug for Porch {
 
 impl Porch {
     pub fn new(client: Client) -> Self {
-        Self { client, count: Arc::new(|_, _, _| {}) }
+        let memory = Memory::new(MEMORY, MEMORY_SHARE, PATIENCE);
+        Self { client, count: Arc::new(|_, _, _| {}), memory }
     }
 
     /// The same with a count of its requests: verb, resource, and `ok`, `conflict`, `not_found`, `forbidden` or `failed`.
@@ -210,7 +217,12 @@ impl Porch {
             PorchError::unanswered(if path == GROUP { "API server" } else { "Porch server" }, problem)
         };
         let request = if method == Method::POST { Request::Create } else { Request::Other };
-        let (asked, length) = (asked(&method, path), if path.contains('?') { MAX_LIST } else { MAX_ANSWER });
+        let asked = asked(&method, path);
+        let limit = match path.contains('?') {
+            true => Limit { what: "a list", bytes: MAX_LIST },
+            false => Limit { what: "an object", bytes: MAX_ANSWER },
+        };
+        let holding = self.memory.begin(namespace_of(path));
         let span = tracing::info_span!("porch", otel.name = format!("{method} {path}"), otel.kind = "client");
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let sent = http::Request::builder()
@@ -222,20 +234,31 @@ impl Porch {
         let exchange = async {
             let answer = self.client.send(sent).await?;
             let (head, body) = answer.into_parts();
-            let length = if head.status.is_success() { length } else { MAX_REFUSAL };
-            let bytes = read(body, length).await.map_err(kube::Error::Service)?;
-            Ok::<_, kube::Error>((head.status.as_u16(), head.headers, bytes))
+            let is_success = head.status.is_success();
+            let limit = if is_success { limit } else { Limit { what: "a refusal", bytes: MAX_REFUSAL } };
+            let read = answer::read(body, limit, &holding).await;
+            // What it becomes is paid for before it is made.
+            let read = match read {
+                Ok((bytes, held)) if is_success => match holding.take(weight(&bytes)).await {
+                    Ok(room) => Ok((bytes, Some((held, room)))),
+                    Err(error) => Err(error),
+                },
+                read => read.map(|(bytes, _)| (bytes, None)),
+            };
+            Ok::<_, kube::Error>((head.status.as_u16(), head.headers, read))
         };
         let answer = match tokio::time::timeout(REQUEST_LIMIT, exchange.instrument(span)).await {
-            Ok(Ok((status, _, Some(bytes)))) if (200..300).contains(&status) => {
+            Ok(Ok((status, _, Ok((bytes, _held))))) if (200..300).contains(&status) => {
                 serde_json::from_slice(&bytes).map_err(|error| PorchError::unreadable(&error))
             }
-            Ok(Ok((status, _, None))) if (200..300).contains(&status) => {
-                Err(PorchError::too_long(&asked, length))
+            Ok(Ok((_, _, Err(AnswerError::Broken(problem))))) => Err(unanswered(&problem)),
+            Ok(Ok((status, _, Err(error)))) if (200..300).contains(&status) => {
+                Err(PorchError::not_taken(&asked, &error))
             }
             // An answer of such length is no Status of Kubernetes.
-            Ok(Ok((status, headers, bytes))) => {
-                Err(refusal(request, status, &headers, &bytes.unwrap_or_default()))
+            Ok(Ok((status, headers, read))) => {
+                let bytes = read.map(|(bytes, _)| bytes).unwrap_or_default();
+                Err(refusal(request, status, &headers, &bytes))
             }
             Ok(Err(error)) => Err(unanswered(&innermost_cause(&error))),
             Err(_) => Err(unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
@@ -245,14 +268,10 @@ impl Porch {
     }
 }
 
-/// Reads an answer; `None` if it is longer than is allowed, of which nothing is kept.
-#[expect(clippy::disallowed_methods, reason = "it is bounded here, and one call reads at a time")]
-async fn read(body: Body, length: usize) -> Result<Option<Vec<u8>>, BoxError> {
-    match Limited::new(body, length).collect().await {
-        Ok(read) => Ok(Some(read.to_bytes().into())),
-        Err(error) if error.is::<LengthLimitError>() => Ok(None),
-        Err(error) => Err(error),
-    }
+/// The namespace that a call is for; the empty one of others.
+fn namespace_of(path: &str) -> &str {
+    let namespace = path.split_once("/namespaces/").map_or("", |(_, rest)| rest);
+    namespace.split(['/', '?']).next().unwrap_or_default()
 }
 
 /// A call as messages name it.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use groundwork_client::answer::AnswerError;
+
 /// Why a call has not done what it was to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
@@ -183,9 +185,14 @@ impl PorchError {
     }
 
     /// An answer that nobody takes. To what changes something it comes after the change.
-    pub(crate) fn too_long(asked: &str, length: usize) -> Self {
-        let text =
-            format!("the answer of the Porch server to {asked} has more than the allowed {length} bytes");
+    pub(crate) fn not_taken(asked: &str, problem: &AnswerError) -> Self {
+        let text = match problem {
+            AnswerError::TooLong(limit) => format!(
+                "the answer of the Porch server to {asked} has more than the allowed {} bytes",
+                limit.bytes
+            ),
+            problem => format!("the Porch server, asked for {asked}, {problem}"),
+        };
         Self { meaning: Meaning::Other, text, retry_after: None, is_unanswered: true }
     }
 

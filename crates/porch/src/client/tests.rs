@@ -232,3 +232,19 @@ async fn answers_have_a_length() {
     let error = porch.get("fleet", "edge.dns.w").await.unwrap_err();
     assert_eq!(error.to_string(), "the Porch server answers 500");
 }
+
+/// What an answer becomes is paid for before it is made.
+#[tokio::test]
+async fn answers_have_their_memory() {
+    let items: Vec<Value> = (0..2000).map(|_| json!({"": {"": {"": 0}}})).collect();
+    let answer = (200, None, json!({"metadata": {}, "items": items}));
+    let (mut porch, _) = server(vec![answer]);
+    porch.memory = Memory::new(1 << 20, 1 << 20, Duration::from_millis(10));
+    let error = porch.list("fleet", "edge", None).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the Porch server, asked for list of packagerevisions, answers with what takes more than 1 MiB of memory, the most that one \
+         piece of work may hold"
+    );
+    assert_eq!(porch.memory.in_use(), 0);
+}

@@ -36,7 +36,7 @@ impl Open {
 }
 
 /// At least what the values of a text take, beside the text. A text that is no JSON has a weight, too.
-pub(crate) fn weight(text: &[u8]) -> usize {
+pub fn weight(text: &[u8]) -> usize {
     let (mut weight, mut open) = (0, Vec::<Open>::new());
     let mut bytes = text.iter();
     while let Some(byte) = bytes.next() {
