@@ -107,6 +107,20 @@ pub(crate) fn is_final(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(answer) if (400..500).contains(&answer.code) && ![408, 410, 429].contains(&answer.code))
 }
 
+/// The parameters for the page of a list that a token leads to; `None` at its end.
+///
+/// # Errors
+///
+/// The token leads back to the same page.
+pub(crate) fn next_page(asked: &ListParams, token: Option<String>) -> Result<Option<ListParams>, LiveError> {
+    let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(None) };
+    if asked.continue_token.as_ref() == Some(&token) {
+        let text = "the API server gives a list that leads back to a page that it had already";
+        return Err(LiveError::Refused(text.to_owned()));
+    }
+    Ok(Some(asked.clone().continue_token(&token)))
+}
+
 /// The cluster of the current kube context.
 pub(crate) struct Cluster {
     pub(crate) client: Client,

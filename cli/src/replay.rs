@@ -80,12 +80,21 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Ending {
             limit: arguments.limit,
         };
         let mut calls: RendererClient<_> = with_limits!(RendererClient::new(channel));
-        let mut answers = calls.replay(request).await.map_err(refused)?.into_inner();
+        let most = usize::try_from(arguments.limit).unwrap_or_default();
         let (mut entries, mut is_truncated) = (Vec::new(), false);
-        while let Some(answer) = answers.message().await.map_err(refused)? {
-            is_truncated |= answer.truncated;
-            entries.extend(answer.entries);
-        }
+        let read = async {
+            let mut answers = calls.replay(request).await.map_err(refused)?.into_inner();
+            while let Some(answer) = answers.message().await.map_err(refused)? {
+                is_truncated |= answer.truncated;
+                entries.extend(answer.entries);
+                if entries.len() > most {
+                    let text = format!("the service tells more than the {most} entries that were asked for");
+                    return Err(live::LiveError::Refused(text));
+                }
+            }
+            Ok(())
+        };
+        service::in_time(read).await?;
         let mut out = anstream::stdout();
         if entries.is_empty() {
             return Ok(nothing(&namespace, &name, arguments));

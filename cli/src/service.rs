@@ -1,6 +1,7 @@
 //! Calls of services, with the token of the kube context.
 
 use std::path::Path;
+use std::time::Duration;
 
 use groundwork_grpc::{Channel, TokenSource};
 use kube::Client;
@@ -42,6 +43,22 @@ pub(crate) async fn connect(
     let client = groundwork_client::connect(config)
         .map_err(|error| failed(format!("the kube context cannot be used: {error}")))?;
     Ok((channel, client))
+}
+
+/// Time for all that a service answers to one call.
+const ANSWER: Duration = Duration::from_secs(300);
+
+/// What a service answers, all of it, in its time: one that is alive and says nothing is not waited for.
+///
+/// # Errors
+///
+/// Those of the answer, and that it takes too long.
+pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, LiveError>>) -> Result<T, LiveError> {
+    let late = || {
+        let text = "the service has not ended its answer within 300 s: try again, or look into its log";
+        LiveError::Refused(text.to_owned())
+    };
+    tokio::time::timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// What a service has said, for people.

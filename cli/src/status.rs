@@ -158,8 +158,8 @@ async fn list(cluster: &Cluster, arguments: &StatusArguments, out: &mut impl Wri
         })?;
         let roots = page.items.into_iter().filter(|installation| parent_name(installation).is_none());
         rows.extend(roots.filter_map(alone));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters = parameters.continue_token(&token),
+        match live::next_page(&parameters, page.metadata.continue_)? {
+            Some(next) => parameters = next,
             None => break,
         }
     }

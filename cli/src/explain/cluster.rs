@@ -58,7 +58,8 @@ pub(super) fn run(name: &str, server: &ServerArguments, format: Format) -> Endin
             references: true,
         };
         let mut calls: ResolverClient<_> = with_limits!(ResolverClient::new(channel));
-        let answer = calls.explain(request).await.map_err(refused)?.into_inner();
+        let answer = service::in_time(async { calls.explain(request).await.map_err(refused) });
+        let answer = answer.await?.into_inner();
         let told = answer.references.iter().map(told).collect::<Result<Vec<_>, _>>()?;
         let warnings: Vec<_> = answer.findings.iter().map(Diagnostic::warning).collect();
         diagnostic::print(&warnings);

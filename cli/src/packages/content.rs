@@ -36,6 +36,9 @@ use crate::terminal::shown;
 const DEFAULT_SERVER: &str = "http://127.0.0.1:9444";
 /// The number of what stands for the head of a branch (`packagevariants.md` 1.5).
 const PLACEHOLDER: i64 = -1;
+/// Bytes of a package that a service sends, with what each file takes beside its content.
+const LARGEST_PACKAGE: usize = 256 << 20;
+const FILE: usize = 200;
 /// What a pulled folder was made from; of this name and form, since tools for packages leave it alone.
 const ORIGIN: &str = ".KptRevisionMetadata";
 
@@ -217,7 +220,12 @@ impl Store {
     }
 
     async fn pull(&mut self, name: &ObjectName) -> Result<(PulledRevision, PackageFiles), LiveError> {
+        service::in_time(self.receive(name)).await
+    }
+
+    async fn receive(&mut self, name: &ObjectName) -> Result<(PulledRevision, PackageFiles), LiveError> {
         let request = PullRequest { revision: Some(name.clone()) };
+        let mut left = LARGEST_PACKAGE;
         let mut parts = self.calls.pull(request).await.map_err(refused)?.into_inner();
         let (mut revision, mut files) = (PulledRevision::default(), PackageFiles::default());
         let mut names = Names::default();
@@ -226,6 +234,15 @@ impl Store {
                 Some(Pulled::Revision(found)) => revision = found,
                 Some(Pulled::File(File { path, content })) => {
                     names.add(&path).map_err(|error| refused_name(&error))?;
+                    // An empty file takes something, too.
+                    let taken = path.len() + content.len() + FILE;
+                    left = left.checked_sub(taken).ok_or_else(|| {
+                        let text = format!(
+                            "the service sends more than {} MiB, the most that a package may have",
+                            LARGEST_PACKAGE >> 20
+                        );
+                        LiveError::Refused(text)
+                    })?;
                     files.insert(path, content);
                 }
                 None => {}
@@ -244,7 +261,8 @@ impl Store {
         let (repository, package, workspace) = package;
         let namespace = namespace.to_owned();
         let request = CreateRequest { namespace, repository, package, workspace, source: Some(source) };
-        let CreateResponse { revision, .. } = self.calls.create(request).await.map_err(refused)?.into_inner();
+        let created = service::in_time(async { self.calls.create(request).await.map_err(refused) });
+        let CreateResponse { revision, .. } = created.await?.into_inner();
         Ok(output::write(&format!("{} Draft\n", shown(&revision.unwrap_or_default().name))))
     }
 
@@ -381,9 +399,11 @@ pub(super) fn push(arguments: &PushArguments) -> Ending {
             .chain(files)
             .map(|part| PushRequest { part: Some(part) })
             .collect();
-        let pushed = match store.calls.push(stream::iter(parts)).await {
+        let calls = &mut store.calls;
+        let pushed = service::in_time(async { calls.push(stream::iter(parts)).await.map_err(refused) });
+        let pushed = match pushed.await {
             Ok(answer) => answer.into_inner(),
-            Err(status) => return failed(refused(status)),
+            Err(error) => return failed(error),
         };
         // The functions of the package may have changed what was sent.
         let (revision, files) = store.pull(&name).await?;
@@ -482,11 +502,13 @@ pub(super) fn diff(arguments: &DiffArguments) -> Ending {
             None => published(&store, &to).await?,
         };
         let request = DiffRequest { from: Some(from.clone()), to: Some(to) };
-        let mut files = match store.calls.diff(request).await {
+        let calls = &mut store.calls;
+        let diff = service::in_time(async { calls.diff(request).await.map_err(refused) });
+        let mut files = match diff.await {
             Ok(answer) => answer.into_inner(),
-            Err(status) => return failed(refused(status)),
+            Err(error) => return failed(error),
         };
-        while let Some(file) = files.message().await.map_err(refused)? {
+        while let Some(file) = service::in_time(async { files.message().await.map_err(refused) }).await? {
             // People hand a diff to programs that write files.
             if let Err(error) = check(&file.path) {
                 return failed(refused_name(&error));

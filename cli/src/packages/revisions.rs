@@ -191,8 +191,8 @@ async fn read(cluster: &Cluster, arguments: &ListArguments) -> Result<Vec<Packag
             problem: groundwork_telemetry::innermost_cause(&error),
         })?;
         found.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters = parameters.continue_token(&token),
+        match live::next_page(&parameters, page.metadata.continue_)? {
+            Some(next) => parameters = next,
             None => break,
         }
     }

@@ -12,6 +12,7 @@ mod blueprint_lines;
 mod component;
 mod examples;
 mod explain;
+mod fetching;
 mod helm;
 mod hostile;
 mod input_forms;

@@ -296,6 +296,11 @@ async fn list(
         };
         found.extend(page.items.iter().map(|object| Attributes::from(&object.metadata)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) if parameters.continue_token.as_ref() == Some(&token) => {
+                let text = "leads back to a page that it had already";
+                let text = format!("the list of {} in namespace {namespace} {text}", resource.plural);
+                return Err(ReadError::Retry(ReconcileError::new(text)));
+            }
             Some(token) => parameters = parameters.continue_token(&token),
             None => return Ok(found),
         }

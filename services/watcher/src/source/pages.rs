@@ -10,12 +10,14 @@ pub(crate) struct Pages {
     source: Source,
     /// The request for the next page; `None` after the last one, and after an error.
     request: Option<AbortOnDropHandle<Result<Page, SourceError>>>,
+    /// What the page under way was asked for with.
+    token: Option<String>,
 }
 
 impl Pages {
     pub(super) fn new(source: Source) -> Self {
         let request = Some(request(&source, None));
-        Self { source, request }
+        Self { source, request, token: None }
     }
 
     /// The next page; `None` after the last one. May be dropped and called again.
@@ -25,7 +27,13 @@ impl Pages {
             Err(error) => Err(self.source.failed("list", error.to_string())),
         };
         let token = page.as_ref().ok().and_then(|page| page.next.clone());
-        self.request = token.map(|token| request(&self.source, Some(token)));
+        if token.is_some() && token == self.token {
+            self.request = None;
+            let problem = "the list leads back to a page that it had already".to_owned();
+            return Some(Err(self.source.failed("list", problem)));
+        }
+        self.request = token.clone().map(|token| request(&self.source, Some(token)));
+        self.token = token;
         Some(page)
     }
 }
