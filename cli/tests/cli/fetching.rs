@@ -18,7 +18,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     ("status", &["status"]),
     ("packages list", &["packages", "list"]),
     ("packages pull", &["packages", "pull", "--server", "URL", "edge.dns.v1", "DIR"]),
-    ("explain", &["explain", "--server", "URL", "--installation", "shop"]),
+    ("explain", &["explain", "overwrites", "--server", "URL", "--installation", "shop"]),
     ("replay", &["replay", "--server", "URL", "shop"]),
 ];
 
@@ -71,6 +71,7 @@ async fn every_command_ends_with_words() {
             println!("| {name} | {trick:?} | {:.1?} | {code:?} | {} |", begun.elapsed(), text.trim());
             assert!(matches!(code, Some(0..=2)), "{trick:?}, {name}: {code:?} {text}");
             assert!(!text.contains("secret") && text.len() < 2000, "{trick:?}, {name}: {text}");
+            assert!(!text.contains("unexpected argument"), "{name}: {text}");
             assert!(code == Some(0) || text.contains("error: "), "{trick:?}, {name}: {text}");
         }
     });
