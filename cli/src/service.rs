@@ -48,7 +48,7 @@ pub(crate) async fn connect(
 /// Time for all that a service answers to one call.
 const ANSWER: Duration = Duration::from_secs(300);
 
-/// What a service answers, all of it, in its time: one that is alive and says nothing is not waited for.
+/// Waits for all that a service answers, within its time: one that is alive and says nothing is given up.
 ///
 /// # Errors
 ///

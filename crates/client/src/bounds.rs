@@ -54,7 +54,7 @@ pub(crate) struct Bounded<S> {
     bounds: BoundsLayer,
 }
 
-/// Whether an answer goes on for as long as somebody listens: a watch, or a log that is followed.
+/// True for an answer that goes on for as long as somebody listens: a watch, or a log that is followed.
 fn is_stream<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|part| {
@@ -204,7 +204,7 @@ mod tests {
         assert!(read("/api?rewatch=true&watch=false", body(2 << 20)).await.is_err());
     }
 
-    /// Whoever sends a byte now and then is late all the same; a watch is not.
+    /// A server that sends a byte now and then is late all the same; a watch is not.
     #[tokio::test(start_paused = true)]
     async fn an_answer_may_take_so_long() {
         let dripping = || {

@@ -37,7 +37,7 @@ pub struct IndexEntry {
     pub digest: Option<String>,
 }
 
-/// What the versions of one chart may take in memory while they are read from YAML; the rest of an index takes nothing.
+/// Memory that the versions of one chart may take while they are read from YAML; the rest of an index takes none.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The chart of a name and version, or of the newest version that a constraint allows.
@@ -155,7 +155,7 @@ mod json {
 
     use super::{Candidate, Selection};
 
-    /// What an index says of itself, and of the chart if it has it; `None` if it is no JSON, or of another form.
+    /// The API version of an index, and the versions of the chart if it has it; `None` if it is no JSON, or of another form.
     pub(super) fn read<'v>(
         text: &str,
         name: &str,
@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// What nobody asks for takes no memory, and what somebody asks for has an end.
+    /// Charts that nobody asks for take no memory, and the one that is asked for has a limit.
     #[test]
     fn heavy_indexes_end() {
         let heavy = "{\"\":{\"\":{\"\":0}}},".repeat(110_000);

@@ -237,7 +237,7 @@ impl Porch {
             let is_success = head.status.is_success();
             let limit = if is_success { limit } else { Limit { what: "a refusal", bytes: MAX_REFUSAL } };
             let read = answer::read(body, limit, &holding).await;
-            // What it becomes is paid for before it is made.
+            // The values are paid for before they are made.
             let read = match read {
                 Ok((bytes, held)) if is_success => match holding.take(weight(&bytes)).await {
                     Ok(room) => Ok((bytes, Some((held, room)))),

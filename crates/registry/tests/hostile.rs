@@ -43,7 +43,7 @@ enum Asked {
     /// A layer of it.
     Layer,
     ArtifactDigest,
-    /// What lets in, by a password.
+    /// A token, by a password.
     Token,
     /// By a token that lasts.
     Refresh,
@@ -160,7 +160,7 @@ fn ask(url: &str, asked: Asked, allowance: &Allowance) -> Result<(), String> {
 fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
     const LATE: &str = "it is too slow: all that is fetched may take 4 s";
     const BROKEN: &str = "cannot read ";
-    /// What has come is not what was asked for.
+    /// Something else has come than was asked for.
     const OTHER: &[&str] = &[
         "digest mismatch for",
         "not the expected JSON",
@@ -193,7 +193,7 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
         // On a busy machine the time may be over first.
         (Trick::EndlessBody | Trick::EndlessChunks, _) => &[" is larger than ", LATE],
         (Trick::HugeLength, _) => &[" is larger than "],
-        // What they are is for others to see.
+        // Their form is for others to see.
         (_, Asked::Address | Asked::ArtifactDigest) => &[],
         _ => OTHER,
     }
@@ -232,7 +232,7 @@ async fn each_trick_ends_with_words_of_its_own() {
     }
 }
 
-/// Whoever asks public addresses alone is not led to others.
+/// A client that asks public addresses alone is not led to others.
 #[tokio::test]
 async fn nobody_is_led_to_private_addresses() {
     let _alone = ALONE.lock().await;

@@ -177,7 +177,7 @@ impl<'input> Composer<'input> {
         path: &[&str],
         wanted: &impl Fn(&[&str]) -> Part,
     ) -> Result<Node, Error> {
-        // Who names the whole by an alias gets the whole.
+        // An alias of the whole gets the whole.
         if !matches!(event, Event::MappingStart(_, 0, _)) {
             return self.node(event, position);
         }

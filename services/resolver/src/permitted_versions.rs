@@ -16,7 +16,7 @@ use moka::sync::Cache;
 
 /// Bytes of the cache: some ten thousand Installations, or fewer whose components refer to much.
 const CAPACITY: u64 = 64 << 20;
-/// What an entry of a set takes beside its texts.
+/// Bytes that an entry of a set takes beside its texts.
 const ENTRY: usize = 200;
 /// How long an entry is relied on before the closure is walked again.
 const LIFETIME: Duration = Duration::from_secs(30);

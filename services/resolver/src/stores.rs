@@ -72,7 +72,7 @@ fn is_lasting(error: &ExchangeError) -> bool {
     error.is_limit() && !depends
 }
 
-/// Whether it is up to who reads, and says nothing of what is read.
+/// True for errors of the reader's memory, which say nothing of the content.
 fn is_of_memory(error: &RepositoryError) -> bool {
     matches!(error, RepositoryError::TooMuch { .. } | RepositoryError::NoRoom { .. })
 }
@@ -142,7 +142,7 @@ pub(crate) struct JobStores {
     /// Whose credentials registries get.
     keyring: Arc<Keyring>,
     allowance: Allowance,
-    /// What this piece of work holds of answers.
+    /// The memory that this piece of work holds.
     held: Arc<Holding>,
     /// Nothing counts that was read before.
     begin: Instant,
@@ -425,7 +425,7 @@ impl Repository for PinnedRepository {
         context: &RepositoryContext,
     ) -> Result<Option<LoadedDescriptor>, RepositoryError> {
         let Some(kept) = self.read(name, version)? else { return Ok(None) };
-        // Whoever decoded it, this piece of work keeps it until its end.
+        // This piece of work keeps it until its end, also if another one has decoded it.
         let address = format!("the descriptor of {name}:{version}");
         self.view.held.take(kept.bytes.len() * EXPANSION, &address)?;
         let load = || {

@@ -233,7 +233,7 @@ async fn answers_have_a_length() {
     assert_eq!(error.to_string(), "the Porch server answers 500");
 }
 
-/// What an answer becomes is paid for before it is made.
+/// The values of an answer are paid for before they are made.
 #[tokio::test]
 async fn answers_have_their_memory() {
     let items: Vec<Value> = (0..2000).map(|_| json!({"": {"": {"": 0}}})).collect();

@@ -74,7 +74,7 @@ pub(crate) enum Source {
     Keyring(Arc<Keyring>),
 }
 
-/// What lets us in, for one repository, since tokens are for one.
+/// The header that lets us in, for one repository, since tokens are for one.
 #[derive(Clone)]
 pub(super) struct Header {
     /// Of the header `Authorization`.
@@ -340,7 +340,7 @@ impl Client {
         if !is_safe {
             return Err(problem("it sends to a token service without TLS"));
         }
-        // What is written may take as long as it takes; a token may not.
+        // A push may take as long as it takes; a token may not.
         let own = match self.allowance.left() {
             Some(_) => self.clone(),
             None => self.within(&Allowance::unsaid()),

@@ -35,7 +35,7 @@ impl Default for Shared {
 }
 
 impl Kept {
-    /// That of another client.
+    /// The memory of another client.
     pub(super) fn beside(&self) -> Self {
         let mut shared = self.lock();
         shared.clients += 1;

@@ -107,7 +107,7 @@ pub struct Holding {
     bytes: Mutex<usize>,
 }
 
-/// What is beyond the allowance.
+/// Bytes beyond the allowance.
 fn due(bytes: usize) -> usize {
     bytes.saturating_sub(ALLOWANCE)
 }
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!((memory.in_use(), memory.taken().tenants.len()), (0, 0));
     }
 
-    /// Whoever waits goes on as soon as something is given back.
+    /// A thread that waits goes on as soon as something is given back.
     #[test]
     fn waiting_ends_with_room() {
         let memory = memory();

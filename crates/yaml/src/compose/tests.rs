@@ -68,7 +68,7 @@ fn parts() {
     ] {
         assert_eq!(parts(text, 1 << 20), expected, "{text}");
     }
-    // What nobody wants takes nothing.
+    // Parts that nobody wants take nothing.
     let unwanted = format!("z: [{}]\na: 1", "[{k: v}],".repeat(10_000));
     assert_eq!(parts(&unwanted, 1000), r#"{"a":1}"#);
     let wanted = format!("a: [{}]", "[{k: v}],".repeat(10_000));

@@ -10,7 +10,7 @@ pub(crate) struct Pages {
     source: Source,
     /// The request for the next page; `None` after the last one, and after an error.
     request: Option<AbortOnDropHandle<Result<Page, SourceError>>>,
-    /// What the page under way was asked for with.
+    /// The token that the page under way was asked for with.
     token: Option<String>,
 }
 
