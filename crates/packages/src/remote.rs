@@ -24,7 +24,7 @@ const NO_GIT: &str = "answers, but speaks no git: spec.git.repo has to be the ad
 /// Of what a fetch brings, what is streamed to the disk and never held in memory; in bytes.
 const BIG_FILE: &str = "4m";
 /// The most that `git` allocates at once, so that no commit or tree of a stranger fills the memory; in bytes.
-const MAX_ALLOCATION: &str = "128m";
+const MAX_ALLOCATION_MIB: u32 = 128;
 /// Of a remote's words, what a condition shows.
 const MAX_WORDS: usize = 1000;
 
@@ -225,10 +225,15 @@ impl Remote {
         let arguments = ["ls-remote", "--quiet", "--heads", "--", &self.url];
         let traced = self.run(&arguments, "", Purpose::Answer, &[("GIT_TRACE_PACKET", "1")], interrupt)?;
         let has_spoken = |line: &str| line.contains("packet: ");
-        if traced.status == Some(0) && !traced.stderr.lines().any(has_spoken) {
-            return Err(RemoteError::Failed(format!("{} {NO_GIT}", host(&self.url))));
+        match traced.status {
+            Some(0) if traced.stderr.lines().any(has_spoken) => Ok(()),
+            Some(0) => Err(RemoteError::Failed(format!("{} {NO_GIT}", host(&self.url)))),
+            // The first look took the end of an answer for an empty one.
+            _ => {
+                let lines: Vec<&str> = traced.stderr.lines().filter(|line| !has_spoken(line)).collect();
+                Err(self.explained(RemoteError::Failed(words(&lines.join("\n")))))
+            }
         }
-        Ok(())
     }
 
     /// Fetches what refs have; [`Remote::keep`] lets the clone have refs of the same names, so that it keeps their objects.
@@ -360,6 +365,12 @@ impl Remote {
             return Ok(stdout);
         }
         let words = words(&stderr);
+        // Refs are held in memory as one answer; objects are not.
+        if purpose == Purpose::Answer && is_allocation(&words) {
+            let problem =
+                format!("{} answers with more than {MAX_ALLOCATION_MIB} MiB of refs", host(&self.url));
+            return Err(RemoteError::Failed(problem));
+        }
         Err(self.explained(RemoteError::Failed(if words.is_empty() {
             "git failed without a word".to_owned()
         } else {
@@ -430,7 +441,7 @@ impl Remote {
         command.env("HOME", &self.directory).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
         command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
         command.env("GIT_DIR", ".").env("GIT_ALLOW_PROTOCOL", self.options.protocols.join(":"));
-        command.env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
+        command.env("GIT_ALLOC_LIMIT", format!("{MAX_ALLOCATION_MIB}m"));
         let is_led = self.credentials.parts().is_empty() && !self.options.only_public;
         let mut settings = vec![
             ("gc.auto", "0".to_owned()),
@@ -546,11 +557,16 @@ fn refusal(stdout: &str, stderr: &str) -> RemoteError {
     RemoteError::Failed(if words.is_empty() { "git push failed without a word".to_owned() } else { words })
 }
 
+/// True if `git` has ended itself because it would have allocated too much.
+fn is_allocation(words: &str) -> bool {
+    words.contains("attempting to allocate")
+}
+
 /// The error of a `git` that was ended by one of the limits it works within.
 fn limit_in(words: &str) -> Option<String> {
-    if words.contains("attempting to allocate") {
+    if is_allocation(words) {
         return Some(format!(
-            "a commit, tree or tag, or what a file is stored as a difference to, is larger than the allowed {MAX_ALLOCATION}iB"
+            "a commit, tree or tag, or what a file is stored as a difference to, is larger than the allowed {MAX_ALLOCATION_MIB} MiB"
         ));
     }
     // The signal for a file that grows beyond its limit.

@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use groundwork_testkit::{HostileServer, Trick};
+
 use crate::address::Pin;
 use crate::meters::Meters;
 use crate::remote::{Credentials, Remote, RemoteOptions};
@@ -41,7 +43,10 @@ fn told(world: &World, host: &str, options: RemoteOptions) -> String {
     let mut settings = world.settings("strange");
     settings.url = format!("http://{host}/a.git");
     let repository = store.register(settings, Credentials::None).unwrap();
-    repository.sync().map(drop).unwrap_err().to_string()
+    match repository.sync() {
+        Ok(_) => "it is taken for a repository".to_owned(),
+        Err(error) => error.to_string(),
+    }
 }
 
 /// A server that answers something else is not taken for a repository without refs.
@@ -108,4 +113,33 @@ fn git_is_held_to_the_address_that_was_looked_at() {
     let held = variables(true, "ssh://git.example:2222/a", &pin);
     let option = "-o HostName=8.8.8.8 -o 'HostKeyAlias=[git.example]:2222'";
     assert!(held.iter().any(|value| value.starts_with("ssh ") && value.contains(option)), "{held:?}");
+}
+
+/// Whatever a server does that is none: it ends in its time, with words that name it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_trick_ends() {
+    const TIME: u64 = 4;
+    let mut told_of = Vec::new();
+    for trick in Trick::all() {
+        let server = HostileServer::start(trick.clone()).await.unwrap();
+        let telling = tokio::task::spawn_blocking(move || {
+            let begun = Instant::now();
+            let host = server.url().trim_start_matches("http://").to_owned();
+            let said = told(&World::new(), &host, options(false, TIME));
+            (server.url(), host, said, begun.elapsed())
+        });
+        told_of.push((trick, telling));
+    }
+    let mut all = Vec::new();
+    for (trick, telling) in told_of {
+        let (url, host, said, took) = telling.await.unwrap();
+        println!("| git | {trick:?} | {took:.1?} | {said} |");
+        all.push((trick, url, host, said, took));
+    }
+    for (trick, url, host, said, took) in all {
+        // `git` names the address, or says what it made of the answer.
+        assert!(said.contains(&host) && said.len() < 1200, "{trick:?} of {url}: {said}");
+        // Three looks at it, on a machine that is busy.
+        assert!(took < Duration::from_secs(10 * TIME), "{trick:?}: {took:?}");
+    }
 }

@@ -32,7 +32,7 @@ pub use map::{MapError, Registry, RepositoryMap, Store};
 #[cfg(feature = "network")]
 pub use oci::{
     Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, NetworkOptions,
-    PushError, Pushed, chart_of_content, is_packed_artifact,
+    PushError, Pushed, chart_of_content, is_packed_artifact, shown,
 };
 pub use pack::{PackError, write_archive};
 pub use write::{CtfWriter, LocalBlob, WriteError};

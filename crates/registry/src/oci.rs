@@ -28,7 +28,7 @@ mod peers;
 mod push;
 
 pub use allowance::Allowance;
-pub use charts::{Authorization, ChartClient, ChartError, chart_of_content, is_packed_artifact};
+pub use charts::{Authorization, ChartClient, ChartError, chart_of_content, is_packed_artifact, shown};
 pub(crate) use client::Client;
 pub use keyring::Keyring;
 pub use memory::{AnswerMemory, Holding};

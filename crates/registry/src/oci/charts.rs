@@ -241,7 +241,7 @@ fn no_address(url: &str, problem: &str) -> ChartError {
 }
 
 /// An address for messages: without a query and a user, which may hold credentials.
-fn shown(url: &str) -> String {
+pub fn shown(url: &str) -> String {
     let plain = without_query(url);
     let begin = plain.find("://").map_or(0, |found| found + "://".len());
     let (scheme, rest) = plain.split_at(begin);

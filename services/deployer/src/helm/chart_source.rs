@@ -19,7 +19,7 @@ use groundwork_deploy::Round;
 use groundwork_helm::{IndexError, find_in_index};
 use groundwork_lifecycle::{ObjectSet, OperationError, Reason};
 use groundwork_registry::{
-    Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, NetworkOptions,
+    Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, NetworkOptions, shown,
 };
 use groundwork_sources::{ContextRepositories, MapFile, PullSecrets};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -277,9 +277,10 @@ impl ChartSources {
         }
         let base = normalized(helm_chart_repo_url);
         if !base.starts_with("http://") && !base.starts_with("https://") {
-            let scheme = base.split("://").next().unwrap_or_default();
+            let scheme = base.split_once("://").map_or("", |(scheme, _)| scheme);
             let text = format!(
-                "cannot get chart repository {base:?}: could not find protocol handler for: {scheme}"
+                "cannot get chart repository {:?}: could not find protocol handler for: {scheme}",
+                shown(&base)
             );
             return Err(broken(format!("{text}; it has to begin with https://, http:// or oci://")));
         }
