@@ -23,7 +23,7 @@ const SLOWEST: &str = "1000";
 const NO_GIT: &str = "answers, but speaks no git: spec.git.repo has to be the address of a repository";
 /// Of what a fetch brings, what is streamed to the disk and never held in memory; in bytes.
 const BIG_FILE: &str = "4m";
-/// The most that `git` allocates at once, so that no commit or tree of a stranger fills the memory; in bytes.
+/// The most that `git` allocates at once, so that no commit or tree of a stranger fills the memory.
 const MAX_ALLOCATION_MIB: u32 = 128;
 /// Of a remote's words, what a condition shows.
 const MAX_WORDS: usize = 1000;

@@ -115,7 +115,7 @@ fn git_is_held_to_the_address_that_was_looked_at() {
     assert!(held.iter().any(|value| value.starts_with("ssh ") && value.contains(option)), "{held:?}");
 }
 
-/// Whatever a server does that is none: it ends in its time, with words that name it.
+/// A look at a server that plays a trick ends in its time, with words that name the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_trick_ends() {
     const TIME: u64 = 4;
