@@ -61,8 +61,15 @@ pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, LiveError>
     tokio::time::timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// What a service has said, for people.
+/// The words of a service, or those for a connection that has broken, for people.
 #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 pub(crate) fn refused(status: Status) -> LiveError {
-    LiveError::Refused(shown(status.message()).into_owned())
+    let words = shown(status.message());
+    // Answers have no source: this comes from the connection.
+    LiveError::Refused(match std::error::Error::source(&status) {
+        None => words.into_owned(),
+        Some(_) => format!(
+            "the server that --server names does not answer as a service of Groundwork does: {words}; check the address, and the log of the service"
+        ),
+    })
 }
