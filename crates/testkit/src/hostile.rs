@@ -310,7 +310,7 @@ async fn whole(stream: &mut TcpStream, ok: &str, text: &str) -> io::Result<()> {
 
 async fn page(stream: &mut TcpStream, ok: &str, next: &str) -> io::Result<()> {
     let item = "{\"metadata\":{\"name\":\"x\",\"namespace\":\"x\"}},".repeat(100);
-    whole(stream, &ok, &format!("{BEGIN}{item}{{}}],\"metadata\":{{\"continue\":\"{next}\"}}}}")).await
+    whole(stream, ok, &format!("{BEGIN}{item}{{}}],\"metadata\":{{\"continue\":\"{next}\"}}}}")).await
 }
 
 async fn redirect(stream: &mut TcpStream, place: &str) -> io::Result<()> {

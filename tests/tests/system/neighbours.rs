@@ -12,6 +12,7 @@ use groundwork_tests::{System, SystemOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, OnceCell};
 
 use crate::case::Case;
 use crate::deploying_charts::{Repository, chart, item};
@@ -185,6 +186,17 @@ impl Bad<'_> {
     }
 }
 
+/// Two measurements beside one another would measure one another.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+async fn target_cluster() -> Result<TargetCluster> {
+    static NAMESPACE: OnceCell<()> = OnceCell::const_new();
+    let cluster = cluster().await?;
+    let make = async || cluster.plane.create_namespace("neighbours-target").await;
+    NAMESPACE.get_or_try_init(make).await?;
+    Ok(cluster)
+}
+
 /// A small job of another namespace takes no longer beside them, each in turn and all at once; and who waits is told for what.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_slow_servers_holds_up_nobody_else() -> Result<()> {
@@ -197,8 +209,8 @@ async fn who_waits_for_slow_servers_holds_up_nobody_else() -> Result<()> {
         .to_vec();
     let options = SystemOptions { variables, ..SystemOptions::default() };
     let Some(system) = System::start(options).await? else { return Ok(()) };
-    let cluster = cluster().await?;
-    cluster.plane.create_namespace("neighbours-target").await?;
+    let _alone = ALONE.lock().await;
+    let cluster = target_cluster().await?;
     let registry = Registry::start(&RegistryOptions::default()).await?;
     let folder = tempfile::tempdir()?;
     component(folder.path())?;
@@ -240,8 +252,8 @@ async fn half_of_all_tenants_hold_up_nobody_else() -> Result<()> {
         return Ok(());
     }
     let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
-    let cluster = cluster().await?;
-    cluster.plane.create_namespace("neighbours-target").await?;
+    let _alone = ALONE.lock().await;
+    let cluster = target_cluster().await?;
     let registry = Registry::start(&RegistryOptions::default()).await?;
     let folder = tempfile::tempdir()?;
     component(folder.path())?;
