@@ -395,6 +395,24 @@ async fn a_stream_of_before_is_swept_and_limited() {
     within("work", queue.next()).await.ack().await;
 }
 
+/// A server of others may keep the list of consumers to itself: the stream is made and read all the same.
+#[tokio::test]
+async fn the_stream_needs_no_right_to_sweep() {
+    if !servers_or_skip(&[Server::NatsServer]) {
+        return;
+    }
+    let user = r#"{user: other, password: other, permissions: {publish: {allow: [">"], deny: ["$JS.API.CONSUMER.LIST.>"]}, subscribe: [">"]}}"#;
+    let nats = Nats::start_with(&format!("authorization {{users: [{user}]}}")).await.unwrap();
+    let bus = login(&nats, "other").await;
+    assert!(matches!(
+        bus.sweep().await,
+        Err(groundwork_bus::BusError::StreamNotFound | groundwork_bus::BusError::Denied { .. })
+    ));
+    bus.ensure_stream().await.unwrap();
+    publish(&bus, &applied(&secret("a"), 1)).await;
+    assert_eq!(bus.load(groundwork_bus::Filter::Everything).await.unwrap().len(), 1);
+}
+
 /// The server itself publishes what a consumer pushes, whatever its user may publish. That reaches neither the API nor a stream, and the
 /// watcher ends it.
 #[tokio::test]

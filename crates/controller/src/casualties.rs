@@ -80,8 +80,14 @@ impl Casualties {
     }
 
     pub(crate) fn past(&self, service: &str, key: &Key) -> Past {
-        let work = (service.to_owned(), key.clone());
-        match self.with(|log| log.deaths.get(&work).copied()).flatten() {
+        // After a quiet start, which is the rule, nothing has to be looked up.
+        let found = self.with(|log| {
+            if log.deaths.is_empty() {
+                return None;
+            }
+            log.deaths.get(&(service.to_owned(), key.clone())).copied()
+        });
+        match found.flatten() {
             None | Some(0) => Past::Innocent,
             Some(deaths) if deaths < MOST_DEATHS => Past::Suspected,
             Some(_) => Past::Guilty,

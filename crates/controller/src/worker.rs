@@ -38,6 +38,8 @@ pub(crate) struct Worker {
     findings: Findings,
     /// The namespaces that metrics tell of.
     told_shares: HashSet<String>,
+    /// The words at an object that is set aside.
+    set_aside: Arc<str>,
     /// Where messages to this worker go in.
     sender: mpsc::Sender<Message>,
 }
@@ -74,6 +76,7 @@ impl Worker {
             deliveries: Vec::new(),
             findings: Findings::default(),
             told_shares,
+            set_aside: set_aside(controller.options.service).into(),
             sender,
             controller,
             index,
@@ -169,7 +172,7 @@ impl Worker {
         let service = self.controller.options.service;
         let casualties = &self.controller.casualties;
         let is_due = casualties.past(service, &key) == Past::Guilty;
-        let words = set_aside(service);
+        let words = Arc::clone(&self.set_aside);
         let in_hand = casualties.begin(service, &key);
         let run = async move {
             let start = Instant::now();

@@ -134,6 +134,10 @@ impl NatsBus {
         // A consumer that exceeds the limits keeps the stream from getting them.
         match self.sweep().await {
             Ok(_) | Err(BusError::StreamNotFound) => {}
+            // A server of others may not allow it; if the stream cannot get its limits, the server says so.
+            Err(error @ BusError::Denied { .. }) => {
+                tracing::warn!(%error, "the consumers of the stream are not swept");
+            }
             Err(error) => return Err(error),
         }
         self.ensure(STREAM, &settings(self.replicas, self.max_bytes)).await
