@@ -130,10 +130,10 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
         (Trick::RetryAtOnce, _) => &["it is busy"],
         (Trick::RetryNever, _) => &["left alone for 600 s"],
         (Trick::HeadersWithoutEnd | Trick::ManyHeaders | Trick::NoHttp, _) => &["http://127.0.0.1:"],
-        (Trick::EndlessError, _) => &["500"],
+        (Trick::EndlessError, _) => &["500", LATE],
         // The others have a good head, by which a watch has begun.
         (_, Asked::Watch) => &[],
-        (Trick::EndlessPages, Asked::List) => &["has more than", "takes more than", "has not ended"],
+        (Trick::EndlessPages, Asked::List) => &["has more than", "takes more than", "has not ended", LATE],
         (Trick::SamePage, Asked::List) => &["leads back to a page that it had already"],
         (Trick::EndlessPages | Trick::SamePage, _) => &[],
         (Trick::HugeLength, _) => &[LONG],

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use flate2::Compression;
@@ -119,8 +119,7 @@ impl Honest {
         };
         let (status, headers) = (self.status, self.headers.replace("{url}", url));
         let length = body.len();
-        let head =
-            format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n");
+        let head = format!("HTTP/1.1 {status}\r\n{CLOSE}Content-Length: {length}\r\n{headers}\r\n");
         [head.as_bytes(), &body].concat()
     }
 }
@@ -182,10 +181,20 @@ impl HostileServer {
 }
 
 const STATUS: &str = "HTTP/1.1 200 OK\r\n";
+/// Without it a client may ask again on a connection that is about to end.
+const CLOSE: &str = "Connection: close\r\n";
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n\r\n";
 /// Text that is valid JSON as far as it has come.
 const BEGIN: &str = "{\"kind\":\"List\",\"metadata\":{\"name\":\"x\"},\"items\":[";
 const PIECE: usize = 64 << 10;
+
+/// Far smaller than the text that is in it.
+static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // A vector takes whatever is written to it.
+    let _ = encoder.write_all(&vec![b'0'; 4 << 20]);
+    encoder.finish().unwrap_or_default()
+});
 
 /// A good head, but for its end. Registries are asked for manifests by their type.
 fn ok(path: &str) -> String {
@@ -193,7 +202,7 @@ fn ok(path: &str) -> String {
         true => "application/vnd.oci.image.manifest.v1+json",
         false => "application/json",
     };
-    format!("{STATUS}Content-Type: {media_type}\r\nConnection: close\r\n")
+    format!("{STATUS}Content-Type: {media_type}\r\n{CLOSE}")
 }
 
 /// Answers the first request of a connection, which ends then: a client that goes away ends it, too.
@@ -251,10 +260,9 @@ async fn answer(stream: &mut TcpStream, trick: &Trick, path: &str, number: usize
             repeat(stream, "extension").await
         }
         Trick::GzipBomb => {
-            let bytes = bomb()?;
-            let length = bytes.len();
+            let length = BOMB.len();
             write(stream, &format!("{ok}Content-Encoding: gzip\r\nContent-Length: {length}\r\n\r\n")).await?;
-            stream.write_all(&bytes).await
+            stream.write_all(&BOMB).await
         }
         Trick::HugeLength => {
             write(stream, &format!("{ok}Content-Length: 9000000000000000000\r\n\r\n{BEGIN}")).await?;
@@ -293,8 +301,8 @@ async fn answer(stream: &mut TcpStream, trick: &Trick, path: &str, number: usize
         Trick::LongerThanSaid => write(stream, &format!("{ok}Content-Length: 9\r\n\r\n{BEGIN}")).await,
         Trick::NoHttp => write(stream, "SSH-2.0-OpenSSH_9.9\r\n").await,
         Trick::EndlessError => {
-            write(stream, "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n{\"kind\":\"Status\",\"message\":\"")
-                .await?;
+            let begin = "{\"kind\":\"Status\",\"message\":\"";
+            write(stream, &format!("HTTP/1.1 500 No\r\n{CLOSE}\r\n{begin}")).await?;
             repeat(stream, "words ").await
         }
     }
@@ -314,11 +322,12 @@ async fn page(stream: &mut TcpStream, ok: &str, next: &str) -> io::Result<()> {
 }
 
 async fn redirect(stream: &mut TcpStream, place: &str) -> io::Result<()> {
-    write(stream, &format!("HTTP/1.1 302 Found\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n")).await
+    write(stream, &format!("HTTP/1.1 302 Found\r\n{CLOSE}Location: {place}\r\nContent-Length: 0\r\n\r\n"))
+        .await
 }
 
 async fn busy(stream: &mut TcpStream, seconds: &str) -> io::Result<()> {
-    let head = format!("HTTP/1.1 429 Busy\r\nRetry-After: {seconds}\r\nContent-Length: 0\r\n\r\n");
+    let head = format!("HTTP/1.1 429 Busy\r\n{CLOSE}Retry-After: {seconds}\r\nContent-Length: 0\r\n\r\n");
     write(stream, &head).await
 }
 
@@ -340,14 +349,4 @@ async fn drip(stream: &mut TcpStream, text: &str) -> io::Result<()> {
 
 async fn silence() -> io::Result<()> {
     std::future::pending().await
-}
-
-/// Far smaller than the text that is in it.
-fn bomb() -> io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    let zeros = vec![b'0'; 1 << 20];
-    for _ in 0..4 {
-        encoder.write_all(&zeros)?;
-    }
-    encoder.finish()
 }
