@@ -4,6 +4,9 @@
 //! anybody. So a file says which keys are being handled. What stands there at the start was in hand when the former process died, and
 //! is suspected: it is taken up after everything else, one at a time, and whoever sees the process die three times in a row is set aside.
 //!
+//! Keys are handled by a queue, or by calls of other services, which wait for nobody's queue: a call about a suspect waits for the call
+//! about another one, and is refused after three deaths.
+//!
 //! The file is one of the container, not of the pod's successor: another pod begins without suspicion.
 
 use std::collections::HashMap;
@@ -23,7 +26,11 @@ const MOST_LINES: usize = 10_000;
 
 /// The memory of a process of the deaths of those before it. Without a folder it remembers nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Casualties(Option<Arc<Mutex<Log>>>);
+pub struct Casualties {
+    log: Option<Arc<Mutex<Log>>>,
+    /// The call that is about a suspect.
+    suspect: Arc<tokio::sync::Mutex<()>>,
+}
 
 /// A key that a service handles. Services of one process have keys of their own.
 type Work = (String, Key);
@@ -68,7 +75,8 @@ impl Casualties {
         };
         let deaths = deaths(&text);
         let file = written(&path, &deaths, &HashMap::new())?;
-        Ok(Self(Some(Arc::new(Mutex::new(Log { path, file, lines: 0, in_hand: HashMap::new(), deaths })))))
+        let log = Log { path, file, lines: 0, in_hand: HashMap::new(), deaths };
+        Ok(Self { log: Some(Arc::new(Mutex::new(log))), ..Self::default() })
     }
 
     /// The keys of a service that are to be taken up last.
@@ -104,10 +112,52 @@ impl Casualties {
         InHand { casualties: self.clone(), work }
     }
 
+    /// Notes that a call is about a key. Of calls about suspects one goes on at a time.
+    ///
+    /// # Errors
+    /// The words for a key that is set aside. The next call about it is a new attempt.
+    pub async fn admit(&self, service: &str, key: &Key) -> Result<AdmittedCall, String> {
+        // The queue of the service may hold the same key, and what it comes to says nothing about calls.
+        let calls = format!("{service}:calls");
+        let alone = match self.past(&calls, key) {
+            Past::Innocent => None,
+            Past::Suspected => Some(Arc::clone(&self.suspect).lock_owned().await),
+            Past::Guilty => {
+                self.begin(&calls, key).done();
+                return Err(words(service));
+            }
+        };
+        Ok(AdmittedCall { in_hand: self.begin(&calls, key), _alone: alone })
+    }
+
     fn with<T>(&self, act: impl FnOnce(&mut Log) -> T) -> Option<T> {
-        let log = self.0.as_ref()?;
+        let log = self.log.as_ref()?;
         Some(act(&mut log.lock().unwrap_or_else(PoisonError::into_inner)))
     }
+}
+
+/// A call in hand. Unless it is [done](AdmittedCall::done), suspicion against its key stays when this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct AdmittedCall {
+    in_hand: InHand,
+    _alone: Option<tokio::sync::OwnedMutexGuard<()>>,
+}
+
+impl AdmittedCall {
+    /// The call came to its end: nothing speaks against its key any more.
+    pub fn done(self) {
+        self.in_hand.done();
+    }
+}
+
+/// The words at work that is set aside. They change with the version, which may do better.
+pub(crate) fn words(service: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "processes of {service} {version} died three times in a row while they worked on this, so it is left alone until it is changed or asked for anew; \
+         their logs and the last state of their containers tell of what"
+    )
 }
 
 impl InHand {
@@ -246,6 +296,29 @@ mod tests {
         casualties.begin("deployer", &key("bad")).done();
         assert_eq!(casualties.past("deployer", &key("bad")), Past::Innocent);
         assert_eq!(open().suspects("deployer"), []);
+    }
+
+    #[tokio::test]
+    async fn calls_about_suspects_go_one_at_a_time_and_are_refused_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Casualties::open(folder.path(), "p").unwrap();
+        for _ in 0..3 {
+            let casualties = open();
+            let bad = casualties.admit("resolver", &key("bad")).await.unwrap();
+            die(vec![bad.in_hand]);
+        }
+        let casualties = open();
+        let other = casualties.admit("resolver", &key("good")).await.unwrap();
+        let refusal = casualties.admit("resolver", &key("bad")).await.unwrap_err();
+        assert!(refusal.starts_with("processes of resolver"), "{refusal}");
+        let again = casualties.admit("resolver", &key("bad")).await.unwrap();
+        die(vec![other.in_hand, again.in_hand]);
+
+        let casualties = open();
+        let first = casualties.admit("resolver", &key("bad")).await.unwrap();
+        assert!(futures::poll!(Box::pin(casualties.admit("resolver", &key("good")))).is_pending());
+        first.done();
+        assert!(futures::poll!(Box::pin(casualties.admit("resolver", &key("good")))).is_ready());
     }
 
     #[test]

@@ -49,7 +49,7 @@ mod worker;
 mod workers;
 
 pub use arguments::{BusArguments, ClusterArguments, ConnectError, StateArguments};
-pub use casualties::Casualties;
+pub use casualties::{AdmittedCall, Casualties};
 pub use connection::spawn_bus_health_check;
 pub use controller::{Controller, Options};
 pub use error::{ApiError, Unasked};

@@ -21,6 +21,34 @@ pub struct ObjectEvent<'a> {
     pub occurrence: &'a str,
 }
 
+impl ObjectEvent<'_> {
+    /// The Event of a type (`Normal` or `Warning`) at an object. Its name follows from its content, so that it is there once.
+    pub fn at(&self, about: ObjectReference, type_: &str) -> Event {
+        let now = Time(jiff::Timestamp::now());
+        let mut message = self.message.to_owned();
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+        let uid = about.uid.as_deref().unwrap_or_default();
+        let fingerprint = fingerprint(&[uid, self.reason, &message, self.occurrence]);
+        let name = format!("{}.{fingerprint:016x}", about.name.as_deref().unwrap_or_default());
+        Event {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: about.namespace.clone(),
+                ..ObjectMeta::default()
+            },
+            involved_object: about,
+            reason: Some(self.reason.to_owned()),
+            message: Some(message),
+            type_: Some(type_.to_owned()),
+            source: Some(EventSource { component: Some(self.component.to_owned()), host: None }),
+            first_timestamp: Some(now.clone()),
+            last_timestamp: Some(now),
+            count: Some(1),
+            ..Event::default()
+        }
+    }
+}
+
 impl Objects {
     /// Records a warning. Its name follows from its content, so that repeating it adds nothing.
     ///
@@ -54,41 +82,16 @@ impl Objects {
         type_: &str,
         happened: &ObjectEvent<'_>,
     ) -> Result<(), ApiError> {
-        let namespace = about.namespace().unwrap_or_default();
-        let uid = about.uid().unwrap_or_default();
-        let now = Time(jiff::Timestamp::now());
-        let mut message = happened.message.to_owned();
-        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
-        let name = format!(
-            "{}.{:016x}",
-            about.name_any(),
-            fingerprint(&[&uid, happened.reason, &message, happened.occurrence])
-        );
-        let event = Event {
-            metadata: ObjectMeta {
-                name: Some(name),
-                namespace: Some(namespace.clone()),
-                ..ObjectMeta::default()
-            },
-            involved_object: ObjectReference {
-                api_version: Some(K::api_version(&()).into_owned()),
-                kind: Some(K::kind(&()).into_owned()),
-                name: Some(about.name_any()),
-                namespace: Some(namespace),
-                uid: Some(uid),
-                resource_version: about.resource_version(),
-                ..ObjectReference::default()
-            },
-            reason: Some(happened.reason.to_owned()),
-            message: Some(message),
-            type_: Some(type_.to_owned()),
-            source: Some(EventSource { component: Some(happened.component.to_owned()), host: None }),
-            first_timestamp: Some(now.clone()),
-            last_timestamp: Some(now),
-            count: Some(1),
-            ..Event::default()
+        let about = ObjectReference {
+            api_version: Some(K::api_version(&()).into_owned()),
+            kind: Some(K::kind(&()).into_owned()),
+            name: Some(about.name_any()),
+            namespace: Some(about.namespace().unwrap_or_default()),
+            uid: Some(about.uid().unwrap_or_default()),
+            resource_version: about.resource_version(),
+            ..ObjectReference::default()
         };
-        match self.create(&event).await {
+        match self.create(&happened.at(about, type_)).await {
             Ok(_) | Err(ApiError::AlreadyExists(_)) => Ok(()),
             Err(error) => Err(error),
         }

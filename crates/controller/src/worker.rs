@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::casualties::Past;
+use crate::casualties::{self, Past};
 use crate::controller::{Arrival, Controller, Message};
 use crate::findings::Findings;
 use crate::known_versions::KnownVersions;
@@ -76,7 +76,7 @@ impl Worker {
             deliveries: Vec::new(),
             findings: Findings::default(),
             told_shares,
-            set_aside: set_aside(controller.options.service).into(),
+            set_aside: casualties::words(controller.options.service).into(),
             sender,
             controller,
             index,
@@ -256,15 +256,6 @@ impl Worker {
             arrival.delivery.key_failed(Duration::ZERO).await;
         }
     }
-}
-
-/// The words at an object that is set aside. They change with the version, which may do better.
-fn set_aside(service: &str) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    format!(
-        "processes of {service} {version} died three times in a row while they worked on this, so it is left alone until it is changed or asked for anew; \
-         their logs and the last state of their containers tell of what"
-    )
 }
 
 /// Logs why an attempt failed, unless that was logged about the key already: it is tried until it succeeds, and a line for each

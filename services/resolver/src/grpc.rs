@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
+use groundwork_bus::ObjectId;
 use groundwork_component::{
     Access, ComponentVersion, Reference, Repositories, Repository, RepositoryError, closure_digest,
 };
-use groundwork_controller::{ApiError, Journal, Objects};
+use groundwork_controller::{AdmittedCall, ApiError, Casualties, Journal, Objects};
 use groundwork_grpc::{Access as Callers, ResourceAttributes};
 use groundwork_lifecycle::{OperationError, Resolution, SignaturePolicy};
 use groundwork_proto::MAX_MESSAGE;
@@ -31,6 +32,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use crate::contexts::DefaultContexts;
+use crate::handler::kind;
 use crate::narration;
 use crate::permitted_versions::{Known, PermittedVersions, PermittedVersionsCache, RecordingRepositories};
 use crate::resolution_inputs::{Depth, ResolutionInputs};
@@ -62,6 +64,7 @@ pub(crate) struct Service {
     senders: Turns,
     workers: Workers,
     journal: Journal,
+    casualties: Casualties,
 }
 
 /// Workers for the jobs of Installations, and for everything else that is asked.
@@ -80,10 +83,23 @@ impl Service {
         workers: Workers,
         signatures: SignaturePolicy,
         journal: Journal,
+        casualties: Casualties,
     ) -> Self {
         let [readers, senders] = [READERS, SENDERS].map(|count| Turns::new(count, SHARE));
         let permitted = PermittedVersionsCache::new();
-        Self { callers, objects, contexts, stores, signatures, permitted, readers, senders, workers, journal }
+        Self {
+            callers,
+            objects,
+            contexts,
+            stores,
+            signatures,
+            permitted,
+            readers,
+            senders,
+            workers,
+            journal,
+            casualties,
+        }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
@@ -145,6 +161,31 @@ impl Service {
             }
         }
         Err(errors::contended(name))
+    }
+
+    /// Notes that a call for a job is in hand (`installations.md` 7.7, 10).
+    async fn admit(&self, name: &ObjectName) -> Result<AdmittedCall, String> {
+        let key = ObjectId::new(kind::<Installation>(), Some(&name.namespace), &name.name);
+        self.casualties.admit("resolver", &key).await
+    }
+
+    /// The answer for a job of which processes of the resolver have died.
+    async fn set_aside(
+        &self,
+        name: &ObjectName,
+        job: &str,
+        words: String,
+    ) -> Result<ResolveResponse, Status> {
+        let installation = self.installation(name).await?;
+        if !has_job(&installation, job) {
+            return Err(errors::superseded(name));
+        }
+        tracing::error!(installation = %format_args!("{}/{}", name.namespace, name.name), "{words}");
+        Ok(ResolveResponse {
+            installation: Some(wire::json(&installation)?),
+            failure: Some(wire::failure(&OperationError::set_aside(words))),
+            ..ResolveResponse::default()
+        })
     }
 
     /// Notes in the status what the component of a job refers to, if the job before found something else. Most components refer to
@@ -225,6 +266,10 @@ impl Resolver for Service {
             return Err(wire::invalid("job_id", "must be given"));
         }
         let name = self.authorise(&metadata, request.installation).await?;
+        let admitted = match self.admit(&name).await {
+            Ok(admitted) => admitted,
+            Err(words) => return self.set_aside(&name, &job, words).await.map(Response::new),
+        };
         let (inputs, resolution) = self.resolve_for_job(&name, &job).await?;
         for warning in &resolution.warnings {
             tracing::info!(installation = %format_args!("{}/{}", name.namespace, name.name), "{}", warning.message);
@@ -246,6 +291,7 @@ impl Resolver for Service {
         }
         narration::tell(&self.journal, &job, &inputs.installation, &resolution, &closure);
         let answer = self.blocking(&name.namespace, move || answer(&inputs, &resolution, closure)).await?;
+        admitted.done();
         answer.map(Response::new)
     }
 

@@ -268,6 +268,7 @@ impl Resolver {
                 grpc::Workers { jobs: jobs.clone(), calls },
                 signatures,
                 journal.clone(),
+                casualties.clone(),
             );
             let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
             let server = server.with(with_limits!(ResolverServer::new(service)));

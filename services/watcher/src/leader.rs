@@ -21,6 +21,7 @@ use crate::scopes::{Scope, WatchScopes};
 use crate::source::{Source, discover, log_version, namespace_uid, resource};
 use crate::status::WatchState;
 use crate::stream_writer::{StreamNotFoundError, StreamWriter};
+use crate::warnings::Recorder;
 use crate::watch::{Watch, WatchEnd, WatchRequest};
 
 /// How often the leader compares the stream with what it knows of it, beside once for each connection.
@@ -55,6 +56,7 @@ struct StreamContents {
 /// The leading replica. It leads for as long as the future of [`Self::run`] is polled.
 pub(crate) struct Leader {
     client: Client,
+    recorder: Recorder,
     writer: StreamWriter,
     scopes: WatchScopes,
     interests: Interests,
@@ -83,7 +85,8 @@ impl Leader {
         scopes: WatchScopes,
         commands: mpsc::Receiver<Command>,
     ) -> Self {
-        Self { client, writer, scopes, interests: Interests::default(), commands }
+        let recorder = Recorder::start(client.clone());
+        Self { client, recorder, writer, scopes, interests: Interests::default(), commands }
     }
 
     /// Brings the stream up to date and keeps it there. Never ends.
@@ -277,7 +280,8 @@ impl Leader {
             }
             let (requests, receiver) = mpsc::unbounded_channel();
             let has_marker = contents.synced.contains(&scope);
-            let publisher = Publisher::new(scope.clone(), self.writer.clone(), ledger);
+            let warnings = self.recorder.warnings_of(resource);
+            let publisher = Publisher::new(scope.clone(), self.writer.clone(), ledger, warnings);
             let watch =
                 Watch::new(scope.clone(), source, self.writer.clone(), publisher, receiver, has_marker);
             watches.tasks.spawn(watch.run().in_current_span());
@@ -377,6 +381,7 @@ impl Leader {
             let api_version = self.interests.api_version(&scope.kind).map(str::to_owned);
             let watch = run_interest_watch(
                 self.client.clone(),
+                self.recorder.clone(),
                 self.writer.clone(),
                 scope.clone(),
                 api_version,
@@ -395,6 +400,7 @@ impl Leader {
 /// The watch of a kind that somebody is interested in. Nothing but metadata is read of its objects.
 async fn run_interest_watch(
     client: Client,
+    recorder: Recorder,
     writer: StreamWriter,
     scope: Scope,
     api_version: Option<String>,
@@ -428,7 +434,7 @@ async fn run_interest_watch(
         }
     };
     let source = Source::new(client, scope.clone(), &resource, &[]);
-    let publisher = Publisher::new(scope.clone(), writer.clone(), ledger);
+    let publisher = Publisher::new(scope.clone(), writer.clone(), ledger, recorder.warnings_of(resource));
     Watch::new(scope, source, writer, publisher, requests, has_marker).run().await
 }
 

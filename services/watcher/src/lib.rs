@@ -28,6 +28,7 @@ mod scopes;
 mod source;
 mod status;
 mod stream_writer;
+mod warnings;
 mod watch;
 
 use std::net::SocketAddr;

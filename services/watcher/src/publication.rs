@@ -54,6 +54,8 @@ impl Observed {
 #[derive(Debug)]
 pub(crate) struct Publication {
     pub(crate) key: Key,
+    /// Of the object whose state was to be published.
+    pub(crate) uid: Option<String>,
     /// What the stream holds now.
     pub(crate) last: LastMessage,
     pub(crate) outcome: Outcome,
@@ -128,6 +130,13 @@ impl DesiredState {
         matches!(self, Self::Replay(_)) || next_message(last, self).is_some()
     }
 
+    fn uid(&self) -> Option<String> {
+        match self {
+            Self::Applied(snapshot) => Some(snapshot.uid.clone()),
+            Self::Deleted { .. } | Self::Replay(_) => None,
+        }
+    }
+
     /// How the object looked before it went, where the API server has told.
     fn last(&self) -> Option<&Snapshot> {
         match self {
@@ -149,8 +158,9 @@ pub(crate) async fn publish_object(
     let object = key.object(&kind);
     if let DesiredState::Replay(replay) = desired {
         let outcome = republish(&writer, &object, &mut last, &replay).await;
-        return Publication { key, last, outcome };
+        return Publication { key, uid: None, last, outcome };
     }
+    let uid = desired.uid();
     let (mut fits, mut reduced) = (true, None);
     let outcome = loop {
         let Some(message) = next_message(&last.state, &desired) else { break Outcome::UpToDate };
@@ -196,7 +206,7 @@ pub(crate) async fn publish_object(
             Sent::StreamNotFound => break Outcome::StreamNotFound,
         }
     };
-    Publication { key, last, outcome }
+    Publication { key, uid, last, outcome }
 }
 
 /// How an object looked before it went: as the API server has told, or else as the stream tells. Of what cannot be read nothing is known.

@@ -10,6 +10,7 @@ use crate::ledger::{Key, Ledger};
 use crate::publication::{DesiredState, Observed, Outcome, Publication, publish_object};
 use crate::scopes::Scope;
 use crate::stream_writer::{StreamNotFoundError, StreamWriter};
+use crate::warnings::Warnings;
 
 /// Objects that are published at the same time.
 const MAX_IN_FLIGHT: usize = 64;
@@ -23,6 +24,7 @@ pub(crate) struct Publisher {
     scope: Scope,
     writer: StreamWriter,
     ledger: Ledger,
+    warnings: Warnings,
     /// The newest state of each object that is not yet being published.
     pending: HashMap<Key, (DesiredState, Observed)>,
     /// Keys of `pending` without those in flight, in the order of their arrival.
@@ -38,12 +40,13 @@ impl std::fmt::Debug for Publisher {
 }
 
 impl Publisher {
-    pub(crate) fn new(scope: Scope, writer: StreamWriter, ledger: Ledger) -> Self {
+    pub(crate) fn new(scope: Scope, writer: StreamWriter, ledger: Ledger, warnings: Warnings) -> Self {
         writer.status.set_object_count(&scope, ledger.count_alive());
         Self {
             scope,
             writer,
             ledger,
+            warnings,
             pending: HashMap::new(),
             queue: VecDeque::new(),
             in_flight: FuturesUnordered::new(),
@@ -63,7 +66,7 @@ impl Publisher {
         }
         let is_waiting = self.keys_in_flight.contains(&key) || self.pending.contains_key(&key);
         if !is_waiting && !desired.needs_publication(&self.ledger.last_message(&key).state) {
-            self.track_too_large(&key, &Outcome::UpToDate);
+            self.track_too_large(&key, None, &Outcome::UpToDate);
             return;
         }
         let is_new = self.pending.insert(key.clone(), (desired, Observed::now())).is_none();
@@ -86,12 +89,12 @@ impl Publisher {
     /// Dropping the future loses nothing.
     pub(crate) async fn next_finished(&mut self) -> Result<(), StreamNotFoundError> {
         let Some(publication) = self.in_flight.next().await else { return std::future::pending().await };
-        let Publication { key, last, outcome } = publication;
+        let Publication { key, uid, last, outcome } = publication;
         self.keys_in_flight.remove(&key);
         if outcome == Outcome::StreamNotFound {
             return Err(StreamNotFoundError);
         }
-        self.track_too_large(&key, &outcome);
+        self.track_too_large(&key, uid, &outcome);
         self.ledger.set_last_message(key.clone(), last);
         self.writer.status.set_object_count(&self.scope, self.ledger.count_alive());
         if self.pending.contains_key(&key) {
@@ -128,7 +131,7 @@ impl Publisher {
     }
 
     /// Tells of objects whose events are too large. The watcher stays ready: what one tenant does to its objects is nobody else's matter.
-    fn track_too_large(&self, key: &Key, outcome: &Outcome) {
+    fn track_too_large(&self, key: &Key, uid: Option<String>, outcome: &Outcome) {
         let was_too_large = self.writer.status.read(|status| {
             let watch = status.watches.get(&self.scope);
             watch.is_some_and(|watch| watch.too_large.contains_key(key))
@@ -136,19 +139,7 @@ impl Publisher {
         match outcome {
             Outcome::TooLarge(size) | Outcome::Reduced(size) => {
                 if !was_too_large {
-                    let (kind, object) = (&self.scope.kind, key.to_string());
-                    let most = groundwork_bus::MAX_EVENT_BYTES;
-                    if matches!(outcome, Outcome::Reduced(_)) {
-                        tracing::warn!(
-                            %kind, object, size, most,
-                            "too large for an event: published without labels, finalizers and long annotations of others; shorten them"
-                        );
-                    } else {
-                        tracing::error!(
-                            %kind, object, size, most,
-                            "too large for an event: not published, so no service sees its changes; shorten it"
-                        );
-                    }
+                    self.warn_of_size(key, uid, *size, matches!(outcome, Outcome::Reduced(_)));
                 }
                 self.writer.status.update_watch(&self.scope, |watch| {
                     watch.too_large.insert(key.clone(), *size);
@@ -162,5 +153,24 @@ impl Publisher {
             }
             Outcome::UpToDate | Outcome::StreamNotFound => {}
         }
+    }
+
+    /// By the log, and by an Event at the object.
+    fn warn_of_size(&self, key: &Key, uid: Option<String>, size: usize, is_reduced: bool) {
+        let (kind, object, most) = (&self.scope.kind, key.to_string(), groundwork_bus::MAX_EVENT_BYTES);
+        let consequence = if is_reduced {
+            "published without labels, finalizers and long annotations of others; shorten them"
+        } else {
+            "not published, so no service sees its changes; shorten it"
+        };
+        if is_reduced {
+            tracing::warn!(%kind, object, size, most, "too large for an event: {consequence}");
+        } else {
+            tracing::error!(%kind, object, size, most, "too large for an event: {consequence}");
+        }
+        let message = format!(
+            "the state of this object takes {size} bytes as an event for services, and {most} are the most: {consequence}"
+        );
+        self.warnings.warn(key, uid, &message);
     }
 }

@@ -12,7 +12,7 @@ use groundwork_controller::ClusterArguments;
 use groundwork_testkit::{ControlPlane, ControlPlaneOptions, Server, servers_or_skip};
 use groundwork_watcher::Arguments;
 use jiff::Timestamp;
-use kube::api::DynamicObject;
+use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::{Value, json};
 
 const API_SERVER: [Server; 2] = [Server::Etcd, Server::KubeApiserver];
@@ -93,6 +93,15 @@ async fn what_is_not_there_or_does_not_fit_delays_nothing_else() {
     arrives(&bus, "configmaps", &create(&client, annotated("small", 60_000)).await).await;
     assert_eq!((notes("large").await, notes("small").await), (0, 1));
     assert!(watcher.published("too_large") > 0);
+    // Its owner is told as well, where `kubectl describe` looks.
+    let events = Api::<k8s_openapi::api::core::v1::Event>::namespaced(client.clone(), "default");
+    let fields = "involvedObject.name=large,involvedObject.kind=ConfigMap,reason=TooLarge";
+    let told = async || events.list(&ListParams::default().fields(fields)).await.unwrap().items;
+    until("an Event tells of its size", async || !told().await.is_empty()).await;
+    let told = told().await;
+    let message = told[0].message.clone().unwrap_or_default();
+    assert!(message.contains("are the most: published without labels"), "{message}");
+    assert_eq!((told.len(), told[0].involved_object.uid.is_some()), (1, true));
     watcher.ready().await;
     arrives(&bus, "configmaps", &merge(&client, annotated("large", 60_000)).await).await;
     arrives(&bus, "configmaps", &merge(&client, annotated("small", 70_000)).await).await;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use groundwork_api::{DeployItem, Installation, Repository, Target};
 use groundwork_tests::{System, SystemOptions, wait_for};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::packages::{Remotes, register};
@@ -187,20 +187,7 @@ async fn an_installation_of_which_the_renderer_dies_is_set_aside() -> Result<()>
     let (namespace, deadly) = ("deadly-installations", Deadly::start()?);
     system.plane.create_namespace(namespace).await?;
     let case = Case::existing(&system, namespace).await?;
-    let reference = json!({
-        "componentName": "example.org/bad", "version": "1.0.0",
-        "repositoryContext": {"type": "ociRegistry", "baseUrl": format!("{}/c", deadly.url)},
-    });
-    let installation = json!({
-        "metadata": {"annotations": {"landscaper.gardener.cloud/operation": "reconcile"}},
-        "spec": {"componentDescriptor": {"ref": reference}, "blueprint": {"ref": {"resourceName": "blueprint"}}},
-    });
-    case.create::<Installation>("bad", &installation).await?;
-    let is_over = |installation: &Installation| {
-        let status = installation.status.clone().unwrap_or_default();
-        !status.job_id_finished.clone().unwrap_or_default().is_empty()
-            && status.job_id_finished == status.job_id
-    };
+    case.create::<Installation>("bad", &of_component(&deadly)).await?;
     wait_for("the registry is asked", PATIENCE, async || {
         if deadly.asked() > 0 { Ok(()) } else { Err("it is not".to_owned()) }
     })
@@ -215,13 +202,61 @@ async fn an_installation_of_which_the_renderer_dies_is_set_aside() -> Result<()>
     }
     let case = Case::existing(&system, namespace).await?;
     let bad = case.until("its job is over", "bad", is_over).await?;
-    let status = bad.status.unwrap_or_default();
-    let error = status.last_error.unwrap_or_default();
-    ensure!(
-        status.phase.as_deref() == Some("Failed") && error.reason == "SetAside",
-        "{:?}: {error:?}",
-        status.phase
-    );
-    ensure!(error.message.starts_with("processes of renderer"), "{error:?}");
+    let (phase, error) = failure(&bad);
+    ensure!(phase == "Failed" && error.starts_with("SetAside: processes of renderer"), "{phase}: {error}");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_of_which_the_resolver_dies_is_set_aside() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let options = SystemOptions { variables: state(&folder), ..SystemOptions::default() };
+    let Some(mut system) = System::start(options).await? else { return Ok(()) };
+    let (namespace, deadly) = ("deadly-components", Deadly::start()?);
+    system.plane.create_namespace(namespace).await?;
+    let case = Case::existing(&system, namespace).await?;
+    case.create::<Installation>("bad", &of_component(&deadly)).await?;
+    let is_over = async |case: &Case<'_>| -> Result<bool> { Ok(is_over(&case.get("bad").await?)) };
+    let deaths = deadly.until(&mut system, "resolver", namespace, is_over).await?;
+    ensure!(deaths == 3, "{deaths} deaths");
+    let (phase, error) = failure(&Case::existing(&system, namespace).await?.get("bad").await?);
+    ensure!(phase == "Failed" && error.starts_with("SetAside: processes of resolver"), "{phase}: {error}");
+    // A new job is a new attempt.
+    let case = Case::existing(&system, namespace).await?;
+    let asked = deadly.asked();
+    let job = case.get::<Installation>("bad").await?.status.unwrap_or_default().job_id;
+    let anew = json!({"metadata": {"annotations": {"landscaper.gardener.cloud/operation": "reconcile"}}});
+    case.change::<Installation>("bad", &anew).await?;
+    let is_next = async |case: &Case<'_>| -> Result<bool> {
+        let installation: Installation = case.get("bad").await?;
+        Ok(self::is_over(&installation) && installation.status.unwrap_or_default().job_id != job)
+    };
+    let deaths = deadly.until(&mut system, "resolver", namespace, is_next).await?;
+    ensure!(deaths == 3 && deadly.asked() > asked, "{deaths} deaths");
+    Ok(())
+}
+
+/// An Installation with a job, whose component lies where whoever asks dies.
+fn of_component(deadly: &Deadly) -> Value {
+    let reference = json!({
+        "componentName": "example.org/bad", "version": "1.0.0",
+        "repositoryContext": {"type": "ociRegistry", "baseUrl": format!("{}/c", deadly.url)},
+    });
+    json!({
+        "metadata": {"annotations": {"landscaper.gardener.cloud/operation": "reconcile"}},
+        "spec": {"componentDescriptor": {"ref": reference}, "blueprint": {"ref": {"resourceName": "blueprint"}}},
+    })
+}
+
+/// Its last job has ended.
+fn is_over(installation: &Installation) -> bool {
+    let status = installation.status.clone().unwrap_or_default();
+    !status.job_id_finished.clone().unwrap_or_default().is_empty() && status.job_id_finished == status.job_id
+}
+
+/// The phase, and reason and words of the last error.
+fn failure(installation: &Installation) -> (String, String) {
+    let status = installation.status.clone().unwrap_or_default();
+    let error = status.last_error.unwrap_or_default();
+    (status.phase.unwrap_or_default(), format!("{}: {}", error.reason, error.message))
 }

@@ -124,6 +124,7 @@ mod tests {
     use crate::source::{Source, resource};
     use crate::status::SharedStatus;
     use crate::stream_writer::StreamWriter;
+    use crate::warnings::Recorder;
 
     fn event(type_: &str, name: &str, lifecycle: &str) -> Value {
         json!({"type": type_, "object": {
@@ -181,8 +182,9 @@ mod tests {
         let leadership = Leadership::unlimited();
         let writer =
             StreamWriter { bus: bus.clone(), status, metrics, leadership, continuity: Continuity::default() };
+        let warnings = Recorder::start(client.clone()).warnings_of(resource.clone());
         let source = Source::new(client, scope.clone(), &resource, &[]);
-        let publisher = Publisher::new(scope.clone(), writer.clone(), Ledger::default());
+        let publisher = Publisher::new(scope.clone(), writer.clone(), Ledger::default(), warnings);
         Watch::new(scope, source, writer, publisher, mpsc::unbounded_channel().1, false)
     }
 
