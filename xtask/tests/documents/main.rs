@@ -5,8 +5,10 @@ mod citations;
 mod comments;
 mod examples;
 mod floors;
+mod links;
 mod observability;
 mod reasons;
+mod words;
 
 use std::path::Path;
 
