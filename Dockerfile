@@ -10,7 +10,7 @@ COPY . .
 ENV CARGO_INCREMENTAL=0
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
-    cargo build --release --locked --workspace --features groundwork/cluster \
+    cargo build --release --locked --workspace \
         --bin groundwork --bin groundwork-wait --bin groundwork-bootstrap \
         --bin groundwork-watcher --bin groundwork-resolver --bin groundwork-renderer --bin groundwork-deployer \
         --bin groundwork-variant --bin groundwork-console \

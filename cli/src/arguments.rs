@@ -7,31 +7,19 @@ use serde_json::Value;
 
 use crate::blueprint::BlueprintArguments;
 use crate::component::ComponentArguments;
-#[cfg(feature = "cluster")]
 use crate::events::EventsArguments;
 use crate::explain::ExplainArguments;
-#[cfg(not(feature = "cluster"))]
-use crate::left_out::{
-    LeftOut as DeleteArguments, LeftOut as EventsArguments, LeftOut as InterruptArguments,
-    LeftOut as ReconcileArguments, LeftOut as ReplayArguments, LeftOut as StatusArguments,
-    LeftOut as UpArguments, LeftOut as WaitArguments,
-};
 use crate::namespace::namespace;
-#[cfg(feature = "cluster")]
 use crate::operations::{DeleteArguments, InterruptArguments, ReconcileArguments};
 use crate::output::RenderOutput;
 use crate::packages::PackagesArguments;
 use crate::plan::PlanArguments;
 use crate::render::{DiffTarget, assignment};
-#[cfg(feature = "cluster")]
 use crate::replay::ReplayArguments;
-#[cfg(feature = "cluster")]
 use crate::status::StatusArguments;
 use crate::template::TemplateArguments;
-#[cfg(feature = "cluster")]
 use crate::up::UpArguments;
 use crate::variants::VariantsArguments;
-#[cfg(feature = "cluster")]
 use crate::wait::WaitArguments;
 
 /// Turns blueprints into installations: shows what a cluster would do, from files.

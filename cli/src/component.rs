@@ -3,7 +3,6 @@
 mod fetch;
 mod pack;
 mod place;
-#[cfg(feature = "cluster")]
 mod push;
 mod sign;
 mod tree;
@@ -52,11 +51,7 @@ enum ComponentCommand {
     /// Write component versions into a registry.
     ///
     /// Exit code 1: a version is there with other content; those before it are written. 2: the registry refuses, or cannot be reached.
-    #[cfg(feature = "cluster")]
     Push(push::PushArguments),
-    /// Write component versions into a registry.
-    #[cfg(not(feature = "cluster"))]
-    Push(crate::left_out::LeftOut),
 }
 
 #[derive(Debug, Args)]
@@ -97,10 +92,7 @@ pub(crate) fn run(arguments: &ComponentArguments) -> Ending {
         ComponentCommand::Pack(arguments) => pack::run(arguments),
         ComponentCommand::Verify(arguments) => sign::verify_version(arguments),
         ComponentCommand::Sign(arguments) => sign::sign_version(arguments),
-        #[cfg(feature = "cluster")]
         ComponentCommand::Push(arguments) => push::run(arguments),
-        #[cfg(not(feature = "cluster"))]
-        ComponentCommand::Push(_) => return crate::left_out::run("component push"),
     };
     ended.unwrap_or_else(|error| {
         diagnostic::print(&[error]);

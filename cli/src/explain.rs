@@ -1,7 +1,6 @@
 //! `groundwork explain`: why something is as it is.
 
 mod change;
-#[cfg(feature = "cluster")]
 mod cluster;
 mod overwrites;
 mod references;

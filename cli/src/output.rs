@@ -19,7 +19,6 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::render::Former;
 use crate::rendering::Rendering;
-#[cfg(feature = "cluster")]
 pub(crate) use difference::{ObjectId, id};
 pub(crate) use folder::read as read_folder;
 

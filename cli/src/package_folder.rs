@@ -42,7 +42,6 @@ impl PackageFiles {
         }
     }
 
-    #[cfg(feature = "cluster")]
     pub(crate) fn remove(&mut self, path: &str) {
         self.texts.remove(path);
         self.binaries.remove(path);

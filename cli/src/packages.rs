@@ -1,11 +1,8 @@
 //! `groundwork packages`: packages that a caller gives, and revisions of packages in a cluster.
 
-#[cfg(feature = "cluster")]
 mod content;
-#[cfg(feature = "cluster")]
 mod porch;
 mod render;
-#[cfg(feature = "cluster")]
 mod revisions;
 
 use clap::{Args, Subcommand};
@@ -34,59 +31,40 @@ enum PackagesCommand {
     /// it was, unless the Kptfile asks for partial results. 2: the folder cannot be read or written.
     Render(render::RenderArguments),
     /// List the package revisions of a cluster.
-    #[cfg(feature = "cluster")]
     List(revisions::ListArguments),
     /// Print one package revision, as the cluster has it.
-    #[cfg(feature = "cluster")]
     Get(revisions::GetArguments),
     /// Propose drafts for approval.
     ///
     /// As with the next four: waits until the store, or the Porch server of the cluster, has done it. Exit code 0: done, or it was so already.
     /// 1: one is refused, or not done in time; the others are done.
-    #[cfg(feature = "cluster")]
     Propose(revisions::ChangeArguments),
     /// Approve proposed revisions: they are published.
-    #[cfg(feature = "cluster")]
     Approve(revisions::ChangeArguments),
     /// Make proposed revisions drafts again, or keep those whose deletion was proposed.
-    #[cfg(feature = "cluster")]
     Reject(revisions::ChangeArguments),
     /// Propose the deletion of published revisions.
-    #[cfg(feature = "cluster")]
     ProposeDeletion(revisions::ChangeArguments),
     /// Delete revisions that are not published, or whose deletion was proposed.
-    #[cfg(feature = "cluster")]
     Delete(revisions::ChangeArguments),
     /// Write the files of a package revision into a folder.
-    #[cfg(feature = "cluster")]
     Pull(content::PullArguments),
     /// Give a draft the files of a folder that was pulled; what comes of them is pulled again.
     ///
     /// Exit code 1: somebody else has changed the draft since, or its functions fail; nothing is written.
-    #[cfg(feature = "cluster")]
     Push(content::PushArguments),
     /// Make a draft of a package from a published revision of another one.
-    #[cfg(feature = "cluster")]
     Clone(content::CloneArguments),
     /// Make a draft that goes on from a published revision of its package.
-    #[cfg(feature = "cluster")]
     Copy(content::CopyArguments),
     /// Make a draft of a new package.
-    #[cfg(feature = "cluster")]
     Init(content::InitArguments),
     /// Make a draft that goes on from a published revision of its package, with what has changed upstream since.
     ///
     /// Exit code 1: the three versions cannot be merged, or what comes of them cannot be rendered; nothing is written.
-    #[cfg(feature = "cluster")]
     Upgrade(content::UpgradeArguments),
     /// Print what differs between two package revisions.
-    #[cfg(feature = "cluster")]
     Diff(content::DiffArguments),
-    /// List, get, propose, approve, reject, propose-deletion, delete, pull, push, clone, copy, init, upgrade, diff: package revisions of
-    /// a cluster.
-    #[cfg(not(feature = "cluster"))]
-    #[command(name = "list", aliases = ["get", "propose", "approve", "reject", "propose-deletion", "delete", "pull", "push", "clone", "copy", "init", "upgrade", "diff"])]
-    Cluster(crate::left_out::LeftOut),
 }
 
 #[derive(Debug, Args)]
@@ -102,38 +80,22 @@ pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
     match &arguments.command {
         PackagesCommand::Merge(MergeArguments { jsonl: _ }) => answer_lines(|line| answer(line, merge_line)),
         PackagesCommand::Render(arguments) => render::run(arguments),
-        #[cfg(feature = "cluster")]
         PackagesCommand::List(arguments) => revisions::list(arguments),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Get(arguments) => revisions::get(arguments),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Propose(arguments) => revisions::change(arguments, revisions::Verb::Propose),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Approve(arguments) => revisions::change(arguments, revisions::Verb::Approve),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Reject(arguments) => revisions::change(arguments, revisions::Verb::Reject),
-        #[cfg(feature = "cluster")]
         PackagesCommand::ProposeDeletion(arguments) => {
             revisions::change(arguments, revisions::Verb::ProposeDeletion)
         }
-        #[cfg(feature = "cluster")]
         PackagesCommand::Delete(arguments) => revisions::change(arguments, revisions::Verb::Delete),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Pull(arguments) => content::pull(arguments),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Push(arguments) => content::push(arguments),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Clone(arguments) => content::clone(arguments),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Copy(arguments) => content::copy(arguments),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Init(arguments) => content::init(arguments),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Upgrade(arguments) => content::upgrade(arguments),
-        #[cfg(feature = "cluster")]
         PackagesCommand::Diff(arguments) => content::diff(arguments),
-        #[cfg(not(feature = "cluster"))]
-        PackagesCommand::Cluster(_) => crate::left_out::run("packages list"),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `groundwork plan`: what would happen if objects were applied.
 
-#[cfg(feature = "cluster")]
 mod cluster;
 mod given;
 mod text;
@@ -87,14 +86,8 @@ fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-#[cfg(feature = "cluster")]
 fn of_cluster(arguments: &PlanArguments) -> Ending {
     cluster::run(arguments)
-}
-
-#[cfg(not(feature = "cluster"))]
-fn of_cluster(_: &PlanArguments) -> Ending {
-    crate::left_out::run("plan without --from")
 }
 
 impl PlanArguments {

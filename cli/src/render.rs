@@ -1,6 +1,5 @@
 //! `groundwork render`: a job of every Installation in the input, as far as it goes without a cluster.
 
-#[cfg(feature = "cluster")]
 mod cluster;
 mod former;
 mod given;

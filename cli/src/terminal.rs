@@ -15,7 +15,6 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
 }
 
 /// Rows with their columns below each other. The cells are safe for a terminal already.
-#[cfg(feature = "cluster")]
 pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: [usize; N] = std::array::from_fn(width);

@@ -1,6 +1,5 @@
 //! `groundwork variants`: what PackageVariantSets ask for, from files.
 
-#[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 mod draft;
 mod given;
@@ -42,11 +41,7 @@ enum VariantsCommand {
     /// Write sets to the cluster of the current kube context, if that still does what a plan has shown.
     ///
     /// Exit code 0: they are written. 1: something else would happen by now; nothing is written. 2: the input or the cluster cannot be used.
-    #[cfg(feature = "cluster")]
     Apply(cluster::ApplyArguments),
-    /// Write sets to a cluster, if that still does what a plan has shown.
-    #[cfg(not(feature = "cluster"))]
-    Apply(crate::left_out::LeftOut),
     /// Show the packages that PackageVariants make, as their first drafts: cloned, changed as the variant says, rendered.
     ///
     /// Exit code 0: every package was made. 1: a package or a set could not be made; the others are shown. 2: the input cannot be used.
@@ -153,17 +148,9 @@ pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
     match &arguments.command {
         VariantsCommand::Expand(ExpandArguments { jsonl: true, .. }) => jsonl::expand(),
         VariantsCommand::Expand(arguments) => expand(arguments),
-        #[cfg(feature = "cluster")]
         VariantsCommand::Plan(arguments) if arguments.cluster => cluster::plan(arguments),
-        #[cfg(not(feature = "cluster"))]
-        VariantsCommand::Plan(arguments) if arguments.cluster => {
-            crate::left_out::run("variants plan --cluster")
-        }
         VariantsCommand::Plan(arguments) => plan::run(arguments),
-        #[cfg(feature = "cluster")]
         VariantsCommand::Apply(arguments) => cluster::apply(arguments),
-        #[cfg(not(feature = "cluster"))]
-        VariantsCommand::Apply(_) => crate::left_out::run("variants apply"),
         VariantsCommand::Draft(arguments) => draft::run(arguments),
         VariantsCommand::Validate(LineArguments { jsonl: _ }) => jsonl::validate(),
         VariantsCommand::Mutate(LineArguments { jsonl: _ }) => jsonl::mutate(),
@@ -256,7 +243,6 @@ fn place(document: &Document, field: &str) -> Position {
 }
 
 /// The sets among documents, by namespace; `None` if something is wrong with them, which is printed.
-#[cfg(feature = "cluster")]
 pub(crate) fn sets(
     documents: &[Document],
     namespace: &str,

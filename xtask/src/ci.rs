@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -18,16 +17,13 @@ pub(crate) fn run(workspace: &Path) -> Result<()> {
     step("licences", || licences::run(workspace))?;
     step("advisories", || advisories::run(workspace))?;
     step("lint", || {
-        let (what, rules) = (["clippy", "--all-targets", "--locked", "--quiet"], ["--", "-D", "warnings"]);
-        commands::run(workspace, "cargo", &[&what, &commands::EVERYTHING[..], &rules].concat())?;
-        // The command without what talks to servers has code of its own.
-        commands::run(workspace, "cargo", &[&what, &["--package", "groundwork"][..], &rules].concat())
+        let lint = ["clippy", "--all-targets", "--locked", "--quiet", "--workspace", "--", "-D", "warnings"];
+        commands::run(workspace, "cargo", &lint)
     })?;
     step("tests", || test::run(workspace))?;
     step("chaos", || chaos::run(workspace, &Chaos::of_a_build()))?;
     step("compose.yaml", || compose::check(workspace))?;
-    step("commands of the README", || readme(workspace))?;
-    step("what a build leaves out", || left_out(workspace))
+    step("commands of the README", || readme(workspace))
 }
 
 fn step(name: &str, check: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -53,33 +49,6 @@ fn readme(workspace: &Path) -> Result<()> {
         }
     }
     ensure!(count > 0, "README.md shows no commands in console blocks");
-    Ok(())
-}
-
-/// The command as the README builds it has nothing that talks to servers, and says how to get that.
-fn left_out(workspace: &Path) -> Result<()> {
-    const COMPARISON: &str = "render examples/echo-server --diff cluster";
-    let commands = ["up", "status", "reconcile", "interrupt", "delete", "events", "wait"];
-    for command in commands
-        .map(|command| format!("{command} --any words"))
-        .iter()
-        .map(String::as_str)
-        .chain([COMPARISON])
-    {
-        let output = Command::new("cargo")
-            .args(["run", "--release", "--quiet", "--package", "groundwork", "--"])
-            .args(command.split(' '))
-            .current_dir(workspace)
-            .output()
-            .context("cannot run cargo")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.code() == Some(2),
-            "`groundwork {command}` ended with {}: {said}",
-            output.status
-        );
-        ensure!(said.contains("--features cluster"), "`groundwork {command}` said: {said}");
-    }
     Ok(())
 }
 

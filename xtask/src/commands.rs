@@ -20,14 +20,10 @@ pub(crate) fn run(workspace: &Path, program: &str, arguments: &[&str]) -> Result
     Ok(())
 }
 
-/// Builds the programs of all packages, each with everything that it can do: `groundwork` alone also exists without what talks
-/// to servers, which is quicker to build.
+/// Builds the programs of all packages.
 pub(crate) fn build_all(workspace: &Path, further: &[&str]) -> Result<()> {
-    run(workspace, "cargo", &[&["build", "--bins", "--locked"], &EVERYTHING[..], further].concat())
+    run(workspace, "cargo", &[&["build", "--bins", "--locked", "--workspace"], further].concat())
 }
-
-/// All packages with all of their features that matter.
-pub(crate) const EVERYTHING: [&str; 3] = ["--workspace", "--features", "groundwork/cluster"];
 
 /// Whether a program can be run with these arguments.
 pub(crate) fn exists(program: &str, arguments: &[&str]) -> bool {

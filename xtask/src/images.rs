@@ -68,8 +68,7 @@ fn names(model: &Model) -> BTreeSet<&str> {
 fn make(workspace: &Path, model: &Model) -> Result<()> {
     servers::run(workspace)?;
     let wanted: BTreeSet<_> = model.services().filter_map(|service| service.program()).collect();
-    let mut build = vec!["build", "--release", "--locked", "--bin", "groundwork-wait"];
-    build.extend(commands::EVERYTHING);
+    let mut build = vec!["build", "--release", "--locked", "--workspace", "--bin", "groundwork-wait"];
     build.extend(wanted.iter().flat_map(|program| ["--bin", program.as_str()]));
     commands::run(workspace, "cargo", &build)?;
     let programs = commands::target_folder(workspace)?.join("release");

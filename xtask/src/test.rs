@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::commands::EVERYTHING;
 use crate::{commands, servers};
 
 /// Tests of these share the servers of their process; nextest would start them for every single test.
@@ -31,14 +30,14 @@ fn test(workspace: &Path) -> Result<()> {
     // The suites run the services as processes of their own.
     commands::build_all(workspace, &["--quiet"])?;
     if !commands::exists("cargo", &["nextest", "--version"]) {
-        let arguments = [&["test", "--locked", "--quiet", "--no-fail-fast"], &EVERYTHING[..]].concat();
+        let arguments = ["test", "--locked", "--quiet", "--no-fail-fast", "--workspace"];
         return commands::run(workspace, "cargo", &arguments);
     }
-    let mut arguments = [&["nextest", "run", "--locked", "--no-fail-fast"], &EVERYTHING[..]].concat();
+    let mut arguments = vec!["nextest", "run", "--locked", "--no-fail-fast", "--workspace"];
     arguments.extend(SHARING_SERVERS.iter().flat_map(|package| ["--exclude", package]));
     commands::run(workspace, "cargo", &arguments)?;
     let mut arguments = vec!["test", "--locked", "--quiet"];
     arguments.extend(SHARING_SERVERS.iter().flat_map(|package| ["--package", package]));
     commands::run(workspace, "cargo", &arguments)?;
-    commands::run(workspace, "cargo", &[&["test", "--locked", "--doc", "--quiet"], &EVERYTHING[..]].concat())
+    commands::run(workspace, "cargo", &["test", "--locked", "--doc", "--quiet", "--workspace"])
 }

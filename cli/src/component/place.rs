@@ -13,15 +13,6 @@ use serde_json::{Value, json};
 use crate::diagnostic::Diagnostic;
 use crate::stores;
 
-/// Why a build reads no registries.
-const WITHOUT_NETWORK: Option<&str> = if cfg!(feature = "cluster") {
-    None
-} else {
-    Some(
-        "this build works on files only: `cargo install --path cli --locked --features cluster` installs the whole command",
-    )
-};
-
 /// A component version as people write it.
 #[derive(Debug, Clone)]
 pub(super) struct VersionName {
@@ -42,7 +33,7 @@ pub(super) fn version_name(text: &str) -> Result<VersionName, String> {
 #[derive(Debug, Args)]
 pub(super) struct PlaceArguments {
     /// A directory, an archive (tar, tgz), or the address of a registry, such as registry.example.org/components (`http://` in front for one without
-    /// TLS; in the command that is built with the feature `cluster`).
+    /// TLS).
     #[arg(long, value_name = "PLACE", required_unless_present = "repositories")]
     from: Option<String>,
 
@@ -97,9 +88,6 @@ impl PlaceArguments {
         let Some(from) = &self.from else { return self.open_map() };
         let RegistryArguments { docker_config, ca } = &self.registry;
         let store = Store::of_place(from, docker_config.clone(), ca.clone()).map_err(Diagnostic::error)?;
-        if let (Store::Registry(_), Some(reason)) = (&store, WITHOUT_NETWORK) {
-            return Err(Diagnostic::error(format!("--from {from} is a registry, and {reason}")));
-        }
         let context = self.context.clone().unwrap_or_else(|| context_of(&store, from));
         let mut map = RepositoryMap::empty("--from");
         map.insert_store(context.clone(), store);

@@ -58,7 +58,6 @@ pub(super) struct OverwritesArguments {
     #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
     repositories: Option<PathBuf>,
 
-    #[cfg(feature = "cluster")]
     #[command(flatten)]
     server: super::cluster::ServerArguments,
 }
@@ -107,14 +106,8 @@ pub(super) fn run(arguments: &OverwritesArguments) -> Ending {
     }
 }
 
-#[cfg(feature = "cluster")]
 fn of_cluster(arguments: &OverwritesArguments, installation: &str) -> Ending {
     super::cluster::run(installation, &arguments.server, arguments.output)
-}
-
-#[cfg(not(feature = "cluster"))]
-fn of_cluster(_: &OverwritesArguments, _: &str) -> Ending {
-    crate::left_out::run("explain overwrites --installation")
 }
 
 fn read(files: &[PathBuf], namespace: &str, diagnostics: &mut Vec<Diagnostic>) -> Inventory {

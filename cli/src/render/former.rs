@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-#[cfg(feature = "cluster")]
 use super::cluster::Held;
 use super::world::Uids;
 use crate::diagnostic::Diagnostic;
@@ -32,7 +31,6 @@ impl FromStr for DiffTarget {
 #[derive(Debug)]
 pub(crate) enum Former {
     Folder(PathBuf),
-    #[cfg(feature = "cluster")]
     Cluster(Held),
 }
 
@@ -53,7 +51,6 @@ impl Former {
     pub(super) fn uids(&self) -> Uids {
         match self {
             Self::Folder(_) => Uids::default(),
-            #[cfg(feature = "cluster")]
             Self::Cluster(held) => held.uids(),
         }
     }
@@ -63,29 +60,18 @@ impl Former {
     /// # Errors
     ///
     /// The folder cannot be read.
-    #[cfg_attr(
-        not(feature = "cluster"),
-        expect(unused_variables, reason = "only of a cluster is it chosen what to read")
-    )]
     pub(crate) fn objects(&self, rendered: &[Value]) -> Result<Vec<Value>, Diagnostic> {
         match self {
             Self::Folder(path) => read_folder(path),
-            #[cfg(feature = "cluster")]
             Self::Cluster(held) => Ok(held.beside(rendered)),
         }
     }
 }
 
-#[cfg(feature = "cluster")]
 fn of_cluster(inventory: &Inventory) -> Result<Former, Ending> {
     let namespaces = inventory.installations.keys().map(|(namespace, _)| namespace.clone()).collect();
     Held::read(&namespaces).map(Former::Cluster).map_err(|error| {
         crate::diagnostic::print(&[Diagnostic::error(error.to_string())]);
         Ending::Unusable
     })
-}
-
-#[cfg(not(feature = "cluster"))]
-fn of_cluster(_: &Inventory) -> Result<Former, Ending> {
-    Err(crate::left_out::run("render --diff cluster"))
 }

@@ -252,13 +252,3 @@ fn signatures() {
         unsigned.err
     );
 }
-
-/// The lean command says how to get one that reaches registries.
-#[cfg(not(feature = "cluster"))]
-#[test]
-fn registries_need_the_whole_command() {
-    let read = groundwork(&["component", "get", "a:1.0.0", "--from", "registry.example.org/a"], "");
-    assert!(read.code == 2 && read.err.contains("--features cluster"), "{}", read.err);
-    let written = groundwork(&["component", "push", "x", "--to", "registry.example.org"], "");
-    assert!(written.code == 2 && written.err.contains("--features cluster"), "{}", written.err);
-}

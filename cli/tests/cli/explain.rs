@@ -178,10 +178,3 @@ fn errors_of_the_job() {
         assert_eq!(groundwork(arguments, "").code, 2);
     }
 }
-
-#[cfg(not(feature = "cluster"))]
-#[test]
-fn clusters_need_the_whole_command() {
-    let run = groundwork(&["explain", "overwrites", "--installation", "a/b"], "");
-    assert!(run.code == 2 && run.err.contains("--features cluster"), "{}", run.err);
-}

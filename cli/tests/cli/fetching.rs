@@ -1,5 +1,4 @@
 //! Commands that ask servers which are an enemy's: each ends in its time with words, whatever is answered.
-#![cfg(feature = "cluster")]
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use groundwork_bus::{Backoff, Bus, Index, Kind, ObjectId};
 use groundwork_telemetry::Condition;
 use jiff::Timestamp;
@@ -96,33 +95,30 @@ pub(crate) struct Arrival {
 
 impl Controller {
     /// Works until `end` is cancelled; then finishes what runs, and gives the rest back to the bus.
-    pub fn run(self, end: CancellationToken) -> BoxFuture<'static, ()> {
+    pub async fn run(self, end: CancellationToken) {
         let (_, none) = sources();
-        self.run_with(none, end)
+        self.run_with(none, end).await;
     }
 
     /// The same with kinds that come and go meanwhile.
-    pub fn run_with(self, changes: SourceChanges, end: CancellationToken) -> BoxFuture<'static, ()> {
-        // Boxed, so that it is compiled here and not in every service.
-        Box::pin(async move {
-            let index = Index::in_namespaces(self.options.namespaces.clone());
-            let (sender, mut receiver) = mpsc::channel(1024);
-            let feeders = Feeders {
-                bus: self.bus.clone(),
-                index: index.clone(),
-                handler: Arc::clone(&self.handler),
-                options: self.options.clone(),
-                sender: sender.clone(),
-            };
-            let own = feeders.own(&Readiness::new(self.ready.clone()), &end);
-            let others = feeders.others(changes, end.clone());
-            let mut feeding = JoinSet::new();
-            feeding.spawn(async { tokio::join!(own, others) }.in_current_span());
-            let mut worker = Worker::new(self, index, sender);
-            worker.run(&mut receiver, &end).await;
-            // The other tasks end with `end`, too, and hand back to the bus what they hold.
-            while feeding.join_next().await.is_some() {}
-            worker.drain(receiver).await;
-        })
+    pub async fn run_with(self, changes: SourceChanges, end: CancellationToken) {
+        let index = Index::in_namespaces(self.options.namespaces.clone());
+        let (sender, mut receiver) = mpsc::channel(1024);
+        let feeders = Feeders {
+            bus: self.bus.clone(),
+            index: index.clone(),
+            handler: Arc::clone(&self.handler),
+            options: self.options.clone(),
+            sender: sender.clone(),
+        };
+        let own = feeders.own(&Readiness::new(self.ready.clone()), &end);
+        let others = feeders.others(changes, end.clone());
+        let mut feeding = JoinSet::new();
+        feeding.spawn(async { tokio::join!(own, others) }.in_current_span());
+        let mut worker = Worker::new(self, index, sender);
+        worker.run(&mut receiver, &end).await;
+        // The other tasks end with `end`, too, and hand back to the bus what they hold.
+        while feeding.join_next().await.is_some() {}
+        worker.drain(receiver).await;
     }
 }

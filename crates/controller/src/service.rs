@@ -28,10 +28,10 @@ pub trait ServiceArguments: Args {
     fn cluster(&self) -> &ClusterArguments;
 
     /// Starts the service. By then it has named all its conditions of health and holds its ports; what comes back runs it.
-    ///
-    /// The futures are boxed in the library of the service: they are compiled where they are polled first, and that must not be in
-    /// every program which has the service in it.
-    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>>;
+    fn start(
+        self,
+        context: ProcessContext,
+    ) -> impl Future<Output = Result<RunningService, ServiceError>> + Send;
 }
 
 /// Runs a service that was started, until shutdown is requested.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use futures::future::BoxFuture;
 use groundwork_telemetry::{Condition, Health, innermost_cause};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -76,35 +75,31 @@ impl TakeoverArguments {
     /// # Errors
     ///
     /// A lease of the original is fresh.
-    pub fn ensure_stopped<'a>(
-        &'a self,
+    pub async fn ensure_stopped(
+        &self,
         original: OriginalController,
-        namespaces: &'a [String],
-        client: &'a Client,
-        health: &'a Health,
-        end: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<(), OriginalAtWorkError>> {
-        // Boxed, so that it is compiled here and not in every service.
-        Box::pin(async move {
-            if self.takeover || !namespaces.is_empty() {
-                return Ok(());
+        namespaces: &[String],
+        client: &Client,
+        health: &Health,
+        end: &CancellationToken,
+    ) -> Result<(), OriginalAtWorkError> {
+        if self.takeover || !namespaces.is_empty() {
+            return Ok(());
+        }
+        let ready = health.condition("takeover");
+        let names = original.leases.iter().copied().chain(self.original_leases.iter().map(String::as_str));
+        for name in names {
+            let leases = tokio::select! {
+                leases = leases(client, name, &ready) => leases,
+                () = end.cancelled() => return Ok(()),
+            };
+            let now = Timestamp::now();
+            if let Some(found) = leases.iter().find_map(|lease| at_work(original, lease, now)) {
+                return Err(found);
             }
-            let ready = health.condition("takeover");
-            let names =
-                original.leases.iter().copied().chain(self.original_leases.iter().map(String::as_str));
-            for name in names {
-                let leases = tokio::select! {
-                    leases = leases(client, name, &ready) => leases,
-                    () = end.cancelled() => return Ok(()),
-                };
-                let now = Timestamp::now();
-                if let Some(found) = leases.iter().find_map(|lease| at_work(original, lease, now)) {
-                    return Err(found);
-                }
-            }
-            ready.ready();
-            Ok(())
-        })
+        }
+        ready.ready();
+        Ok(())
     }
 }
 

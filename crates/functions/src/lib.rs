@@ -4,7 +4,7 @@
 //! ```text
 //! render ──ResourceList──┬─> Executables: a program, its process group and its limits
 //!                        ├─> Kubeconform: schemas that the operator keeps
-//!                        └─> RemoteRunner: a server that runs images (feature `remote`)
+//!                        └─> RemoteRunner: a server that runs images
 //! ```
 //!
 //! They block while a function runs.
@@ -13,7 +13,6 @@ mod executables;
 mod kubeconform;
 #[cfg(target_os = "linux")]
 mod memory;
-#[cfg(feature = "remote")]
 mod remote;
 mod schemas;
 
@@ -21,7 +20,6 @@ use std::time::Duration;
 
 pub use executables::Executables;
 pub use kubeconform::Kubeconform;
-#[cfg(feature = "remote")]
 pub use remote::RemoteRunner;
 pub use schemas::{Schemas, SchemasError};
 

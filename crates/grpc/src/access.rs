@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use data_encoding::BASE64URL_NOPAD;
-use futures::future::BoxFuture;
 use groundwork_proto::status::{self, reasons};
 use groundwork_telemetry::innermost_cause;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -225,36 +224,28 @@ impl Access {
         self.user_of(bearer(headers)?, peer).await
     }
 
-    fn user_of<'a>(
-        &'a self,
-        token: &'a str,
-        peer: Option<IpAddr>,
-    ) -> BoxFuture<'a, Result<Arc<User>, Status>> {
-        // Boxed, so that it is compiled here and not in every service.
-        Box::pin(async move {
-            let refused = || {
-                let text = "the API server does not accept the bearer token of the call";
-                status::unauthenticated(reasons::TOKEN_INVALID, text)
-            };
-            let digest = digest(token);
-            if digest == self.0.own.digest {
-                return Ok(Arc::clone(&self.0.own.user));
-            }
-            if self.0.unknown.contains_key(&digest) {
-                return Err(refused());
-            }
-            let review = async {
-                self.0.reviews.pass(peer)?;
-                self.review_token(token.to_owned()).await
-            };
-            let user =
-                self.0.tokens.try_get_with(digest, review).await.map_err(|status| (*status).clone())?;
-            if user.is_none() {
-                self.0.unknown.insert(digest, ()).await;
-                self.0.tokens.invalidate(&digest).await;
-            }
-            user.ok_or_else(refused)
-        })
+    async fn user_of(&self, token: &str, peer: Option<IpAddr>) -> Result<Arc<User>, Status> {
+        let refused = || {
+            let text = "the API server does not accept the bearer token of the call";
+            status::unauthenticated(reasons::TOKEN_INVALID, text)
+        };
+        let digest = digest(token);
+        if digest == self.0.own.digest {
+            return Ok(Arc::clone(&self.0.own.user));
+        }
+        if self.0.unknown.contains_key(&digest) {
+            return Err(refused());
+        }
+        let review = async {
+            self.0.reviews.pass(peer)?;
+            self.review_token(token.to_owned()).await
+        };
+        let user = self.0.tokens.try_get_with(digest, review).await.map_err(|status| (*status).clone())?;
+        if user.is_none() {
+            self.0.unknown.insert(digest, ()).await;
+            self.0.tokens.invalidate(&digest).await;
+        }
+        user.ok_or_else(refused)
     }
 
     /// Whether a user may do this with it. The whole namespace is asked for first, so that calls about its objects share the answer.
@@ -279,25 +270,23 @@ impl Access {
         }
     }
 
-    fn decide<'a>(
-        &'a self,
-        user: &'a User,
+    async fn decide(
+        &self,
+        user: &User,
         verb: &'static str,
-        attributes: &'a ResourceAttributes<'_>,
-    ) -> BoxFuture<'a, Result<bool, Status>> {
+        attributes: &ResourceAttributes<'_>,
+    ) -> Result<bool, Status> {
         // As `user_of`.
-        Box::pin(async move {
-            let question = Question {
-                user: user.digest,
-                verb,
-                group: attributes.group.to_owned(),
-                resource: attributes.resource.to_owned(),
-                namespace: attributes.namespace.map(str::to_owned),
-                name: attributes.name.map(str::to_owned),
-            };
-            let review = self.review_access(&user.info, verb, attributes);
-            self.0.decisions.try_get_with(question, review).await.map_err(|status| (*status).clone())
-        })
+        let question = Question {
+            user: user.digest,
+            verb,
+            group: attributes.group.to_owned(),
+            resource: attributes.resource.to_owned(),
+            namespace: attributes.namespace.map(str::to_owned),
+            name: attributes.name.map(str::to_owned),
+        };
+        let review = self.review_access(&user.info, verb, attributes);
+        self.0.decisions.try_get_with(question, review).await.map_err(|status| (*status).clone())
     }
 
     async fn review_token(&self, token: String) -> Result<Option<Arc<User>>, Status> {

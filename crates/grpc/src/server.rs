@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use groundwork_telemetry::ports::Port;
 use groundwork_telemetry::{Health, Telemetry, trace};
 use tokio_util::sync::CancellationToken;
@@ -140,45 +139,42 @@ impl Server {
     /// # Errors
     ///
     /// The contracts cannot be read, or the port was lost.
-    pub fn serve(mut self, end: CancellationToken) -> BoxFuture<'static, Result<(), ServerError>> {
-        // Boxed, so that it is compiled here and not in every service.
-        Box::pin(async move {
-            let (reporter, health) = tonic_health::server::health_reporter();
-            self.routes.add_service(health);
-            let mut reflection = tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(groundwork_proto::FILE_DESCRIPTOR_SET)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-                // The details of errors: a client that shows them has to know them.
-                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-                .with_service_name("grpc.health.v1.Health");
-            for name in &self.names {
-                reflection = reflection.with_service_name(*name);
-            }
-            let reflection = reflection.build_v1().map_err(|source| ServerError::Reflection { source })?;
-            self.routes.add_service(reflection);
+    pub async fn serve(mut self, end: CancellationToken) -> Result<(), ServerError> {
+        let (reporter, health) = tonic_health::server::health_reporter();
+        self.routes.add_service(health);
+        let mut reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(groundwork_proto::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // The details of errors: a client that shows them has to know them.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+            .with_service_name("grpc.health.v1.Health");
+        for name in &self.names {
+            reflection = reflection.with_service_name(*name);
+        }
+        let reflection = reflection.build_v1().map_err(|source| ServerError::Reflection { source })?;
+        self.routes.add_service(reflection);
 
-            let ledger = Ledger::new(self.limits);
-            let mut server = tonic::transport::Server::builder()
-                .trace_fn(trace::server_span(self.service))
-                .max_concurrent_streams(ledger.limits().streams)
-                .timeout(ledger.limits().call_time)
-                .http2_keepalive_interval(Some(KEEPALIVE));
-            let is_encrypted = self.tls.is_some();
-            if let Some(tls) = self.tls {
-                let tls = tls.timeout(ledger.limits().request_time);
-                server = server.tls_config(tls).map_err(|source| ServerError::Tls { source })?;
-            }
-            tracing::info!(address = %self.port.address(), is_encrypted, "answering calls");
-            let serving = server
-                .layer(AdmissionLayer { ledger, callers: self.callers })
-                .add_routes(self.routes.routes())
-                .serve_with_incoming_shutdown(incoming(self.port), end.clone().cancelled_owned());
-            tokio::select! {
-                ended = serving => ended.map_err(|source| ServerError::Ended { source }),
-                () = report(&reporter, &self.names, &self.health) => Ok(()),
-                () = async { end.cancelled().await; tokio::time::sleep(GRACE).await } => Ok(()),
-            }
-        })
+        let ledger = Ledger::new(self.limits);
+        let mut server = tonic::transport::Server::builder()
+            .trace_fn(trace::server_span(self.service))
+            .max_concurrent_streams(ledger.limits().streams)
+            .timeout(ledger.limits().call_time)
+            .http2_keepalive_interval(Some(KEEPALIVE));
+        let is_encrypted = self.tls.is_some();
+        if let Some(tls) = self.tls {
+            let tls = tls.timeout(ledger.limits().request_time);
+            server = server.tls_config(tls).map_err(|source| ServerError::Tls { source })?;
+        }
+        tracing::info!(address = %self.port.address(), is_encrypted, "answering calls");
+        let serving = server
+            .layer(AdmissionLayer { ledger, callers: self.callers })
+            .add_routes(self.routes.routes())
+            .serve_with_incoming_shutdown(incoming(self.port), end.clone().cancelled_owned());
+        tokio::select! {
+            ended = serving => ended.map_err(|source| ServerError::Ended { source }),
+            () = report(&reporter, &self.names, &self.health) => Ok(()),
+            () = async { end.cancelled().await; tokio::time::sleep(GRACE).await } => Ok(()),
+        }
     }
 }
 

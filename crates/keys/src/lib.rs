@@ -6,35 +6,28 @@
 //! * [`pem_block`], [`to_pem`]: the text around a key.
 //! * [`PrivateKey`], [`PublicKey`], [`Certificate`]: reading, without any randomness and in Rust alone.
 //! * [`PublicKey::verifies`], [`verify_chain`]: signatures of RSA and who vouches for a key, in Rust alone.
-//! * `SigningKey`, `TbsCertificate` and `new_dsa_key`, with the feature `make`: new keys and certificates, by a library in C
-//!   that draws its own randomness.
+//! * [`SigningKey`], [`TbsCertificate`] and [`new_dsa_key`]: new keys and certificates, by a library in C that draws its own randomness.
 
 mod block;
 mod certificate;
 mod der;
-#[cfg(feature = "make")]
 mod dsa;
 mod error;
 mod private_key;
 mod public_key;
-#[cfg(feature = "make")]
 mod signing;
-#[cfg(feature = "make")]
 mod tbs;
 mod usage;
 mod verify;
 
 pub use block::{pem_block, pem_blocks, to_pem};
 pub use certificate::Certificate;
-#[cfg(feature = "make")]
 pub use dsa::{DSA_RANDOM_BYTES, new_dsa_key};
 pub use error::KeyError;
 pub use pem::Pem;
 pub use private_key::PrivateKey;
 pub use public_key::PublicKey;
-#[cfg(feature = "make")]
 pub use signing::{Algorithm, SigningKey, signing_effort};
-#[cfg(feature = "make")]
 pub use tbs::{Issuer, Subject, TbsCertificate};
 pub use usage::{ExtendedKeyUsage, KeyUsage};
 pub use verify::{Hash, Padding, RunningHash, verify_chain};

@@ -88,15 +88,9 @@ fn ecdsa(der: &[u8]) -> Result<PrivateKey, KeyError> {
 }
 
 /// What multiplies points is the cryptographic library.
-#[cfg(feature = "make")]
 fn derived(sec1: &[u8]) -> Option<PublicKey> {
     use x509_parser::prelude::{FromDer as _, SubjectPublicKeyInfo};
 
     let info = crate::SigningKey::from_sec1(sec1).ok()?.public_key_info().ok()?;
     PublicKey::of_info(&SubjectPublicKeyInfo::from_der(&info).ok()?.1).ok()
-}
-
-#[cfg(not(feature = "make"))]
-fn derived(_: &[u8]) -> Option<PublicKey> {
-    None
 }

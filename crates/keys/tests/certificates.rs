@@ -1,6 +1,5 @@
 //! Certificates that are written can be read, and say what they were told.
 
-#![cfg(feature = "make")]
 #![allow(clippy::unwrap_used)]
 
 use groundwork_keys::{

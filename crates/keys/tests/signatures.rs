@@ -1,6 +1,5 @@
 //! Signatures and chains that the library makes hold, and others do not.
 
-#![cfg(feature = "make")]
 #![allow(clippy::unwrap_used)]
 
 use aws_lc_rs::rand::SystemRandom;

@@ -40,7 +40,6 @@ pub(crate) fn digest_of_local(
 }
 
 /// One blob of a packed artifact, as its digest says; `None` if it is not there.
-#[cfg(feature = "network")]
 pub(crate) fn part(
     content: &[u8],
     digest: &Digest,

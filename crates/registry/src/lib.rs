@@ -4,7 +4,7 @@
 //! repository context --RepositoryMap--> Store
 //!                                        ├─ ctf: artifact-index.json, blobs/sha256.<hex> ─┐  both on a tree:
 //!                                        ├─ flat: descriptors as files, blobs beside them ┘  directory, tar, tar+gzip
-//!                                        └─ oci: a registry over HTTP, with the feature `network`
+//!                                        └─ oci: a registry over HTTP
 //!        manifest ──blobs──> descriptor layer, local blobs, artifact sets: the same for archives and registries
 //! ```
 //!
@@ -18,7 +18,6 @@ mod digest;
 mod disk;
 mod flat;
 mod map;
-#[cfg(feature = "network")]
 mod oci;
 mod pack;
 mod tree;
@@ -26,10 +25,8 @@ mod write;
 
 pub use digest::Digest;
 pub use disk::DiskCache;
-#[cfg(feature = "network")]
 pub use map::push;
 pub use map::{MapError, Registry, RepositoryMap, Store};
-#[cfg(feature = "network")]
 pub use oci::{
     Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, NetworkOptions,
     PushError, Pushed, chart_of_content, is_packed_artifact, shown,

@@ -22,7 +22,6 @@ use groundwork_yaml::{self as yaml, Content, Node, Step};
 use crate::artifact::DESCRIPTOR_FILE;
 use crate::ctf::{Ctf, CtfRepository, INDEX_FILE};
 use crate::flat::Flat;
-#[cfg(feature = "network")]
 use crate::tree::malformed;
 use crate::tree::{Stamp, Tree, stamp};
 
@@ -84,7 +83,6 @@ impl Store {
         match open(self.path(), self, context)? {
             Files::Ctf(archive) => archive.versions(),
             Files::Flat(flat) => flat.versions(),
-            #[cfg(feature = "network")]
             Files::Registry(client) => Err(malformed(
                 client.host().to_owned(),
                 "a registry does not tell all that it holds: name a component version",
@@ -107,7 +105,6 @@ impl Store {
 /// # Errors
 ///
 /// The archive cannot be read, or the registry refuses; what came before is written.
-#[cfg(feature = "network")]
 pub fn push(
     directory: &Path,
     registry: &Registry,
@@ -173,7 +170,6 @@ pub struct RepositoryMap {
     source: String,
     entries: Vec<Entry>,
     /// How registries are reached that no entry names; without it they are not.
-    #[cfg(feature = "network")]
     network: Option<Arc<crate::oci::Network>>,
 }
 
@@ -196,7 +192,6 @@ struct Opened {
 enum Files {
     Ctf(Arc<Ctf>),
     Flat(Arc<Flat>),
-    #[cfg(feature = "network")]
     Registry(crate::oci::Client),
 }
 
@@ -209,13 +204,11 @@ impl Entry {
         Ok(match self.files(context)? {
             Files::Ctf(archive) => Arc::new(CtfRepository { archive, context: context.clone() }),
             Files::Flat(flat) => flat,
-            #[cfg(feature = "network")]
             Files::Registry(client) => of_registry(client, context),
         })
     }
 
     /// The same with so much time, if it is a registry.
-    #[cfg(feature = "network")]
     fn repository_within(
         &self,
         context: &RepositoryContext,
@@ -244,7 +237,6 @@ impl Entry {
     }
 }
 
-#[cfg(feature = "network")]
 fn of_registry(client: crate::oci::Client, context: &RepositoryContext) -> Arc<dyn Repository> {
     Arc::new(crate::oci::OciRepository { client, context: context.clone(), peers: None })
 }
@@ -254,13 +246,8 @@ fn open(path: &Path, store: &Store, context: &RepositoryContext) -> Result<Files
     let tree = match store {
         Store::Archive(_) => Tree::open_archive(path)?,
         Store::Directory(_) => Tree::Directory(path.to_owned()),
-        #[cfg(feature = "network")]
         Store::Registry(registry) => {
             return Ok(Files::Registry(crate::oci::Client::new(registry)?));
-        }
-        #[cfg(not(feature = "network"))]
-        Store::Registry(registry) => {
-            return Err(RepositoryError::Offline { address: registry.url.clone() });
         }
     };
     let type_name = context.type_name();
@@ -387,7 +374,6 @@ impl RepositoryMap {
     }
 }
 
-#[cfg(feature = "network")]
 impl RepositoryMap {
     /// The same map, and registries that a repository context names where no entry does.
     #[must_use]

@@ -1,5 +1,4 @@
 //! Registries and chart repositories that are an enemy's: each trick ends in its time with words of its own, and a process bears fifty of them.
-#![cfg(feature = "network")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::sync::Arc;

@@ -95,46 +95,43 @@ impl Pool {
     /// # Errors
     ///
     /// Not one of them begins.
-    pub fn start<'a>(
+    pub async fn start(
         options: Options,
-        metrics: &'a groundwork_telemetry::Metrics,
-    ) -> BoxFuture<'a, Result<Self, StartError>> {
-        // Boxed, so that it is compiled here and not in every service.
-        Box::pin(async move {
-            let limits = Limits {
-                memory: options.limits.memory(),
-                cpu_time: options.limits.cpu_time(),
-                wall_time: options.wall_time,
-                yields: options.yields,
-            };
-            let most = options.most.max(1);
-            let shared = Arc::new(Shared {
-                limits,
-                // The program that runs, even if another one has taken its place on disk.
-                program: options.program.clone().unwrap_or_else(own_program),
-                turns: Turns::new(most, most - most / RESERVE),
-                workers: Mutex::default(),
-                gone: Arc::default(),
-                long_work: LongWork::default(),
-                metrics: Metrics::new(metrics, options.pool),
-                options,
-            });
-            let first = shared.begin().await?;
-            let pool = shared.options.pool;
-            if first.lacking.is_empty() {
-                tracing::info!(pool, "worker processes can open nothing and reach nothing");
-            } else {
-                tracing::warn!(
-                    pool,
-                    lacking = first.lacking,
-                    "worker processes are not fenced in as far as they could be, because of the kernel or of how the container runs"
-                );
-            }
-            shared.put_aside(first);
-            tokio::spawn(keep(Arc::downgrade(&shared), Arc::clone(&shared.gone)));
-            shared.gone.notify_one();
-            Ok(Self(shared))
-        })
+        metrics: &groundwork_telemetry::Metrics,
+    ) -> Result<Self, StartError> {
+        let limits = Limits {
+            memory: options.limits.memory(),
+            cpu_time: options.limits.cpu_time(),
+            wall_time: options.wall_time,
+            yields: options.yields,
+        };
+        let most = options.most.max(1);
+        let shared = Arc::new(Shared {
+            limits,
+            // The program that runs, even if another one has taken its place on disk.
+            program: options.program.clone().unwrap_or_else(own_program),
+            turns: Turns::new(most, most - most / RESERVE),
+            workers: Mutex::default(),
+            gone: Arc::default(),
+            long_work: LongWork::default(),
+            metrics: Metrics::new(metrics, options.pool),
+            options,
+        });
+        let first = shared.begin().await?;
+        let pool = shared.options.pool;
+        if first.lacking.is_empty() {
+            tracing::info!(pool, "worker processes can open nothing and reach nothing");
+        } else {
+            tracing::warn!(
+                pool,
+                lacking = first.lacking,
+                "worker processes are not fenced in as far as they could be, because of the kernel or of how the container runs"
+            );
+        }
+        shared.put_aside(first);
+        tokio::spawn(keep(Arc::downgrade(&shared), Arc::clone(&shared.gone)));
+        shared.gone.notify_one();
+        Ok(Self(shared))
     }
 
     /// Has a piece of work done when it is its turn. What it asks for, `host` answers. Dropping the future ends the work, too. Work whose
@@ -146,20 +143,13 @@ impl Pool {
     /// # Errors
     ///
     /// See [`WorkError`].
-    pub fn run<'a>(
-        &'a self,
-        tenant: &'a str,
-        task: &'a [u8],
-        host: &'a dyn Host,
-    ) -> BoxFuture<'a, Result<Vec<u8>, WorkError>> {
+    pub async fn run(&self, tenant: &str, task: &[u8], host: &dyn Host) -> Result<Vec<u8>, WorkError> {
         // As `start`.
-        Box::pin(async move {
-            let shared = &self.0;
-            let host = Remembering::new(host);
-            let result = shared.run(tenant, task, &host).await;
-            shared.metrics.count(&result);
-            result
-        })
+        let shared = &self.0;
+        let host = Remembering::new(host);
+        let result = shared.run(tenant, task, &host).await;
+        shared.metrics.count(&result);
+        result
     }
 }
 

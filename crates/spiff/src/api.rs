@@ -224,8 +224,8 @@ impl Engine {
         self
     }
 
-    /// Grants `rand`, `encrypt`, new password hashes, WireGuard keys, and private keys and certificates with the feature `keys` (section
-    /// 11.5); without it they fail where they are called. These keys and signatures are made with the randomness of their library.
+    /// Grants `rand`, `encrypt`, new password hashes, WireGuard keys, private keys and certificates (section 11.5); without it they fail
+    /// where they are called. These keys and signatures are made with the randomness of their library.
     /// Checking hashes and reading keys, certificates and encrypted values needs no grant.
     #[must_use]
     pub fn with_randomness(mut self, randomness: Randomness) -> Self {

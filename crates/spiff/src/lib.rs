@@ -7,9 +7,6 @@
 //! text --yaml::read--> Node --flow (passes: eval, stubs)--> Node --yaml::write--> text
 //!                               ^ syntax: string -> Expr        \--> unresolved report
 //! ```
-//!
-//! The feature `keys`, on by default, has `x509genkey` and `x509cert`. It brings a cryptographic library that is built with a C
-//! compiler; without it these functions fail as what is not granted does.
 
 mod api;
 mod control;

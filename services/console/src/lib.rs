@@ -35,7 +35,6 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use groundwork_bus::{Bus, IndexFeed};
 use groundwork_controller::{
     ClusterArguments, ConnectError, Metrics, Objects, ProcessContext, RunningService, ServiceArguments,
@@ -88,17 +87,15 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
+    async fn start(self, context: ProcessContext) -> Result<RunningService, ServiceError> {
         let ProcessContext { bus, client, telemetry, .. } = context;
-        Box::pin(async move {
-            let tokens = Tokens {
-                resolver: TokenSource::of_file(self.resolver.resolver_token_file.clone()),
-                renderer: TokenSource::of_file(self.renderer.renderer_token_file.clone()),
-                variant: TokenSource::of_file(self.variant.variant_token_file.clone()),
-            };
-            let service = Console::start(self, bus, client, tokens, telemetry).await?;
-            Ok(service.run().map(Ok).boxed())
-        })
+        let tokens = Tokens {
+            resolver: TokenSource::of_file(self.resolver.resolver_token_file.clone()),
+            renderer: TokenSource::of_file(self.renderer.renderer_token_file.clone()),
+            variant: TokenSource::of_file(self.variant.variant_token_file.clone()),
+        };
+        let service = Console::start(self, bus, client, tokens, telemetry).await?;
+        Ok(service.run().map(Ok).boxed())
     }
 }
 
@@ -147,68 +144,65 @@ impl Console {
     /// # Errors
     ///
     /// An argument cannot be used, or the port is taken.
-    pub fn start(
+    pub async fn start(
         arguments: Arguments,
         bus: Bus,
         client: Client,
         tokens: Tokens,
         telemetry: Telemetry,
-    ) -> BoxFuture<'static, Result<Self, StartError>> {
-        // Boxed, so that it is compiled here and not in every program that has the service in it.
-        Box::pin(async move {
-            let Arguments { cluster, resolver, renderer, variant, settings } = arguments;
-            let ResolverArguments { resolver, resolver_tls_ca, .. } = &resolver;
-            let resolver = resolver
-                .as_deref()
-                .map(|url| connect(url, resolver_tls_ca.as_deref(), tokens.resolver))
-                .transpose()
-                .map_err(StartError::Resolver)?;
-            let RendererArguments { renderer, renderer_tls_ca, .. } = &renderer;
-            let renderer = renderer
-                .as_deref()
-                .map(|url| connect(url, renderer_tls_ca.as_deref(), tokens.renderer))
-                .transpose()
-                .map_err(StartError::Renderer)?;
-            let VariantArguments { variant, variant_tls_ca, .. } = &variant;
-            let variant = variant
-                .as_deref()
-                .map(|url| connect(url, variant_tls_ca.as_deref(), tokens.variant))
-                .transpose()
-                .map_err(StartError::Variant)?;
-            let proxies = settings.trusted_proxies.clone();
-            let is_proxy = move |peer| proxies.iter().any(|network| network.contains(peer));
-            let server = Server::bind(settings.console_address, Arc::new(is_proxy)).await?;
-            tracing::info!(address = %server.address(), "serving pages");
-            if !server.address().ip().is_loopback() && !settings.console_https {
-                tracing::warn!(
-                    "tokens of visitors go over connections that are not encrypted: put a proxy with TLS in front of the \
-                     console, and start it with --console-https"
-                );
-            }
-            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-            let access = Access::new(client.clone(), audience(SERVICE));
-            let anonymous = cluster.anonymous_config().await?;
-            let (landscape, filler) = Landscape::new(cluster.namespaces);
-            let ready = telemetry.health.condition("index");
-            let site = Arc::new(Site {
-                landscape,
-                rights: Rights::new(access.clone()),
-                sources: Sources::new(),
-                sign_in: SignIn::new(access, &settings),
-                objects: Objects::new(client, MANAGER, metrics),
-                anonymous,
-                resolver: resolver.map(|channel| with_limits!(ResolverClient::new(channel))),
-                renderer: renderer.map(|channel| with_limits!(RendererClient::new(channel))),
-                variant: variant.map(|channel| with_limits!(VariantsClient::new(channel))),
-                health: telemetry.health.clone(),
-                allows_operations: settings.allow_operations,
-                is_https: settings.console_https,
-                proxies: settings.trusted_proxies,
-                live: Site::places(),
-                end: telemetry.shutdown.token(),
-            });
-            Ok(Self { server, site, filler, bus, ready, telemetry })
-        })
+    ) -> Result<Self, StartError> {
+        let Arguments { cluster, resolver, renderer, variant, settings } = arguments;
+        let ResolverArguments { resolver, resolver_tls_ca, .. } = &resolver;
+        let resolver = resolver
+            .as_deref()
+            .map(|url| connect(url, resolver_tls_ca.as_deref(), tokens.resolver))
+            .transpose()
+            .map_err(StartError::Resolver)?;
+        let RendererArguments { renderer, renderer_tls_ca, .. } = &renderer;
+        let renderer = renderer
+            .as_deref()
+            .map(|url| connect(url, renderer_tls_ca.as_deref(), tokens.renderer))
+            .transpose()
+            .map_err(StartError::Renderer)?;
+        let VariantArguments { variant, variant_tls_ca, .. } = &variant;
+        let variant = variant
+            .as_deref()
+            .map(|url| connect(url, variant_tls_ca.as_deref(), tokens.variant))
+            .transpose()
+            .map_err(StartError::Variant)?;
+        let proxies = settings.trusted_proxies.clone();
+        let is_proxy = move |peer| proxies.iter().any(|network| network.contains(peer));
+        let server = Server::bind(settings.console_address, Arc::new(is_proxy)).await?;
+        tracing::info!(address = %server.address(), "serving pages");
+        if !server.address().ip().is_loopback() && !settings.console_https {
+            tracing::warn!(
+                "tokens of visitors go over connections that are not encrypted: put a proxy with TLS in front of the \
+                 console, and start it with --console-https"
+            );
+        }
+        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let access = Access::new(client.clone(), audience(SERVICE));
+        let anonymous = cluster.anonymous_config().await?;
+        let (landscape, filler) = Landscape::new(cluster.namespaces);
+        let ready = telemetry.health.condition("index");
+        let site = Arc::new(Site {
+            landscape,
+            rights: Rights::new(access.clone()),
+            sources: Sources::new(),
+            sign_in: SignIn::new(access, &settings),
+            objects: Objects::new(client, MANAGER, metrics),
+            anonymous,
+            resolver: resolver.map(|channel| with_limits!(ResolverClient::new(channel))),
+            renderer: renderer.map(|channel| with_limits!(RendererClient::new(channel))),
+            variant: variant.map(|channel| with_limits!(VariantsClient::new(channel))),
+            health: telemetry.health.clone(),
+            allows_operations: settings.allow_operations,
+            is_https: settings.console_https,
+            proxies: settings.trusted_proxies,
+            live: Site::places(),
+            end: telemetry.shutdown.token(),
+        });
+        Ok(Self { server, site, filler, bus, ready, telemetry })
     }
 
     /// Where pages are served.
@@ -217,13 +211,11 @@ impl Console {
     }
 
     /// Answers until shutdown is requested.
-    pub fn run(self) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            let Self { server, site, filler, bus, ready, telemetry } = self;
-            let end = telemetry.shutdown.token();
-            let following = end.run_until_cancelled(follow(&bus, &filler, &ready));
-            tokio::join!(server.serve(site, end.clone()), following);
-        })
+    pub async fn run(self) -> () {
+        let Self { server, site, filler, bus, ready, telemetry } = self;
+        let end = telemetry.shutdown.token();
+        let following = end.run_until_cancelled(follow(&bus, &filler, &ready));
+        tokio::join!(server.serve(site, end.clone()), following);
     }
 }
 

@@ -23,7 +23,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use groundwork_api::{DeployItem, Kind as _};
 use groundwork_apply::{Answers, ReadinessRules};
 use groundwork_budget::TemplateLimits;
@@ -93,11 +92,9 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        Box::pin(async move {
-            let service = Deployers::start(self, context).await?;
-            Ok(service.run().map(Ok).boxed())
-        })
+    async fn start(self, context: ProcessContext) -> Result<RunningService, ServiceError> {
+        let service = Deployers::start(self, context).await?;
+        Ok(service.run().map(Ok).boxed())
     }
 }
 
@@ -345,88 +342,69 @@ impl Deployers {
     /// # Errors
     ///
     /// An original is at work, or an argument cannot be used.
-    pub fn start(
-        arguments: Arguments,
-        context: ProcessContext,
-    ) -> BoxFuture<'static, Result<Self, StartError>> {
+    pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<Self, StartError> {
         let ProcessContext { bus, client, telemetry, casualties } = context;
-        // Boxed, so that it is compiled here and not in every program that has the service in it.
-        Box::pin(async move {
-            let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
-            arguments
-                .takeover
-                .ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end)
-                .await?;
-            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-            let journal = Journal::start(&bus, SERVICE, &telemetry);
-            // Only for Targets that are this cluster itself; without it they are told so.
-            let home = Config::infer().await.ok();
-            let targets =
-                Targets::new(home.as_ref(), MANAGER, Answers::default(), arguments.settings.token_rules());
-            let watches = Watches::new(arguments.settings.target_watches, &telemetry.metrics);
-            let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
-                TargetSyncMode::Only => BTreeSet::new(),
-                TargetSyncMode::Too | TargetSyncMode::Never => {
-                    arguments.settings.types.iter().copied().collect()
-                }
-            };
-            let controller =
-                |handler: Arc<dyn Handler>, options: Options, condition: &'static str| Controller {
-                    bus: bus.clone(),
-                    objects: Objects::new(client.clone(), MANAGER, metrics.clone()),
-                    handler,
-                    options,
-                    metrics: metrics.clone(),
-                    casualties: casualties.clone(),
-                    ready: telemetry.health.condition(condition),
-                };
-            let (mut controllers, mut deployers) = (Vec::new(), Vec::new());
-            for item_type in types {
-                let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
-                // Mock items have no objects.
-                if item_type != ItemType::Mock {
-                    deployers.push(Arc::clone(&deployer));
-                }
-                let clusters = (targets.clone(), watches.of_another());
-                let deploy_loop = deploy_loop(&arguments, item_type, deployer, clusters, journal.clone());
-                controllers.push(controller(
-                    Arc::new(deploy_loop),
-                    options(&arguments, item_type),
-                    condition(item_type),
-                ));
+        let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
+        arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
+        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let journal = Journal::start(&bus, SERVICE, &telemetry);
+        // Only for Targets that are this cluster itself; without it they are told so.
+        let home = Config::infer().await.ok();
+        let targets =
+            Targets::new(home.as_ref(), MANAGER, Answers::default(), arguments.settings.token_rules());
+        let watches = Watches::new(arguments.settings.target_watches, &telemetry.metrics);
+        let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
+            TargetSyncMode::Only => BTreeSet::new(),
+            TargetSyncMode::Too | TargetSyncMode::Never => arguments.settings.types.iter().copied().collect(),
+        };
+        let controller = |handler: Arc<dyn Handler>, options: Options, condition: &'static str| Controller {
+            bus: bus.clone(),
+            objects: Objects::new(client.clone(), MANAGER, metrics.clone()),
+            handler,
+            options,
+            metrics: metrics.clone(),
+            casualties: casualties.clone(),
+            ready: telemetry.health.condition(condition),
+        };
+        let (mut controllers, mut deployers) = (Vec::new(), Vec::new());
+        for item_type in types {
+            let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
+            // Mock items have no objects.
+            if item_type != ItemType::Mock {
+                deployers.push(Arc::clone(&deployer));
             }
-            if let Some(every) = drift_every(&arguments.settings, &deployers) {
-                let selectors = arguments.settings.target_selectors.clone();
-                let (targets, journal) = (targets.clone(), journal.clone());
-                let checks =
-                    DriftChecks::new(deployers, selectors, targets, journal, every, &telemetry.metrics);
-                let options = drift_options(arguments.cluster.namespaces.clone());
-                // Checks are no measure of how jobs go.
-                let metrics = Metrics::new(&telemetry.metrics, DRIFT);
-                let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-                let checking = controller(Arc::new(checks), options, "index of items at rest");
-                controllers.push(Controller { metrics, objects, ..checking });
-            }
-            if arguments.settings.target_syncs != TargetSyncMode::Never {
-                let options = target_sync::options(arguments.cluster.namespaces.clone());
-                controllers.push(controller(
-                    Arc::new(TargetSyncs { targets }),
-                    options,
-                    "index of TargetSyncs",
-                ));
-            }
-            Ok(Self { controllers, journal, telemetry })
-        })
+            let clusters = (targets.clone(), watches.of_another());
+            let deploy_loop = deploy_loop(&arguments, item_type, deployer, clusters, journal.clone());
+            controllers.push(controller(
+                Arc::new(deploy_loop),
+                options(&arguments, item_type),
+                condition(item_type),
+            ));
+        }
+        if let Some(every) = drift_every(&arguments.settings, &deployers) {
+            let selectors = arguments.settings.target_selectors.clone();
+            let (targets, journal) = (targets.clone(), journal.clone());
+            let checks = DriftChecks::new(deployers, selectors, targets, journal, every, &telemetry.metrics);
+            let options = drift_options(arguments.cluster.namespaces.clone());
+            // Checks are no measure of how jobs go.
+            let metrics = Metrics::new(&telemetry.metrics, DRIFT);
+            let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+            let checking = controller(Arc::new(checks), options, "index of items at rest");
+            controllers.push(Controller { metrics, objects, ..checking });
+        }
+        if arguments.settings.target_syncs != TargetSyncMode::Never {
+            let options = target_sync::options(arguments.cluster.namespaces.clone());
+            controllers.push(controller(Arc::new(TargetSyncs { targets }), options, "index of TargetSyncs"));
+        }
+        Ok(Self { controllers, journal, telemetry })
     }
 
     /// Works until shutdown is requested.
-    pub fn run(self) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            let end = self.telemetry.shutdown.token();
-            let running = self.controllers.into_iter().map(|controller| controller.run(end.clone()));
-            futures::future::join_all(running).await;
-            self.journal.flush().await;
-        })
+    pub async fn run(self) -> () {
+        let end = self.telemetry.shutdown.token();
+        let running = self.controllers.into_iter().map(|controller| controller.run(end.clone()));
+        futures::future::join_all(running).await;
+        self.journal.flush().await;
     }
 }
 

@@ -32,7 +32,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::Args;
-use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
 use groundwork_budget::TemplateLimits;
@@ -94,12 +93,10 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        Box::pin(async move {
-            let token = TokenSource::of_file(self.resolver.resolver_token_file.clone());
-            let service = Renderer::start(self, context, token).await?;
-            Ok(service.run().err_into().boxed())
-        })
+    async fn start(self, context: ProcessContext) -> Result<RunningService, ServiceError> {
+        let token = TokenSource::of_file(self.resolver.resolver_token_file.clone());
+        let service = Renderer::start(self, context, token).await?;
+        Ok(service.run().err_into().boxed())
     }
 }
 
@@ -175,76 +172,70 @@ impl Renderer {
     /// # Errors
     ///
     /// An argument cannot be used, the port is taken, or an original is at work.
-    pub fn start(
+    pub async fn start(
         arguments: Arguments,
         context: ProcessContext,
         token: TokenSource,
-    ) -> BoxFuture<'static, Result<Self, StartError>> {
+    ) -> Result<Self, StartError> {
         let ProcessContext { bus, client, telemetry, casualties } = context;
-        // Boxed, so that it is compiled here and not in every program that has the service in it.
-        Box::pin(async move {
-            let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
-            let channel =
-                resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
-            let components = channel.map(|channel| Components::new(channel, arguments.workers.memory()));
-            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-            let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-            let access = Access::new(client, audience(SERVICE));
-            let settings = &arguments.settings;
-            let kept = Kept::new(&telemetry.metrics);
-            let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
-            let calls = pools.start_for_calls("renderer-calls").await?;
-            let count = Count::of_processors().with_most(settings.renderer_concurrency);
-            let jobs = pools.start("renderer-jobs", count, settings.longest_rendering()).await?;
-            let jobs = Renderers::new(jobs, kept.clone(), arguments.limits);
-            let changes = Changes::default();
-            let journal = Journal::start(&bus, SERVICE, &telemetry);
-            let pickup = arguments
-                .settings
-                .pickup_timeout
-                .to_std()
-                .and_then(|limit| SignedDuration::try_from(limit).ok());
-            let pickup = pickup.filter(|limit| !limit.is_zero());
-            let service = grpc::Service {
-                access: access.clone(),
-                objects: objects.clone(),
-                components: components.clone(),
-                renderers: Renderers::new(calls, kept, arguments.limits),
-                watches: grpc::Watches::new(changes.clone(), pickup),
-                replays: grpc::Replays::new(bus.clone()),
-                plans: grpc::Plans::default(),
-            };
-            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
-            let server = server.with(with_limits!(RendererServer::new(service)));
-            let controller = Controller {
-                bus,
-                casualties,
-                objects,
-                handler: Arc::new(Installations::new(
-                    Renderings { components, renderers: jobs },
-                    changes,
-                    journal.clone(),
-                    pickup,
-                )),
-                options: Options {
-                    service: SERVICE,
-                    work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
-                    indexed: vec![kind::<DataObject>(), kind::<Target>()],
-                    namespaces: arguments.cluster.namespaces,
-                    concurrency: arguments.settings.renderer_concurrency,
-                    backoff: Backoff::OBJECT,
-                },
-                metrics,
-                ready: telemetry.health.condition("index"),
-            };
-            let Controller { objects, options, .. } = &controller;
-            let end = telemetry.shutdown.token();
-            arguments
-                .takeover
-                .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
-                .await?;
-            Ok(Self { server, access, controller, journal, telemetry })
-        })
+        let ResolverArguments { resolver, resolver_tls_ca, .. } = &arguments.resolver;
+        let channel =
+            resolver.as_deref().map(|url| connect(url, resolver_tls_ca.as_deref(), token)).transpose()?;
+        let components = channel.map(|channel| Components::new(channel, arguments.workers.memory()));
+        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+        let access = Access::new(client, audience(SERVICE));
+        let settings = &arguments.settings;
+        let kept = Kept::new(&telemetry.metrics);
+        let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
+        let calls = pools.start_for_calls("renderer-calls").await?;
+        let count = Count::of_processors().with_most(settings.renderer_concurrency);
+        let jobs = pools.start("renderer-jobs", count, settings.longest_rendering()).await?;
+        let jobs = Renderers::new(jobs, kept.clone(), arguments.limits);
+        let changes = Changes::default();
+        let journal = Journal::start(&bus, SERVICE, &telemetry);
+        let pickup =
+            arguments.settings.pickup_timeout.to_std().and_then(|limit| SignedDuration::try_from(limit).ok());
+        let pickup = pickup.filter(|limit| !limit.is_zero());
+        let service = grpc::Service {
+            access: access.clone(),
+            objects: objects.clone(),
+            components: components.clone(),
+            renderers: Renderers::new(calls, kept, arguments.limits),
+            watches: grpc::Watches::new(changes.clone(), pickup),
+            replays: grpc::Replays::new(bus.clone()),
+            plans: grpc::Plans::default(),
+        };
+        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+        let server = server.with(with_limits!(RendererServer::new(service)));
+        let controller = Controller {
+            bus,
+            casualties,
+            objects,
+            handler: Arc::new(Installations::new(
+                Renderings { components, renderers: jobs },
+                changes,
+                journal.clone(),
+                pickup,
+            )),
+            options: Options {
+                service: SERVICE,
+                work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
+                indexed: vec![kind::<DataObject>(), kind::<Target>()],
+                namespaces: arguments.cluster.namespaces,
+                concurrency: arguments.settings.renderer_concurrency,
+                backoff: Backoff::OBJECT,
+            },
+            metrics,
+            ready: telemetry.health.condition("index"),
+        };
+        let Controller { objects, options, .. } = &controller;
+        let end = telemetry.shutdown.token();
+        arguments
+            .takeover
+            .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
+            .await?;
+        Ok(Self { server, access, controller, journal, telemetry })
     }
 
     /// Where its gRPC server listens.
@@ -267,12 +258,10 @@ impl Renderer {
     /// # Errors
     ///
     /// The server lost its port.
-    pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
-        Box::pin(async move {
-            let end = self.telemetry.shutdown.token();
-            let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
-            self.journal.flush().await;
-            served
-        })
+    pub async fn run(self) -> Result<(), ServerError> {
+        let end = self.telemetry.shutdown.token();
+        let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.controller.run(end));
+        self.journal.flush().await;
+        served
     }
 }

@@ -24,7 +24,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
 use groundwork_bus::Backoff;
@@ -83,11 +82,9 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        Box::pin(async move {
-            let service = Resolver::start(self, context).await?;
-            Ok(service.run().err_into().boxed())
-        })
+    async fn start(self, context: ProcessContext) -> Result<RunningService, ServiceError> {
+        let service = Resolver::start(self, context).await?;
+        Ok(service.run().err_into().boxed())
     }
 }
 
@@ -226,86 +223,77 @@ impl Resolver {
     /// # Errors
     ///
     /// An argument cannot be used, the port is taken, or an original is at work.
-    pub fn start(
-        arguments: Arguments,
-        context: ProcessContext,
-    ) -> BoxFuture<'static, Result<Self, StartError>> {
+    pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<Self, StartError> {
         let ProcessContext { bus, client, telemetry, casualties } = context;
-        // Boxed, so that it is compiled here and not in every program that has the service in it.
-        Box::pin(async move {
-            let map =
-                MapFile::open(arguments.settings.repositories.as_deref(), arguments.settings.network())?;
-            let contexts = Arc::new(DefaultContexts::new(&arguments.settings)?);
-            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-            let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-            let access = Access::new(client, audience(SERVICE));
-            let journal = Journal::start(&bus, SERVICE, &telemetry);
-            let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
-            let jobs = Evaluators::Pool(pools.start("resolver-jobs", Count::on_demand(), WALL_TIME).await?);
-            let calls = Evaluators::Pool(pools.start_for_calls("resolver-calls").await?);
-            // Others than for either: jobs and calls share what is read.
-            let descriptors = pools.start("resolver-descriptors", Count::on_demand(), WALL_TIME).await?;
-            let disk = arguments.settings.component_cache.as_deref();
-            let disk = disk
-                .map(|folder| DiskCache::open(folder, arguments.settings.component_cache_size))
-                .transpose();
-            let reader = Evaluators::Pool(descriptors);
-            let fetch_time = arguments.settings.fetch_timeout.to_std();
-            let stores = Stores::new(map, disk.map_err(StartError::Cache)?, reader, fetch_time);
-            let signatures = SignaturePolicy::parse(&arguments.settings.signature_policy);
-            if signatures == SignaturePolicy::Enforce && arguments.settings.signature_policy != "Enforce" {
-                tracing::warn!(
-                    policy = arguments.settings.signature_policy,
-                    "no policy for signatures has this name: it counts as Enforce"
-                );
-            }
-            let (contexts_of_jobs, stores_of_events) = (Arc::clone(&contexts), stores.clone());
-            let service = grpc::Service::new(
-                access.clone(),
-                objects.clone(),
-                contexts_of_jobs,
-                stores,
-                grpc::Workers { jobs: jobs.clone(), calls },
-                signatures,
-                journal.clone(),
-                casualties.clone(),
+        let map = MapFile::open(arguments.settings.repositories.as_deref(), arguments.settings.network())?;
+        let contexts = Arc::new(DefaultContexts::new(&arguments.settings)?);
+        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+        let access = Access::new(client, audience(SERVICE));
+        let journal = Journal::start(&bus, SERVICE, &telemetry);
+        let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
+        let jobs = Evaluators::Pool(pools.start("resolver-jobs", Count::on_demand(), WALL_TIME).await?);
+        let calls = Evaluators::Pool(pools.start_for_calls("resolver-calls").await?);
+        // Others than for either: jobs and calls share what is read.
+        let descriptors = pools.start("resolver-descriptors", Count::on_demand(), WALL_TIME).await?;
+        let disk = arguments.settings.component_cache.as_deref();
+        let disk =
+            disk.map(|folder| DiskCache::open(folder, arguments.settings.component_cache_size)).transpose();
+        let reader = Evaluators::Pool(descriptors);
+        let fetch_time = arguments.settings.fetch_timeout.to_std();
+        let stores = Stores::new(map, disk.map_err(StartError::Cache)?, reader, fetch_time);
+        let signatures = SignaturePolicy::parse(&arguments.settings.signature_policy);
+        if signatures == SignaturePolicy::Enforce && arguments.settings.signature_policy != "Enforce" {
+            tracing::warn!(
+                policy = arguments.settings.signature_policy,
+                "no policy for signatures has this name: it counts as Enforce"
             );
-            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
-            let server = server.with(with_limits!(ResolverServer::new(service)));
-            let mut work =
-                vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
-            // With rights in some namespaces only nobody can watch namespaces.
-            if arguments.cluster.namespaces.is_empty() {
-                work.push(namespaces());
-            }
-            let controller = Controller {
-                bus,
-                casualties,
-                objects,
-                handler: Arc::new(ResolverHandler {
-                    contexts: Arc::clone(&contexts),
-                    evaluators: jobs,
-                    stores: stores_of_events,
-                }),
-                options: Options {
-                    service: SERVICE,
-                    work,
-                    indexed: Vec::new(),
-                    namespaces: arguments.cluster.namespaces,
-                    concurrency: arguments.settings.resolver_concurrency.max(1),
-                    backoff: Backoff::OBJECT,
-                },
-                metrics,
-                ready: telemetry.health.condition("index"),
-            };
-            let Controller { objects, options, .. } = &controller;
-            let end = telemetry.shutdown.token();
-            arguments
-                .takeover
-                .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
-                .await?;
-            Ok(Self { server, access, controller, contexts, journal, telemetry })
-        })
+        }
+        let (contexts_of_jobs, stores_of_events) = (Arc::clone(&contexts), stores.clone());
+        let service = grpc::Service::new(
+            access.clone(),
+            objects.clone(),
+            contexts_of_jobs,
+            stores,
+            grpc::Workers { jobs: jobs.clone(), calls },
+            signatures,
+            journal.clone(),
+            casualties.clone(),
+        );
+        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+        let server = server.with(with_limits!(ResolverServer::new(service)));
+        let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
+        // With rights in some namespaces only nobody can watch namespaces.
+        if arguments.cluster.namespaces.is_empty() {
+            work.push(namespaces());
+        }
+        let controller = Controller {
+            bus,
+            casualties,
+            objects,
+            handler: Arc::new(ResolverHandler {
+                contexts: Arc::clone(&contexts),
+                evaluators: jobs,
+                stores: stores_of_events,
+            }),
+            options: Options {
+                service: SERVICE,
+                work,
+                indexed: Vec::new(),
+                namespaces: arguments.cluster.namespaces,
+                concurrency: arguments.settings.resolver_concurrency.max(1),
+                backoff: Backoff::OBJECT,
+            },
+            metrics,
+            ready: telemetry.health.condition("index"),
+        };
+        let Controller { objects, options, .. } = &controller;
+        let end = telemetry.shutdown.token();
+        arguments
+            .takeover
+            .ensure_stopped(LANDSCAPER, &options.namespaces, objects.client(), &telemetry.health, &end)
+            .await?;
+        Ok(Self { server, access, controller, contexts, journal, telemetry })
     }
 
     /// Where its gRPC server listens.
@@ -328,16 +316,14 @@ impl Resolver {
     /// # Errors
     ///
     /// The server lost its port.
-    pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
-        Box::pin(async move {
-            let end = self.telemetry.shutdown.token();
-            let namespaces = self.controller.options.namespaces.clone();
-            let objects = self.controller.objects.clone();
-            let contexts = self.contexts.ensure_in(&namespaces, &objects, &end);
-            let (served, (), ()) =
-                tokio::join!(self.server.serve(end.clone()), self.controller.run(end.clone()), contexts);
-            self.journal.flush().await;
-            served
-        })
+    pub async fn run(self) -> Result<(), ServerError> {
+        let end = self.telemetry.shutdown.token();
+        let namespaces = self.controller.options.namespaces.clone();
+        let objects = self.controller.objects.clone();
+        let contexts = self.contexts.ensure_in(&namespaces, &objects, &end);
+        let (served, (), ()) =
+            tokio::join!(self.server.serve(end.clone()), self.controller.run(end.clone()), contexts);
+        self.journal.flush().await;
+        served
     }
 }

@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository};
 use groundwork_bus::{Backoff, ObjectId};
@@ -88,12 +87,10 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
-        Box::pin(async move {
-            let token = TokenSource::of_file(self.watcher.watcher_token_file.clone());
-            let service = Variants::start(self, context, token).await?;
-            Ok(service.run().err_into().boxed())
-        })
+    async fn start(self, context: ProcessContext) -> Result<RunningService, ServiceError> {
+        let token = TokenSource::of_file(self.watcher.watcher_token_file.clone());
+        let service = Variants::start(self, context, token).await?;
+        Ok(service.run().err_into().boxed())
     }
 }
 
@@ -179,81 +176,78 @@ impl Variants {
     /// # Errors
     ///
     /// An argument cannot be used, the port is taken, or an original is at work.
-    pub fn start(
+    pub async fn start(
         arguments: Arguments,
         context: ProcessContext,
         token: TokenSource,
-    ) -> BoxFuture<'static, Result<Self, StartError>> {
+    ) -> Result<Self, StartError> {
         let ProcessContext { bus, client, telemetry, casualties } = context;
-        // Boxed, so that it is compiled here and not in every program that has the service in it.
-        Box::pin(async move {
-            let WatcherArguments { watcher, watcher_tls_ca, .. } = &arguments.watcher;
-            let channel =
-                watcher.as_deref().map(|url| connect(url, watcher_tls_ca.as_deref(), token)).transpose()?;
-            let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-            let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-            let access = Access::new(client, audience(SERVICE));
-            let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
-            let calls = pools.start_for_calls("variant-calls").await?;
-            let sets = pools.start("variant-sets", Count::on_demand(), WALL_TIME).await?;
-            let service = grpc::Service {
-                access: access.clone(),
-                objects: objects.clone(),
-                workers: Workers::default(),
-                expanders: Expanders::new(calls),
-            };
-            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
-            let server = server.with(with_limits!(VariantsServer::new(service)));
-            let (sources, source_changes) = sources();
-            let watches = Watches::new(watches::WatchContext {
-                watcher: channel.map(|channel| with_limits!(WatcherClient::new(channel))),
-                sources,
-                namespaces: arguments.cluster.namespaces.clone(),
-                end: telemetry.shutdown.token(),
-                span: telemetry.span(),
-            });
-            let packages = arguments.store.store(&objects, &telemetry).await?;
-            let follow_tags = arguments.settings.follow_tags;
-            if packages.is_some() && !watches.follow() {
-                return Err(StartError::StoreWithoutWatcher);
-            }
-            let shared = Shared::new(watches, Expanders::new(sets), packages, &telemetry.health);
-            let shared = Arc::new(shared.following_tags(follow_tags));
-            let calls = packages::calls::Service {
-                access: access.clone(),
-                objects: objects.clone(),
-                shared: Arc::clone(&shared),
-            };
-            let server = server.with(with_limits!(PackagesServer::new(calls)));
-            let controller = Controller {
-                bus,
-                casualties,
-                objects,
-                handler: Arc::new(VariantHandler(Arc::clone(&shared))),
-                options: Options {
-                    service: SERVICE,
-                    work: vec![
-                        kind::<PackageVariantSet>(),
-                        kind::<PackageRevisionSet>(),
-                        kind::<PackageVariant>(),
-                        kind::<Repository>(),
-                    ],
-                    indexed: Vec::new(),
-                    namespaces: arguments.cluster.namespaces,
-                    concurrency: arguments.settings.variant_concurrency.max(1),
-                    backoff: BACKOFF,
-                },
-                metrics,
-                ready: telemetry.health.condition("index"),
-            };
-            let Controller { objects, options, .. } = &controller;
-            let end = telemetry.shutdown.token();
-            arguments
-                .takeover
-                .ensure_stopped(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
-                .await?;
-            Ok(Self { server, access, controller, source_changes, shared, telemetry })
-        })
+        let WatcherArguments { watcher, watcher_tls_ca, .. } = &arguments.watcher;
+        let channel =
+            watcher.as_deref().map(|url| connect(url, watcher_tls_ca.as_deref(), token)).transpose()?;
+        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
+        let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
+        let access = Access::new(client, audience(SERVICE));
+        let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
+        let calls = pools.start_for_calls("variant-calls").await?;
+        let sets = pools.start("variant-sets", Count::on_demand(), WALL_TIME).await?;
+        let service = grpc::Service {
+            access: access.clone(),
+            objects: objects.clone(),
+            workers: Workers::default(),
+            expanders: Expanders::new(calls),
+        };
+        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+        let server = server.with(with_limits!(VariantsServer::new(service)));
+        let (sources, source_changes) = sources();
+        let watches = Watches::new(watches::WatchContext {
+            watcher: channel.map(|channel| with_limits!(WatcherClient::new(channel))),
+            sources,
+            namespaces: arguments.cluster.namespaces.clone(),
+            end: telemetry.shutdown.token(),
+            span: telemetry.span(),
+        });
+        let packages = arguments.store.store(&objects, &telemetry).await?;
+        let follow_tags = arguments.settings.follow_tags;
+        if packages.is_some() && !watches.follow() {
+            return Err(StartError::StoreWithoutWatcher);
+        }
+        let shared = Shared::new(watches, Expanders::new(sets), packages, &telemetry.health);
+        let shared = Arc::new(shared.following_tags(follow_tags));
+        let calls = packages::calls::Service {
+            access: access.clone(),
+            objects: objects.clone(),
+            shared: Arc::clone(&shared),
+        };
+        let server = server.with(with_limits!(PackagesServer::new(calls)));
+        let controller = Controller {
+            bus,
+            casualties,
+            objects,
+            handler: Arc::new(VariantHandler(Arc::clone(&shared))),
+            options: Options {
+                service: SERVICE,
+                work: vec![
+                    kind::<PackageVariantSet>(),
+                    kind::<PackageRevisionSet>(),
+                    kind::<PackageVariant>(),
+                    kind::<Repository>(),
+                ],
+                indexed: Vec::new(),
+                namespaces: arguments.cluster.namespaces,
+                concurrency: arguments.settings.variant_concurrency.max(1),
+                backoff: BACKOFF,
+            },
+            metrics,
+            ready: telemetry.health.condition("index"),
+        };
+        let Controller { objects, options, .. } = &controller;
+        let end = telemetry.shutdown.token();
+        arguments
+            .takeover
+            .ensure_stopped(PORCH, &options.namespaces, objects.client(), &telemetry.health, &end)
+            .await?;
+        Ok(Self { server, access, controller, source_changes, shared, telemetry })
     }
 
     /// Where its gRPC server listens.
@@ -276,20 +270,16 @@ impl Variants {
     /// # Errors
     ///
     /// The server lost its port.
-    pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
-        Box::pin(async move {
-            let end = self.telemetry.shutdown.token();
-            if self.shared.packages.is_some() {
-                // What people do with package revisions, for as long as the service runs.
-                let holder = ObjectId::new(kind::<PackageRevision>(), None, SERVICE);
-                self.shared.watches.set_selected(&holder, vec![Selected::of::<PackageRevision>()]);
-            }
-            let (served, ()) = tokio::join!(
-                self.server.serve(end.clone()),
-                self.controller.run_with(self.source_changes, end)
-            );
-            self.shared.watches.closed().await;
-            served
-        })
+    pub async fn run(self) -> Result<(), ServerError> {
+        let end = self.telemetry.shutdown.token();
+        if self.shared.packages.is_some() {
+            // What people do with package revisions, for as long as the service runs.
+            let holder = ObjectId::new(kind::<PackageRevision>(), None, SERVICE);
+            self.shared.watches.set_selected(&holder, vec![Selected::of::<PackageRevision>()]);
+        }
+        let (served, ()) =
+            tokio::join!(self.server.serve(end.clone()), self.controller.run_with(self.source_changes, end));
+        self.shared.watches.closed().await;
+        served
     }
 }

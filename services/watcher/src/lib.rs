@@ -34,7 +34,6 @@ mod watch;
 use std::net::SocketAddr;
 
 use clap::Args;
-use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_bus::Bus;
 use groundwork_controller::{
@@ -81,12 +80,10 @@ impl ServiceArguments for Arguments {
         &self.cluster
     }
 
-    fn start(self, context: ProcessContext) -> BoxFuture<'static, Result<RunningService, ServiceError>> {
+    async fn start(self, context: ProcessContext) -> Result<RunningService, ServiceError> {
         let ProcessContext { bus, client, telemetry, .. } = context;
-        Box::pin(async move {
-            let service = Watcher::start(self, bus, client, telemetry).await?;
-            Ok(service.run().err_into().boxed())
-        })
+        let service = Watcher::start(self, bus, client, telemetry).await?;
+        Ok(service.run().err_into().boxed())
     }
 }
 
@@ -129,32 +126,29 @@ impl Watcher {
     /// # Errors
     ///
     /// An argument cannot be used, or the port is taken.
-    pub fn start(
+    pub async fn start(
         arguments: Arguments,
         bus: Bus,
         client: Client,
         telemetry: Telemetry,
-    ) -> BoxFuture<'static, Result<Self, StartError>> {
-        // Boxed, so that it is compiled here and not in every program that has the service in it.
-        Box::pin(async move {
-            let metrics = Metrics::new(&telemetry.metrics);
-            let status = SharedStatus::new(telemetry.health.condition("stream"), metrics.clone());
-            let scopes = WatchScopes::new(arguments.cluster.namespaces);
-            let commands = LeaderCommands::default();
-            let access = Access::new(client.clone(), audience(SERVICE));
-            let service = Service {
-                access: access.clone(),
-                bus: bus.clone(),
-                status: status.clone(),
-                scopes: scopes.clone(),
-                commands: commands.clone(),
-            };
-            let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
-            let server = server.with(with_limits!(WatcherServer::new(service)));
-            let election = Election::new(client.clone(), &arguments.lease, status.clone());
-            let candidate = Candidate { client, bus, status, metrics, scopes, commands, election };
-            Ok(Self { server, access, candidate, telemetry })
-        })
+    ) -> Result<Self, StartError> {
+        let metrics = Metrics::new(&telemetry.metrics);
+        let status = SharedStatus::new(telemetry.health.condition("stream"), metrics.clone());
+        let scopes = WatchScopes::new(arguments.cluster.namespaces);
+        let commands = LeaderCommands::default();
+        let access = Access::new(client.clone(), audience(SERVICE));
+        let service = Service {
+            access: access.clone(),
+            bus: bus.clone(),
+            status: status.clone(),
+            scopes: scopes.clone(),
+            commands: commands.clone(),
+        };
+        let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
+        let server = server.with(with_limits!(WatcherServer::new(service)));
+        let election = Election::new(client.clone(), &arguments.lease, status.clone());
+        let candidate = Candidate { client, bus, status, metrics, scopes, commands, election };
+        Ok(Self { server, access, candidate, telemetry })
     }
 
     /// Where its gRPC server listens.
@@ -177,12 +171,10 @@ impl Watcher {
     /// # Errors
     ///
     /// The server lost its port.
-    pub fn run(self) -> BoxFuture<'static, Result<(), ServerError>> {
-        Box::pin(async move {
-            let end = self.telemetry.shutdown.token();
-            let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.candidate.run(end));
-            served
-        })
+    pub async fn run(self) -> Result<(), ServerError> {
+        let end = self.telemetry.shutdown.token();
+        let (served, ()) = tokio::join!(self.server.serve(end.clone()), self.candidate.run(end));
+        served
     }
 }
 

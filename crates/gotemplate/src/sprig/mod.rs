@@ -17,7 +17,6 @@ mod integers;
 mod json;
 pub(crate) mod json_decode;
 mod json_encode;
-#[cfg(feature = "keys")]
 mod keys;
 mod lists;
 pub(crate) mod moments;
@@ -66,6 +65,5 @@ fn register(functions: &mut Functions) {
     random::register(functions);
     crypto::register(functions);
     system::register(functions);
-    #[cfg(feature = "keys")]
     keys::register(functions);
 }

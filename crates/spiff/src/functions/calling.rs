@@ -49,7 +49,6 @@ pub(crate) trait Source {
     fn limits(&self) -> &Limits;
 
     /// The time, if the host grants its clock.
-    #[cfg_attr(not(feature = "keys"), expect(dead_code, reason = "only certificates begin now"))]
     fn now(&self) -> Option<SystemTime>;
 }
 

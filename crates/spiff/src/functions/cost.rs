@@ -1,12 +1,10 @@
 //! What a call takes, in units of work, worked out before it is made: from the name of the function and the sizes of its arguments.
 
-#[cfg(feature = "keys")]
 use super::new_keys;
 use super::passwords::accounted_cost;
 use crate::value::Value;
 
 /// Units in the time of a microsecond.
-#[cfg(feature = "keys")]
 const PER_MICROSECOND: u64 = 100;
 /// What hashing a password a thousand times takes.
 const MD5CRYPT: u64 = 30_000;
@@ -46,7 +44,6 @@ pub(crate) fn cost(name: &str, arguments: &[Value]) -> u64 {
         }
         "bcrypt" | "bcrypt_check" => BCRYPT << accounted_cost(name, arguments),
         "md5crypt" | "md5crypt_check" => MD5CRYPT + 250 * texts(),
-        #[cfg(feature = "keys")]
         "x509genkey" | "x509cert" => PER_MICROSECOND * new_keys::effort(name, arguments).as_micros() as u64,
         "wggenkey" | "wgpublickey" => WIREGUARD,
         "rand" => match arguments {

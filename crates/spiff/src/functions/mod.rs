@@ -10,7 +10,6 @@ mod lists;
 mod maps;
 mod math;
 mod network;
-#[cfg(feature = "keys")]
 mod new_keys;
 mod order;
 mod passwords;
@@ -99,9 +98,7 @@ pub(crate) fn find_guarded(name: &str) -> Option<Guarded> {
         "encrypt" => secrets::encrypt,
         "md5crypt" => passwords::md5crypt,
         "wggenkey" => wireguard::generate_key,
-        #[cfg(feature = "keys")]
         "x509cert" => new_keys::certificate,
-        #[cfg(feature = "keys")]
         "x509genkey" => new_keys::generate_key,
         _ => return None,
     })
