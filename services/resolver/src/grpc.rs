@@ -83,7 +83,6 @@ impl Service {
         workers: Workers,
         signatures: SignaturePolicy,
         journal: Journal,
-        casualties: Casualties,
     ) -> Self {
         let [readers, senders] = [READERS, SENDERS].map(|count| Turns::new(count, SHARE));
         let permitted = PermittedVersionsCache::new();
@@ -98,8 +97,13 @@ impl Service {
             senders,
             workers,
             journal,
-            casualties,
+            casualties: Casualties::default(),
         }
+    }
+
+    /// The same with the memory of the process of what former ones died of.
+    pub(crate) fn remembering(self, casualties: Casualties) -> Self {
+        Self { casualties, ..self }
     }
 
     /// What decides about a job. A namespace whose default Context has not been made yet gets it now.

@@ -258,8 +258,8 @@ impl Resolver {
             grpc::Workers { jobs: jobs.clone(), calls },
             signatures,
             journal.clone(),
-            casualties.clone(),
-        );
+        )
+        .remembering(casualties.clone());
         let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
         let server = server.with(with_limits!(ResolverServer::new(service)));
         let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];

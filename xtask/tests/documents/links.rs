@@ -66,7 +66,8 @@ fn every_link_leads_somewhere() -> Result<()> {
             let path = if file.is_empty() { prose.path.clone() } else { resolved(&folder.join(file)) };
             let path = workspace().join(path);
             let is_there = path.exists()
-                && (anchor.is_empty() || path.is_file() && anchors(&fs::read_to_string(&path)?).contains(anchor));
+                && (anchor.is_empty()
+                    || path.is_file() && anchors(&fs::read_to_string(&path)?).contains(anchor));
             if !is_there {
                 broken.push(format!("{}: {link}", prose.path.display()));
             }
