@@ -13,7 +13,7 @@ use crate::public_key::{Curve, PublicKey};
 pub enum PrivateKey {
     /// A key of RSA, whose numbers fit each other.
     Rsa(PublicKey),
-    /// A key of ECDSA, with its public key if the block holds it, or if it can be derived (feature `make`).
+    /// A key of ECDSA, with its public key if the block holds it, or if it can be derived.
     Ecdsa(Option<PublicKey>),
 }
 

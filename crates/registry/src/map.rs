@@ -36,7 +36,7 @@ pub enum Store {
     Directory(PathBuf),
     /// The same as a tar, compressed or not.
     Archive(PathBuf),
-    /// A registry, which needs the feature `network`.
+    /// A registry over HTTP.
     Registry(Registry),
 }
 

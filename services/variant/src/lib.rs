@@ -273,7 +273,7 @@ impl Variants {
     pub async fn run(self) -> Result<(), ServerError> {
         let end = self.telemetry.shutdown.token();
         if self.shared.packages.is_some() {
-            // What people do with package revisions, for as long as the service runs.
+            // Operations on package revisions, for as long as the service runs.
             let holder = ObjectId::new(kind::<PackageRevision>(), None, SERVICE);
             self.shared.watches.set_selected(&holder, vec![Selected::of::<PackageRevision>()]);
         }

@@ -67,7 +67,7 @@ impl Warnings {
         };
         let (reason, component) = ("TooLarge", "groundwork-watcher");
         let warning = ObjectEvent { reason, message, component, occurrence: "" };
-        // Whatever finds no room has been logged.
+        // The log has it, should there be no room.
         let _ = self.recorder.events.try_send(warning.at(about, "Warning"));
     }
 }

@@ -43,6 +43,7 @@ const BASE: Rights = &[
     ("watcher", "list watch", "configmaps"),
     ("watcher", "list watch", "namespaces"),
     ("watcher", "get", "namespaces=kube-system"),
+    ("watcher", "create", "events"),
     ("watcher", "create", "tokenreviews.authentication.k8s.io"),
     ("watcher", "create", "subjectaccessreviews.authorization.k8s.io"),
     ("resolver", "get", "installations.landscaper.gardener.cloud"),

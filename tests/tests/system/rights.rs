@@ -231,6 +231,7 @@ async fn touch_everything(system: &System) -> Result<()> {
     use_all_rights(&case).await?;
     an_item_asks_for_its_cluster(&case).await?;
     an_item_gives_objects_up(&case).await?;
+    an_object_is_too_large(&case).await?;
 
     let bad = case.install("bad", &blueprint(&[("item", json!({"phase": "none"}))])).await?;
     assert_eq!(outcome(&bad).0, "Failed");
@@ -351,6 +352,14 @@ fn importing(data: &str, target: &str) -> Value {
         .replace("- name: echo\n", &format!("- name: echo\n      target: {{import: {target}}}\n"))
         .replace("\"TEXT\"", &format!("{{{{ toJson .imports.{data} }}}}"));
     json!({"ref": null, "inline": {"filesystem": {"blueprint.yaml": text}}})
+}
+
+/// The watcher warns at an object whose state fits into no event.
+async fn an_object_is_too_large(case: &Case<'_>) -> Result<()> {
+    let annotations = json!({"landscaper.gardener.cloud/note": "x".repeat(70_000)});
+    case.create::<ConfigMap>("large", &json!({"metadata": {"annotations": annotations}})).await?;
+    case.warnings_with::<ConfigMap>("large", "TooLarge").await?;
+    Ok(())
 }
 
 /// Copies of imports are made, replaced and removed; and items are found again when nothing says where they are, as after a crash

@@ -1,6 +1,6 @@
 //! The rules for words that a machine can check (CONTRIBUTING, "Words"), as a ratchet: a room may get better, never worse.
 //!
-//! `words.tsv` holds for each room how often it breaks each rule. `GROUNDWORK_WORDS_RECORD=1` writes it anew.
+//! `words.tsv` holds for each room how often it may break each rule. `GROUNDWORK_WORDS_RECORD=1` writes down how often it does.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -112,22 +112,20 @@ fn no_room_gets_worse() -> Result<()> {
         fs::write(&path, written(&found))?;
     }
     let allowed = recorded(&fs::read_to_string(&path)?)?;
-    let mut differences = Vec::new();
+    let mut rises = Vec::new();
     let none = Counts::default();
-    for room in found.keys().chain(allowed.keys().filter(|room| !found.contains_key(*room))) {
-        let (found, allowed) = (found.get(room).unwrap_or(&none), allowed.get(room).unwrap_or(&none));
+    for (room, found) in &found {
+        let allowed = allowed.get(room).unwrap_or(&none);
         for ((name, found), allowed) in Counts::NAMES.iter().zip(found.as_array()).zip(allowed.as_array()) {
             if found > allowed {
-                differences.push(format!("{room}: {found} {name}, and {allowed} are allowed"));
-            } else if found < allowed {
-                differences.push(format!("{room}: {found} {name} are left of {allowed}"));
+                rises.push(format!("{room}: {found} {name}, and {allowed} are allowed"));
             }
         }
     }
     ensure!(
-        differences.is_empty(),
-        "{}\nReword what is new as CONTRIBUTING.md says; write down what got better with GROUNDWORK_WORDS_RECORD=1.",
-        differences.join("\n")
+        rises.is_empty(),
+        "{}\nReword what is new as CONTRIBUTING.md says. GROUNDWORK_WORDS_RECORD=1 writes down what got better.",
+        rises.join("\n")
     );
     Ok(())
 }
