@@ -115,19 +115,20 @@ impl Casualties {
     /// Notes that a call is about a key. Of calls about suspects one goes on at a time.
     ///
     /// # Errors
-    /// The words for a key that is set aside. The next call about it is a new attempt.
+    /// The words for a key that is set aside, until it is [forgiven](Casualties::forgive).
     pub async fn admit(&self, service: &str, key: &Key) -> Result<AdmittedCall, String> {
-        // The queue of the service may hold the same key, and what it comes to says nothing about calls.
-        let calls = format!("{service}:calls");
+        let calls = calls_of(service);
         let alone = match self.past(&calls, key) {
             Past::Innocent => None,
             Past::Suspected => Some(Arc::clone(&self.suspect).lock_owned().await),
-            Past::Guilty => {
-                self.begin(&calls, key).done();
-                return Err(words(service));
-            }
+            Past::Guilty => return Err(words(service)),
         };
         Ok(AdmittedCall { in_hand: self.begin(&calls, key), _alone: alone })
+    }
+
+    /// The refusal has reached those who asked: the next call about the key is a new attempt.
+    pub fn forgive(&self, service: &str, key: &Key) {
+        self.begin(&calls_of(service), key).done();
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Log) -> T) -> Option<T> {
@@ -149,6 +150,11 @@ impl AdmittedCall {
     pub fn done(self) {
         self.in_hand.done();
     }
+}
+
+/// Calls are counted apart from the queue of the service: it may hold the same key, and its attempts say nothing about calls.
+fn calls_of(service: &str) -> String {
+    format!("{service}:calls")
 }
 
 /// The words at work that is set aside. They change with the version, which may do better.
@@ -311,6 +317,8 @@ mod tests {
         let other = casualties.admit("resolver", &key("good")).await.unwrap();
         let refusal = casualties.admit("resolver", &key("bad")).await.unwrap_err();
         assert!(refusal.starts_with("processes of resolver"), "{refusal}");
+        assert!(casualties.admit("resolver", &key("bad")).await.is_err(), "until the refusal has been told");
+        casualties.forgive("resolver", &key("bad"));
         let again = casualties.admit("resolver", &key("bad")).await.unwrap();
         die(vec![other.in_hand, again.in_hand]);
 

@@ -31,6 +31,7 @@ use prost::Message;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
+use crate::SERVICE;
 use crate::contexts::DefaultContexts;
 use crate::handler::kind;
 use crate::narration;
@@ -169,8 +170,7 @@ impl Service {
 
     /// Notes that a call for a job is in hand (`installations.md` 7.7, 10).
     async fn admit(&self, name: &ObjectName) -> Result<AdmittedCall, String> {
-        let key = ObjectId::new(kind::<Installation>(), Some(&name.namespace), &name.name);
-        self.casualties.admit("resolver", &key).await
+        self.casualties.admit(SERVICE, &key_of(name)).await
     }
 
     /// The answer for a job of which processes of the resolver have died.
@@ -181,6 +181,8 @@ impl Service {
         words: String,
     ) -> Result<ResolveResponse, Status> {
         let installation = self.installation(name).await?;
+        // Either this job hears of it, or it has ended, and the next one is a new attempt.
+        self.casualties.forgive(SERVICE, &key_of(name));
         if !has_job(&installation, job) {
             return Err(errors::superseded(name));
         }
@@ -416,6 +418,10 @@ fn walk(
         recording.permitted.add_inline(descriptor, effective);
     }
     resolution.closure(recording)
+}
+
+fn key_of(name: &ObjectName) -> ObjectId {
+    ObjectId::new(kind::<Installation>(), Some(&name.namespace), &name.name)
 }
 
 fn has_job(installation: &Installation, job: &str) -> bool {
