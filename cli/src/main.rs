@@ -5,7 +5,6 @@
 //!                      └────────────┴──── diagnostics: file, line, caret (standard error)
 //! ```
 
-mod answer;
 mod arguments;
 mod blueprint;
 mod component;
@@ -16,7 +15,6 @@ mod explain;
 mod folder;
 mod input;
 mod inventory;
-mod lines;
 mod live;
 mod namespace;
 mod operations;

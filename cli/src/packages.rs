@@ -6,12 +6,8 @@ mod render;
 mod revisions;
 
 use clap::{Args, Subcommand};
-use groundwork_krm::{Merged, Strategy};
-use serde_json::{Map, Value, json};
 
-use crate::answer::{Failure, Output, answer, files};
 use crate::ending::Ending;
-use crate::lines::answer_lines;
 
 #[derive(Debug, Args)]
 pub(crate) struct PackagesArguments {
@@ -21,10 +17,6 @@ pub(crate) struct PackagesArguments {
 
 #[derive(Debug, Subcommand)]
 enum PackagesCommand {
-    /// Merge what changed upstream into local packages.
-    ///
-    /// For programs that test packages or compare engines. Exit code 0: the input was answered to its end.
-    Merge(MergeArguments),
     /// Run the functions of a package in a folder, as a store would, and write what they make of it.
     ///
     /// Prints what each function said, and which files it changed. Exit code 0: all functions succeeded. 1: one failed, and the folder is as
@@ -67,18 +59,8 @@ enum PackagesCommand {
     Diff(content::DiffArguments),
 }
 
-#[derive(Debug, Args)]
-struct MergeArguments {
-    /// Each line of standard input is a JSON object with `original`, `updated` and `local`, maps from paths to texts, and, if need
-    /// be, `name` and `strategy`; described in docs/packages.md. Each gives one line {"name", "output"} or {"name", "error": {"reason",
-    /// "message"}}.
-    #[arg(long, required = true)]
-    jsonl: bool,
-}
-
 pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
     match &arguments.command {
-        PackagesCommand::Merge(MergeArguments { jsonl: _ }) => answer_lines(|line| answer(line, merge_line)),
         PackagesCommand::Render(arguments) => render::run(arguments),
         PackagesCommand::List(arguments) => revisions::list(arguments),
         PackagesCommand::Get(arguments) => revisions::get(arguments),
@@ -97,20 +79,4 @@ pub(crate) fn run(arguments: &PackagesArguments) -> Ending {
         PackagesCommand::Upgrade(arguments) => content::upgrade(arguments),
         PackagesCommand::Diff(arguments) => content::diff(arguments),
     }
-}
-
-fn merge_line(members: &mut Map<String, Value>) -> Result<Output, Failure> {
-    let strategy = match members.remove("strategy") {
-        None => String::from("resource-merge"),
-        Some(Value::String(strategy)) => strategy,
-        Some(_) => return Err(Failure::input("strategy must be a string")),
-    };
-    let mut package = |member: &str| files(members, member).map(Option::unwrap_or_default);
-    let (original, updated, local) = (package("original")?, package("updated")?, package("local")?);
-    let failed = |error: groundwork_krm::MergeError| Failure::new("UpgradeFailed", error.to_string());
-    let strategy: Strategy = strategy.parse().map_err(failed)?;
-    let Merged { files, warnings } =
-        groundwork_krm::merge(strategy, &original, &updated, &local).map_err(failed)?;
-    let warnings = warnings.into_iter().map(|(path, warning)| format!("{path}: {warning}")).collect();
-    Ok(Output { value: json!({"files": files}), warnings })
 }

@@ -1,8 +1,6 @@
-//! `groundwork template`: templates as such, and executions of blueprints without an Installation.
+//! `groundwork template`: Go templates, spiff++ templates and Helm charts on their own.
 
-mod blueprint;
 mod helm;
-mod jsonl;
 mod spiff;
 
 use std::io::Read as _;
@@ -51,18 +49,13 @@ enum TemplateCommand {
     /// Nothing outside of the chart and the given files is looked at; `lookup` finds nothing. Exit code 0: the manifests are printed. 1: the
     /// chart cannot be rendered; nothing is printed to standard output. 2: the input cannot be used.
     Helm(Box<helm::HelmArguments>),
-    /// Run the executions of blueprints with bindings that the caller gives, without an Installation.
-    ///
-    /// For programs that test blueprints or compare engines. No files are read, and no cluster is asked. Exit code 0: the input was
-    /// answered to its end.
-    Blueprint(blueprint::BlueprintArguments),
 }
 
 #[derive(Debug, Args)]
 struct GoArguments {
     /// The template; `-` is standard input.
-    #[arg(value_name = "FILE", required_unless_present = "jsonl")]
-    file: Option<PathBuf>,
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
 
     /// What the template works on, JSON or YAML [default: null]
     #[arg(long, value_name = "FILE")]
@@ -76,22 +69,14 @@ struct GoArguments {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     define: Vec<PathBuf>,
 
-    /// Render many: each line of standard input is a JSON object with `template` and, if need be, `name`, `data`,
-    /// `missingkey`, `numbers` (float, int64, int, data), `left`, `right`, `extra` ([{name, template}]), `execute` and
-    /// `sprig`. Each gives a line {"name", "output"} or {"name", "error", "phase"}.
-    #[arg(long, conflicts_with_all = ["file", "data", "missingkey", "define"])]
-    jsonl: bool,
-
     #[command(flatten)]
     limits: TemplateLimits,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MissingKeyName {
     /// An absent value, which prints as `<no value>`.
     #[value(alias = "invalid")]
-    #[serde(alias = "invalid", alias = "")]
     Default,
     /// The zero of the map's values.
     Zero,
@@ -114,12 +99,8 @@ pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
         TemplateCommand::Go(arguments) => arguments,
         TemplateCommand::Spiff(arguments) => return spiff::run(arguments),
         TemplateCommand::Helm(arguments) => return helm::run(arguments),
-        TemplateCommand::Blueprint(arguments) => return blueprint::run(arguments),
     };
-    let Some(file) = arguments.file.as_ref().filter(|_| !arguments.jsonl) else {
-        return jsonl::run(arguments.limits);
-    };
-    match render(file, arguments) {
+    match render(&arguments.file, arguments) {
         Ok(bytes) => output::write_bytes(&bytes),
         Err((ending, diagnostic)) => {
             diagnostic::print(&[*diagnostic]);

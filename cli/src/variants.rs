@@ -2,8 +2,6 @@
 
 pub(crate) mod cluster;
 mod draft;
-mod given;
-mod jsonl;
 pub(crate) mod plan;
 
 use std::collections::BTreeMap;
@@ -46,30 +44,13 @@ enum VariantsCommand {
     ///
     /// Exit code 0: every package was made. 1: a package or a set could not be made; the others are shown. 2: the input cannot be used.
     Draft(DraftArguments),
-    /// Check PackageVariants and PackageVariantSets against their rules.
-    ///
-    /// For programs that test packages or compare engines. Exit code 0: the input was answered to its end.
-    Validate(LineArguments),
-    /// Apply the mutations of PackageVariants to packages: package context, pipeline, config injection.
-    ///
-    /// For programs that test packages or compare engines. Nothing is rendered. Exit code 0: the input was answered to its end.
-    Mutate(LineArguments),
-}
-
-/// For commands that only answer lines.
-#[derive(Debug, Args)]
-struct LineArguments {
-    /// Each line of standard input is a JSON object, described in docs/packages.md; each gives one line {"name", "output"} or
-    /// {"name", "error": {"reason", "message"}}.
-    #[arg(long, required = true)]
-    jsonl: bool,
 }
 
 #[derive(Debug, Args)]
 struct ExpandArguments {
     /// Files or directories with PackageVariantSets and what they need: Repositories, the objects that targets select, and,
     /// if the upstream is to be looked up, PackageRevisions. `-` is standard input.
-    #[arg(short, long = "file", required_unless_present = "jsonl", num_args = 1.., value_name = "FILE")]
+    #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// What to print.
@@ -79,11 +60,6 @@ struct ExpandArguments {
     /// Namespace of objects that name none.
     #[arg(short, long, default_value = "default", value_parser = crate::namespace::namespace)]
     namespace: String,
-
-    /// Expand many: each line of standard input is a JSON object with `packageVariantSet` and, if need be, `name`,
-    /// `packageRevisions`, `repositories`, `objects` and `listErrors`, described in docs/packages.md.
-    #[arg(long, conflicts_with_all = ["files", "output", "namespace"])]
-    jsonl: bool,
 }
 
 #[derive(Debug, Args)]
@@ -146,14 +122,11 @@ enum ListFormat {
 
 pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
     match &arguments.command {
-        VariantsCommand::Expand(ExpandArguments { jsonl: true, .. }) => jsonl::expand(),
         VariantsCommand::Expand(arguments) => expand(arguments),
         VariantsCommand::Plan(arguments) if arguments.cluster => cluster::plan(arguments),
         VariantsCommand::Plan(arguments) => plan::run(arguments),
         VariantsCommand::Apply(arguments) => cluster::apply(arguments),
         VariantsCommand::Draft(arguments) => draft::run(arguments),
-        VariantsCommand::Validate(LineArguments { jsonl: _ }) => jsonl::validate(),
-        VariantsCommand::Mutate(LineArguments { jsonl: _ }) => jsonl::mutate(),
     }
 }
 

@@ -1,5 +1,5 @@
 // Program gotemplate-original answers template cases with Go's own engine and sprig. It reads and writes the lines that
-// `groundwork template go --jsonl` reads and writes, so that a test can compare the two.
+// `groundwork-judge template go` reads and writes, so that a test can compare the two.
 package main
 
 import (

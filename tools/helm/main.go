@@ -1,5 +1,5 @@
 // Program helm-original renders charts with Helm's own library. It reads and writes the lines that
-// `groundwork template helm --jsonl` reads and writes, so that a test can compare the two. With the argument `client` it does to a
+// `groundwork-judge template helm` reads and writes, so that a test can compare the two. With the argument `client` it does to a
 // release in a cluster what the ordinary client does.
 package main
 

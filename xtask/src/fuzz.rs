@@ -21,6 +21,7 @@ struct Run {
 
 const BLUEPRINT: &[&str] = &["groundwork-blueprint", "--lib"];
 const CLI: &[&str] = &["groundwork", "--test", "cli"];
+const JUDGE: &[&str] = &["groundwork-tests", "--test", "judge"];
 
 /// Calls that bring everything along, to one of the services.
 const fn calls(package: &'static [&'static str]) -> Run {
@@ -35,7 +36,7 @@ const RUNS: [Run; 7] = [
         times: None,
     },
     Run {
-        package: CLI,
+        package: JUDGE,
         test: "made_up_lines_are_answered",
         variable: "GROUNDWORK_MADE_UP_LINES",
         times: None,

@@ -52,7 +52,7 @@ enum Command {
     Test,
     /// Make up inputs for blueprints, the same ones each time, and see that all are answered; render examples a thousand times.
     Fuzz {
-        /// How many blueprints, how many lines of `template blueprint --jsonl`, and how many calls to each service that takes them.
+        /// How many blueprints, how many lines of `groundwork-judge template blueprint`, and how many calls to each service that takes them.
         #[arg(long, default_value_t = 1_000_000)]
         cases: usize,
     },

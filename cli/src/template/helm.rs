@@ -1,8 +1,5 @@
 //! `groundwork template helm`: charts to manifests, as `helm template` does it (`helm.md` 17).
 
-mod folder;
-mod jsonl;
-
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,6 +13,7 @@ use groundwork_helm::{
     Capabilities, Chart, KubeVersion, Printing, Release, RenderError, Renderer, Request, TIME_LIMIT,
     check_release_name,
 };
+use groundwork_registry::load_chart_folder;
 
 use super::{Failure, STANDARD_INPUT, unusable};
 use crate::diagnostic::{self, Diagnostic};
@@ -29,8 +27,8 @@ const DEFAULT_NAMESPACE: &str = "default";
 #[derive(Debug, Args)]
 pub(super) struct HelmArguments {
     /// The chart: a directory, or an archive (.tgz).
-    #[arg(value_name = "CHART", required_unless_present = "jsonl")]
-    chart: Option<PathBuf>,
+    #[arg(value_name = "CHART")]
+    chart: PathBuf,
 
     /// Name of the release.
     #[arg(long, default_value = DEFAULT_NAME)]
@@ -94,13 +92,6 @@ pub(super) struct HelmArguments {
     /// As a deployer renders that does not keep releases: revision 0, integers of the given values stay integers, no schema.
     #[arg(long)]
     render_only: bool,
-
-    /// Render many: each line of standard input is a JSON object with `chart` ({path: text}), `chartBinary` ({path: base64}), `archive` (base64)
-    /// or `dir`, and, if need be, `name`, `from` (`directory`, `archive`), `values`, `release` ({name, namespace, revision, isUpgrade}),
-    /// `kubeVersion`, `kubeVersionRaw`, `apiVersions`, `includeCrds` and `skipSchemaValidation`. Each gives a line {"name", "output"} or
-    /// {"name", "error"}.
-    #[arg(long, conflicts_with = "chart")]
-    jsonl: bool,
 }
 
 /// Single values, which go over those of files: first JSON, then the others.
@@ -128,10 +119,7 @@ struct Single {
 }
 
 pub(super) fn run(arguments: &HelmArguments) -> Ending {
-    let Some(path) = arguments.chart.as_ref().filter(|_| !arguments.jsonl) else {
-        return jsonl::run(arguments.limits);
-    };
-    match render(path, arguments) {
+    match render(&arguments.chart, arguments) {
         Ok(text) => output::write_bytes(text.as_bytes()),
         Err((ending, diagnostic)) => {
             diagnostic::print(&[*diagnostic]);
@@ -214,7 +202,7 @@ fn granted(limits: TemplateLimits) -> Request {
 
 fn load(path: &Path) -> Result<Chart, String> {
     if path.is_dir() {
-        return folder::load(path);
+        return load_chart_folder(path);
     }
     let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     Chart::from_archive(&bytes).map_err(|error| error.to_string())

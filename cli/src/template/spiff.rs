@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use groundwork_budget::TemplateLimits;
 use groundwork_spiff::{Clock, Document, Engine, Error, Features, Output, Randomness, Unresolved, Value};
 use groundwork_yaml::Position;
-use serde::{Deserialize, Serialize};
 
 use super::{Failure, STANDARD_INPUT, read, unusable};
 use crate::diagnostic::{self, Diagnostic, Source};
@@ -22,8 +21,8 @@ const DEFAULT_SOURCE: &str = "template";
 #[derive(Debug, Args)]
 pub(super) struct SpiffArguments {
     /// The template; `-` is standard input. Each of several documents is evaluated on its own.
-    #[arg(value_name = "TEMPLATE", required_unless_present = "jsonl")]
-    template: Option<PathBuf>,
+    #[arg(value_name = "TEMPLATE")]
+    template: PathBuf,
 
     /// Stubs, the nearest first: their values override those of the template.
     #[arg(value_name = "STUB")]
@@ -42,18 +41,11 @@ pub(super) struct SpiffArguments {
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     features: Vec<Feature>,
 
-    /// Evaluate many: each line of standard input is a JSON object with `template` and, if need be, `name`, `kind`
-    /// (`cascade`, or `flow` for stubs taken as they are), `stubs`, `features`, `bindings` and `source`. Each gives a line
-    /// {"name", "output"} or {"name", "error"}.
-    #[arg(long, conflicts_with_all = ["template", "stubs", "state", "bindings", "features"])]
-    jsonl: bool,
-
     #[command(flatten)]
     limits: TemplateLimits,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Feature {
     /// Control structures such as `<<if` and `<<for`.
     Control,
@@ -73,10 +65,7 @@ fn engine(features: &[Feature], limits: TemplateLimits) -> Engine {
 }
 
 pub(super) fn run(arguments: &SpiffArguments) -> Ending {
-    let Some(template) = arguments.template.as_ref().filter(|_| !arguments.jsonl) else {
-        return crate::lines::answer_lines(|line| answer(line, arguments.limits));
-    };
-    match evaluate(template, arguments) {
+    match evaluate(&arguments.template, arguments) {
         Ok(text) => output::write(&text),
         Err((ending, diagnostic)) => {
             diagnostic::print(&[*diagnostic]);
@@ -186,56 +175,4 @@ fn locate<'t>(node: &Unresolved, texts: &'t [Text]) -> Option<(&'t Rc<Source>, P
     let text = texts.iter().find(|text| text.name == node.source())?;
     let position = Position { line: usize::try_from(line).ok()?, column: usize::try_from(column).ok()? };
     Some((&text.source, position))
-}
-
-/// One line of the input. Members that are null count as left out.
-#[derive(Debug, Deserialize)]
-struct Case {
-    name: Option<String>,
-    kind: Option<Kind>,
-    template: String,
-    stubs: Option<Vec<String>>,
-    features: Option<Vec<Feature>>,
-    bindings: Option<serde_json::Map<String, serde_json::Value>>,
-    source: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Kind {
-    Flow,
-    Cascade,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Answer {
-    Output { name: Option<String>, output: String },
-    Failure { name: Option<String>, error: String },
-}
-
-fn answer(line: &[u8], limits: TemplateLimits) -> Answer {
-    let case: Case = match crate::lines::parse(line) {
-        Ok(case) => case,
-        Err(error) => return Answer::Failure { name: None, error: error.to_string() },
-    };
-    let name = case.name.clone();
-    match answer_case(&case, limits) {
-        Ok(output) => Answer::Output { name, output: output.to_yaml() },
-        Err(error) => Answer::Failure { name, error: error.to_string() },
-    }
-}
-
-fn answer_case(case: &Case, limits: TemplateLimits) -> Result<Output, Error> {
-    let engine = engine(case.features.as_deref().unwrap_or_default(), limits);
-    let source = case.source.as_deref().unwrap_or(DEFAULT_SOURCE);
-    let read = |text: &String| Document::read(text, source, engine.limits());
-    let template = read(&case.template)?;
-    let stubs = case.stubs.iter().flatten().map(read).collect::<Result<Vec<_>, _>>()?;
-    let bindings = case.bindings.clone().map(serde_json::Value::Object);
-    let bindings = bindings.as_ref().map(Value::from_bindings);
-    match case.kind.unwrap_or(Kind::Cascade) {
-        Kind::Flow => engine.flow(&template, &stubs, bindings.as_ref()),
-        Kind::Cascade => engine.cascade(&template, &stubs, bindings.as_ref()),
-    }
 }

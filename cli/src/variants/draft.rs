@@ -1,16 +1,14 @@
 //! `groundwork variants draft`: the packages that variants make, from files.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use groundwork_api::{Kind as _, PackageVariant, Repository, ResourceExt as _, Upstream};
 use groundwork_fleet::{Package, check_names, reference, revision_name, validate_variant};
-use groundwork_krm::{Mutation, Origin, RenderOptions, clone_package, describe};
+use groundwork_krm::{GivenObjects, Mutation, Origin, RenderOptions, clone_package, describe};
 use serde_json::Value;
 
-use super::given::Given;
 use super::{Cluster, DraftArguments, report};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
@@ -149,7 +147,8 @@ fn draft(
     clone_package(texts, &origin.directory, &package, &origin, is_deployment)
         .map_err(|error| error.to_string())?;
     let mut results = render(texts)?;
-    let given = Given { namespace: namespace.clone(), objects: objects.to_vec(), refused: BTreeMap::new() };
+    let given =
+        GivenObjects { namespace: namespace.clone(), objects: objects.to_vec(), ..GivenObjects::default() };
     let revision = revision_name(place, WORKSPACE);
     let mutation = Mutation { variant, namespace: &namespace, revision: &revision, cluster: &given };
     let mutated = groundwork_krm::mutate(Some(texts), &mutation)

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::groundwork;
@@ -123,15 +122,6 @@ fn names_of_releases_are_those_that_helm_takes() {
     assert!(run.err.contains("release name \"\": no name provided"), "{}", run.err);
     let run = groundwork(&["template", "helm", &chart, "--name", &long[..53]], "");
     assert_eq!(run.code, 0);
-    let files = json!({"Chart.yaml": DESCRIPTION.1, "templates/t.yaml": "a: 1"});
-    let got = answers(&[
-        json!({"chart": files, "release": {"name": "Rel"}}),
-        json!({"chart": files, "release": {"name": "Rel", "isUpgrade": true, "revision": 2}}),
-    ]);
-    let message = |answer: &Value| answer["error"]["message"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(got[0]["error"]["stage"], "render");
-    assert!(message(&got[0]).starts_with("release name \"Rel\": invalid release name"), "{got:?}");
-    assert_eq!(message(&got[1]), "release name is invalid: Rel");
 }
 
 #[test]
@@ -202,41 +192,4 @@ fn links_stay_inside_of_the_chart() {
     let run = groundwork(&["template", "helm", &chart], "");
     assert_eq!((run.code, run.out.as_str()), (2, ""));
     assert!(run.err.contains("points outside the chart"), "{}", run.err);
-}
-
-fn answers(lines: &[Value]) -> Vec<Value> {
-    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let run = groundwork(&["template", "helm", "--jsonl"], &input);
-    assert_eq!((run.code, run.err.as_str()), (0, ""));
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-#[test]
-fn lines_are_answered_one_by_one() {
-    let chart =
-        json!({"Chart.yaml": DESCRIPTION.1, "templates/t.yaml": "a: {{ .Values.n }} {{ typeOf .Values.n }}"});
-    let got = answers(&[
-        json!({"name": "first", "chart": chart, "values": {"n": 1}, "unknown": 1, "release": null}),
-        json!({"name": 2, "chart": {"Chart.yaml": "name: x"}}),
-        json!({"name": "three"}),
-        json!({"chart": chart, "chartBinary": {"templates/t.yaml": "e3sgbm8gfX0="}}),
-        json!([1]),
-        json!({"name": "last", "chart": chart, "from": "archive"}),
-    ]);
-    assert_eq!(got.len(), 6);
-    assert_eq!(
-        got[0],
-        json!({"name": "first", "output": {"manifest": "---\n# Source: web/templates/t.yaml\na: 1 float64\n"}})
-    );
-    assert_eq!(
-        got[1]["error"],
-        json!({"stage": "load", "message": "validation: chart.metadata.version is required"})
-    );
-    assert_eq!((&got[1]["name"], &got[2]["error"]["stage"]), (&json!(2), &json!("input")));
-    assert_eq!(
-        got[3]["error"],
-        json!({"stage": "render", "message": "parse error at (web/templates/t.yaml:1): function \"no\" not defined"})
-    );
-    assert_eq!(got[4]["error"]["stage"], "input");
-    assert_eq!(got[5]["output"]["manifest"], "---\n# Source: web/templates/t.yaml\na:  <nil>\n");
 }

@@ -8,7 +8,6 @@
 
 mod bad_input;
 mod blueprint;
-mod blueprint_lines;
 mod component;
 mod examples;
 mod explain;
@@ -18,7 +17,6 @@ mod hostile;
 mod input_forms;
 mod nested;
 mod overwrites;
-mod package_lines;
 mod package_render;
 mod plan;
 mod secrecy;

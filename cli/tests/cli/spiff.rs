@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::groundwork;
@@ -12,12 +11,6 @@ fn file(folder: &TempDir, name: &str, text: &str) -> String {
     let path = folder.path().join(name);
     fs::write(&path, text).unwrap();
     path.display().to_string()
-}
-
-fn answer(line: &Value) -> Value {
-    let run = groundwork(&["template", "spiff", "--jsonl"], &format!("{line}\n"));
-    assert_eq!((run.code, run.err.as_str()), (0, ""));
-    serde_json::from_str(&run.out).unwrap()
 }
 
 #[test]
@@ -81,50 +74,4 @@ fn the_report_is_followed_by_the_line_at_fault() {
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{problem}: {}", run.err);
         assert!(run.err.contains(problem), "{}", run.err);
     }
-}
-
-#[test]
-fn many_cases_are_answered_line_by_line() {
-    let cases = [
-        (
-            json!({"name": "a", "template": "a: (( b ))\nb: ((! x ))\n"}),
-            json!({"name": "a", "output": "a: (( x ))\nb: (( x ))\n"}),
-        ),
-        (
-            json!({"kind": "flow", "template": "b: ((! x ))\nc: (( &temporary ( 1 ) ))\n"}),
-            json!({"name": null, "output": "b: ((! x ))\n"}),
-        ),
-        (
-            json!({"template": "a: 1\n", "stubs": ["a: (( b ))\n", "b: 3\n"], "kind": null}),
-            json!({"name": null, "error": "unresolved nodes:\n\t(( b ))\tin template\ta\t()\t*'b' not found"}),
-        ),
-        (
-            json!({"template": "a: (( x / 2 ))", "bindings": {"x": 5}}),
-            json!({"name": null, "output": "a: 2.5\n"}),
-        ),
-        (
-            json!({"template": "a: (( x ))", "source": "test"}),
-            json!({"name": null, "error": "unresolved nodes:\n\t(( x ))\tin test\ta\t()\t*'x' not found"}),
-        ),
-        (
-            json!({"template": "a: {<<if: true, <<then: 5}", "features": ["control"]}),
-            json!({"name": null, "output": "a: 5\n"}),
-        ),
-        (
-            json!({"name": "m", "template": "a: 1\n---\nb: 1\n"}),
-            json!({"name": "m", "error": "template holds several documents; only one is allowed"}),
-        ),
-        (
-            json!({"template": "a: (( f ))\nf: (( |x|->x ))\n"}),
-            json!({"name": null, "output": "a: (( lambda|x|->x ))\nf: (( lambda|x|->x ))\n"}),
-        ),
-    ];
-    for (case, wanted) in cases {
-        assert_eq!(answer(&case), wanted, "{case}");
-    }
-    let run =
-        groundwork(&["template", "spiff", "--jsonl"], "{\n[]\n{\"template\": 5}\n{\"template\": \"a: [\"}\n");
-    let answers: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((run.code, answers.len()), (0, 4));
-    assert!(answers.iter().all(|answer| answer["error"].is_string()), "{answers:?}");
 }

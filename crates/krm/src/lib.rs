@@ -14,6 +14,7 @@ mod creation;
 mod describe;
 mod file;
 mod functions;
+mod given;
 mod identity;
 mod ignore;
 mod json;
@@ -33,6 +34,7 @@ pub use creation::{
 };
 pub use describe::{Description, describe};
 pub use file::{Document, File, ReadError};
+pub use given::GivenObjects;
 pub use kptfile::{KptfileError, read as read_kptfile};
 pub use merge::{MergeError, Merged, Strategy, merge};
 pub use mutate::{Cluster, Listed, Mutated, Mutation, MutationError, mutate};

@@ -13,6 +13,7 @@
 mod artifact;
 mod artifact_set;
 mod blobs;
+mod chart_folder;
 mod ctf;
 mod digest;
 mod disk;
@@ -23,6 +24,7 @@ mod pack;
 mod tree;
 mod write;
 
+pub use chart_folder::load_chart_folder;
 pub use digest::Digest;
 pub use disk::DiskCache;
 pub use map::push;

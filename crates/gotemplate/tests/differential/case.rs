@@ -12,7 +12,7 @@ use groundwork_gotemplate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A line for `groundwork template go --jsonl`, and for the original.
+/// A line for `groundwork-judge template go`, and for the original.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Case {

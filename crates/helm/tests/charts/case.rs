@@ -13,7 +13,7 @@ use groundwork_helm::values::{self, Table};
 use groundwork_helm::{Capabilities, Chart, File, KubeVersion, Release, Renderer, Request};
 use serde::{Deserialize, Serialize};
 
-/// A line for `groundwork template helm --jsonl`, and for the original.
+/// A line for `groundwork-judge template helm`, and for the original.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Case {

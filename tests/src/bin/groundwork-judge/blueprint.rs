@@ -1,11 +1,11 @@
-//! `groundwork template blueprint`: executions of blueprints with bindings that the caller gives, one blueprint a line.
+//! Executions of blueprints with the bindings of the caller, one blueprint a line.
 
 mod answer;
 mod case;
 
 use std::collections::BTreeMap;
 
-use clap::Args;
+use anyhow::Result;
 use groundwork_api::ImportDefinition;
 use groundwork_blueprint::{
     BLUEPRINT_FILE, Blueprint, Capabilities, Components, ExecutionError, ExecutionInputs, Executions,
@@ -15,35 +15,17 @@ use groundwork_budget::TemplateLimits;
 use groundwork_component::{ComponentVersion, Descriptor, Leniency, Overwrites};
 use serde_json::{Map, Value, json};
 
-use super::TIME_LIMIT;
-use crate::diagnostic::{self, Diagnostic};
-use crate::ending::Ending;
+use crate::grants::TIME_LIMIT;
+use crate::lines::{answer_lines, parse};
 use answer::{Answer, CaseError, Outcome, Stage};
 use case::{Blobs, Case, ExportMember, Kind, Targets, Then};
 
-#[derive(Debug, Args)]
-pub(super) struct BlueprintArguments {
-    /// Run many: each line of standard input is a JSON object with `blueprint` (the text of blueprint.yaml) and, if need be, `name`, `kind`
-    /// (`deploy`, `import`, `export`, `subinst`, or `validate`), `files`, `imports`, `exportValues`, `components`, `blobs`, `installation`,
-    /// `context`, `namespace`, `targets`, `state`, `then` and `showValues`. Each gives a line {"name", "output"} or {"name", "error"}.
-    #[arg(long, required = true)]
-    jsonl: bool,
-
-    #[command(flatten)]
-    limits: TemplateLimits,
-}
-
-pub(super) fn run(arguments: &BlueprintArguments) -> Ending {
-    if !arguments.jsonl {
-        // The parser has refused this already.
-        diagnostic::print(&[Diagnostic::error("--jsonl is needed")]);
-        return Ending::Unusable;
-    }
-    crate::lines::answer_lines(|line| answer(line, arguments.limits))
+pub(crate) fn run(limits: TemplateLimits) -> Result<()> {
+    answer_lines(|line| answer(line, limits))
 }
 
 fn answer(line: &[u8], limits: TemplateLimits) -> Answer {
-    match crate::lines::parse::<Case>(line) {
+    match parse::<Case>(line) {
         Ok(case) => {
             let name = case.name.clone();
             Answer::new(name, answer_case(&case, limits))

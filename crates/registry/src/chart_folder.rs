@@ -1,16 +1,21 @@
-//! A chart from a directory (`helm.md` 2.2).
+//! A Helm chart in a folder on disk (`helm.md` 2.2).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use groundwork_helm::{Chart, File, IGNORE_FILE, Ignore, LARGEST_FILE};
 
-/// Directories may nest so deep, links among them.
+/// Levels of folders, so that links in a circle come to an end.
 const DEEPEST: usize = 64;
+/// Files of one chart, as many as an archive may have.
 const MOST_FILES: usize = 20_000;
 
-/// Reads the files that belong to the chart.
-pub(super) fn load(top: &Path) -> Result<Chart, String> {
+/// Reads the chart in the folder `top`, without the files that its `.helmignore` leaves out.
+///
+/// # Errors
+///
+/// A file cannot be read, a link leads outside of the chart, a limit is exceeded, or the files are not a chart.
+pub fn load_chart_folder(top: &Path) -> Result<Chart, String> {
     let top = fs::canonicalize(top).map_err(|error| unreadable(top, &error))?;
     let rules = match fs::read(top.join(IGNORE_FILE)) {
         Ok(text) => text,
@@ -78,7 +83,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What a link leads to, which has to be inside of the chart (`helm.md` 2.2, R2).
+    /// Resolves a link, which must lead to a file inside of the chart (`helm.md` 2.2, R2).
     fn followed(&self, place: &Path) -> Result<PathBuf, String> {
         let is_link = fs::symlink_metadata(place).is_ok_and(|metadata| metadata.is_symlink());
         if !is_link {

@@ -1,9 +1,9 @@
-//! Answers of the commands that expand, check, change and merge packages line by line.
+//! Answers about sets, variants and packages.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a line gives.
+/// Answer to one line.
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
     name: Option<String>,
@@ -15,7 +15,7 @@ pub(crate) struct Answer {
     warnings: Vec<String>,
 }
 
-/// Why a line has no output.
+/// Reason for an answer without an output.
 #[derive(Debug, Serialize)]
 pub(crate) struct Failure {
     /// `Input`, `Decode`, or the reason of the condition that a cluster would show.
@@ -26,7 +26,7 @@ pub(crate) struct Failure {
     errors: Vec<String>,
 }
 
-/// What a line is good for, and what people should know besides.
+/// Result of a line, with its warnings.
 pub(crate) struct Output {
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,

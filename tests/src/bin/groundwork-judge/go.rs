@@ -1,16 +1,18 @@
-//! Many templates, one a line, for programs that compare or test.
+//! Go templates, one a line.
 
 use std::sync::Arc;
 
+use anyhow::Result;
 use groundwork_budget::TemplateLimits;
-use groundwork_gotemplate::{Delimiters, Error, ErrorKind, Functions, NumberMode, Options, Template, Value};
+use groundwork_gotemplate::{
+    Delimiters, Error, ErrorKind, Functions, Limits, MissingKey, NumberMode, Options, Template, Value,
+};
 use serde::{Deserialize, Serialize};
 
-use super::MissingKeyName;
-use crate::ending::Ending;
+use crate::grants::{deadline, grants};
 use crate::lines::{answer_lines, parse};
 
-/// What a template is called that has no name.
+/// Name of a template whose line gives none.
 const DEFAULT_NAME: &str = "t";
 
 /// One line of the input. Members that are null, and choices that are empty texts, count as left out.
@@ -27,6 +29,26 @@ struct Case {
     extra: Option<Vec<Extra>>,
     execute: Option<String>,
     sprig: Option<bool>,
+}
+
+/// Effect of a key that a map does not have.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum MissingKeyName {
+    #[serde(alias = "invalid", alias = "")]
+    Default,
+    Zero,
+    Error,
+}
+
+impl From<MissingKeyName> for MissingKey {
+    fn from(name: MissingKeyName) -> MissingKey {
+        match name {
+            MissingKeyName::Default => MissingKey::Default,
+            MissingKeyName::Zero => MissingKey::Zero,
+            MissingKeyName::Error => MissingKey::Error,
+        }
+    }
 }
 
 /// A source that is parsed into the same set before.
@@ -65,7 +87,7 @@ enum Answer {
     Failure { name: Option<String>, error: String, phase: &'static str },
 }
 
-pub(super) fn run(limits: TemplateLimits) -> Ending {
+pub(crate) fn run(limits: TemplateLimits) -> Result<()> {
     let engine = Engine::new(limits);
     answer_lines(|line| engine.answer(line))
 }
@@ -105,7 +127,9 @@ impl Engine {
                 left: case.left.unwrap_or_default(),
                 right: case.right.unwrap_or_default(),
             },
-            ..super::options(case.missingkey.unwrap_or(MissingKeyName::Default).into(), self.limits)
+            missing_key: case.missingkey.unwrap_or(MissingKeyName::Default).into(),
+            limits: Limits { deadline: Some(deadline()), ..self.limits.into() },
+            grants: grants(),
         };
         let mut set: Option<Template> = None;
         let main = Extra { name: name.to_owned(), template: case.template };

@@ -1,21 +1,26 @@
-//! Many charts, one a line, for programs that compare or test (`helm.md` 17).
+//! Helm charts, one a line (`helm.md` 17).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use data_encoding::BASE64;
 use groundwork_budget::TemplateLimits;
 use groundwork_helm::values::{self, Table};
 use groundwork_helm::{
     Capabilities, Chart, File, Hook, KubeVersion, Release, Rendered, Renderer, Request, check_release_name,
 };
+use groundwork_registry::load_chart_folder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{DEFAULT_NAME, DEFAULT_NAMESPACE, granted, load};
-use crate::ending::Ending;
+use crate::grants::{deadline, grants};
 use crate::lines::{answer_lines, parse};
+
+/// Name and namespace of a release whose line gives none.
+const DEFAULT_NAME: &str = "release-name";
+const DEFAULT_NAMESPACE: &str = "default";
 
 /// One line of the input. Members that are null count as left out.
 #[derive(Debug, Deserialize)]
@@ -108,7 +113,7 @@ impl Failure {
     }
 }
 
-pub(super) fn run(limits: TemplateLimits) -> Ending {
+pub(crate) fn run(limits: TemplateLimits) -> Result<()> {
     answer_lines(|line| answer(line, limits))
 }
 
@@ -162,7 +167,10 @@ fn rendered(mut case: Case, limits: TemplateLimits) -> Result<Output, Failure> {
         capabilities,
         include_crds: case.include_crds.unwrap_or(false),
         skip_schema: case.skip_schema_validation.unwrap_or(false),
-        ..granted(limits)
+        grants: grants(),
+        deadline: Some(deadline()),
+        limits,
+        ..Request::default()
     };
     let rendered = Renderer::new(chart).render(&request).map_err(|error| Failure::new("render", error))?;
     Ok(output(rendered))
@@ -213,4 +221,12 @@ fn chart(case: &mut Case) -> Result<Chart, Failure> {
         Some(From::Directory) | None => Chart::from_directory(files),
     };
     loaded.map_err(|error| failed(error.to_string()))
+}
+
+fn load(path: &Path) -> Result<Chart, String> {
+    if path.is_dir() {
+        return load_chart_folder(path);
+    }
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Chart::from_archive(&bytes).map_err(|error| error.to_string())
 }

@@ -1,17 +1,15 @@
-//! `variants expand|validate|mutate --jsonl` and `packages merge --jsonl`: one answer a line, whatever the line is.
+//! `groundwork-judge variants expand|validate|mutate` and `groundwork-judge packages merge`: one answer a line, even to lines that are not JSON.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::*;
+use super::{answers_to, judge};
 
 fn answers(command: &[&str], lines: &[String]) -> Vec<Value> {
-    let run = groundwork(&[command, &["--jsonl"]].concat(), &(lines.join("\n") + "\n"));
-    assert_eq!((run.code, run.err.as_str()), (0, ""));
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    judge(command, &(lines.join("\n") + "\n"))
 }
 
 fn answer(command: &[&str], line: &Value) -> Value {
-    answers(command, &[line.to_string()]).remove(0)
+    answers_to(command, std::slice::from_ref(line)).remove(0)
 }
 
 fn variant(spec: &Value) -> Value {

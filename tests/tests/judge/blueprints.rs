@@ -1,16 +1,14 @@
-//! `groundwork template blueprint --jsonl`: executions of many blueprints, one a line.
+//! `groundwork-judge template blueprint`: executions of many blueprints, one a line.
 
 use groundwork_testkit::made_up::{Random, cases};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::*;
+use super::{answers_to, judge};
 
-/// The answers to lines, in order.
+const BLUEPRINT: [&str; 2] = ["template", "blueprint"];
+
 fn answers(lines: &[Value]) -> Vec<Value> {
-    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let run = groundwork(&["template", "blueprint", "--jsonl"], &input);
-    assert_eq!((run.code, run.err.as_str()), (0, ""));
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    answers_to(&BLUEPRINT, lines)
 }
 
 fn answer(line: Value) -> Value {
@@ -269,9 +267,7 @@ fn made_up_lines_are_answered() {
                 line.into_iter().filter(|c| *c != '\n').collect()
             })
             .collect();
-        let run = groundwork(&["template", "blueprint", "--jsonl"], &(lines.join("\n") + "\n"));
-        assert_eq!(run.code, 0, "after {} answers: {}", run.out.lines().count(), run.err);
-        assert_eq!(run.out.lines().count(), lines.len(), "{}", run.err);
+        assert_eq!(judge(&BLUEPRINT, &(lines.join("\n") + "\n")).len(), lines.len());
         made += count;
     }
 }

@@ -1,31 +1,30 @@
-//! Sets and variants line by line: what `variants expand`, `validate` and `mutate` do with `--jsonl`.
+//! Sets and variants, one a line: `expand`, `validate` and `mutate`.
 
+use anyhow::Result;
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
 use groundwork_fleet::{Bundle, ExpandError, Expanded, validate_set, validate_variant};
-use groundwork_krm::Mutation;
+use groundwork_krm::{GivenObjects, Mutation};
 use groundwork_manifest::Schemas;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::given::Given;
 use crate::answer::{Failure, Output, answer, files, objects, texts};
-use crate::ending::Ending;
 use crate::lines::answer_lines;
 
-/// Where an object lies that names no namespace.
+/// Namespace of objects that name none.
 const NAMESPACE: &str = "default";
-/// What a package revision is called that the line does not name.
+/// Name of a package revision whose line gives none.
 const REVISION: &str = "draft";
 
-pub(super) fn expand() -> Ending {
+pub(crate) fn expand() -> Result<()> {
     answer_lines(|line| answer(line, expand_line))
 }
 
-pub(super) fn mutate() -> Ending {
+pub(crate) fn mutate() -> Result<()> {
     answer_lines(|line| answer(line, mutate_line))
 }
 
-pub(super) fn validate() -> Ending {
+pub(crate) fn validate() -> Result<()> {
     answer_lines(|line| answer(line, validate_line))
 }
 
@@ -159,7 +158,7 @@ fn mutate_line(members: &mut Members) -> Result<Output, Failure> {
     if !errors.is_empty() {
         return Err(Failure::validation(errors));
     }
-    let cluster = Given { namespace: own, objects, refused };
+    let cluster = GivenObjects { namespace: own, objects, refused };
     let mutation =
         Mutation { variant: &variant, namespace: &namespace, revision: &revision, cluster: &cluster };
     let mutated = groundwork_krm::mutate(files.as_ref(), &mutation)

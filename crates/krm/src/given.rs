@@ -1,21 +1,23 @@
-//! Objects of files and lines, as injection sees those of a cluster.
+//! Objects that a caller gives, in the place of those of a cluster.
 
 use std::collections::BTreeMap;
 
-use groundwork_krm::{Cluster, Listed};
 use serde_json::Value;
 
-/// A cluster that holds what was given.
-pub(super) struct Given {
-    /// That of the variant.
-    pub(super) namespace: String,
-    /// One without a namespace is cluster-scoped, and so is its kind.
-    pub(super) objects: Vec<Value>,
-    /// Lists of a kind that fail, with the text.
-    pub(super) refused: BTreeMap<String, String>,
+use crate::mutate::{Cluster, Listed};
+
+/// Cluster made of objects from files or from a request.
+#[derive(Debug, Clone, Default)]
+pub struct GivenObjects {
+    /// Namespace of the variant: objects of other namespaces are out of its reach.
+    pub namespace: String,
+    /// An object without a namespace makes its kind cluster-scoped.
+    pub objects: Vec<Value>,
+    /// Kinds whose list fails, with the error text.
+    pub refused: BTreeMap<String, String>,
 }
 
-impl Cluster for Given {
+impl Cluster for GivenObjects {
     fn list(&self, api_version: &str, kind: &str) -> Listed<'_> {
         if let Some(text) = self.refused.get(kind) {
             return Listed::Failed(text.clone());
