@@ -1,23 +1,27 @@
 use std::time::Duration;
 
-/// Pauses between attempts: they double with each failure in a row, up to the longest. None is drawn by chance.
+/// Pauses between attempts. Each failure in a row doubles the pause, up to the longest. The pauses
+/// are not randomised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure.
+    /// Pause after the first failure.
     pub first: Duration,
-    /// The longest pause.
+    /// Upper limit of the pause.
     pub longest: Duration,
 }
 
 impl Backoff {
-    /// For one object: 100 ms to 30 s (`installations.md` 2.2). What is wrong with it may stay wrong for days, and there may be thousands.
+    /// Back-off for one object: 100 ms to 30 s (`installations.md` 2.2). A broken object may stay
+    /// broken for days, and there may be thousands of them.
     pub const OBJECT: Self = Self { first: Duration::from_millis(100), longest: Duration::from_secs(30) };
-    /// For a server that is read: 100 ms to 2 s, so that events come again soon after it is back.
+    /// Back-off for reads from a server: 100 ms to 2 s, so that events arrive soon after the server
+    /// is back.
     pub const SERVER: Self = Self { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
-    /// For a publication: 50 ms to 2 s. It begins earlier, since everything behind it waits, and leadership ends meanwhile.
+    /// Back-off for a publication: 50 ms to 2 s. The first pause is shorter because every later
+    /// publication waits for this one, and the leader's lease may run out meanwhile.
     pub const PUBLICATION: Self = Self { first: Duration::from_millis(50), longest: Duration::from_secs(2) };
 
-    /// The pause after this many failures in a row, counted from 1.
+    /// Returns the pause after this number of failures in a row, counted from 1.
     pub fn pause(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         self.first.saturating_mul(1 << doublings).min(self.longest)

@@ -1,4 +1,4 @@
-//! The bus, whatever carries it.
+//! The bus that services use, with NATS JetStream or the memory of this process behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,28 +32,29 @@ enum Backend {
 }
 
 impl Bus {
-    /// A bus in this process. Its stream is lost with it.
+    /// Creates a bus in this process. The stream is lost when the last clone is dropped.
     pub fn in_process() -> Self {
         Self::in_process_with(ACK_WAIT)
     }
 
-    /// The same with another time until what is not acknowledged is delivered again.
+    /// Creates a bus in this process with another redelivery time for deliveries that are not
+    /// acknowledged.
     pub fn in_process_with(ack_wait: Duration) -> Self {
         Self { backend: Backend::Local(Arc::new(LocalBus::new(ack_wait))) }
     }
 
-    /// The bus on a NATS server. Returns at once, also when the server is away (it waits two seconds at most for the
-    /// outcome of the first attempt), and reconnects for ever.
+    /// Connects to a NATS server. Returns after at most two seconds, even when the server is away,
+    /// and reconnects for ever in the background.
     ///
     /// # Errors
-    /// [`BusError::Options`] when the options cannot be used; [`BusError::Login`] and [`BusError::Unavailable`] come from
-    /// the other calls.
+    /// [`BusError::Options`] when the options cannot be used. [`BusError::Login`] and
+    /// [`BusError::Unavailable`] come from the other calls.
     pub async fn connect(options: NatsOptions) -> Result<Self, BusError> {
         let bus = NatsBus::connect(options).await?;
         Ok(Self { backend: Backend::Nats(Arc::new(bus)) })
     }
 
-    /// Whether there is a connection at this moment.
+    /// Reports whether there is a connection at this moment.
     pub fn is_connected(&self) -> bool {
         match &self.backend {
             Backend::Nats(bus) => bus.is_connected(),
@@ -61,7 +62,7 @@ impl Bus {
         }
     }
 
-    /// Counts connections: after each the stream may be another one.
+    /// Counts connections. After each reconnect the stream may be a different one.
     pub fn connections(&self) -> watch::Receiver<u64> {
         match &self.backend {
             Backend::Nats(bus) => bus.connections(),
@@ -69,11 +70,11 @@ impl Bus {
         }
     }
 
-    /// Asks the server for an answer; without a connection it says so at once. A missing stream is no problem here: those who
-    /// read it tell of that.
+    /// Sends a request to the server and waits for the answer; fails at once without a connection.
+    /// A missing stream is not an error here, because the readers of the stream report it.
     ///
     /// # Errors
-    /// Why nothing can be sent or read now.
+    /// The reason why requests cannot be sent or answered now.
     pub async fn check(&self) -> Result<(), BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.check().await,
@@ -81,10 +82,12 @@ impl Bus {
         }
     }
 
-    /// Creates the stream or corrects its settings, and reads back what became of them. For the watcher only.
+    /// Creates the stream or corrects its settings, and reads back the settings that the server has
+    /// stored. For the watcher only.
     ///
     /// # Errors
-    /// [`BusError::NotKept`] names each setting that the server did not keep; the others as they read.
+    /// [`BusError::NotKept`] names each setting that the server did not keep. The other errors come
+    /// from the request.
     pub async fn ensure_stream(&self) -> Result<StreamState, BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.ensure_stream().await,
@@ -92,8 +95,8 @@ impl Bus {
         }
     }
 
-    /// Throws the stream away with everything on it, and creates it again: another cluster, or a restored one. For the
-    /// watcher only.
+    /// Deletes the stream with all its messages and creates it again, because the cluster is
+    /// another or a restored one. For the watcher only.
     ///
     /// # Errors
     /// As [`Bus::ensure_stream`].
@@ -105,24 +108,29 @@ impl Bus {
         self.ensure_stream().await
     }
 
-    /// Names the leader that fills the stream from now on, before it publishes anything; the name was never used before. A feed that was away
-    /// meanwhile begins anew, since a stream that went back may have been filled past its place by then. For the watcher only.
+    /// Stores the name of the leader that fills the stream from now on, before that leader
+    /// publishes. The name must never have been used before. A feed that was disconnected while the
+    /// leader changed starts over, because a stream that went back may have been filled past the
+    /// feed's position. For the watcher only.
     ///
     /// # Errors
-    /// [`BusError::NotKept`] when the server does not keep it; the others as they read.
+    /// [`BusError::NotKept`] when the server does not keep the name. The other errors come from the
+    /// request.
     pub async fn begin_leading(&self, leader: &str) -> Result<(), BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.begin_leading(leader).await,
-            // It never goes back.
+            // A stream in this process never goes back, so feeds need not know the leader.
             Backend::Local(_) => Ok(()),
         }
     }
 
-    /// Publishes a record. With a fence, only if the last message of its subject has this sequence; 0 means that there
-    /// is none. For the watcher only. Calls may run side by side.
+    /// Publishes a record. With a fence, the server takes the record only if the last message of
+    /// its subject has this sequence; 0 stands for no message. For the watcher only. Calls may run
+    /// concurrently.
     ///
     /// # Errors
-    /// [`PublishError::Superseded`] when the fence does not hold; the others as they read.
+    /// [`PublishError::Superseded`] when the fence does not match. The other variants of
+    /// [`PublishError`] explain themselves.
     pub async fn publish(&self, record: &Record, fence: Option<u64>) -> Result<Published, PublishError> {
         let wire = wire::encode(record)?;
         match &self.backend {
@@ -131,10 +139,11 @@ impl Bus {
         }
     }
 
-    /// What the stream holds of an object; in a cluster of servers it may be a moment old.
+    /// Returns the last record of an object on the stream. In a cluster of servers the answer may
+    /// be slightly out of date.
     ///
     /// # Errors
-    /// When the server does not answer, there is no stream, or the message cannot be read.
+    /// When the server does not answer, the stream is missing, or the message cannot be read.
     pub async fn last(&self, object: &ObjectId) -> Result<Option<Stored>, BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.last(object).await,
@@ -142,7 +151,7 @@ impl Bus {
         }
     }
 
-    /// The identity of the cluster that the stream is about, with its place.
+    /// Returns the identity of the cluster that the stream describes, with its sequence.
     ///
     /// # Errors
     /// As [`Bus::last`].
@@ -153,20 +162,21 @@ impl Bus {
         }
     }
 
-    /// The highest sequence that a work queue has acknowledged. One that is above the last of the stream shows that the stream went back.
-    /// For the watcher only.
+    /// Returns the highest sequence that a work queue has acknowledged. A value above the stream's
+    /// last sequence shows that the stream went back. For the watcher only.
     ///
     /// # Errors
-    /// When the server does not answer or there is no stream.
+    /// When the server does not answer or the stream is missing.
     pub async fn acknowledged(&self) -> Result<u64, BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.acknowledged().await,
-            // It cannot lose anything.
+            // A stream in this process cannot lose messages.
             Backend::Local(_) => Ok(0),
         }
     }
 
-    /// Everything of a part of the stream, in order. See [`Bus::visit`], which needs less memory.
+    /// Returns all records of a part of the stream, in order. [`Bus::visit`] does the same with
+    /// less memory.
     ///
     /// # Errors
     /// As [`Bus::visit`].
@@ -176,11 +186,13 @@ impl Bus {
         Ok(all)
     }
 
-    /// Shows everything of a part of the stream to a visitor, in order. A message that cannot be read is logged and left
-    /// out; a subject that is published to meanwhile may come twice, the later state later.
+    /// Passes every record of a part of the stream to a visitor, in order. A message that cannot be
+    /// read is logged and skipped. A subject that is published to meanwhile may appear twice, with
+    /// the later state last.
     ///
     /// # Errors
-    /// When the server does not answer or there is no stream, also if that begins meanwhile: what was shown is incomplete then.
+    /// When the server does not answer or the stream is missing, also if that happens halfway: the
+    /// visitor has then seen only a part.
     pub async fn visit(&self, filter: Filter<'_>, visitor: impl FnMut(Stored)) -> Result<(), BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.visit(filter, visitor).await,
@@ -188,14 +200,14 @@ impl Bus {
         }
     }
 
-    /// Removes tombstones that are older than this and that every work queue and feed has passed, and interests that
-    /// have expired. Says how many. For the watcher only.
+    /// Removes tombstones that are older than this and that every work queue and feed has passed,
+    /// and expired interests. Returns how many messages it removed. For the watcher only.
     ///
-    /// Replicas that were cut off resume within ten minutes and start over after that, so tombstones should live much
-    /// longer: an hour.
+    /// Replicas that were cut off resume within ten minutes and start over after that, so
+    /// tombstones should live much longer: an hour.
     ///
     /// # Errors
-    /// When the server does not answer or there is no stream.
+    /// When the server does not answer or the stream is missing.
     pub async fn prune(&self, older_than: Duration) -> Result<usize, BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.prune(older_than).await,
@@ -203,12 +215,13 @@ impl Bus {
         }
     }
 
-    /// Deletes the consumers that have no business on the stream, and says how many: those that may be idle for longer than it allows,
-    /// those under a name of ours that are not what the name stands for, and what others keep there for ever beyond a hundred. The log
-    /// names them. For the watcher only.
+    /// Deletes stray consumers from the stream and returns their number. Stray consumers are those
+    /// that may stay idle for longer than the stream allows, those that carry a Groundwork name but
+    /// other settings, and permanent foreign ones beyond a hundred. The log names each of them. For
+    /// the watcher only.
     ///
     /// # Errors
-    /// When the server does not answer or there is no stream.
+    /// When the server does not answer or the stream is missing.
     pub async fn sweep(&self) -> Result<usize, BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.sweep().await,
@@ -216,7 +229,8 @@ impl Bus {
         }
     }
 
-    /// Creates the journal or corrects its settings; says whether it has just been made. For the watcher only.
+    /// Creates the journal or corrects its settings. Returns true if the journal is new. For the
+    /// watcher only.
     ///
     /// # Errors
     /// As [`Bus::ensure_stream`].
@@ -227,10 +241,10 @@ impl Bus {
         }
     }
 
-    /// Waits until the journal can be written to, as far as the connection goes.
+    /// Waits until there is a connection over which the journal can be written.
     ///
     /// # Errors
-    /// Why nothing can be sent now.
+    /// The reason why requests cannot be sent now.
     pub async fn journal_ready(&self) -> Result<(), BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.ready().await,
@@ -238,10 +252,12 @@ impl Bus {
         }
     }
 
-    /// Appends entries to the journal, all with one answer of the server. What the journal cannot take of them is left out.
+    /// Appends entries to the journal, with a single acknowledgement for all of them. Entries whose
+    /// key cannot be named are left out.
     ///
     /// # Errors
-    /// When the server does not answer or there is no journal: some of the entries may be lost then, or all.
+    /// When the server does not answer or the journal is missing. Some or all of the entries may be
+    /// lost then.
     pub async fn write_journal(&self, entries: &[Entry]) -> Result<(), BusError> {
         let messages: Vec<_> = entries.iter().filter_map(Entry::message).collect();
         match &self.backend {
@@ -253,11 +269,11 @@ impl Bus {
         }
     }
 
-    /// The oldest entries of a part of the journal, in the order in which it took them: `most` of them at most. One that cannot be
-    /// read is logged and left out.
+    /// Returns the oldest entries of a part of the journal, in the order in which the journal took
+    /// them and at most `most` of them. An entry that cannot be read is logged and skipped.
     ///
     /// # Errors
-    /// When the server does not answer or there is no journal.
+    /// When the server does not answer or the journal is missing.
     pub async fn read_journal(&self, part: &JournalPart, most: usize) -> Result<Vec<Entry>, BusError> {
         let subjects = part.subjects()?;
         match &self.backend {
@@ -266,10 +282,10 @@ impl Bus {
         }
     }
 
-    /// State of the stream.
+    /// Returns the state of the stream.
     ///
     /// # Errors
-    /// When the server does not answer or there is no stream.
+    /// When the server does not answer or the stream is missing.
     pub async fn status(&self) -> Result<StreamState, BusError> {
         match &self.backend {
             Backend::Nats(bus) => bus.status().await,
@@ -277,11 +293,12 @@ impl Bus {
         }
     }
 
-    /// This replica's own feed of some kinds, their sync markers and the identity of the cluster.
+    /// Opens this replica's own feed of some kinds, with their sync markers and the identity of the
+    /// cluster.
     ///
     /// # Errors
-    /// When a kind is none, and what will not get better by itself (permissions, an old server), as far as the server
-    /// can be asked now. Otherwise the feed waits.
+    /// When a kind is not valid, and on permanent errors (permissions, an old server) as far as the
+    /// server answers now. On other errors the feed waits.
     pub async fn index(&self, kinds: &[Kind]) -> Result<IndexFeed, BusError> {
         let subjects = subject::of_filter(Filter::Kinds(kinds))?;
         let source = match &self.backend {
@@ -297,7 +314,8 @@ impl Bus {
         Ok(IndexFeed::new(source))
     }
 
-    /// The work of a service for one kind, shared by all that name the same service.
+    /// Opens the work queue of a service for one kind. All replicas that name the same service
+    /// share the queue.
     ///
     /// # Errors
     /// As [`Bus::index`], and [`BusError::NotKept`] for the consumer.
@@ -305,8 +323,9 @@ impl Bus {
         self.queue(service, kind, Queue::OfKnownKind).await
     }
 
-    /// The same for a kind that follows from objects, so that no permission of NATS can name its queue: it takes one of the places that the
-    /// user has for such queues.
+    /// Opens the work queue of a kind that is known only from objects. NATS permissions cannot name
+    /// such a queue in advance, so its consumer takes one of the places that the user has for these
+    /// queues.
     ///
     /// # Errors
     /// As [`Bus::work`].
@@ -329,8 +348,8 @@ impl Bus {
         Ok(WorkQueue::new(source))
     }
 
-    /// Waits until all answers to deliveries are on their way; the last call before the end. It takes five seconds at
-    /// most.
+    /// Waits until all answers to deliveries are sent, for at most five seconds. Call this last,
+    /// before the process exits.
     pub async fn drain(&self) {
         match &self.backend {
             Backend::Nats(bus) => bus.flush().await,
@@ -339,7 +358,7 @@ impl Bus {
     }
 }
 
-/// What will get better by itself is left to the reader.
+/// Drops transient errors: the reader itself waits and retries them.
 fn ignore_transient(outcome: Result<(), BusError>) -> Result<(), BusError> {
     match outcome {
         Err(error) if error.is_transient() => Ok(()),

@@ -1,4 +1,4 @@
-//! An event that was handed out, and the answer to it.
+//! An event that was delivered from a work queue, and the answer to it.
 
 use std::time::Duration;
 
@@ -6,21 +6,23 @@ use crate::local::handle::LocalHandle;
 use crate::nats::handle::NatsHandle;
 use crate::record::Event;
 
-/// An event to handle. Dropped without an answer it is delivered again after [`ACK_WAIT`](crate::ACK_WAIT).
+/// An event to handle. If a delivery is dropped without an answer, the bus delivers the event again
+/// after [`ACK_WAIT`](crate::ACK_WAIT).
 ///
-/// Answers are not confirmed. One that is lost has the same effect as none: the event comes again.
+/// Answers are not confirmed. A lost answer has the same effect as a missing one: the event is
+/// delivered again.
 #[derive(Debug)]
 pub struct Delivery {
-    /// The event.
     pub event: Event,
-    /// Its position, to be compared with [`Index::passed`](crate::Index::passed); see [`Feed`](crate::Feed).
+    /// Position of the event, to be compared with [`Index::passed`](crate::Index::passed); see
+    /// [`Feed`](crate::Feed).
     pub position: u64,
-    /// How often it was delivered, this time included.
+    /// Number of deliveries of this event, including this one.
     pub attempts: u64,
     receipt: Receipt,
 }
 
-/// What is left of a delivery when its event is kept no longer: the way to answer it.
+/// Handle to answer a delivery whose event is no longer kept.
 #[derive(Debug)]
 pub struct Receipt(Handle);
 
@@ -35,7 +37,8 @@ impl Delivery {
         Self { event, position, attempts, receipt: Receipt(handle) }
     }
 
-    /// The event, and what answers it. Thousands of events may wait for their answer while a key is at work.
+    /// Splits the delivery into the event and the handle that answers it. Thousands of events may
+    /// wait for their answer while a key is being handled.
     pub fn split(self) -> (Event, Receipt) {
         (self.event, self.receipt)
     }
@@ -57,7 +60,7 @@ impl Delivery {
 }
 
 impl Receipt {
-    /// Nothing is left to do.
+    /// Acknowledges the event: all its work is done.
     pub async fn ack(self) {
         match &self.0 {
             Handle::Nats(handle) => handle.ack().await,
@@ -65,7 +68,7 @@ impl Receipt {
         }
     }
 
-    /// It shall come again after this time, unless it is superseded meanwhile.
+    /// Asks for the event again after this time, unless a newer event supersedes it meanwhile.
     pub async fn retry_after(self, delay: Duration) {
         match &self.0 {
             Handle::Nats(handle) => handle.retry_after(delay).await,
@@ -73,8 +76,8 @@ impl Receipt {
         }
     }
 
-    /// It is queued or handled: the time until it is delivered again starts anew. Say it every
-    /// [`ACK_WAIT`](crate::ACK_WAIT) / 3.
+    /// Reports that the event is queued or being handled, which restarts the time until redelivery.
+    /// Call this every [`ACK_WAIT`](crate::ACK_WAIT) / 3.
     pub async fn progress(&self) {
         match &self.0 {
             Handle::Nats(handle) => handle.progress().await,

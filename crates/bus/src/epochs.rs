@@ -1,27 +1,31 @@
-//! Positions: sequences that go on when the stream is rebuilt.
+//! Positions: sequences that keep growing when the stream is rebuilt.
 
 use jiff::Timestamp;
 
-/// The distance between the bases of two epochs. No incarnation of the stream has as many messages.
+/// Distance between the bases of two epochs. An incarnation of the stream never has as many
+/// messages.
 const DISTANCE: u64 = 1 << 40;
 
 /// The incarnations of the stream that this process has seen, in order.
 ///
-/// A rebuilt stream counts from one again, and one that went back gives the sequences of lost messages to others. What compares
-/// sequences (a work item waits for the index) would wait for ever, or not at all. So consumers hand out positions: the sequence plus a
-/// base that grows with every incarnation. In the first incarnation that a process sees they are equal.
+/// A rebuilt stream counts from one again, and a stream that went back reuses the sequences of lost
+/// messages. Code that compares sequences (a work item waits for the index) would then wait for
+/// ever, or not at all. So consumers hand out positions: the sequence plus a base that grows with
+/// every incarnation. In the first incarnation that a process sees, position and sequence are
+/// equal.
 #[derive(Debug, Default)]
 pub(crate) struct Epochs(Vec<Epoch>);
 
 #[derive(Debug)]
 struct Epoch {
     created: Timestamp,
-    /// The highest sequence that was seen.
+    /// Highest sequence seen in this incarnation.
     last: u64,
 }
 
 impl Epochs {
-    /// Base of the incarnation that was created at this time and ends with this sequence. Ask in the order in which they were seen.
+    /// Returns the base of the incarnation that was created at `created` and whose last sequence is
+    /// `last`. Callers must ask in the order in which they saw the incarnations.
     pub(crate) fn base(&mut self, created: Timestamp, last: u64) -> u64 {
         let known = self.0.iter().rposition(|epoch| epoch.created == created);
         let index = known.filter(|index| self.0[*index].last <= last).unwrap_or(self.0.len());
@@ -32,7 +36,8 @@ impl Epochs {
         base_of(index)
     }
 
-    /// A message was heard in the incarnation with this base: one that ends before it has gone back since.
+    /// Records a message of the incarnation with this base. If the stream later ends before this
+    /// sequence, it went back.
     pub(crate) fn heard(&mut self, base: u64, sequence: u64) {
         let epochs = self.0.iter_mut().enumerate();
         for (_, epoch) in epochs.filter(|(index, _)| base_of(*index) == base) {
@@ -60,7 +65,7 @@ mod tests {
         assert_eq!(epochs.base(time(30), 0), 2 * DISTANCE);
     }
 
-    /// A server that was restored has the stream of before, with an end of before.
+    /// A server restored from a backup has the old stream, with the old last sequence.
     #[test]
     fn a_stream_that_went_back_is_another_one() {
         let created = Timestamp::from_second(20).unwrap();

@@ -1,4 +1,4 @@
-//! What a replica reads to build its index.
+//! The feed from which a replica builds its index.
 
 use std::collections::VecDeque;
 
@@ -11,23 +11,26 @@ use crate::step::Step;
 #[expect(clippy::large_enum_variant, reason = "nearly all steps are records")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Feed {
-    /// Forget everything: what follows is complete. First, and again when the stream was lost and rebuilt or when this
-    /// replica was cut off for so long that it may have missed tombstones.
+    /// Forget everything: the following steps are complete. Comes first, and again when the stream
+    /// was lost and rebuilt or when this replica was cut off for so long that it may have missed
+    /// tombstones.
     Reset,
-    /// What comes next from the stream, or a sync marker that was kept back until now.
+    /// The next record of the stream, or a sync marker that the feed has held back until now.
     Record {
-        /// Its position: the sequence on the stream, plus a base that grows when the stream is rebuilt while this
-        /// process runs. Compare it with [`Delivery::position`](crate::Delivery::position).
+        /// Position of the record: its sequence on the stream, plus a base that grows when the
+        /// stream is rebuilt while this process runs. Compare it with
+        /// [`Delivery::position`](crate::Delivery::position).
         position: u64,
         record: Record,
     },
 }
 
-/// All records of some kinds, in order: those on the stream, then live. It reconnects and recreates by itself and never
-/// ends.
+/// All records of some kinds, in order: first those already on the stream, then live ones. The feed
+/// reconnects and recreates its consumer by itself and never ends.
 ///
-/// Sync markers come after everything that was on the stream when the feed started, whatever their place on it. A
-/// compacted log needs that: what changed after the marker is on the stream behind it, and its former state is gone.
+/// Sync markers come after every record that was on the stream when the feed started, regardless of
+/// their own sequence. A compacted log needs that: an object that changed after the marker is
+/// stored behind the marker, and its earlier state is gone.
 #[derive(Debug)]
 pub struct IndexFeed {
     source: Source,
@@ -45,7 +48,8 @@ impl IndexFeed {
         Self { source, replay: Replay::default() }
     }
 
-    /// What comes next. Waits while there is nothing, while the server is away, and while there is no stream.
+    /// Returns the next step. Waits while there are no records, while the server is away, and while
+    /// the stream is missing.
     ///
     /// Safe to drop and to call again, as in `select!`.
     pub async fn next(&mut self) -> Feed {
@@ -62,7 +66,7 @@ impl IndexFeed {
     }
 }
 
-/// Keeps sync markers back until the replay is over.
+/// Holds sync markers back until the replay is over.
 #[derive(Debug, Default)]
 struct Replay {
     caught_up: bool,

@@ -1,4 +1,4 @@
-//! What a replica knows of the cluster.
+//! Index of the objects that a replica knows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,12 +11,13 @@ use crate::feed::Feed;
 use crate::object::{Kind, ObjectId};
 use crate::record::{Change, Record};
 
-/// The latest known state of every object of some kinds. Cheap to clone; clones are the same index. Its parts are filled by feeds of
-/// their own, so that a kind whose feed is late keeps no other one back.
+/// The latest known state of every object of some kinds. Cheap to clone; clones are the same index.
+/// Each part has a feed of its own, so a kind whose feed lags does not delay the others.
 ///
-/// It names candidates; the API server decides. After [`Feed::Reset`] a part is empty and not synced until
-/// the new content and its sync markers have come: an answer from a former stream could name objects that are gone as
-/// long as nobody says so. Whoever deletes or concludes something from an absence must ask [`Index::synced`] first.
+/// The index names candidates; the API server decides. After [`Feed::Reset`] a part is empty and
+/// not synced until the new content and its sync markers have arrived, because content of the
+/// former stream could name objects that are gone without a tombstone. Callers must check
+/// [`Index::synced`] before they delete an object or conclude anything because an object is absent.
 #[derive(Clone, Debug)]
 pub struct Index {
     inner: Arc<Inner>,
@@ -25,25 +26,26 @@ pub struct Index {
 #[derive(Debug)]
 struct Inner {
     content: RwLock<Content>,
-    /// Tells that something has come.
+    /// Notifies waiters that a part has applied a step.
     progress: watch::Sender<()>,
-    /// Empty: the whole cluster.
+    /// Namespaces that the watcher lists; empty for the whole cluster.
     namespaces: Vec<String>,
 }
 
-/// Some kinds of an index, which are filled by one feed. What is known of them is forgotten when it is dropped.
+/// Some kinds of an index, filled by one feed. Dropping the part removes its objects from the
+/// index.
 #[derive(Debug)]
 pub struct IndexPart {
     index: Index,
     kinds: Vec<Kind>,
-    /// Tells it from a former part of the same kinds.
+    /// Distinguishes this part from an earlier part of the same kinds.
     number: u64,
     position: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Content {
-    /// Which part fills a kind.
+    /// Number of the part that fills a kind.
     parts: HashMap<Kind, u64>,
     last_part: u64,
     kinds: HashMap<Kind, Objects>,
@@ -52,13 +54,14 @@ struct Content {
     cluster: Option<String>,
 }
 
-/// By namespace, then by name.
+/// Objects by namespace, then by name.
 type Objects = BTreeMap<Option<String>, BTreeMap<String, Packed>>;
 
-/// A snapshot as JSON: maps of a few entries each would take several times as much, for every object of a cluster.
+/// A snapshot as JSON. A `Snapshot` with its maps of a few entries would take several times the
+/// memory, for every object of a cluster.
 #[derive(Debug)]
 struct Packed {
-    /// The resourceVersion once more: it is asked for much more often than the rest.
+    /// Copy of the resourceVersion, because callers read it much more often than the rest.
     version: Option<ResourceVersion>,
     json: Box<[u8]>,
 }
@@ -73,7 +76,8 @@ impl Packed {
         self.version.map_or_else(|| self.unpack().resource_version, |version| version.to_string())
     }
 
-    /// What was packed can be read again: the fallback is never taken.
+    /// Decodes the snapshot. Decoding cannot fail, since [`Packed::new`] encoded it; the fallback
+    /// is never used.
     fn unpack(&self) -> Snapshot {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
@@ -86,19 +90,19 @@ impl Default for Index {
 }
 
 impl Index {
-    /// An empty index of a whole cluster.
+    /// Creates an empty index of a whole cluster.
     pub fn new() -> Self {
         Self::in_namespaces(Vec::new())
     }
 
-    /// An empty index for a watcher that lists some namespaces only: a namespaced kind is synced when the markers of all
-    /// of them have come.
+    /// Creates an empty index for a watcher that lists some namespaces only. A namespaced kind is
+    /// synced when the markers of all these namespaces have arrived.
     pub fn in_namespaces(namespaces: Vec<String>) -> Self {
         let inner = Inner { content: RwLock::default(), progress: watch::Sender::new(()), namespaces };
         Self { inner: Arc::new(inner) }
     }
 
-    /// From now on these kinds are filled by another feed; what was known of them is forgotten.
+    /// Assigns these kinds to a new feed, and forgets their known objects.
     pub fn part(&self, kinds: Vec<Kind>) -> IndexPart {
         let mut content = self.write();
         content.last_part += 1;
@@ -109,19 +113,19 @@ impl Index {
         IndexPart { index: self.clone(), kinds, number, position: watch::Sender::new(0) }
     }
 
-    /// The object as it was last seen; none if it is unknown or deleted.
+    /// Returns the last seen state of the object; `None` if it is unknown or deleted.
     pub fn get(&self, object: &ObjectId) -> Option<Snapshot> {
         let content = self.read();
         content.kinds.get(&object.kind)?.get(&object.namespace)?.get(&object.name).map(Packed::unpack)
     }
 
-    /// The resourceVersion of an object as it was last seen.
+    /// Returns the last seen resourceVersion of an object.
     pub fn version(&self, object: &ObjectId) -> Option<String> {
         let content = self.read();
         content.kinds.get(&object.kind)?.get(&object.namespace)?.get(&object.name).map(Packed::version)
     }
 
-    /// All objects of a kind, or those in one namespace, sorted by namespace and name.
+    /// Returns all objects of a kind, or those in one namespace, sorted by namespace and name.
     pub fn of_kind(&self, kind: &Kind, namespace: Option<&str>) -> Vec<(ObjectId, Snapshot)> {
         let content = self.read();
         let Some((kind, objects)) = content.kinds.get_key_value(kind) else { return Vec::new() };
@@ -142,38 +146,40 @@ impl Index {
         }
     }
 
-    /// All objects that name this UID as an owner, sorted.
+    /// Returns all objects that name this UID as an owner, sorted.
     pub fn owned_by(&self, uid: &str) -> Vec<ObjectId> {
         let mut owned: Vec<_> = self.read().owned.get(uid).into_iter().flatten().cloned().collect();
         owned.sort();
         owned
     }
 
-    /// UID of the cluster that the stream is about, once it is known.
+    /// Returns the UID of the cluster that the stream describes, once it is known.
     pub fn cluster(&self) -> Option<String> {
         self.read().cluster.clone()
     }
 
-    /// How many objects it knows.
+    /// Returns the number of known objects.
     pub fn len(&self) -> usize {
         self.read().kinds.values().flat_map(BTreeMap::values).map(BTreeMap::len).sum()
     }
 
-    /// Whether it knows none.
+    /// Reports whether the index knows no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Waits until it knows an object in this version, or in one that came after it. A version that cannot be compared is not waited for.
+    /// Waits until the index knows an object in this version or a later one. Returns at once for a
+    /// version that cannot be compared.
     pub async fn knows(&self, object: &ObjectId, version: &str) {
         let Some(wanted) = ResourceVersion::parse(version) else { return };
         let known = || self.version(object).and_then(|known| ResourceVersion::parse(&known));
         let has_come = |(): &()| known().is_some_and(|known| known >= wanted);
-        // The sender lives in self, so there is always a next value.
+        // `self` keeps the sender alive, so `wait_for` never fails.
         let _ = self.inner.progress.subscribe().wait_for(has_come).await;
     }
 
-    /// Whether everything of these kinds is known: their sync markers have come, and all that was on the stream.
+    /// Reports whether all objects of these kinds are known: their sync markers have arrived, after
+    /// all records that were on the stream.
     pub fn synced(&self, kinds: &[Kind]) -> bool {
         let content = self.read();
         kinds.iter().all(|kind| {
@@ -184,7 +190,7 @@ impl Index {
         })
     }
 
-    /// Waits for [`Index::synced`].
+    /// Waits until [`Index::synced`] is true for these kinds.
     pub async fn until_synced(&self, kinds: &[Kind]) {
         let _ = self.inner.progress.subscribe().wait_for(|()| self.synced(kinds)).await;
     }
@@ -199,17 +205,17 @@ impl Index {
 }
 
 impl IndexPart {
-    /// Takes in one step of its feed.
+    /// Applies one step of the part's feed.
     pub fn apply(&self, feed: &Feed) {
         self.apply_if(feed, |_, _| true);
     }
 
-    /// The same, but of objects only those are held of which `is_held` says so in their latest state.
+    /// Applies one step of the feed, and keeps only objects whose latest state `is_held` accepts.
     pub fn apply_if(&self, feed: &Feed, is_held: impl Fn(&ObjectId, &Snapshot) -> bool) {
         let position = {
             let mut content = self.index.write();
             match feed {
-                // Another part fills the kinds by now.
+                // A newer part fills these kinds by now, so this step is obsolete.
                 _ if !self.is_current(&content) => return,
                 Feed::Reset => {
                     content.forget(&self.kinds);
@@ -222,33 +228,33 @@ impl IndexPart {
                 }
             }
         };
-        // Markers come late, so positions are not in order.
+        // Markers are held back, so positions may arrive out of order.
         self.position.send_modify(|progress| *progress = position.max(*progress));
         self.index.inner.progress.send_modify(|()| {});
     }
 
-    /// The highest position it has seen; see [`Feed`].
+    /// Returns the highest position that this part has applied; see [`Feed`].
     pub fn position(&self) -> u64 {
         *self.position.borrow()
     }
 
-    /// Waits until it has seen this position, or what came after it.
+    /// Waits until this part has applied this position or a later one.
     pub async fn passed(&self, position: u64) {
-        // The sender lives in self, so there is always a next value.
+        // `self` keeps the sender alive, so `wait_for` never fails.
         let _ = self.position.subscribe().wait_for(|progress| *progress >= position).await;
     }
 
-    /// Whether everything of its kinds is known.
+    /// Reports whether all objects of this part's kinds are known.
     pub fn synced(&self) -> bool {
         self.index.synced(&self.kinds)
     }
 
-    /// Waits for [`IndexPart::synced`].
+    /// Waits until [`IndexPart::synced`] is true.
     pub async fn until_synced(&self) {
         self.index.until_synced(&self.kinds).await;
     }
 
-    /// The kinds that it fills.
+    /// Returns the kinds that this part fills.
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
     }
@@ -271,7 +277,7 @@ impl Drop for IndexPart {
 }
 
 impl Content {
-    /// Nothing of these kinds is known any more.
+    /// Forgets all objects and sync markers of these kinds.
     fn forget(&mut self, kinds: &[Kind]) {
         for kind in kinds {
             self.kinds.remove(kind);
@@ -328,7 +334,7 @@ impl Content {
         }
     }
 
-    /// The kind as it is kept already: thousands of objects share its text.
+    /// Returns the index's own copy of the kind, so that thousands of objects share its text.
     fn shared(&self, kind: &Kind) -> Kind {
         self.kinds.get_key_value(kind).map_or_else(|| kind.clone(), |(kept, _)| kept.clone())
     }
@@ -524,7 +530,8 @@ mod tests {
         assert!(part.position() == 6 && index.synced(&kinds));
     }
 
-    /// A part that comes and goes takes nothing of the others along, and a late feed of a former part tells nothing any more.
+    /// Dropping a part keeps the objects of other parts, and a late feed of an earlier part no
+    /// longer changes the index.
     #[test]
     fn parts_come_and_go() {
         let index = Index::new();

@@ -1,7 +1,9 @@
-//! The journal: what services have decided about the objects of a job, and why. Never a value of an import, a Secret or a chart.
+//! The journal: a log of what services decided about the objects of a job, with the reasons. It
+//! never contains a value of an import, a Secret or a chart.
 //!
-//! An entry is one message on a bounded stream of its own, under a subject that names the key of the controller and the job, so that what
-//! belongs to a job is found without reading the rest. Nobody decides anything by the journal: entries may be missing.
+//! An entry is one message on a bounded stream of its own. Its subject names the controller's key
+//! and the job, so readers find the entries of a job without reading the rest. Services never base
+//! decisions on the journal, because entries may be missing.
 
 use std::time::Duration;
 
@@ -12,56 +14,57 @@ use serde::{Deserialize, Serialize};
 use crate::object::{Kind, ObjectId};
 use crate::subject::{self, SubjectError};
 
-/// Version of the form of an entry. A reader leaves out what has another one.
+/// Version of the format of an entry. Readers skip entries of another version.
 const VERSION: u8 = 1;
-/// Characters that a word or a sentence of an entry may have.
+/// Maximum characters of a word or a sentence in an entry.
 const LONGEST_TEXT: usize = 512;
-/// The kind of the key of entries that tell of lost ones; their name is the service.
+/// Kind of the key of entries that report lost entries. The name of such a key is the service.
 const LOSSES: &str = "losses";
 
-/// How much of the journal is kept. What is beyond is discarded, the oldest first.
+/// Limits of the journal. Beyond them the server discards the oldest entries first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalLimits {
-    /// Bytes that it may have.
+    /// Maximum size in bytes.
     pub max_bytes: u64,
-    /// Age that an entry may have.
+    /// Maximum age of an entry.
     pub max_age: Duration,
 }
 
 impl Default for JournalLimits {
-    /// A week, in 128 MiB: room for some ten thousand jobs. A server reserves that, and takes three quarters of its disk: beside the stream it
-    /// still fits into the volume of 1 GiB that `k8s/nats` asks for.
+    /// A week, in 128 MiB: room for some ten thousand jobs. The server reserves this space and lets
+    /// JetStream use three quarters of its disk, so beside the stream the journal still fits into
+    /// the volume of 1 GiB that `k8s/nats` requests.
     fn default() -> Self {
         Self { max_bytes: 128 * 1024 * 1024, max_age: Duration::from_secs(7 * 24 * 60 * 60) }
     }
 }
 
-/// What an entry tells of.
+/// Type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// An event about the object had come when the attempt began.
+    /// An event about the object had arrived when the attempt began.
     Event,
-    /// The service has decided something.
+    /// The service made a decision.
     Decision,
     /// The service has written the object, or has failed to.
     Write,
-    /// Nothing is to be done until something else has come further.
+    /// The service waits for another object before it has more to do.
     Wait,
-    /// The attempt ended; another one follows after a pause.
+    /// The attempt failed; the next one follows after a pause.
     Error,
-    /// The rest follows after others had their turn.
+    /// The key was requeued behind others before all its work was done.
     Requeue,
     /// Entries were lost.
     Loss,
 }
 
 impl What {
-    /// All of them.
+    /// All entry types.
     pub const ALL: [Self; 7] =
         [Self::Event, Self::Decision, Self::Write, Self::Wait, Self::Error, Self::Requeue, Self::Loss];
 
-    /// As people see it.
+    /// Returns the word that the user interface shows for this type.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Event => "event",
@@ -75,13 +78,13 @@ impl What {
     }
 }
 
-/// The object that an entry is about, which lies in the namespace of the key.
+/// Object that an entry describes, in the namespace of the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// Such as `DeployItem`.
+    /// Kind of the object, such as `DeployItem`.
     pub kind: String,
     pub name: String,
-    /// Empty where it is not known.
+    /// UID of the object; empty where it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
@@ -89,30 +92,31 @@ pub struct About {
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// By the clock of the service.
+    /// Time of the entry, by the clock of the service.
     pub time: Timestamp,
     pub service: String,
-    /// Which process of the service.
+    /// Process of the service that wrote the entry.
     pub instance: String,
-    /// What the controller has handled: an Installation, with its Execution and what it writes below, or a DeployItem.
+    /// Key that the controller handled: an Installation, with its Execution and the objects that it
+    /// writes below, or a DeployItem.
     pub key: ObjectId,
     /// Name of the Installation to which the key belongs; empty for a root.
     pub parent: String,
-    /// Empty where no job is known.
+    /// Job of the key; empty where no job is known.
     pub job: String,
     pub what: What,
     pub about: About,
-    /// One word, such as a reason or a phase that a status has.
+    /// One word, such as the reason or phase of a status.
     pub reason: String,
-    /// A sentence.
+    /// One sentence for readers.
     pub text: String,
-    /// The resourceVersion that was seen, or decided on; empty if none is known.
+    /// resourceVersion of the object that the service saw or decided on; empty if unknown.
     pub seen: String,
-    /// The resourceVersion that was written; empty if none is known.
+    /// resourceVersion that the service wrote; empty if unknown.
     pub written: String,
 }
 
-/// An entry without what its subject says.
+/// Body of an entry: all fields that its subject does not name.
 #[derive(Serialize, Deserialize)]
 struct Body {
     v: u8,
@@ -132,15 +136,15 @@ struct Body {
     written: String,
 }
 
-/// Which part of the journal is read.
+/// Part of the journal that a caller reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalPart {
-    /// What concerns a key, in all jobs and outside of them.
+    /// Entries of a key, in all jobs and outside of jobs.
     Key(ObjectId),
     /// The last entry of a key in each of its jobs.
     LastOfEachJob(ObjectId),
-    /// What concerns any key of the namespace of this one in one of these jobs; what concerns this one outside of jobs; and what tells of
-    /// lost entries.
+    /// Entries of every key in the namespace of `key` that belong to one of these jobs, entries of
+    /// `key` outside of jobs, and reports of lost entries.
     Jobs { key: ObjectId, jobs: Vec<String> },
 }
 
@@ -151,7 +155,8 @@ impl JournalPart {
             Self::Jobs { key, jobs } => {
                 let namespace = key.namespace.as_deref().unwrap_or_default();
                 let losses = subject::of_key_in(&losses(""), "")?;
-                // The name of a service, in the place of the empty one.
+                // The subject ends with the encoded empty name (`%`); the wildcard in its place
+                // matches every service.
                 let losses = losses.trim_end_matches('%').to_owned() + ">";
                 let jobs = jobs.iter().map(|job| subject::of_job(namespace, job));
                 Ok(jobs.chain([subject::of_key_in(key, "")?, losses]).collect())
@@ -169,7 +174,7 @@ fn losses(service: &str) -> ObjectId {
 }
 
 impl Entry {
-    /// Says that a service has lost entries.
+    /// Creates an entry that reports lost entries of a service.
     pub fn loss(service: &str, instance: &str, count: u64, since: Timestamp) -> Self {
         let time = Timestamp::now();
         Self {
@@ -190,7 +195,7 @@ impl Entry {
         }
     }
 
-    /// Subject and body; `None` for a key that cannot be named.
+    /// Returns the subject and body of the message; `None` if the key cannot be named in a subject.
     pub(crate) fn message(&self) -> Option<(String, Bytes)> {
         let subject = subject::of_key_in(&self.key, &self.job).ok()?;
         let body = Body {
@@ -209,7 +214,7 @@ impl Entry {
         Some((subject, serde_json::to_vec(&body).ok()?.into()))
     }
 
-    /// The inverse of [`Entry::message`].
+    /// Reads an entry from a message, as the inverse of [`Entry::message`].
     pub(crate) fn read(subject: &str, body: &[u8]) -> Result<Self, String> {
         let (key, job) = subject::parse_journal(subject).ok_or("its subject is not one of the journal")?;
         let body: Body = serde_json::from_slice(body).map_err(|error| error.to_string())?;
@@ -221,7 +226,7 @@ impl Entry {
     }
 }
 
-/// The beginning of a long text.
+/// Cuts a text to the maximum length of an entry.
 fn bounded(text: &str) -> String {
     match text.char_indices().nth(LONGEST_TEXT) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -1,20 +1,24 @@
 //! Events of cluster objects on one stream: on NATS JetStream, or in one process.
 //!
-//! The stream is a compacted log: it holds at most one message a subject, the latest known state of every object. The
-//! watcher writes it; every replica of a service reads it in two ways:
+//! The stream is a compacted log: it keeps at most one message for each subject, the latest known
+//! state of every object. The watcher writes it; every replica of a service reads it in two ways:
 //!
-//! - [`Bus::index`]: an ordered feed of its own, from which it builds an [`Index`] and stays live.
-//! - [`Bus::work`]: deliveries that the replicas of the service share, one queue a kind.
+//! - [`Bus::index`]: an ordered feed of its own, from which it builds an [`Index`] and keeps it
+//!   current.
+//! - [`Bus::work`]: deliveries that the replicas of the service share, with one queue for each
+//!   kind.
 //!
-//! Beside it lies the journal, a bounded log of what services have decided and why: [`Entry`].
+//! Beside the stream lies the journal, a bounded log of what services decided and why: [`Entry`].
 //!
 //! # Permissions on NATS
 //!
-//! [`users_conf`] writes them, `k8s/nats/users.conf` holds them, and `tests/users.rs` of this crate asks a server about each. A user who
-//! logs in by name and password gets answers in `_INBOX_<user>.>`, other users in `_INBOX.>`. A user of the table makes consumers of the
-//! names that the table gives it ([`USERS`]). Another user, or one with a key or credentials, makes them with names that were never used; it needs
-//! `$JS.API.CONSUMER.CREATE.GROUNDWORK.>`, `$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.*` and, so that they go at once,
-//! `$JS.API.CONSUMER.DELETE.GROUNDWORK.*`, beside the queues of its service.
+//! [`users_conf`] writes the permissions, `k8s/nats/users.conf` contains them, and `tests/users.rs`
+//! of this crate checks each of them against a server. A user who logs in by name and password gets
+//! answers in `_INBOX_<user>.>`, other users in `_INBOX.>`. A user of the table creates consumers
+//! only under the names that the table ([`USERS`]) gives it. Another user, or one with a key or
+//! credentials, creates consumers under unique names. Beside the queues of its service, such a user
+//! needs `$JS.API.CONSUMER.CREATE.GROUNDWORK.>`, `$JS.API.CONSUMER.MSG.NEXT.GROUNDWORK.*` and, so
+//! that its consumers are deleted at once, `$JS.API.CONSUMER.DELETE.GROUNDWORK.*`.
 
 mod backoff;
 mod bus;
@@ -57,11 +61,11 @@ pub use work::WorkQueue;
 
 /// Name of the stream.
 pub const STREAM: &str = "GROUNDWORK";
-/// Name of the stream that the journal is.
+/// Name of the journal's stream.
 pub const JOURNAL: &str = "GROUNDWORK_JOURNAL";
-/// Bytes that the stream may have unless something else is asked for: room for half a million objects.
+/// Default size limit of the stream in bytes: room for half a million objects.
 pub const MAX_BYTES: u64 = 512 * 1024 * 1024;
 /// Largest body of an event, in bytes.
 pub const MAX_EVENT_BYTES: usize = 64 * 1024;
-/// A delivery that is neither acknowledged nor in progress for this long is delivered again.
+/// Time after which the bus delivers an event again that is neither acknowledged nor in progress.
 pub const ACK_WAIT: Duration = Duration::from_secs(30);

@@ -1,11 +1,12 @@
-//! What the objects of a cluster are called.
+//! Identifiers of kinds and objects of a cluster.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A kind of objects: API group and plural. Cheap to clone.
+/// A kind of object: API group and plural. Cheap to clone.
 ///
-/// Versions are no part of it: an object is the same in all versions that the API server offers.
+/// The version is not part of the kind: an object is the same in all versions that the API server
+/// offers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
     group: Arc<str>,
@@ -13,19 +14,19 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// A kind by its API group (`""` for core) and plural (`configmaps`).
+    /// Creates a kind from its API group (`""` for core) and plural (`configmaps`).
     ///
-    /// Names that cannot be those of a kind are refused where they would become a subject.
+    /// Invalid names are rejected later, where they would become part of a subject.
     pub fn new(group: impl Into<Arc<str>>, plural: impl Into<Arc<str>>) -> Self {
         Self { group: group.into(), plural: plural.into() }
     }
 
-    /// The API group, `""` for core.
+    /// Returns the API group, `""` for core.
     pub fn group(&self) -> &str {
         &self.group
     }
 
-    /// The plural, as in the path of the API.
+    /// Returns the plural, as in the path of the API.
     pub fn plural(&self) -> &str {
         &self.plural
     }
@@ -41,17 +42,17 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Which object of a cluster.
+/// Identifier of an object: kind, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
     pub kind: Kind,
-    /// `None` for objects of the cluster.
+    /// Namespace; `None` for cluster-scoped objects.
     pub namespace: Option<String>,
     pub name: String,
 }
 
 impl ObjectId {
-    /// An object by kind, namespace and name.
+    /// Creates the identifier of an object from kind, namespace and name.
     pub fn new(kind: Kind, namespace: Option<&str>, name: impl Into<String>) -> Self {
         Self { kind, namespace: namespace.map(str::to_owned), name: name.into() }
     }

@@ -1,4 +1,4 @@
-//! What the stream holds.
+//! Records of the stream, and the parts of the stream that can be read.
 
 use groundwork_api::view::Snapshot;
 use jiff::Timestamp;
@@ -6,30 +6,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::object::{Kind, ObjectId};
 
-/// What happened to an object.
+/// Change of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// It exists, and looks like this.
+    /// The object exists in this state.
     Applied(Snapshot),
-    /// It is gone, and looked like this; the resourceVersion is the last that was seen. Its message stays as a tombstone until it is
-    /// pruned.
+    /// The object is deleted, and this was its last known state; the resourceVersion is the last
+    /// that was seen. The message stays as a tombstone until it is pruned.
     Deleted(Snapshot),
 }
 
 impl Change {
-    /// The object as it is, or was.
+    /// Returns the current state of the object, or the last one before its deletion.
     pub fn snapshot(&self) -> &Snapshot {
         match self {
             Self::Applied(snapshot) | Self::Deleted(snapshot) => snapshot,
         }
     }
 
-    /// UID of the object.
+    /// Returns the UID of the object.
     pub fn uid(&self) -> &str {
         &self.snapshot().uid
     }
 
-    /// resourceVersion of the object; of a deleted one the last that was seen.
+    /// Returns the resourceVersion of the object; for a deleted object the last that was seen.
     pub fn resource_version(&self) -> &str {
         &self.snapshot().resource_version
     }
@@ -39,47 +39,48 @@ impl Change {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub object: ObjectId,
-    /// What happened to it.
     pub change: Change,
-    /// W3C `traceparent` of the trace that the event belongs to. One that is not printable ASCII is not sent.
+    /// W3C `traceparent` of the trace that the event belongs to. A value that is not printable
+    /// ASCII is not sent.
     pub trace: Option<String>,
-    /// Set when the event is published again on purpose, so that it is no duplicate of its first publication.
+    /// Set when the event is published again on purpose, so that the server does not drop it as a
+    /// duplicate.
     pub replay: Option<String>,
-    /// When the publisher saw the change.
+    /// Time at which the publisher saw the change.
     pub time: Timestamp,
 }
 
-/// Says that the objects of a kind are all on the stream.
+/// Marker that all objects of a kind are on the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncMarker {
     pub kind: Kind,
-    /// The namespace that was listed; none for all.
+    /// Namespace that was listed; `None` for all.
     pub namespace: Option<String>,
     /// resourceVersion of the complete list.
     pub resource_version: String,
-    /// How many objects the list held.
+    /// Number of objects in the list.
     pub count: u64,
 }
 
-/// Which cluster the stream is about.
+/// Identity of the cluster that the stream describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterIdentity {
     /// UID of the namespace `kube-system`.
     pub uid: String,
-    /// The mark of whoever filled the stream, which no other stream has. Streams of older versions have none.
+    /// Unique mark of the leader that filled the stream; empty on streams of older versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mark: String,
 }
 
-/// Somebody's wish that a kind be watched.
+/// Request of a service or user that the watcher watch a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interest {
     pub kind: Kind,
-    /// The namespace; none for all.
+    /// Namespace to watch; `None` for all.
     pub namespace: Option<String>,
-    /// Who wishes it.
+    /// Name of the requester.
     pub holder: String,
-    /// When the wish ends unless it is renewed.
+    /// Time at which the request ends unless it is renewed.
     pub expires: Timestamp,
 }
 
@@ -89,49 +90,53 @@ pub struct Interest {
 pub enum Record {
     /// A change of an object.
     Object(Event),
-    /// The objects of a kind are complete.
+    /// All objects of a kind are on the stream.
     Synced(SyncMarker),
-    /// Which cluster this is.
+    /// Identity of the cluster.
     Cluster(ClusterIdentity),
-    /// A kind that somebody wants watched.
+    /// Request that a kind be watched.
     Interest(Interest),
 }
 
 /// A record as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// Its sequence on the stream; the fence for the next record of the same subject.
+    /// Sequence of the record on the stream, which is the fence for the next record of the same
+    /// subject.
     pub sequence: u64,
     pub record: Record,
-    /// When the stream took it.
+    /// Time at which the stream stored the record.
     pub time: Timestamp,
 }
 
 /// Answer to a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// Where it is stored; of a duplicate, where its first publication was stored.
+    /// Sequence at which the record is stored; for a duplicate, the sequence of its first
+    /// publication.
     pub sequence: u64,
-    /// True if a message with this id was taken within the last two minutes, and this one was not stored. The
-    /// subject may hold something else meanwhile: count it, and look.
+    /// True if the server took a message with this id within the last two minutes, so this one was
+    /// not stored. The subject may have a newer message meanwhile: count duplicates, and read the
+    /// last message.
     pub duplicate: bool,
 }
 
 /// State of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamState {
-    /// True if [`Bus::ensure_stream`](crate::Bus::ensure_stream) or [`Bus::rebuild`](crate::Bus::rebuild) has just
-    /// created it.
+    /// True if [`Bus::ensure_stream`](crate::Bus::ensure_stream) or
+    /// [`Bus::rebuild`](crate::Bus::rebuild) has just created it.
     pub created: bool,
-    /// Messages on it: one a subject.
+    /// Number of messages, one for each subject.
     pub messages: u64,
-    /// Their size in bytes, as the server counts it.
+    /// Size of the messages in bytes, as the server counts it.
     pub bytes: u64,
     /// Sequence of the oldest message.
     pub first_sequence: u64,
-    /// Sequence of the newest message, be it still there or not.
+    /// Sequence of the newest message, even if that message is already removed.
     pub last_sequence: u64,
-    /// When it was created. A stream that was lost and made again has another time: it identifies the incarnation.
+    /// Creation time of the stream. It identifies the incarnation: a stream that was lost and
+    /// created again has another time.
     pub created_at: Timestamp,
 }
 
@@ -144,13 +149,13 @@ pub struct WorkState {
     pub unacknowledged: u64,
 }
 
-/// Which part of the stream is read.
+/// Part of the stream that a caller reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Filter<'a> {
-    /// All of it.
+    /// The whole stream.
     Everything,
     /// Objects and sync markers of these kinds, and the identity of the cluster.
     Kinds(&'a [Kind]),
-    /// Who wants which kinds to be watched.
+    /// Requests for kinds to be watched.
     Interests,
 }

@@ -1,4 +1,4 @@
-//! Pauses between attempts, and a log that tells of a problem once.
+//! Pauses between attempts, and a log that reports each problem once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::backoff::Backoff;
 use crate::error::BusError;
 
-/// The problems that readers of one bus have now, with the number of readers that have each. All readers lose the same server at the
-/// same time, which is one line of the log and not one for each. Clones share them.
+/// Current problems of the readers of one bus, with the number of readers that have each. All
+/// readers lose the same server at the same time, and the log should show one line for that, not
+/// one for each reader. Clones share the problems.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CurrentProblems(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl CurrentProblems {
-    /// Adds a problem of one reader; true if no other has it.
+    /// Adds a problem of one reader. Returns true if no other reader has it.
     fn add(&self, problem: &str) -> bool {
         let mut problems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let readers = problems.entry(problem.to_owned()).or_default();
@@ -20,7 +21,7 @@ impl CurrentProblems {
         *readers == 1
     }
 
-    /// Removes a problem of one reader; true if no other has it any more.
+    /// Removes a problem of one reader. Returns true if no other reader has it any more.
     fn remove(&self, problem: &str) -> bool {
         let mut problems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(readers) = problems.get_mut(problem) else { return false };
@@ -33,15 +34,16 @@ impl CurrentProblems {
     }
 }
 
-/// The attempts of one reader, with pauses that double. A problem is logged when it begins, when it changes, and when it is over: by the
-/// first and the last of the readers that have it.
+/// The attempts of one reader, with pauses that double. The log reports a problem when it begins,
+/// when it changes and when it is over. Among several readers with the same problem, the first and
+/// the last one log it.
 #[derive(Debug)]
 pub(crate) struct Retry {
-    /// What is read, for the log.
+    /// Name of the read operation, for the log.
     what: String,
     /// Failed attempts in a row.
     failures: u32,
-    /// The problem that this reader has now; see [`identity`].
+    /// Current problem of this reader; see [`identity`].
     problem: Option<String>,
     problems: CurrentProblems,
 }
@@ -51,7 +53,7 @@ impl Retry {
         Self { what: what.into(), failures: 0, problem: None, problems: problems.clone() }
     }
 
-    /// Tells of a failed attempt, and waits before the next one.
+    /// Logs a failed attempt, and waits before the next one.
     pub(crate) async fn back_off(&mut self, error: &BusError) {
         self.report(error);
         self.failures = self.failures.saturating_add(1);
@@ -65,7 +67,8 @@ impl Retry {
         }
     }
 
-    /// Logs a problem, unless this reader or another one has done so. Answers whether it was logged.
+    /// Logs a problem, unless this or another reader has already logged it. Returns whether it was
+    /// logged.
     fn report(&mut self, error: &BusError) -> bool {
         let problem = identity(error);
         if self.problem.as_ref() == Some(&problem) {
@@ -80,7 +83,7 @@ impl Retry {
         is_new
     }
 
-    /// This reader has no problem any more; true if no other has it either.
+    /// Clears this reader's problem. Returns true if no other reader has the problem either.
     fn clear(&mut self) -> bool {
         self.problem.take().is_some_and(|problem| self.problems.remove(&problem))
     }
@@ -92,7 +95,8 @@ impl Drop for Retry {
     }
 }
 
-/// What makes a problem the same as another: a server that is away is one problem, whatever was asked and however it was noticed.
+/// Returns the key by which problems are compared. A server that is away is one problem, for all
+/// requests and for all ways to notice it.
 fn identity(error: &BusError) -> String {
     match error {
         BusError::Unavailable { server, .. } | BusError::Silent { server, .. } => format!("no {server}"),

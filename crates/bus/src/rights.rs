@@ -1,11 +1,13 @@
-//! Users of NATS, and the consumers that each of them may make.
+//! Users of NATS, and the consumers that each of them may create.
 //!
-//! NATS has no wildcard within a token, and the name of a consumer is one token. So rights can only be given to whole names, and every
-//! consumer that may exist has one of the names that follow from the tables below: a queue, a place for a reader, or a place for
-//! the queue of a kind that sets select. A user is allowed its own names and nothing else, so no user can take the queue of another,
-//! and none can make more consumers than it has places.
+//! NATS has no wildcard within a token, and the name of a consumer is one token. So rights can only
+//! be given to whole names. Every consumer that may exist has one of the names that follow from the
+//! tables below: a queue, a place for a reader, or a place for the queue of a kind that sets
+//! select. A user may use only its own names, so a user can neither take the queue of another nor
+//! create more consumers than it has places.
 //!
-//! [`users_conf`] writes the rights as the configuration of a server, and the consumers of a bus take their names from here.
+//! [`users_conf`] writes the rights as the configuration of a server, and the consumers of a bus
+//! take their names from here.
 
 use std::fmt::Write as _;
 
@@ -13,19 +15,19 @@ use crate::object::Kind;
 use crate::subject::{self, SubjectError};
 use crate::{JOURNAL, STREAM};
 
-/// A user of NATS. Each is a part of Groundwork, or whoever may only read.
+/// A user of NATS: a service of Groundwork, or a user that may only read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct User {
     /// The name to log in with.
     pub name: &'static str,
-    /// A word on it for the readers of the configuration.
+    /// Description for readers of the configuration.
     about: &'static str,
-    /// How many consumers it may have at a time to read the stream with: one for each feed of each replica, and while a feed catches up one
-    /// more for each kind.
+    /// Maximum number of consumers at a time that read the stream: one for each feed of each
+    /// replica, and while a feed catches up one more for each kind.
     pub readers: usize,
-    /// Service, plural and group of each of its queues, which its replicas share.
+    /// Service, plural and group of each queue that the user's replicas share.
     pub queues: &'static [(&'static str, &'static str, &'static str)],
-    /// For how many kinds it may have queues that no table can name.
+    /// Maximum number of kinds with queues that the table cannot name in advance.
     pub kinds: usize,
     journal: JournalRights,
 }
@@ -35,17 +37,18 @@ pub struct User {
 enum JournalRights {
     None,
     Writes,
-    /// With how many consumers at a time it also reads.
+    /// Writes entries, and reads with at most this number of consumers at a time.
     WritesAndReads(usize),
 }
 
 const LANDSCAPER: &str = "landscaper.gardener.cloud";
 const PORCH: &str = "config.porch.kpt.dev";
 
-/// Kinds that sets may select at a time: as many as one user may have the watcher watch.
+/// Maximum number of kinds that sets may select at a time: as many as one user may ask the watcher
+/// to watch.
 const SELECTED_KINDS: usize = 100;
 
-/// All users. Their places are fewer together than the 1,000 consumers that a server gives a stream.
+/// All users. The sum of their places is below the 1,000 consumers that a server allows a stream.
 pub const USERS: [User; 7] = [
     User {
         name: "watcher",
@@ -125,22 +128,22 @@ pub const USERS: [User; 7] = [
 ];
 
 impl User {
-    /// The user of this name.
+    /// Returns the user of this name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         USERS.iter().find(|user| user.name == name)
     }
 
-    /// The name of the consumer at a place for readers.
+    /// Returns the name of the consumer at a place for readers.
     pub fn reader(&self, place: usize) -> String {
         format!("{}-r{place:03}", self.name)
     }
 
-    /// The name of the consumer at a place for queues of selected kinds.
+    /// Returns the name of the consumer at a place for queues of selected kinds.
     pub fn kind(&self, place: usize) -> String {
         format!("{}-k{place:03}", self.name)
     }
 
-    /// How many places it has on a stream to read with.
+    /// Returns the number of places that the user has for reading a stream.
     pub(crate) fn places(&self, stream: &str) -> usize {
         match self.journal {
             _ if stream != JOURNAL => self.readers,
@@ -149,7 +152,7 @@ impl User {
         }
     }
 
-    /// The consumers that its queues are, with the subjects that each is about.
+    /// Returns the names of the consumers of the user's queues, each with its subjects.
     fn own_queues(&self) -> impl Iterator<Item = Result<(String, String), SubjectError>> {
         self.queues.iter().map(|(service, plural, group)| {
             let kind = Kind::new(*group, *plural);
@@ -157,7 +160,7 @@ impl User {
         })
     }
 
-    /// The subjects that it may publish to.
+    /// Returns the subjects that the user may publish to.
     fn allowed(&self) -> Result<Vec<String>, SubjectError> {
         let mut allowed = vec![format!("$JS.API.STREAM.INFO.{STREAM}")];
         if self.name == "watcher" {
@@ -170,7 +173,7 @@ impl User {
             }
             allowed.push(format!("$JS.API.DIRECT.GET.{STREAM}"));
             allowed.push(format!("$JS.API.CONSUMER.LIST.{STREAM}"));
-            // It removes what has no business there, whosever name that has.
+            // The watcher deletes stray consumers, under any name.
             allowed.push(format!("$JS.API.CONSUMER.DELETE.{STREAM}.*"));
         } else if self.journal != JournalRights::None {
             allowed.push(subject::of_journal());
@@ -201,16 +204,16 @@ impl User {
     }
 }
 
-/// The owner of a consumer of the stream, by its name.
+/// Purpose of a consumer of the stream, derived from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A queue that the replicas of a service share.
     Queue,
     /// The queue of a kind that sets select.
     Kind,
-    /// One reader's.
+    /// A consumer of a single reader.
     Reader,
-    /// None of ours.
+    /// A foreign consumer.
     Unknown,
 }
 
@@ -233,10 +236,11 @@ impl Purpose {
     }
 }
 
-/// The configuration of a NATS server that gives each user its rights. Passwords are variables, which another file defines.
+/// Returns the configuration of a NATS server that gives each user its rights. Passwords are
+/// variables, which another file defines.
 ///
 /// # Errors
-/// None as long as the tables name kinds of Kubernetes.
+/// Only if a table names an invalid kind.
 pub fn users_conf() -> Result<String, SubjectError> {
     let mut text = HEADER.to_owned();
     for user in &USERS {
@@ -304,7 +308,8 @@ mod tests {
         }
     }
 
-    /// `kubectl apply` keeps a copy of an object in an annotation, and all of those together may have 256 KiB.
+    /// `kubectl apply` keeps a copy of an object in an annotation, and all annotations of an object
+    /// together may have 256 KiB.
     #[test]
     fn the_file_can_be_applied() {
         let escaped = serde_json::to_string(&users_conf().unwrap()).unwrap();

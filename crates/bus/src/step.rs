@@ -1,4 +1,4 @@
-//! What the feed of a backend says.
+//! Steps that the feed of a backend returns.
 
 use crate::error::BusError;
 use crate::record::Record;
@@ -7,13 +7,13 @@ use crate::record::Record;
 #[derive(Debug)]
 pub(crate) enum Step {
     Reset {
-        /// The stream holds nothing for us.
+        /// True if the stream has no records for this feed.
         caught_up: bool,
     },
     Record {
         position: u64,
         record: Result<Box<Record>, BusError>,
-        /// With this, all is known that was there when the feed was opened.
+        /// True if the feed has now read every record that was there when it was opened.
         caught_up: bool,
     },
     CaughtUp,

@@ -1,37 +1,39 @@
-//! Subjects: the name of everything on the stream.
+//! Subjects: the names of everything on the stream.
 //!
-//! `groundwork.v1.<plural>.<group, dots as _, core as core>.<namespace or _>.<name>`. The name is last
-//! and may contain dots. Bytes outside `[A-Za-z0-9._-]` are percent-encoded, and so is whatever would make a token
-//! empty or mean something else.
+//! `groundwork.v1.<plural>.<group, dots as _, core as core>.<namespace or _>.<name>`. The name is
+//! last and may contain dots. Bytes outside `[A-Za-z0-9._-]` are percent-encoded, and so is any
+//! byte that would make a token empty or give it another meaning.
 
 use groundwork_kubernetes::{looks_like_dns_label, looks_like_dns_subdomain};
 
 use crate::object::{Kind, ObjectId};
 use crate::record::{Filter, Record};
 
-/// First tokens of the subjects of objects, `<plural>.<group>.<namespace>.<name>` after them.
+/// First tokens of the subjects of objects; `<plural>.<group>.<namespace>.<name>` follow.
 const OBJECTS: &str = "groundwork.v1";
-/// Those of sync markers, with plural, group and namespace after them.
+/// First tokens of the subjects of sync markers; plural, group and namespace follow.
 const MARKERS: &str = "groundwork.sync.v1";
-/// The one subject of the identity of the cluster.
+/// The single subject of the identity of the cluster.
 const CLUSTER: &str = "groundwork.cluster.v1";
-/// First tokens of those of interests, with plural, group, namespace and holder after them.
+/// First tokens of the subjects of interests; plural, group, namespace and holder follow.
 const INTERESTS: &str = "groundwork.interest.v1";
-/// First tokens of those of the journal, with plural, group and namespace of a key, the job and the name of the key after them.
+/// First tokens of the subjects of the journal; plural, group and namespace of a key, the job and
+/// the name of the key follow.
 const JOURNAL: &str = "groundwork.journal.v1";
-/// Longest subject. A name of Kubernetes has at most 253 characters; NATS reads lines of 4096 bytes by default.
+/// Longest subject in bytes. A Kubernetes name has at most 253 characters, and NATS reads lines of
+/// 4096 bytes by default.
 const MAX_SUBJECT_BYTES: usize = 1024;
 
-/// What cannot be a subject.
+/// Reason why a subject cannot be built or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubjectError {
-    /// The kind is none.
+    /// The kind is not valid.
     #[error(
         "{plural:?} in group {group:?} is no kind of Kubernetes: a plural is made of lower case letters, digits and `-`, \
          a group of the same and `.`"
     )]
     Kind { plural: String, group: String },
-    /// A name is longer than Kubernetes allows.
+    /// A name is too long for a subject.
     #[error(
         "a name of {kind} has {length} bytes as a subject, more than the {MAX_SUBJECT_BYTES} that the bus takes"
     )]
@@ -40,17 +42,17 @@ pub enum SubjectError {
         /// Length of the subject.
         length: usize,
     },
-    /// The subject is not one of ours.
+    /// The subject is not one of Groundwork.
     #[error("{0:?} is not a subject of Groundwork")]
     Foreign(String),
 }
 
-/// Subjects of the stream.
+/// Returns the subjects of the stream.
 pub(crate) fn stream_subjects() -> Vec<String> {
     vec![all(OBJECTS), all(MARKERS), CLUSTER.to_owned(), all(INTERESTS)]
 }
 
-/// Subject of a record.
+/// Returns the subject of a record.
 pub(crate) fn of_record(record: &Record) -> Result<String, SubjectError> {
     match record {
         Record::Object(event) => of_object(&event.object),
@@ -65,41 +67,42 @@ pub(crate) fn of_record(record: &Record) -> Result<String, SubjectError> {
     }
 }
 
-/// Subject of an object.
+/// Returns the subject of an object.
 pub(crate) fn of_object(object: &ObjectId) -> Result<String, SubjectError> {
     let scope = scope(OBJECTS, &object.kind, object.namespace.as_deref())?;
     short(&object.kind, format!("{scope}.{}", name(&object.name)))
 }
 
-/// Subjects of all objects of a kind.
+/// Returns the subjects of all objects of a kind.
 pub(crate) fn of_kind(kind: &Kind) -> Result<String, SubjectError> {
     Ok(all(&format!("{OBJECTS}.{}", kind_tokens(kind)?)))
 }
 
-/// Subjects of the journal.
+/// Returns the subjects of the journal.
 pub(crate) fn of_journal() -> String {
     all(JOURNAL)
 }
 
-/// Subject of the entries of a key in a job; without one they are of no job.
+/// Returns the subject of the entries of a key in a job. An empty job stands for entries outside of
+/// jobs.
 pub(crate) fn of_key_in(key: &ObjectId, job: &str) -> Result<String, SubjectError> {
     let scope = scope(JOURNAL, &key.kind, key.namespace.as_deref())?;
     let job = if job.is_empty() { "_".to_owned() } else { token(job) };
     short(&key.kind, format!("{scope}.{job}.{}", name(&key.name)))
 }
 
-/// Subjects of the entries of a key, whatever the job.
+/// Returns the subjects of the entries of a key, in all jobs.
 pub(crate) fn of_key(key: &ObjectId) -> Result<String, SubjectError> {
     let scope = scope(JOURNAL, &key.kind, key.namespace.as_deref())?;
     short(&key.kind, format!("{scope}.*.{}", name(&key.name)))
 }
 
-/// Subjects of the entries of all keys of a namespace in a job.
+/// Returns the subjects of the entries of all keys of a namespace in a job.
 pub(crate) fn of_job(namespace: &str, job: &str) -> String {
     format!("{JOURNAL}.*.*.{}.{}.>", token(namespace), token(job))
 }
 
-/// The inverse of [`of_key_in`].
+/// Reads key and job from a subject of the journal, as the inverse of [`of_key_in`].
 pub(crate) fn parse_journal(subject: &str) -> Option<(ObjectId, String)> {
     let mut parts = subject.strip_prefix(JOURNAL)?.strip_prefix('.')?.splitn(5, '.');
     let (kind, namespace) = parse_scope(&mut parts)?;
@@ -110,7 +113,7 @@ pub(crate) fn parse_journal(subject: &str) -> Option<(ObjectId, String)> {
     Some((ObjectId { kind, namespace, name: decode(parts.next()?)? }, job))
 }
 
-/// Whether a subject is among those of a filter with any wildcards.
+/// Reports whether a subject matches a filter, which may contain any wildcards.
 pub(crate) fn matches_wildcards(filter: &str, subject: &str) -> bool {
     let (mut filter, mut subject) = (filter.split('.'), subject.split('.'));
     loop {
@@ -123,17 +126,17 @@ pub(crate) fn matches_wildcards(filter: &str, subject: &str) -> bool {
     }
 }
 
-/// Subjects of all objects.
+/// Returns the subjects of all objects.
 pub(crate) fn of_objects() -> String {
     all(OBJECTS)
 }
 
-/// Subjects of all interests.
+/// Returns the subjects of all interests.
 pub(crate) fn of_interests() -> String {
     all(INTERESTS)
 }
 
-/// Subjects of a part of the stream.
+/// Returns the subjects of a part of the stream.
 pub(crate) fn of_filter(filter: Filter<'_>) -> Result<Vec<String>, SubjectError> {
     match filter {
         Filter::Everything => Ok(stream_subjects()),
@@ -152,16 +155,18 @@ pub(crate) fn of_filter(filter: Filter<'_>) -> Result<Vec<String>, SubjectError>
     }
 }
 
-/// Name of the consumer that replicas of a service share for a kind.
+/// Returns the name of the consumer that replicas of a service share for a kind.
 pub(crate) fn consumer(service: &str, kind: &Kind) -> Result<String, SubjectError> {
     let tokens = kind_tokens(kind)?;
     let (plural, group) = tokens.split_once('.').unwrap_or((&tokens, ""));
-    // What joins the parts must not be in them; no plural of ours has it.
+    // The parts are joined by `-`, so a `-` inside a part is encoded. No plural of Groundwork
+    // contains one.
     let part = |text: &str| text.replace('-', "%2D");
     Ok(format!("{}-{}-{group}", part(&token(service)), part(plural)))
 }
 
-/// Whether a subject is among those of a filter; of the wildcards, only a closing `.>` is one.
+/// Reports whether a subject matches a filter. The only wildcard that it understands is a closing
+/// `.>`.
 pub(crate) fn matches(filter: &str, subject: &str) -> bool {
     match filter.strip_suffix('>') {
         Some(prefix) => subject.len() > prefix.len() && subject.starts_with(prefix),
@@ -169,7 +174,7 @@ pub(crate) fn matches(filter: &str, subject: &str) -> bool {
     }
 }
 
-/// What a subject names.
+/// Record that a subject names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Object(ObjectId),
@@ -178,7 +183,7 @@ pub(crate) enum Subject {
     Interest { kind: Kind, namespace: Option<String>, holder: String },
 }
 
-/// The inverse of [`of_record`].
+/// Parses a subject, as the inverse of [`of_record`].
 pub(crate) fn parse(subject: &str) -> Result<Subject, SubjectError> {
     parse_parts(subject)
         .ok_or_else(|| SubjectError::Foreign(subject.chars().take(MAX_SUBJECT_BYTES).collect()))
@@ -236,7 +241,7 @@ fn scope(root: &str, kind: &Kind, namespace: Option<&str>) -> Result<String, Sub
     Ok(format!("{root}.{}.{namespace}", kind_tokens(kind)?))
 }
 
-/// Plural and group as two tokens. Groups are DNS names, so `_` can stand for the dot.
+/// Returns plural and group as two tokens. Groups are DNS names, so `_` can replace the dot.
 fn kind_tokens(kind: &Kind) -> Result<String, SubjectError> {
     let is_group = |group: &str| group.is_empty() || looks_like_dns_subdomain(group);
     if !looks_like_dns_label(kind.plural()) || !is_group(kind.group()) {
@@ -244,18 +249,18 @@ fn kind_tokens(kind: &Kind) -> Result<String, SubjectError> {
     }
     let group = match kind.group() {
         "" => "core".to_owned(),
-        // A group of this name must not be taken for the core group.
+        // A group named `core` must not collide with the core group.
         "core" => "%63ore".to_owned(),
         group => group.replace('.', "_"),
     };
     Ok(format!("{}.{group}", kind.plural()))
 }
 
-/// Text as one token.
+/// Encodes a text as one token.
 fn token(text: &str) -> String {
     match text {
         "" => "%".to_owned(),
-        // This alone means that there is no namespace.
+        // A lone `_` stands for "no namespace", so a text `_` is encoded.
         "_" => "%5F".to_owned(),
         _ => text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
             push(&mut out, byte, byte != b'.');
@@ -264,7 +269,7 @@ fn token(text: &str) -> String {
     }
 }
 
-/// A name as one token or more: dots stay, unless a token between them were empty.
+/// Encodes a name as one or more tokens. Dots stay, unless a token between them would be empty.
 fn name(text: &str) -> String {
     if text.is_empty() {
         return "%".to_owned();
@@ -287,7 +292,7 @@ fn push(out: &mut String, byte: u8, plain: bool) {
     }
 }
 
-/// Any text as printable characters of an id.
+/// Encodes any text as printable characters of an id.
 pub(crate) fn encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
         push(&mut out, byte, true);

@@ -1,4 +1,4 @@
-//! Records as messages: CloudEvents 1.0 in binary mode, attributes in headers.
+//! Records as messages: CloudEvents 1.0 in binary mode, with attributes in headers.
 
 use async_nats::{HeaderMap, HeaderValue};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ const SYNCED: &str = "dev.groundwork.kind.synced.v1";
 const IDENTIFIED: &str = "dev.groundwork.cluster.identified.v1";
 const INTEREST: &str = "dev.groundwork.interest.registered.v1";
 
-/// A message, whatever carries it.
+/// A message, independent of the backend.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wire {
     pub(crate) subject: String,
@@ -41,7 +41,7 @@ struct InterestBody {
     expires: Timestamp,
 }
 
-/// A record as a message.
+/// Encodes a record as a message.
 pub(crate) fn encode(record: &Record) -> Result<Wire, PublishError> {
     let subject = subject::of_record(record)?;
     let (id, event_type, time, trace, body) = match record {
@@ -53,7 +53,8 @@ pub(crate) fn encode(record: &Record) -> Result<Wire, PublishError> {
             let body = json(event.change.snapshot());
             (event_id(event), event_type, event.time, event.trace.clone(), body)
         }
-        // These are stored every time: a repetition within the duplicate window must not be lost.
+        // Markers and identities get a unique id, because the stream must store them each time: one
+        // that the duplicate window dropped would be lost.
         Record::Synced(SyncMarker { resource_version, count, .. }) => {
             let body = json(&MarkerBody { resource_version: resource_version.clone(), count: *count });
             let now = Timestamp::now();
@@ -92,7 +93,8 @@ fn describe(record: &Record) -> String {
     }
 }
 
-/// `<uid>/<resourceVersion>`, `<uid>/deleted`, `<uid>/<resourceVersion>/<replay id>`.
+/// Returns the id of an event: `<uid>/<resourceVersion>`, `<uid>/deleted` or
+/// `<uid>/<resourceVersion>/<replay id>`.
 fn event_id(event: &Event) -> String {
     let uid = subject::encode(event.change.uid());
     let version = match &event.change {
@@ -109,7 +111,7 @@ fn unique_id(subject: &str, now: Timestamp) -> String {
     format!("{subject}/{}", now.as_nanosecond())
 }
 
-/// The record of a message; the error says what is wrong with it.
+/// Decodes the record of a message. The error names what is wrong with the message.
 pub(crate) fn decode(wire: &Wire) -> Result<Record, String> {
     let subject = subject::parse(&wire.subject).map_err(|error| error.to_string())?;
     let record = match (subject, wire.event_type.as_str()) {
@@ -145,23 +147,25 @@ fn event(wire: &Wire, object: crate::ObjectId, change: Change) -> Result<Event, 
     Ok(Event { object, change, trace: wire.trace.clone(), replay, time: wire.time })
 }
 
-/// Where an error is, not what is there: annotations are of people.
+/// Decodes JSON. The error names the position and not the content, since annotations may contain
+/// private data.
 fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(body)
         .map_err(|error| format!("its body is wrong at line {}, column {}", error.line(), error.column()))
 }
 
-/// Whether this is the type of a tombstone.
+/// Reports whether this is the type of a tombstone.
 pub(crate) fn is_tombstone(event_type: &str) -> bool {
     event_type == DELETED
 }
 
 impl Wire {
-    /// As headers; the body is apart.
+    /// Returns the headers of the message; the body is separate.
     pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let time = self.time.to_string();
-        // Every value is printable: ids and subjects are percent-encoded, the trace was checked.
+        // Every value is printable: ids and subjects are percent-encoded, and the trace was
+        // checked.
         headers.insert(async_nats::header::NATS_MESSAGE_ID, self.id.as_str());
         headers.insert("ce-specversion", "1.0");
         headers.insert("ce-id", self.id.as_str());
@@ -176,7 +180,7 @@ impl Wire {
         headers
     }
 
-    /// From a message of NATS.
+    /// Reads a message of NATS.
     pub(crate) fn received(subject: &str, headers: Option<&HeaderMap>, body: Bytes) -> Result<Self, String> {
         let header = |name: &str| headers.and_then(|headers| headers.get(name)).map(HeaderValue::as_str);
         let required = |name: &str| header(name).ok_or_else(|| format!("it has no header {name}"));

@@ -1,4 +1,4 @@
-//! Work: events that one of a service's replicas has to handle.
+//! Work queues: events that one of a service's replicas has to handle.
 
 use tokio::sync::watch;
 
@@ -10,11 +10,12 @@ use crate::record::WorkState;
 
 /// The work of a service for one kind, shared with its other replicas.
 ///
-/// Delivery is at least once. What was not acknowledged, and not said to be in progress, within
-/// [`ACK_WAIT`](crate::ACK_WAIT) is delivered again, here or elsewhere. An event that is superseded while it is in
-/// flight or delayed is not delivered again; its successor is.
+/// Delivery is at least once. An event that is neither acknowledged nor reported in progress within
+/// [`ACK_WAIT`](crate::ACK_WAIT) is delivered again, here or to another replica. An event that is
+/// superseded while it is in flight or delayed is not delivered again; its successor is.
 ///
-/// It recreates a missing consumer by itself and never ends. It waits while the server is away or the stream is missing.
+/// The queue recreates a missing consumer by itself and never ends. It waits while the server is
+/// away or the stream is missing.
 #[derive(Debug)]
 pub struct WorkQueue {
     source: Source,
@@ -31,8 +32,9 @@ impl WorkQueue {
         Self { source }
     }
 
-    /// The next event. Asks the server for one, and only while it is called; safe to drop and to call again, as in
-    /// `select!`. A dropped call may leave one event that the server takes for delivered until the next call.
+    /// Returns the next event. Requests an event from the server only while this call runs. Safe to
+    /// drop and to call again, as in `select!`. A dropped call may leave one event that the server
+    /// counts as delivered until the next call.
     pub async fn next(&mut self) -> Delivery {
         loop {
             if let Some(delivery) = self.pull(1).await.pop() {
@@ -41,8 +43,8 @@ impl WorkQueue {
         }
     }
 
-    /// Up to `limit` events, at least one: those that are there, or the first that comes. Ask for as many as can be
-    /// started at once. Safe to drop and to call again.
+    /// Returns up to `limit` events and at least one: those that are there, or the first that
+    /// arrives. Ask for as many as can be started at once. Safe to drop and to call again.
     pub async fn pull(&mut self, limit: usize) -> Vec<Delivery> {
         match &mut self.source {
             Source::Nats(work) => work.pull(limit).await,
@@ -50,7 +52,8 @@ impl WorkQueue {
         }
     }
 
-    /// Why nothing can be taken now, as it changes; `None` while all is well.
+    /// Returns the reason why the queue cannot be read now, as it changes; `None` while the queue
+    /// works.
     pub fn problem(&self) -> watch::Receiver<Option<String>> {
         match &self.source {
             Source::Nats(work) => work.problem(),
@@ -58,7 +61,8 @@ impl WorkQueue {
         }
     }
 
-    /// Ends it. What came and was not asked for again, see [`WorkQueue::pull`], is free for others at once.
+    /// Closes the queue. Events that arrived and were not returned by [`WorkQueue::pull`] are free
+    /// for other replicas at once.
     pub async fn close(self) {
         match self.source {
             Source::Nats(work) => work.close().await,
@@ -66,7 +70,8 @@ impl WorkQueue {
         }
     }
 
-    /// How much waits, and how much is delivered and not acknowledged, over all replicas.
+    /// Returns how many events wait, and how many are delivered and not acknowledged, over all
+    /// replicas.
     ///
     /// # Errors
     /// When the server or the consumer is away.

@@ -1,4 +1,4 @@
-//! The rules of the bus, tried on both kinds of it.
+//! Rules of the bus, tested on both backends.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -16,8 +16,8 @@ use groundwork_bus::{
 use groundwork_testkit::{Nats, Server, servers_or_skip};
 use jiff::Timestamp;
 
-/// Each function becomes two tests. Those of the second list need deliveries that come again soon; with the others a
-/// slow machine must not change how often something is delivered.
+/// Turns each function into two tests. Those of the second list need fast redelivery. The others
+/// use a long redelivery time, so that a slow machine does not change the number of deliveries.
 macro_rules! on_both {
     ($($name:ident),* $(,)?; $($soon:ident),* $(,)?) => {
         mod in_process {
@@ -184,18 +184,18 @@ async fn duplicates_are_told(bus: Bus) {
     let a = secret("a");
     publish(&bus, &applied(&a, 1)).await;
     publish(&bus, &applied(&a, 2)).await;
-    // Also when the subject holds something else meanwhile.
+    // A repeated publication is a duplicate, even when the subject has a newer message meanwhile.
     for (version, fence, sequence) in [(2, None, 2), (1, None, 1), (1, Some(2), 1)] {
         let published = bus.publish(&applied(&a, version), fence).await.unwrap();
         assert_eq!(published, Published { sequence, duplicate: true });
     }
-    // A publication whose answer was lost, again: the fence does not hold any more.
+    // A publication is repeated because its answer was lost: the fence does not match any more.
     let again = bus.publish(&applied(&a, 2), Some(1)).await;
     assert!(matches!(again, Err(PublishError::Superseded { .. })), "{again:?}");
     assert_eq!(bus.status().await.unwrap().last_sequence, 2);
     publish(&bus, &replayed(applied(&a, 2), "again")).await;
     publish(&bus, &deleted(&a, 2)).await;
-    // Markers and identities are stored each time.
+    // Markers and identities are stored each time, even if they repeat.
     for _ in 0..2 {
         publish(&bus, &marker(&secrets(), 0)).await;
         publish(&bus, &Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() }))
@@ -262,7 +262,8 @@ async fn a_feed_replays_and_follows(bus: Bus) {
     publish(&bus, &Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() })).await;
 
     let mut feed = bus.index(&[secrets()]).await.unwrap();
-    // The marker is behind what was published later: without "a@4" the index would lack "a".
+    // The marker arrives behind records that were published later: without "a@4" the index would
+    // lack "a".
     assert_eq!(steps(&mut feed, 5).await, ["reset", "4 b@3", "5 a@4", "6 cluster c", "2 synced secrets"]);
     publish(&bus, &marker(&secrets(), 2)).await;
     publish(&bus, &deleted(&secret("a"), 5)).await;
@@ -271,13 +272,13 @@ async fn a_feed_replays_and_follows(bus: Bus) {
     assert_eq!(steps(&mut empty, 3).await, ["reset", "3 i@1", "6 cluster c"]);
 }
 
-/// More of each kind than is asked for at once.
+/// Each kind has more records than one request asks for.
 async fn kinds_are_read_in_the_order_of_the_stream(bus: Bus) {
     bus.ensure_stream().await.unwrap();
     let kinds = [secrets(), installations()];
     let mut expected = Vec::new();
     for number in 0..700 {
-        // Of three in a row two are of the same kind; every tenth is replaced at once.
+        // Two of three records in a row have the same kind; every tenth is replaced at once.
         let object =
             ObjectId::new(kinds[usize::from(number % 3 == 0)].clone(), Some("n"), number.to_string());
         let mut sequence = publish(&bus, &applied(&object, 1)).await;
@@ -344,7 +345,7 @@ async fn a_queue_starts_with_the_last_of_each_subject(bus: Bus) {
     }
     until("nothing is left", async || state(&queue).await == idle()).await;
     never("nothing else comes", queue.next()).await;
-    // A queue that is opened again goes on where it was.
+    // A reopened queue continues at its last acknowledgement.
     drop(queue);
     let mut again = bus.work("renderer", &secrets()).await.unwrap();
     never("acknowledged is acknowledged", again.next()).await;
@@ -463,7 +464,7 @@ async fn superseded_in_flight_nothing_stays_pending(bus: Bus) {
     assert_eq!((new.position, new.attempts), (2, 1));
     new.ack().await;
     until("nothing stays pending", async || state(&queue).await == idle()).await;
-    // Its own answer comes too late, whatever it is.
+    // Answers to the old delivery come too late and have no effect.
     old.progress().await;
     old.retry_after(Duration::ZERO).await;
     never("the old one comes again", queue.next()).await;
@@ -554,7 +555,7 @@ async fn tombstones_are_pruned_when_nobody_needs_them(bus: Bus) {
     assert_eq!(bus.prune(Duration::ZERO).await.unwrap(), 1);
     assert_eq!(bus.last(&a).await.unwrap(), None);
     assert_eq!(bus.load(Filter::Interests).await.unwrap().len(), 1);
-    // The subject is as if it had never been.
+    // After the removal the subject accepts a fence of 0, as if it were new.
     bus.publish(&replayed(applied(&a, 4), "new"), Some(0)).await.unwrap();
     never("nothing of another kind", idle.next()).await;
 }
@@ -584,14 +585,14 @@ async fn a_rebuilt_stream_is_read_anew(bus: Bus) {
     part.apply(&reset);
     assert!(index.is_empty() && !index.synced(&[secrets()]));
     assert_eq!((new.event.object.clone(), new.attempts), (b.clone(), 1));
-    // Sequences start anew, positions do not: nobody waits for ever, or not at all.
+    // Sequences start anew and positions do not, so waiters neither hang nor return too early.
     assert!(new.position > 20);
     assert!(part.position() < new.position);
     part.apply(&within("the feed", feed.next()).await);
     assert_eq!(part.position(), new.position);
     within("what came before is past", part.passed(old.position)).await;
     assert!(index.get(&b).is_some() && index.get(&a).is_none());
-    // An answer to a message of the lost stream answers no other.
+    // An answer to a message of the lost stream must not acknowledge a new one.
     old.ack().await;
     assert_eq!(state(&queue).await.unacknowledged, 1);
     new.ack().await;

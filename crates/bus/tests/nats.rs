@@ -1,4 +1,4 @@
-//! What only a server can do to us: die, forget, refuse.
+//! Faults that only a real server can cause: it dies, loses data, refuses requests.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -60,14 +60,14 @@ async fn a_killed_server_comes_back_and_everything_goes_on() {
     until("it is noticed", async || !bus.is_connected()).await;
     let lost = bus.publish(&applied(&secret("lost"), 1), None).await;
     assert!(matches!(lost, Err(PublishError::Unavailable(_))), "{lost:?}");
-    // Answers are dropped rather than waited for.
+    // Answers without a connection are dropped, so `ack` returns at once.
     within("an answer to nobody", in_flight.ack()).await;
     nats.start_again().await.unwrap();
     until("it is back", async || bus.is_connected()).await;
 
     assert_eq!(bus.load(Filter::Everything).await.unwrap().len(), 2);
     publish(&bus, &applied(&secret("after"), 2)).await;
-    // No reset: the feed goes on where it was, without a gap and without a repetition.
+    // No reset: the feed continues where it was, without a gap and without a repetition.
     assert_eq!(next(&mut feed).await, "3 after@2");
     let mut names = BTreeSet::new();
     while names.len() < 2 {
@@ -103,7 +103,7 @@ async fn a_feed_that_is_cut_off_in_its_backlog_goes_on_there() {
     assert_eq!(positions.collect::<Vec<u64>>(), expected);
 }
 
-/// Also at once, before the library has tried to connect again.
+/// The cause must be named even before the library has tried to reconnect.
 #[tokio::test]
 async fn the_cause_of_a_lost_connection_is_named_each_time() {
     let Some(mut nats) = server("").await else { return };
@@ -129,7 +129,7 @@ async fn readers_wait_through_a_restart_and_miss_nothing() {
     let mut queue = bus.work("renderer", &secrets()).await.unwrap();
     for round in 0..3 {
         let names: BTreeSet<_> = (0..50).map(|number| format!("{round}-{number}")).collect();
-        // Both are waiting when the server dies.
+        // Both readers are waiting when the server dies.
         never("nothing to do", queue.next()).await;
         nats.kill().await.unwrap();
         nats.start_again().await.unwrap();
@@ -174,7 +174,7 @@ async fn a_deleted_stream_is_waited_for_and_read_anew() {
     assert!(matches!(bus.publish(&applied(&secret("a"), 2), None).await, Err(PublishError::StreamNotFound)));
     never("there is nothing to do", queue.next()).await;
 
-    // Another process, the watcher, makes it again.
+    // Another process, the watcher, recreates the stream.
     let watcher = connected(&nats).await;
     assert!(watcher.ensure_stream().await.unwrap().created);
     publish(&watcher, &applied(&secret("d"), 9)).await;
@@ -239,7 +239,7 @@ async fn a_stream_with_other_settings_is_corrected_and_keeps_what_is_not_ours() 
     assert_eq!(config.description.as_deref(), Some("of the operator"));
     publish(&bus, &Record::Cluster(ClusterIdentity { uid: "c".into(), ..ClusterIdentity::default() })).await;
 
-    // What cannot be had is said in the words of the server.
+    // An impossible setting is reported in the words of the server.
     let wishes = NatsOptions { replicas: 3, ..options(&nats) };
     let refused = Bus::connect(wishes).await.unwrap().ensure_stream().await.unwrap_err();
     let BusError::Refused { reason, .. } = &refused else { panic!("{refused}") };
@@ -247,7 +247,8 @@ async fn a_stream_with_other_settings_is_corrected_and_keeps_what_is_not_ours() 
     assert!(!refused.is_transient());
 }
 
-/// Without a journal entries are lost and their writer is told so; a full one loses the oldest; settings that were changed are corrected.
+/// Without a journal, entries are lost and the writer gets an error. A full journal discards the
+/// oldest entries. Changed settings are corrected.
 #[tokio::test]
 async fn the_journal_is_bounded() {
     let Some(nats) = server("").await else { return };
@@ -275,7 +276,7 @@ async fn the_journal_is_bounded() {
     assert_eq!(config.max_bytes, 30_000);
 }
 
-/// A full stream refuses what is new, and says so; what it holds stays.
+/// A full stream refuses new records with an error, and keeps the stored ones.
 #[tokio::test]
 async fn a_full_stream_loses_nothing() {
     let Some(nats) = server("").await else { return };
@@ -308,7 +309,7 @@ async fn consumers_have_the_settings_that_were_asked_for() {
     assert_eq!(config.ack_wait, Duration::from_secs(30));
     assert_eq!((config.max_deliver, config.max_ack_pending), (-1, 100_000));
     assert_eq!(config.deliver_policy, jetstream::consumer::DeliverPolicy::LastPerSubject);
-    // Another replica with another time corrects it.
+    // Another replica with another redelivery time corrects the consumer.
     drop(queue);
     connected(&nats).await.work("renderer", &installations()).await.unwrap();
     assert_eq!(stream.consumer_info(name).await.unwrap().config.ack_wait, ACK_WAIT);
@@ -332,7 +333,7 @@ async fn a_server_that_is_away_at_start_is_waited_for() {
     within("work", queue.next()).await.ack().await;
 }
 
-/// Users as a deployment would have them, and one without JetStream.
+/// Users as a deployment defines them, and one without JetStream.
 const USERS: &str = r#"
 accounts {
   MAIN {
@@ -376,7 +377,7 @@ async fn the_documented_permissions_are_enough() {
     until("acknowledged", async || queue.state().await.unwrap().unacknowledged == 0).await;
     assert_eq!(next(&mut feed).await, "2 a deleted");
     assert_eq!(watcher.prune(Duration::ZERO).await.unwrap(), 1);
-    // Only the watcher publishes.
+    // Only the watcher may publish.
     let refused = renderer.publish(&applied(&secret("a"), 9), None).await.unwrap_err();
     assert!(
         refused
@@ -406,7 +407,7 @@ async fn what_is_forbidden_or_missing_is_named_at_once() {
     assert!(matches!(error, BusError::NoJetStream { .. }), "{error}");
     let error = login(&nats, "watcher", "wrong-password").await.status().await.unwrap_err();
     assert!(matches!(error, BusError::Login { .. }), "{error}");
-    // None of them had to wait for a time limit.
+    // Errors must come before a time limit expires.
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert!(!format!("{error:?}").contains("wrong-password"), "{error:?}");
 }
@@ -475,7 +476,7 @@ async fn twenty_thousand_objects_are_loaded_quickly() {
     let start = Instant::now();
     let loaded = bus.load(Filter::Everything).await.unwrap();
     let load = start.elapsed();
-    // Those that were published side by side may have overtaken each other.
+    // Records that were published concurrently may be stored in another order.
     let name = |record: &Record| match record {
         Record::Object(event) => event.object.name.clone(),
         other => panic!("{other:?}"),
@@ -490,6 +491,7 @@ async fn twenty_thousand_objects_are_loaded_quickly() {
     within("synced", index.until_synced(&[secrets()])).await;
     assert_eq!(index.len(), 20_000);
     println!("loaded in {load:?}, indexed in {:?}", start.elapsed());
-    // A second in a release build on an idle machine; tests run neither.
+    // Loading takes a second in a release build on an idle machine; tests run on neither, so the
+    // limit is generous.
     assert!(load < Duration::from_secs(15), "{load:?}");
 }

@@ -1,4 +1,4 @@
-//! The users of `k8s/nats/users.conf`, each with what they may and may not, asked of a real server.
+//! Permissions of the users in `k8s/nats/users.conf`, checked against a real server.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -22,7 +22,8 @@ const FILE: &str = include_str!("../../../k8s/nats/users.conf");
 const USERS: [&str; 7] = ["watcher", "resolver", "renderer", "deployer", "variant", "console", "reader"];
 const SERVICES: [&str; 4] = ["resolver", "renderer", "deployer", "variant"];
 
-/// Service, plural and group of every queue whose name is known. A deployer has one for each type of items that needs a cluster, and one for TargetSyncs.
+/// Service, plural and group of every queue with a name that is known in advance. A deployer has
+/// one for each type of item that needs a cluster, and one for TargetSyncs.
 const QUEUES: [(&str, &str, &str); 15] = [
     ("resolver", "contexts", "landscaper.gardener.cloud"),
     ("resolver", "componentversionoverwrites", "landscaper.gardener.cloud"),
@@ -53,7 +54,7 @@ async fn server() -> Option<Nats> {
     Some(Nats::start_with(&configuration()).await.unwrap())
 }
 
-/// A user at the server, and what the server refuses.
+/// A connected user, and the errors that the server reports to it.
 struct User {
     name: &'static str,
     client: Client,
@@ -77,7 +78,8 @@ impl User {
         Self { name, client, refusals: Mutex::new(refusals), asked: AtomicUsize::new(0) }
     }
 
-    /// Whether the server has refused something about a subject. One that it refuses for certain marks the end of its answers.
+    /// Reports whether the server has refused a subject. A second publication, to a subject that is
+    /// always refused, marks the end of the server's answers.
     async fn is_refused(&self, subject: &str) -> bool {
         let mark = format!("mark.{}", self.asked.fetch_add(1, Ordering::SeqCst));
         self.client.publish(mark.clone(), "".into()).await.unwrap();
@@ -105,7 +107,7 @@ impl User {
     }
 }
 
-/// The user of a service.
+/// Returns the NATS user of a service.
 fn owner(service: &str) -> &str {
     service.split('_').next().unwrap_or(service)
 }
@@ -114,12 +116,13 @@ fn group(name: &str) -> String {
     if name.is_empty() { "core".to_owned() } else { name.replace('.', "_") }
 }
 
-/// A place of a user for what it reads with, and one of a user whose queue it might want.
+/// Returns the name of a user's first place for readers.
 fn place(user: &str) -> String {
     format!("{user}-r000")
 }
 
-/// The file is the one that is generated, it has every user, and every queue of the table above.
+/// The file must equal the generated configuration and contain every user and every queue of the
+/// table above.
 #[test]
 fn the_tables_are_those_of_the_file() {
     assert_eq!(FILE, groundwork_bus::users_conf().unwrap(), "run `cargo xtask crds`");
@@ -139,7 +142,7 @@ fn the_tables_are_those_of_the_file() {
     assert_eq!(named, QUEUES.map(queue).into());
 }
 
-/// Each user, each subject.
+/// Every user is checked against every subject.
 #[tokio::test]
 async fn every_user_may_what_it_needs_and_nothing_else() {
     let Some(nats) = server().await else { return };
@@ -175,7 +178,7 @@ async fn every_user_may_what_it_needs_and_nothing_else() {
         }
         let writes_journal = ["watcher", "resolver", "renderer", "deployer"].contains(&name);
         for (subject, expected) in [
-            // More places than it has, and names that nobody has.
+            // Places beyond the user's number, and names that are not in the table.
             (format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{name}-r999"), false),
             (format!("$JS.API.CONSUMER.CREATE.GROUNDWORK.{name}-x"), false),
             ("$JS.API.CONSUMER.CREATE.GROUNDWORK.reader-x".to_owned(), false),
@@ -208,7 +211,8 @@ async fn every_user_may_what_it_needs_and_nothing_else() {
     }
 }
 
-/// The users that may use an operation, on the stream and on the journal. A name of a consumer is that of a place of the user for reading.
+/// Users that may use an operation, on the stream and on the journal. The consumer in the subject
+/// is a reader's place of the user.
 struct Rights {
     stream: &'static [&'static str],
     journal: &'static [&'static str],
@@ -216,7 +220,8 @@ struct Rights {
 
 const NOBODY: Rights = Rights { stream: &[], journal: &[] };
 
-/// All operations of JetStream that a server has, as it names them: `*` is the stream, a second one the consumer.
+/// All JetStream operations of a server, as the server names them: the first `*` is the stream, a
+/// second one the consumer.
 const OPERATIONS: [(&str, Rights); 48] = [
     ("$JS.API.INFO", NOBODY),
     ("$JS.API.STREAM.CREATE.*", Rights { stream: &["watcher"], journal: &["watcher"] }),
@@ -268,7 +273,7 @@ const OPERATIONS: [(&str, Rights); 48] = [
     ("$JS.SNAPSHOT.RESTORE.*.*", NOBODY),
 ];
 
-/// The subjects of operations that the program of a server holds, without the part that is filled in.
+/// Extracts the subjects of API operations from a server binary, without their variable parts.
 fn operations_of(program: &[u8]) -> BTreeSet<String> {
     let starts: [&[u8]; 3] = [b"$JS.API.", b"$JS.FC.", b"$JS.SNAPSHOT."];
     let mut found = BTreeSet::new();
@@ -277,7 +282,8 @@ fn operations_of(program: &[u8]) -> BTreeSet<String> {
             let rest = program[index + 1..].iter().copied();
             let text = rest.take_while(|byte| byte.is_ascii_uppercase() || b"._".contains(byte));
             let text: String = std::iter::once('$').chain(text.map(char::from)).collect();
-            // A prefix alone may be followed by whatever lies behind it.
+            // A text with few dots is only a prefix, and unrelated bytes of the binary may follow
+            // it.
             if text.matches('.').count() > 2 {
                 found.insert(text);
             }
@@ -286,7 +292,8 @@ fn operations_of(program: &[u8]) -> BTreeSet<String> {
     found
 }
 
-/// Each user, each operation that the server itself knows; one that the table does not name fails.
+/// Every user is checked against every operation that the server binary contains. The test fails
+/// for an operation that the table does not name.
 #[tokio::test]
 async fn every_operation_of_the_server_is_asked_for_every_user() {
     let Some(nats) = server().await else { return };
@@ -294,7 +301,7 @@ async fn every_operation_of_the_server_is_asked_for_every_user() {
     for found in operations_of(&program) {
         let is_named = OPERATIONS.iter().any(|(operation, _)| {
             let fixed = operation.split(".*").next().unwrap();
-            // Anything may follow in the program.
+            // Unrelated bytes may follow the text in the binary.
             found.starts_with(fixed) || fixed.starts_with(found.trim_end_matches('.'))
         });
         assert!(is_named, "{found} is an operation of the server, and the table does not name it");
@@ -308,7 +315,7 @@ async fn every_operation_of_the_server_is_asked_for_every_user() {
                 let subject =
                     operation.replacen('*', stream, 1).replacen('*', &place(name), 1).replace(".>", ".a.b");
                 let expected = match *operation {
-                    // It does so with consumers of all.
+                    // The watcher may delete consumers of all users.
                     "$JS.API.CONSUMER.DELETE.*.*" if name == "watcher" => stream == "GROUNDWORK",
                     _ => may.contains(&name),
                 };
@@ -318,7 +325,7 @@ async fn every_operation_of_the_server_is_asked_for_every_user() {
     }
 }
 
-/// A user that may only read takes all places that it has, for as long as it can, and keeps nobody else from anything.
+/// A read-only user takes all its places for as long as it can, and must not hinder other users.
 #[tokio::test]
 async fn places_of_a_user_are_all_that_it_can_take() {
     let Some(nats) = server().await else { return };
@@ -350,12 +357,14 @@ async fn places_of_a_user_are_all_that_it_can_take() {
     for name in SERVICES {
         login(&nats, name).await.load(groundwork_bus::Filter::Everything).await.unwrap();
     }
-    // Readers of ours are gone after two minutes, so these are none.
+    // Readers of Groundwork disappear after two minutes idle, so these consumers with a longer time
+    // are strays.
     assert_eq!(watcher.sweep().await.unwrap(), places);
     login(&nats, "reader").await.load(groundwork_bus::Filter::Everything).await.unwrap();
 }
 
-/// Consumers of before there were limits, some of whom would stay for a year, do not keep the stream from getting them.
+/// Consumers from before the limits existed, some of which would stay for a year, must not keep the
+/// stream from getting the limits.
 #[tokio::test]
 async fn a_stream_of_before_is_swept_and_limited() {
     if !servers_or_skip(&[Server::NatsServer]) {
@@ -395,7 +404,8 @@ async fn a_stream_of_before_is_swept_and_limited() {
     within("work", queue.next()).await.ack().await;
 }
 
-/// A server of others may keep the list of consumers to itself: the stream is made and read all the same.
+/// A foreign server may deny the list of consumers; the stream can be created and read all the
+/// same.
 #[tokio::test]
 async fn the_stream_needs_no_right_to_sweep() {
     if !servers_or_skip(&[Server::NatsServer]) {
@@ -413,8 +423,8 @@ async fn the_stream_needs_no_right_to_sweep() {
     assert_eq!(bus.load(groundwork_bus::Filter::Everything).await.unwrap().len(), 1);
 }
 
-/// The server itself publishes what a consumer pushes, whatever its user may publish. That reaches neither the API nor a stream, and the
-/// watcher ends it.
+/// For a push consumer the server itself publishes, regardless of the user's permissions. These
+/// messages must reach neither the API nor a stream, and the watcher deletes the consumer.
 #[tokio::test]
 async fn what_a_consumer_pushes_does_nothing() {
     let Some(nats) = server().await else { return };
@@ -427,7 +437,8 @@ async fn what_a_consumer_pushes_does_nothing() {
     let user = User::new(&nats, "reader").await;
     let make = async |place: usize, to: &str, headers_only: bool| -> Value {
         let name = format!("reader-r{place:03}");
-        // Without a word on it the limits of the stream refuse what is pushed and not acknowledged.
+        // Without an explicit `max_ack_pending` the stream's limits apply, and the server refuses
+        // them for a push consumer without acknowledgements.
         let config = json!({"name": name, "ack_policy": "none", "max_ack_pending": -1, "deliver_subject": to,
             "headers_only": headers_only});
         let body = json!({"stream_name": "GROUNDWORK", "config": config}).to_string();
@@ -445,7 +456,7 @@ async fn what_a_consumer_pushes_does_nothing() {
         "groundwork.journal.v1.losses.core._._.x",
     ];
     for (place, to) in aims.iter().enumerate() {
-        // With headers alone the body is empty, as some operations want it.
+        // With `headers_only` the body is empty, as some operations require.
         for (place, headers_only) in [(2 * place, false), (2 * place + 1, true)] {
             let made = make(place, to, headers_only).await;
             assert!(made["error"].is_null(), "{made}");
@@ -456,7 +467,8 @@ async fn what_a_consumer_pushes_does_nothing() {
         let answer = list.client.request(format!("$JS.API.STREAM.INFO.{stream}"), "".into()).await.unwrap();
         serde_json::from_slice::<Value>(&answer.payload).unwrap()["state"]["messages"].clone()
     };
-    // One that comes after all of those is delivered where its user listens.
+    // A push to the user's own inbox arrives after all the pushes above, so those have been
+    // handled.
     let mut inbox = user.client.subscribe("_INBOX_reader.own").await.unwrap();
     let made = make(2 * aims.len(), "_INBOX_reader.own", false).await;
     assert!(made["error"].is_null(), "{made}");
@@ -472,7 +484,8 @@ async fn login(nats: &Nats, user: &str) -> Bus {
     Bus::connect(NatsOptions { login, ..options(nats) }).await.unwrap()
 }
 
-/// With these rights everybody can work; and an ephemeral consumer cannot be made to be the queue of another.
+/// These rights are enough for every user to work, and an ephemeral consumer cannot take over the
+/// queue of another user.
 #[tokio::test]
 async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
     let Some(nats) = server().await else { return };
@@ -523,8 +536,9 @@ async fn the_rights_suffice_and_queues_cannot_be_taken_over() {
     }
 }
 
-/// Permissions cannot name the kind of a queue that follows from objects, but they name its places. Replicas find the same one, another
-/// kind gets another, also after one of them was given back, and when all are taken it is said.
+/// Permissions cannot name the queue of a kind that is known only from objects, but they name its
+/// places. Replicas find the same place, and another kind gets another place, also after one was
+/// given back. When all places are taken, the caller gets an error.
 #[tokio::test]
 async fn queues_of_selected_kinds_have_places() {
     let Some(nats) = server().await else { return };
@@ -538,7 +552,7 @@ async fn queues_of_selected_kinds_have_places() {
         queues.push(one.selected_work("variant", &kind(number)).await.unwrap());
         drop(two.selected_work("variant", &kind(number)).await.unwrap());
     }
-    // It is tried again by whoever pulls: in half an hour one of the others may be gone.
+    // The pulling queue retries, because another queue may be gone in half an hour.
     let mut late = one.selected_work("variant", &kind(places)).await.unwrap();
     let mut problem = late.problem();
     let pulling = tokio::spawn(async move { late.next().await.event.object });
@@ -574,7 +588,8 @@ async fn queues_of_selected_kinds_have_places() {
     }
 }
 
-/// A queue that is gone and may not be made again is told, and so is its return.
+/// A queue whose consumer is deleted and may not be recreated reports a problem, and reports its
+/// recovery.
 #[tokio::test]
 async fn a_broken_queue_is_told() {
     if !servers_or_skip(&[Server::NatsServer]) {

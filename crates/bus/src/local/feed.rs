@@ -1,4 +1,4 @@
-//! The index feed of a replica.
+//! Index feed of a replica, from the stream in this process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Answers to a delivery of this process.
+//! Answers to a delivery of the bus in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::LocalBus;
 use super::store::Store;
 
-/// The way to answer one delivery, and which incarnation of the stream it came from.
+/// Handle to answer one delivery, with the incarnation of the stream that the delivery came from.
 #[derive(Debug)]
 pub(crate) struct LocalHandle {
     bus: Arc<LocalBus>,
@@ -36,7 +36,8 @@ impl LocalHandle {
         self.answer(|store| store.put_off(&self.consumer, self.sequence, due));
     }
 
-    /// An answer that comes after the stream was made again is about another message.
+    /// Runs the answer, unless the stream was recreated since the delivery: its sequence then
+    /// belongs to another message.
     fn answer(&self, act: impl FnOnce(&mut Store)) {
         let answered = self.bus.with(|store| {
             if store.state().created_at == self.created {

@@ -1,4 +1,4 @@
-//! The journal of a bus in one process: as many of the last entries as fit.
+//! Journal of a bus in one process: the newest entries that fit into the limit.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use super::LocalBus;
 use crate::journal::Entry;
 use crate::subject;
 
-/// Bytes of entries that are kept. The memory is that of all services.
+/// Size limit of the entries in bytes. All services share this process's memory.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Default)]

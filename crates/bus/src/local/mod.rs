@@ -22,15 +22,15 @@ use crate::wire::{self, Wire};
 
 use store::{Message, Store};
 
-/// The stream, the consumers, and who waits for them.
+/// The stream, its consumers, and the wake-ups for their readers.
 #[derive(Debug)]
 pub(crate) struct LocalBus {
     shared: Mutex<Shared>,
-    /// Wakes all that wait, after anything that may concern them.
+    /// Wakes all waiters after any change that may concern them.
     changed: Notify,
     ack_wait: Duration,
     journal: Mutex<journal::LocalJournal>,
-    /// It is always the same connection.
+    /// Count of connections, which never changes here because there is only one.
     connections: watch::Sender<u64>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct LocalBus {
 struct Shared {
     store: Option<Store>,
     epochs: Epochs,
-    /// When the last stream was created; the next must be another.
+    /// Creation time of the last stream. The next stream must have a different one.
     last_created: Option<Timestamp>,
 }
 
@@ -53,7 +53,8 @@ impl LocalBus {
         }
     }
 
-    /// A panic elsewhere leaves no half-done change here: every change is one call of the store.
+    /// Locks the shared state. A panic elsewhere cannot leave a half-done change, since every
+    /// change is one call of the store; so a poisoned lock is ignored.
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,7 +116,7 @@ impl LocalBus {
 
     pub(crate) fn visit(&self, filter: Filter<'_>, mut visitor: impl FnMut(Stored)) -> Result<(), BusError> {
         let subjects = subject::of_filter(filter)?;
-        // The visitor is called without the lock: it may use the bus.
+        // Call the visitor without the lock, because it may use the bus.
         let found: Vec<_> = self.with(|store| {
             store.after(0, &subjects).map(|(sequence, message)| (sequence, message.clone())).collect()
         })?;
@@ -132,7 +133,8 @@ impl LocalBus {
         self.with(|store| store.prune(older_than, Timestamp::now()))
     }
 
-    /// Runs `attempt` after every change until it has a result; it may name a time at which to run again.
+    /// Runs `attempt` after every change until it returns a result. The attempt may name a time for
+    /// its next run.
     async fn wait<T>(&self, mut attempt: impl FnMut(&mut Shared, Instant) -> Attempt<T>) -> T {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());

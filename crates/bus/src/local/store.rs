@@ -1,4 +1,4 @@
-//! A compacted log and its consumers, as values.
+//! A compacted log and its consumers, as plain values without locks or waiting.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Message {
     }
 }
 
-/// At most one message a subject; sequences only grow.
+/// The compacted log: at most one message for each subject, with growing sequences.
 #[derive(Debug)]
 pub(super) struct Store {
     created: Timestamp,
@@ -35,19 +35,19 @@ pub(super) struct Store {
     messages: BTreeMap<u64, Message>,
     subjects: HashMap<String, u64>,
     ids: HashMap<String, u64>,
-    /// The ids in the order in which they came, to forget them after the duplicate window.
+    /// Message ids in order of arrival, to forget them after the duplicate window.
     id_ages: VecDeque<(Instant, String)>,
     consumers: HashMap<String, Consumer>,
 }
 
-/// What the replicas of a service have seen of their subjects.
+/// State of a consumer that the replicas of a service share.
 #[derive(Debug)]
 struct Consumer {
     filter: String,
-    /// Everything up to here was delivered once.
+    /// Sequence up to which every message was delivered at least once.
     cursor: u64,
     unacknowledged: BTreeMap<u64, Unacknowledged>,
-    /// The same by the time of their next delivery.
+    /// Sequences of `unacknowledged`, ordered by the time of their next delivery.
     due: BTreeSet<(Instant, u64)>,
 }
 
@@ -69,7 +69,7 @@ impl Consumer {
         self.due.insert((entry.due, sequence));
     }
 
-    /// Whether it does not need this message any more.
+    /// Reports whether the consumer no longer needs this message.
     fn is_past(&self, sequence: u64) -> bool {
         self.cursor >= sequence && self.unacknowledged.keys().next().is_none_or(|first| *first > sequence)
     }
@@ -100,7 +100,7 @@ impl Store {
         }
     }
 
-    /// Checks the fence first and the id then, as current servers do.
+    /// Stores a message. Checks the fence first and the id then, as current servers do.
     pub(super) fn publish(
         &mut self,
         wire: Wire,
@@ -137,7 +137,7 @@ impl Store {
         }
     }
 
-    /// A message that is gone is delivered to nobody again.
+    /// Removes a message, and its pending redeliveries with it.
     fn remove(&mut self, sequence: u64) {
         if let Some(message) = self.messages.remove(&sequence) {
             self.bytes -= message.size();
@@ -153,7 +153,7 @@ impl Store {
         Some((sequence, self.messages.get(&sequence)?))
     }
 
-    /// Messages of these subjects behind a sequence.
+    /// Returns the messages of these subjects after a sequence.
     pub(super) fn after(&self, sequence: u64, filters: &[String]) -> impl Iterator<Item = (u64, &Message)> {
         self.messages
             .range(sequence + 1..)
@@ -175,7 +175,8 @@ impl Store {
         }
     }
 
-    /// The next message for a consumer with its number of deliveries: one that is due again, or a new one.
+    /// Returns the next message for a consumer with its number of deliveries: one that is due
+    /// again, or a new one.
     pub(super) fn take(
         &mut self,
         name: &str,
@@ -204,7 +205,7 @@ impl Store {
         Some((sequence, attempts, self.messages.get(&sequence)?.clone()))
     }
 
-    /// When the next message of a consumer is due again.
+    /// Returns the time at which a consumer's next message is due again.
     pub(super) fn due(&self, name: &str) -> Option<Instant> {
         self.consumers.get(name)?.due.first().map(|(due, _)| *due)
     }
@@ -215,7 +216,8 @@ impl Store {
         }
     }
 
-    /// Nothing if it was acknowledged or superseded.
+    /// Sets the time of a message's next delivery. Has no effect if the message was acknowledged or
+    /// superseded.
     pub(super) fn put_off(&mut self, name: &str, sequence: u64, due: Instant) {
         if let Some(consumer) = self.consumers.get_mut(name)
             && let Some(entry) = consumer.forget(sequence)

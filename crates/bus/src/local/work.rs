@@ -1,4 +1,4 @@
-//! Work from a queue of this process.
+//! Work queue of the bus in this process.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct LocalWork {
 impl LocalWork {
     pub(crate) fn new(bus: Arc<LocalBus>, name: String, filter: String) -> Self {
         let work = Self { bus, name, filter };
-        // As on a server, what is published from now on waits for this queue.
+        // As on a server, the queue exists from now on and collects later messages.
         let _ = work.bus.with(|store| store.ensure_consumer(&work.name, &work.filter));
         work
     }

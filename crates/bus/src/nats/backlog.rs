@@ -1,8 +1,9 @@
-//! What was on the stream when somebody began to read it, in order.
+//! Backlog: the messages that were on the stream when a reader started, in order.
 //!
-//! A consumer with several filters goes through the stream slowly: where most messages of a block have been replaced by later ones, the
-//! server looks at every subject of the block for each message that it delivers. With one filter it does not. So each subject has a
-//! consumer of its own here, and their messages are merged by sequence.
+//! A consumer with several filters goes through the stream slowly. Where later messages have
+//! replaced most of a block, the server looks at every subject of the block for each message that
+//! it delivers. With one filter it does not. So the backlog has one consumer for each subject and
+//! merges their messages by sequence.
 
 use std::sync::Arc;
 
@@ -13,29 +14,29 @@ use super::reader::Reader;
 use crate::STREAM;
 use crate::error::BusError;
 
-/// Messages that are asked for at once of each subject, and held at most.
+/// Messages requested at a time for each subject, which is also the maximum in memory.
 const BATCH: usize = 250;
 
-/// Messages of some subjects up to one that is known to be the last.
+/// Messages of some subjects, up to a known last sequence.
 #[derive(Debug)]
 pub(super) struct Backlog {
     parts: Vec<Part>,
     last: u64,
 }
 
-/// The messages of one subject that are left.
+/// The remaining messages of one subject.
 #[derive(Debug)]
 struct Part {
     puller: Puller,
-    /// Goes with the part.
+    /// Deletes the consumer when this part is dropped.
     _reader: Reader,
     consumer_sequence: u64,
-    /// The next message, once it is there.
+    /// The next message, once it has arrived.
     head: Option<Received>,
 }
 
 impl Backlog {
-    /// Reads some subjects from the message `first` to the message `last`.
+    /// Opens the messages of some subjects from sequence `first` to sequence `last`.
     pub(super) async fn open(
         bus: &Arc<NatsBus>,
         subjects: &[String],
@@ -54,13 +55,13 @@ impl Backlog {
         Ok(backlog)
     }
 
-    /// The sequence of the message after which it ends.
+    /// Returns the sequence of the message after which the backlog ends.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
 
-    /// The next message; `None` after the last one. After an error nothing more comes that could be relied on. May be dropped and called
-    /// again.
+    /// Returns the next message; `None` after the last one. After an error the rest is incomplete
+    /// and must not be used. May be dropped and called again.
     pub(super) async fn next(&mut self) -> Result<Option<Received>, BusError> {
         let mut index = 0;
         while let Some(part) = self.parts.get_mut(index) {
@@ -76,7 +77,7 @@ impl Backlog {
 }
 
 impl Part {
-    /// Waits for the next message; false if there is none up to `last`.
+    /// Waits for the next message. Returns false if there is none up to `last`.
     async fn pull(&mut self, last: u64) -> Result<bool, BusError> {
         if !self.puller.is_open() {
             self.puller.request(BATCH, Wait::No).await?;

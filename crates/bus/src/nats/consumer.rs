@@ -1,4 +1,4 @@
-//! Consumers: created, corrected, looked at.
+//! Consumers of the stream: creating, correcting and listing them.
 
 use std::time::Duration;
 
@@ -13,13 +13,15 @@ use crate::STREAM;
 use crate::error::BusError;
 use crate::rights::User;
 
-/// A consumer that a single reader makes is gone when nobody has asked it for this long, and another may have its name.
+/// Idle time after which the server deletes a single reader's consumer, so that another reader may
+/// take its name.
 pub(super) const READER_INACTIVE: Duration = Duration::from_secs(120);
 
-/// A queue is gone when nobody has asked it for this long. When its service is back, all that there is comes to it again.
+/// Idle time after which the server deletes a queue. When its service is back, the new queue
+/// delivers every message on the stream again.
 pub(super) const QUEUE_INACTIVE: Duration = Duration::from_secs(30 * 60);
 
-/// Deliveries of a queue that may be unanswered at a time: more than services hold, by far.
+/// Maximum unacknowledged deliveries of a queue: far more than services ever hold.
 pub(super) const MOST_UNANSWERED: u64 = 100_000;
 
 /// Answer to `CONSUMER.CREATE` and `INFO`.
@@ -40,7 +42,7 @@ pub(crate) struct Floor {
 }
 
 impl ConsumerInfo {
-    /// The filters, however many.
+    /// Returns the filters of the consumer: none, one or several.
     pub(crate) fn filters(&self) -> Vec<&str> {
         let one = self.config.get("filter_subject").and_then(Value::as_str).into_iter();
         let many = self.config.get("filter_subjects").and_then(Value::as_array);
@@ -49,13 +51,15 @@ impl ConsumerInfo {
             .collect()
     }
 
-    /// After how long nobody has to have asked it for it to go; zero if it stays for ever.
+    /// Returns the idle time after which the server deletes the consumer; zero if it stays for
+    /// ever.
     pub(super) fn threshold(&self) -> Duration {
         let threshold = self.config.get("inactive_threshold").and_then(Value::as_u64);
         Duration::from_nanos(threshold.unwrap_or_default())
     }
 
-    /// True if the server publishes its messages somewhere by itself.
+    /// Reports whether the server pushes messages to a subject, instead of waiting for pull
+    /// requests.
     pub(super) fn is_pushed(&self) -> bool {
         self.config.get("deliver_subject").and_then(Value::as_str).is_some_and(|subject| !subject.is_empty())
     }
@@ -70,25 +74,27 @@ struct ConsumerList {
 #[derive(Deserialize)]
 struct Success {}
 
-/// The effect of a request for a consumer.
+/// Effect of a request for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Make it, and fail where there is one of that name with other settings.
+    /// Create the consumer, and fail if another one has its name with other settings.
     Create,
-    /// Make it or correct it.
+    /// Create the consumer, or correct its settings.
     Ensure,
 }
 
-/// Where a consumer begins.
+/// Position at which a consumer starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
-    /// With the first message. The stream of events keeps one message of each subject, so there this is the last of each.
+    /// The first message. The stream of events keeps one message for each subject, so there this is
+    /// the last of each.
     All,
     LastPerSubject,
     At(u64),
 }
 
-/// Settings of a consumer for one reader that keeps no state on disk, but for its name; without subjects, of all of them.
+/// Returns the settings, without the name, of a consumer for one reader that keeps no state on
+/// disk. Without subjects the consumer reads all of them.
 pub(crate) fn ephemeral(subjects: &[String], start: Start, headers_only: bool) -> Value {
     let mut settings = json!({
         "ack_policy": "none",
@@ -115,7 +121,7 @@ pub(crate) fn ephemeral(subjects: &[String], start: Start, headers_only: bool) -
     settings
 }
 
-/// Settings of a consumer that the replicas of a service share.
+/// Returns the settings of a consumer that the replicas of a service share.
 pub(crate) fn shared(name: &str, filter: &str, ack_wait: Duration) -> Value {
     json!({
         "name": name,
@@ -132,7 +138,7 @@ pub(crate) fn shared(name: &str, filter: &str, ack_wait: Duration) -> Value {
 }
 
 impl NatsBus {
-    /// Makes a consumer, and reads back what became of it.
+    /// Creates a consumer, and checks the settings that the server stored.
     pub(super) async fn make_consumer(
         &self,
         stream: &str,
@@ -141,7 +147,7 @@ impl NatsBus {
     ) -> Result<ConsumerInfo, BusError> {
         let name = settings.get("name").and_then(Value::as_str).unwrap_or_default();
         let mut request = format!("CONSUMER.CREATE.{stream}.{name}");
-        // With one filter it is part of the subject, so that permissions can name it.
+        // A single filter becomes part of the request's subject, so that permissions can name it.
         if let Some(filter) = settings.get("filter_subject").and_then(Value::as_str) {
             request = format!("{request}.{filter}");
         }
@@ -162,7 +168,8 @@ impl NatsBus {
         self.api(&format!("CONSUMER.INFO.{STREAM}.{name}"), &json!({})).await
     }
 
-    /// The consumer for the queue of a selected kind: the one that it has, or a free one. Replicas find the same.
+    /// Returns the consumer for the queue of a selected kind: the one that already serves it, or a
+    /// free place. All replicas find the same consumer.
     pub(super) async fn place_of_kind(
         &self,
         user: &User,
@@ -170,7 +177,8 @@ impl NatsBus {
         filter: &str,
     ) -> Result<(String, Action), BusError> {
         let mut free = None;
-        // Each kind begins at a place of its own, where it mostly is.
+        // Each kind starts the search at a place derived from its digest, where its consumer
+        // usually is.
         let digest = Sha256::digest(queue);
         let first =
             digest.iter().fold(0_usize, |sum, byte| sum.wrapping_mul(256).wrapping_add((*byte).into()));
@@ -191,7 +199,7 @@ impl NatsBus {
         self.api::<Success>(&format!("CONSUMER.DELETE.{stream}.{name}"), &json!({})).await.map(drop)
     }
 
-    /// All consumers of the stream.
+    /// Returns all consumers of the stream.
     pub(super) async fn consumers(&self) -> Result<Vec<ConsumerInfo>, BusError> {
         let mut all = Vec::new();
         loop {

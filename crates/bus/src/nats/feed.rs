@@ -1,4 +1,4 @@
-//! The index feed of a replica: one ordered consumer of its own.
+//! Index feed of a replica from JetStream: one ordered consumer of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,38 +16,39 @@ use crate::retry::Retry;
 use crate::step::Step;
 use crate::wire::{self, Wire};
 
-/// Messages asked for at once.
+/// Messages in one pull request.
 const BATCH: usize = 1000;
-/// A feed that was cut off for longer starts over: tombstones that it missed may have been pruned.
+/// Time without a connection after which a feed starts over, since the tombstones that it missed
+/// may have been pruned.
 const RESUME_LIMIT: Duration = Duration::from_secs(600);
 
-/// Reads all messages of some subjects in order, over lost connections, consumers and streams.
+/// Reads all messages of some subjects in order. Survives lost connections, consumers and streams.
 #[derive(Debug)]
 pub(crate) struct NatsFeed {
     bus: Arc<NatsBus>,
     subjects: Vec<String>,
     open: Option<Open>,
     place: Option<Place>,
-    /// The leader that filled the stream when the feed was opened last.
+    /// Name of the leader that filled the stream when the feed was last opened.
     leader: String,
     retry: Retry,
-    /// What [`NatsFeed::open_now`] found.
+    /// The step that [`NatsFeed::open_now`] found, for the first call of `next`.
     first: Option<Step>,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// What was there before, as long as it is being read.
+    /// The messages that were there at the start, while the feed still reads them.
     backlog: Option<Backlog>,
     puller: Puller,
-    /// Goes with the place of this feed.
+    /// Deletes the consumer when the feed closes it.
     _reader: Reader,
     consumer_sequence: u64,
-    /// Sequence at which the feed knows all that was there when it was opened.
+    /// Sequence at which the feed has seen all messages that were there when it was opened.
     target: u64,
 }
 
-/// Where the feed is.
+/// Place that a feed has reached on the stream.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     base: u64,
@@ -56,7 +57,7 @@ struct Place {
 }
 
 impl Place {
-    /// The place after a message that was heard now.
+    /// Returns the place after a message that arrived now.
     fn after(self, sequence: u64) -> Self {
         Self { sequence, heard: Instant::now(), ..self }
     }
@@ -68,13 +69,13 @@ impl NatsFeed {
         Self { bus, subjects, open: None, place: None, leader: String::new(), retry, first: None }
     }
 
-    /// Opens at once, to see what will not get better by itself.
+    /// Opens the feed at once, to find permanent errors.
     pub(crate) async fn open_now(&mut self) -> Result<(), BusError> {
         self.first = self.open().await?;
         Ok(())
     }
 
-    /// What comes next. May be dropped and called again.
+    /// Returns the next step. May be dropped and called again.
     pub(crate) async fn next(&mut self) -> Step {
         if let Some(step) = self.first.take() {
             return step;
@@ -118,7 +119,8 @@ impl NatsFeed {
                     }
                     "a message was lost on the way".to_owned()
                 }
-                // A request that waited in vain means that there is nothing else.
+                // The server ends a request without a message when the stream has no more for this
+                // feed.
                 Pulled::Empty => return Step::CaughtUp,
                 Pulled::Lost(reason) => reason,
             };
@@ -144,14 +146,16 @@ impl NatsFeed {
         Step::Record { position: base + message.sequence, record: record.map(Box::new), caught_up }
     }
 
-    /// Opens a consumer behind what is there, of which it reads first what it does not know.
+    /// Opens a consumer for new messages, and a backlog for the messages already there that the
+    /// feed has not seen.
     async fn open(&mut self) -> Result<Option<Step>, BusError> {
         if let Some(Place { base, sequence, .. }) = self.place {
             self.bus.epochs.lock().await.heard(base, sequence);
         }
         let (info, base) = self.bus.incarnation().await?;
         let last = info.state.last_seq;
-        // A stream that went back may have been filled past the place. That can happen only after another leader has begun.
+        // A stream that went back may have been filled past the feed's place. That can happen only
+        // after another leader has begun.
         let is_led_on = self.leader == info.leader();
         let resumed = self
             .place
@@ -163,7 +167,8 @@ impl NatsFeed {
             true => Some(Backlog::open(&self.bus, &self.subjects, first, last).await?),
             false => None,
         };
-        // The stream may have been made again or filled by another leader meanwhile; then the sequences mean nothing.
+        // If the stream was recreated or another leader took over meanwhile, the sequences above
+        // are meaningless; start again.
         let leader = info.leader().to_owned();
         let (info, base_now) = self.bus.incarnation().await?;
         if base_now != base || info.leader() != leader {

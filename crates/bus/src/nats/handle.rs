@@ -8,7 +8,7 @@ use async_nats::jetstream::AckKind;
 
 use super::NatsBus;
 
-/// The way to answer one delivery: the subject for its reply.
+/// Handle to answer one JetStream delivery, with the subject of its reply.
 #[derive(Debug)]
 pub(crate) struct NatsHandle {
     bus: Arc<NatsBus>,
@@ -32,13 +32,14 @@ impl NatsHandle {
         self.answer(AckKind::Progress).await;
     }
 
-    /// It shall not come again.
+    /// Ends the delivery for good: the server never delivers the message again.
     pub(crate) async fn terminate(&self) {
         self.answer(AckKind::Term).await;
     }
 
     async fn answer(&self, kind: AckKind) {
-        // Without a connection an answer would wait in a buffer, and its sender with it. The server delivers again.
+        // Without a connection the client would buffer the answer and block its sender. The server
+        // delivers the message again anyway.
         if !self.bus.is_connected() {
             tracing::debug!("an answer to the bus is dropped: there is no connection");
             return;

@@ -1,4 +1,4 @@
-//! The journal on JetStream: a stream of its own, bounded, which discards what is old.
+//! The journal on JetStream: a bounded stream of its own that discards old entries.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::error::BusError;
 use crate::journal::{Entry, JournalLimits};
 use crate::subject;
 
-/// Entries of one key in one job: one that goes round in circles must not push all others out.
+/// Maximum entries of one key in one job. A key that loops must not push all other entries out.
 const MOST_OF_A_KEY: u64 = 10_000;
-/// JetStream takes no shorter one.
+/// Shortest maximum age that JetStream accepts.
 const SHORTEST_AGE: Duration = Duration::from_millis(100);
 
 fn settings(replicas: usize, limits: JournalLimits) -> Value {
@@ -28,14 +28,14 @@ fn settings(replicas: usize, limits: JournalLimits) -> Value {
         "subjects": [subject::of_journal()],
         "storage": "file",
         "retention": "limits",
-        // Rather something old lost than something new.
+        // Losing old entries is better than refusing new ones.
         "discard": "old",
         "max_msgs_per_subject": MOST_OF_A_KEY,
         "max_msgs": -1,
         "max_bytes": limits.max_bytes,
         "max_age": nanoseconds(age),
         "max_consumers": -1,
-        // It has readers alone.
+        // The journal has readers only, no work queues, so idle consumers may go soon.
         "consumer_limits": {
             "inactive_threshold": nanoseconds(READER_INACTIVE),
             "max_ack_pending": MOST_UNANSWERED,
@@ -51,12 +51,13 @@ impl NatsBus {
         state.map(|state| state.created).map_err(of_journal)
     }
 
-    /// Sends all, and waits for the answer to the last one: the others have come before it.
+    /// Sends all messages and waits for the answer to the last one, which the server stores after
+    /// the others.
     pub(crate) async fn write_journal(&self, mut messages: Vec<(String, Bytes)>) -> Result<(), BusError> {
         let Some((subject, body)) = messages.pop() else { return Ok(()) };
         self.ready().await?;
         for (subject, body) in messages {
-            // It waits only for room in the buffer of the connection.
+            // `publish` waits only for room in the buffer of the connection.
             let sent = self.client.publish(subject.clone(), body).await;
             sent.map_err(|error| BusError::Answer { request: subject, reason: error.to_string() })?;
         }

@@ -32,24 +32,25 @@ use crate::journal::JournalLimits;
 use crate::retry::CurrentProblems;
 use crate::rights::User;
 
-/// How long one request may take, and how long an operation waits for the connection.
+/// Time limit of one request, and of the wait for a connection before an operation.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long [`NatsBus::connect`] waits for the outcome of its first attempt.
+/// Time that [`NatsBus::connect`] waits for the outcome of its first attempt.
 const FIRST_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest pause between two attempts to connect.
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(1);
-/// A connection is given up after two of these without an answer: one whose other end is gone without a word would otherwise be
-/// kept for minutes after the server is back.
+/// Interval of pings. The client gives a connection up after two pings without an answer. Without
+/// pings it would keep a connection whose other end vanished silently for minutes after the server
+/// is back.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a plain TCP connection may take that finds out why a server cannot be reached.
+/// Time limit of the plain TCP connection that finds out why a server cannot be reached.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Prefix of the JetStream API.
 const API: &str = "$JS.API";
 
-/// How to log in.
+/// Way to log in to the server.
 #[derive(Clone, Default)]
 pub enum Login {
-    /// As nobody, or with what the URL holds.
+    /// Without a login, or with the one in the URL.
     #[default]
     None,
     /// With user and password.
@@ -71,30 +72,32 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Where the server is, and how it is used.
+/// Address of the server, and options for its use.
 #[derive(Clone)]
 pub struct NatsOptions {
-    /// `nats://host:port` or `tls://host:port`; several, separated by commas, for a cluster.
+    /// `nats://host:port` or `tls://host:port`; several addresses, separated by commas, for a
+    /// cluster.
     pub url: String,
-    /// How to log in.
     pub login: Login,
-    /// PEM file with certificates to trust besides those of the system; TLS is demanded then.
+    /// PEM file with certificates to trust besides those of the system. If set, TLS is required.
     pub ca: Option<PathBuf>,
-    /// On how many servers of a cluster the stream is kept. Only the watcher's counts.
+    /// Number of servers of a NATS cluster that store the stream. Only the watcher's setting
+    /// counts.
     pub replicas: usize,
-    /// Bytes that the stream may have. Only the watcher's count. Beyond, publishing fails and says so: nothing is dropped.
+    /// Size limit of the stream in bytes. Only the watcher's setting counts. A publication beyond
+    /// the limit fails with an error; the stream drops no message.
     pub max_bytes: u64,
-    /// What the journal may have. Only the watcher's count.
+    /// Limits of the journal. Only the watcher's setting counts.
     pub journal: JournalLimits,
-    /// When a delivery that is neither acknowledged nor in progress is delivered again. All replicas of a service must
-    /// agree.
+    /// Time after which the server delivers an event again that is neither acknowledged nor in
+    /// progress. All replicas of a service must use the same value.
     pub ack_wait: Duration,
     /// Name of the connection, which the server shows to its operator.
     pub name: String,
 }
 
 impl NatsOptions {
-    /// Options for a server without a login.
+    /// Returns options for a server without a login.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -111,7 +114,7 @@ impl NatsOptions {
 
 impl fmt::Debug for NatsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The URL may hold a password.
+        // Leave the URL out: it may contain a password.
         f.debug_struct("NatsOptions")
             .field("login", &self.login)
             .field("ca", &self.ca)
@@ -120,16 +123,17 @@ impl fmt::Debug for NatsOptions {
     }
 }
 
-/// What the events of the connection have told.
+/// State of the connection, as its events report it.
 #[derive(Debug)]
 struct ConnectionState {
-    /// Counts connections: whoever waits for messages must ask again after each.
+    /// Counts connections. Readers must send their pull requests again after each reconnect.
     connections: watch::Sender<u64>,
-    /// Refusals by permissions, in lower case.
+    /// Errors about missing permissions, in lower case.
     denials: broadcast::Sender<String>,
-    /// What the library says of the last failed attempt to connect: its kind, and not its cause. `None` while there is a connection.
+    /// Last error of a failed attempt to connect: the client library reports its kind, not its
+    /// cause. `None` while there is a connection.
     connect_error: Mutex<Option<String>>,
-    /// Wakes whoever waits for the first attempt.
+    /// Wakes the caller that waits for the first attempt.
     attempts: watch::Sender<u64>,
 }
 
@@ -145,7 +149,7 @@ impl ConnectionState {
             }
             Event::ServerError(ServerError::Other(text)) if text.to_lowercase().contains("permissions") => {
                 tracing::warn!(text, "NATS: denied");
-                // Nobody may be waiting for it.
+                // Sending fails when no request is waiting, which is fine.
                 let _ = self.denials.send(text.to_lowercase());
             }
             Event::ClientError(error) => self.set_connect_error(&error.to_string()),
@@ -173,7 +177,7 @@ impl ConnectionState {
     }
 }
 
-/// The connection and what all users of it share.
+/// The connection and the state that all its users share.
 pub(crate) struct NatsBus {
     client: Client,
     context: jetstream::Context,
@@ -183,11 +187,12 @@ pub(crate) struct NatsBus {
     max_bytes: u64,
     journal: JournalLimits,
     ack_wait: Duration,
-    /// The server shows its operator this process under it.
+    /// Name of the connection, which the server shows to its operator.
     name: String,
-    /// The user of the table that it logs in as. Another's rights are not known, so its consumers have names that were never used.
+    /// User of the rights table that this connection logs in as. The rights of other users are
+    /// unknown, so their consumers get unique names.
     user: Option<&'static User>,
-    /// False once the server has not let it delete what it reads with.
+    /// False once the server has denied this process the deletion of its own consumers.
     deletes_consumers: AtomicBool,
     connection: Arc<ConnectionState>,
     problems: CurrentProblems,
@@ -201,7 +206,7 @@ impl fmt::Debug for NatsBus {
 }
 
 impl NatsBus {
-    /// Connects, and goes on trying in the background if the server is away.
+    /// Connects, and keeps trying in the background if the server is away.
     pub(crate) async fn connect(options: NatsOptions) -> Result<Self, BusError> {
         let servers = servers(&options.url)?;
         let addresses: Vec<_> =
@@ -257,7 +262,7 @@ impl NatsBus {
         self.connection.connections.subscribe()
     }
 
-    /// Whether it answers.
+    /// Checks that the server answers.
     pub(crate) async fn check(&self) -> Result<(), BusError> {
         if !self.is_connected() {
             return Err(self.away().await);
@@ -268,27 +273,28 @@ impl NatsBus {
         }
     }
 
-    /// A name that nobody else uses.
+    /// Returns a globally unique name.
     fn unique(&self) -> String {
         let inbox = self.client.new_inbox();
         inbox.rsplit('.').next().unwrap_or_default().to_owned()
     }
 
-    /// Waits for what was sent to be on its way.
+    /// Waits until all buffered messages are sent.
     pub(crate) async fn flush(&self) {
         if self.is_connected() {
             let _ = tokio::time::timeout(REQUEST_TIMEOUT, self.client.flush()).await;
         }
     }
 
-    /// Waits for the connection, and looks at the version of the server.
+    /// Waits for the connection, and checks the version of the server.
     pub(crate) async fn ready(&self) -> Result<(), BusError> {
         if !self.is_connected() {
             let mut connections = self.connection.connections.subscribe();
             let connected = async {
-                // A refused login is not worth the wait: it needs a person.
+                // Do not wait after a refused login: an operator has to fix it.
                 while !self.is_connected() && !self.connection.is_login_refused() {
-                    // An event can be lost when there are many; the state cannot.
+                    // Connection events can be dropped when there are many, so poll the state as
+                    // well.
                     let _ = tokio::time::timeout(Duration::from_millis(100), connections.changed()).await;
                 }
             };
@@ -304,8 +310,9 @@ impl NatsBus {
         Ok(())
     }
 
-    /// Why there is no connection. The cause is found by an attempt of its own: right after the loss nobody has tried yet, and the
-    /// library tells no more than that it was an error of input or output.
+    /// Returns the reason why there is no connection. It makes a connection attempt of its own:
+    /// right after the loss the client has not tried yet, and the library reports only an I/O
+    /// error.
     async fn away(&self) -> BusError {
         let server = self.server.clone();
         if self.connection.is_login_refused() {
@@ -321,14 +328,14 @@ impl NatsBus {
         BusError::Unavailable { server, reason }
     }
 
-    /// One request to the JetStream API.
+    /// Sends one request to the JetStream API and decodes the answer.
     async fn api<T: DeserializeOwned>(&self, request: &str, body: &impl Serialize) -> Result<T, BusError> {
         let body = serde_json::to_vec(body)
             .map_err(|error| BusError::Answer { request: request.to_owned(), reason: error.to_string() })?;
         let subject = format!("{API}.{request}");
         let answer = self.request(subject, async_nats::Request::new().payload(body.into())).await;
         let answer = answer.map_err(|error| match error {
-            // The API has no listener: it is switched off for the server or the account.
+            // No listener for the API: JetStream is disabled for the server or the account.
             RequestError::NoResponders => BusError::NoJetStream { server: self.server.clone() },
             RequestError::Failed(error) => error,
         })?;
@@ -343,14 +350,16 @@ impl NatsBus {
         }
     }
 
-    /// A request whose answer may be that nobody listens, or that the user may not send it.
+    /// Sends a request. Distinguishes a subject without listeners and a missing permission from
+    /// other errors.
     async fn request(
         &self,
         subject: String,
         request: async_nats::Request,
     ) -> Result<async_nats::Message, RequestError> {
         self.ready().await?;
-        // The server answers a forbidden request with an error on the connection, not on the request.
+        // The server reports a forbidden request as an error of the connection, not as an answer to
+        // the request.
         let denials = self.connection.denials.subscribe();
         let send = self.client.send_request(subject.clone(), request.timeout(Some(REQUEST_TIMEOUT)));
         let outcome = tokio::select! {
@@ -393,7 +402,7 @@ impl NatsBus {
     }
 }
 
-/// Why no server takes connections; `None` if one does.
+/// Returns the reason why no server accepts connections; `None` if one does.
 async fn unreachable(addresses: &[(String, u16)]) -> Option<String> {
     let mut causes: Vec<String> = Vec::new();
     for (host, port) in addresses {
@@ -410,9 +419,10 @@ async fn unreachable(addresses: &[(String, u16)]) -> Option<String> {
     Some(causes.join(", "))
 }
 
-/// Why a request has no answer.
+/// Reason why a request has no answer.
 enum RequestError {
-    /// Nothing subscribes to the subject: there is no JetStream, or no such stream, depending on the request.
+    /// The subject has no subscriber: there is no JetStream or no such stream, depending on the
+    /// request.
     NoResponders,
     Failed(BusError),
 }
@@ -423,13 +433,14 @@ impl From<BusError> for RequestError {
     }
 }
 
-/// Waits for a refusal of a request on this subject, or of its answer, and says which subject is refused.
+/// Waits for a permission error about this subject or about the inbox of its answer, and returns
+/// the refused subject.
 async fn denied(mut denials: broadcast::Receiver<String>, subject: &str) -> String {
     let request = format!("\"{}\"", subject.to_lowercase());
     loop {
         match denials.recv().await {
             Ok(text) if text.contains(&request) => return subject.to_owned(),
-            // In lower case; the name of a user is all that can differ.
+            // The error text is in lower case; only the user name in the inbox varies.
             Ok(text) if text.contains("\"_inbox") => {
                 let inbox = text.split("\"_inbox").nth(1).and_then(|rest| rest.split('.').next());
                 return format!("_INBOX{}.>", inbox.unwrap_or_default());
@@ -444,14 +455,15 @@ fn servers(url: &str) -> Result<Vec<ServerAddr>, BusError> {
     url.split(',')
         .map(|one| {
             one.trim().parse().map_err(|error| {
-                // The address itself stays out of the message: it may hold a password.
+                // Leave the address out of the message: it may contain a password.
                 BusError::Options(format!("an address of the server cannot be read: {error}"))
             })
         })
         .collect()
 }
 
-/// Where the answers to a user come: nobody else may listen there. A name that is no token of a subject gets the usual place.
+/// Returns the inbox prefix for a user's answers, which other users may not subscribe to. Returns
+/// `None`, for the usual inbox, if the name cannot be a token of a subject.
 fn inbox_of(user: &str) -> Option<String> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (!user.is_empty() && user.bytes().all(is_token)).then(|| format!("_INBOX_{user}"))
@@ -488,7 +500,7 @@ async fn connect_options(options: &NatsOptions) -> Result<ConnectOptions, BusErr
     Ok(connect)
 }
 
-/// Time of NATS as ours.
+/// Converts a time of NATS.
 fn timestamp(nanoseconds: i128) -> Timestamp {
     Timestamp::from_nanosecond(nanoseconds).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -1,4 +1,4 @@
-//! Removal of what nobody needs any more.
+//! Removal of messages and consumers that are no longer needed.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use crate::rights::Purpose;
 use crate::subject;
 use crate::wire::is_tombstone;
 
-/// Consumers of others that may stay for ever.
+/// Maximum number of permanent foreign consumers.
 const MOST_UNKNOWN: usize = 100;
 
 #[derive(Deserialize)]
@@ -64,7 +64,7 @@ impl NatsBus {
         Ok(pruned)
     }
 
-    /// Deletes the consumers that have no business on the stream, and says how many.
+    /// Deletes stray consumers of the stream, and returns their number.
     pub(crate) async fn sweep(&self) -> Result<usize, BusError> {
         let consumers = self.consumers().await?;
         let strays = strays(&consumers);
@@ -79,19 +79,20 @@ impl NatsBus {
         Ok(strays.len())
     }
 
-    /// Deletes a message; false if it is gone already.
+    /// Deletes a message. Returns false if it is already gone.
     async fn delete_message(&self, sequence: u64) -> Result<bool, BusError> {
         let request = json!({ "seq": sequence, "no_erase": true });
         match self.api::<Success>(&format!("STREAM.MSG.DELETE.{STREAM}"), &request).await {
             Ok(answer) => Ok(answer.success),
-            // Superseded meanwhile: "sequence not found", "no message found", "message delete failed".
+            // A newer message superseded this one meanwhile: "sequence not found", "no message
+            // found", "message delete failed".
             Err(BusError::Refused { code: 10043 | 10037 | 10057, .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Names of the consumers that have no business on the stream, and why.
+/// Returns the names of stray consumers, with the reason for each.
 fn strays(consumers: &[ConsumerInfo]) -> Vec<(&str, &'static str)> {
     let mut sorted: Vec<_> = consumers.iter().collect();
     sorted.sort_by_key(|consumer| consumer.created);
@@ -113,7 +114,8 @@ fn strays(consumers: &[ConsumerInfo]) -> Vec<(&str, &'static str)> {
             Purpose::Reader => None,
             Purpose::Kind if !kinds.insert(consumer.filters().join(" ")) => Some("its kind has an older one"),
             Purpose::Kind => None,
-            // Those with a threshold go by themselves.
+            // The server itself deletes foreign consumers that have a threshold, so only permanent
+            // ones count.
             Purpose::Unknown if consumer.threshold().is_zero() => {
                 kept += 1;
                 (kept > MOST_UNKNOWN)
@@ -125,11 +127,12 @@ fn strays(consumers: &[ConsumerInfo]) -> Vec<(&str, &'static str)> {
     sorted.into_iter().filter_map(|consumer| Some((consumer.name.as_str(), why(consumer)?))).collect()
 }
 
-/// Whether a consumer does not need this message any more.
+/// Reports whether a consumer no longer needs this message.
 fn is_past(consumer: &ConsumerInfo, sequence: u64, subject: &str) -> bool {
     let filters = consumer.filters();
     let concerned = filters.is_empty() || filters.iter().any(|filter| subject::matches(filter, subject));
-    // The floor stays at the last message of its own subjects: one that has nothing to do is past everything.
+    // The acknowledgement floor stops at the last message of the consumer's own subjects, so an
+    // idle consumer is past every message.
     let idle = consumer.num_pending == 0 && consumer.num_ack_pending == 0;
     !concerned || idle || consumer.ack_floor.stream_seq >= sequence
 }
@@ -173,7 +176,7 @@ mod tests {
             consumer("for-ever-too", 100, json!({})),
         ];
         let names: Vec<_> = bad.iter().map(|consumer| consumer.name.clone()).collect();
-        // The order in which the server lists them means nothing.
+        // The order in which the server lists consumers must not matter.
         all.splice(0..0, bad);
         assert_eq!(strays(&all).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), names);
     }

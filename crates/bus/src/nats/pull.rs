@@ -1,6 +1,7 @@
-//! Pulling messages: one request at a time, its answers on a subscription of our own.
+//! Pull requests to a consumer: one at a time, with answers on a subscription of our own.
 //!
-//! The library's streams keep requests open beyond what their reader wants, and hide which status ended them.
+//! The library's message streams keep requests open beyond their reader's demand, and hide the
+//! status that ended a request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,29 +16,30 @@ use tokio::time::Instant;
 use super::{NatsBus, timestamp};
 use crate::error::BusError;
 
-/// The server says this often that it is there while a request waits.
+/// Interval at which the server sends a heartbeat while a request waits.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// After this time without a message or a heartbeat the request is taken for lost.
+/// Time without a message or a heartbeat after which a request counts as lost.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(12);
-/// How long a request waits for messages.
+/// Time that a request waits for messages.
 const EXPIRY: Duration = Duration::from_secs(30);
 
-/// After this time without a word of the consumer it is not asked again, and this long after it was asked nothing is taken for its answer:
-/// a process that was stopped for minutes finds others under the name. Both together are less than the time after which a
-/// consumer goes that nobody asks.
+/// Longest silence of a consumer after which it is still asked, and longest age of a request whose
+/// answers are still accepted. A process that was stopped for minutes may find another reader's
+/// consumer under the name. Twice this time is not more than the idle time after which the server
+/// deletes a reader's consumer.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 const LONGEST_ANSWER: Duration = Duration::from_secs(45);
 
-/// Whether a request waits.
+/// Behaviour of a request when the consumer has no messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Only what is there.
+    /// Return only the messages that are there.
     No,
-    /// Until it is filled, or half a minute is over.
+    /// Wait until the request is filled, or half a minute has passed.
     Yes,
 }
 
-/// A message with what JetStream says about it.
+/// A message with its JetStream metadata.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) message: async_nats::Message,
@@ -48,32 +50,32 @@ pub(super) struct Received {
     pub(super) time: Timestamp,
 }
 
-/// What a pull request brings.
+/// Outcome of waiting on a pull request.
 #[derive(Debug)]
 pub(super) enum Pulled {
     Message(Box<Received>),
     /// The request has ended without a further message.
     Empty,
-    /// The request, the consumer or the connection is lost; this puller is of no more use.
+    /// The request, the consumer or the connection is lost. This puller cannot be used any more.
     Lost(String),
 }
 
-/// Pulls from one consumer.
+/// Pulls messages from one consumer.
 #[derive(Debug)]
 pub(super) struct Puller {
     bus: Arc<NatsBus>,
-    /// Stream and consumer, as subjects name them.
+    /// Stream and consumer, as they appear in subjects.
     consumer: String,
     inbox: String,
     answers: Subscriber,
     connections: watch::Receiver<u64>,
     /// Number of the current request.
     request: u64,
-    /// How many messages it may still bring.
+    /// Number of messages that the current request may still bring.
     credit: usize,
     heard: Instant,
     asked: Instant,
-    /// The consumer may be gone, and its name another's.
+    /// True if the consumer may be deleted and its name taken by another reader.
     is_stale: bool,
 }
 
@@ -100,14 +102,15 @@ impl Puller {
         })
     }
 
-    /// Whether a request is open.
+    /// Reports whether a request is open.
     pub(super) fn is_open(&self) -> bool {
         self.credit > 0
     }
 
     /// Asks for up to `batch` messages.
     pub(super) async fn request(&mut self, batch: usize, wait: Wait) -> Result<(), BusError> {
-        // Before the look at the silence: whatever happens between that and the request counts as time of the answer.
+        // Taken before the check of the silence, so that a pause between the check and the request
+        // counts towards the age of the request.
         self.asked = Instant::now();
         self.is_stale = self.heard.elapsed() > LONGEST_SILENCE;
         self.credit = batch;
@@ -131,7 +134,7 @@ impl Puller {
         Ok(())
     }
 
-    /// What comes next. May be dropped and called again.
+    /// Returns the next message or the end of the request. May be dropped and called again.
     pub(super) async fn next(&mut self) -> Pulled {
         loop {
             if self.credit == 0 {
@@ -197,7 +200,7 @@ impl Puller {
 }
 
 impl Received {
-    /// Where the answer to the message goes.
+    /// Returns the subject for the answer to the message.
     pub(super) fn reply(&self) -> Option<Subject> {
         self.message.reply.clone()
     }

@@ -1,4 +1,4 @@
-//! Consumers that one reader makes for itself: each takes a free place of its user, and gives it back.
+//! Consumers for a single reader: each takes a free place of its user, and gives the place back.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -11,26 +11,27 @@ use super::NatsBus;
 use super::consumer::{Action, ConsumerInfo};
 use crate::error::BusError;
 
-/// A consumer that goes when this is dropped.
+/// A consumer that is deleted when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Reader {
     bus: Arc<NatsBus>,
     stream: &'static str,
     name: String,
-    /// Messages that it had before it at the start.
+    /// Number of messages that waited for the consumer at its start.
     pub(super) pending: u64,
 }
 
 impl Reader {
-    /// Makes a consumer with these settings and a name of its own: that of a free place where the user has some, and otherwise one that
-    /// was never used.
+    /// Creates a consumer with these settings. Its name is a free place of the user where the user
+    /// has places, and a unique name otherwise.
     pub(super) async fn open(
         bus: &Arc<NatsBus>,
         stream: &'static str,
         mut settings: Value,
     ) -> Result<Self, BusError> {
         let unique = bus.unique();
-        // No two readers have the same settings, so that the server does not take one for the other.
+        // The description makes the settings unique. Otherwise the server would treat two readers
+        // with equal settings as the same consumer.
         settings["description"] = format!("{}, {unique}", bus.name).into();
         let Some(user) = bus.user else {
             settings["name"] = format!("reader-{unique}").into();
@@ -38,7 +39,7 @@ impl Reader {
             return Ok(Self::new(bus, stream, info));
         };
         let places = user.places(stream);
-        // Readers begin to look in different places, so that most find a free one at once.
+        // Each reader starts its search at a random place, so that most find a free place at once.
         let first = usize::try_from(RandomState::new().hash_one(&unique)).unwrap_or_default();
         for offset in 0..places {
             settings["name"] = user.reader(first.wrapping_add(offset) % places).into();
@@ -62,7 +63,8 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // At the end of the process the server removes it.
+        // Without a runtime the process is ending; the server then deletes the consumer when it is
+        // idle.
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.bus.deletes_consumers.load(Ordering::Relaxed) {
             return;
@@ -70,7 +72,8 @@ impl Drop for Reader {
         let (bus, stream, name) = (Arc::clone(&self.bus), self.stream, std::mem::take(&mut self.name));
         runtime.spawn(async move {
             match bus.delete_consumer(stream, &name).await {
-                // Servers of others may not allow it, and each refusal is a line in the log of both sides.
+                // A foreign server may not allow the deletion, and each refusal adds a log line on
+                // both sides; so stop trying.
                 Err(BusError::Denied { .. }) => bus.deletes_consumers.store(false, Ordering::Relaxed),
                 Err(error) => tracing::debug!(%error, name, "the consumer is left to the server"),
                 Ok(()) => {}

@@ -1,16 +1,16 @@
-//! Settings of streams and consumers as JetStream has them.
+//! Settings of streams and consumers in JetStream's format.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-/// A duration as JetStream writes it.
+/// Converts a duration to nanoseconds, as JetStream writes it.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The fields that have another value than was asked for, as words; empty if all are kept. Servers swallow options that
-/// they do not know.
+/// Lists the fields whose stored value differs from the wanted one; empty if the server kept all.
+/// Servers silently ignore options that they do not know.
 pub(crate) fn not_kept(wanted: &Value, kept: &Value) -> String {
     let none = Map::new();
     let fields = wanted.as_object().unwrap_or(&none).iter().filter_map(|(field, wanted)| {
@@ -20,7 +20,7 @@ pub(crate) fn not_kept(wanted: &Value, kept: &Value) -> String {
     fields.collect::<Vec<_>>().join(", ")
 }
 
-/// The order of subjects means nothing.
+/// Returns the value with sorted lists, because the order of subjects has no meaning.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => {

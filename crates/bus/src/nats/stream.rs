@@ -1,4 +1,4 @@
-//! The stream: created, corrected, published to, read.
+//! The stream: creating, correcting, publishing and reading.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::record::{ClusterIdentity, Filter, Published, Record, Stored, StreamSt
 use crate::subject;
 use crate::wire::{self, Wire};
 
-/// Within this time the server knows message ids again.
+/// Time for which the server remembers message ids to detect duplicates.
 pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
-/// Messages asked for at once when a part of the stream is read.
+/// Messages in one pull request when a part of the stream is read.
 const BATCH: usize = 1000;
-/// Metadata of the stream: the name of the leader that fills it.
+/// Metadata key of the stream for the name of the leader that fills it.
 const LEADER: &str = "groundwork-leader";
 
 /// Answer to `STREAM.INFO`, `CREATE` and `UPDATE`.
@@ -46,7 +46,7 @@ pub(crate) struct State {
 }
 
 impl StreamInfo {
-    /// The name of the leader that fills the stream; empty before there was one.
+    /// Returns the name of the leader that fills the stream; empty before the first leader.
     pub(crate) fn leader(&self) -> &str {
         self.config["metadata"][LEADER].as_str().unwrap_or_default()
     }
@@ -73,21 +73,23 @@ pub(super) struct PublishAck {
     duplicate: bool,
 }
 
-/// What we set. All else is the operator's (placement, compression).
+/// Returns the settings that Groundwork manages. All others (placement, compression) belong to the
+/// operator.
 fn settings(replicas: usize, max_bytes: u64) -> Value {
     json!({
         "name": STREAM,
         "subjects": subject::stream_subjects(),
         "storage": "file",
         "retention": "limits",
-        // What is on the stream is the state of the cluster: rather nothing new than something lost.
+        // The stream is the state of the cluster: refusing new messages is better than losing
+        // stored ones.
         "discard": "new",
         "max_msgs_per_subject": 1,
         "max_msgs": -1,
         "max_bytes": max_bytes,
         "max_age": 0,
         "max_consumers": -1,
-        // A consumer is kept no longer than the services need to come back.
+        // Idle consumers live only as long as services need to come back.
         "consumer_limits": {
             "inactive_threshold": nanoseconds(QUEUE_INACTIVE),
             "max_ack_pending": MOST_UNANSWERED,
@@ -107,7 +109,8 @@ impl NatsBus {
         self.api(&format!("STREAM.INFO.{stream}"), &json!({})).await
     }
 
-    /// The stream and the base of its positions. Under a lock, so that no older answer is taken for a newer one.
+    /// Returns the stream and the base of its positions. A lock keeps an older answer from
+    /// replacing a newer one.
     pub(crate) async fn incarnation(&self) -> Result<(StreamInfo, u64), BusError> {
         let mut epochs = self.epochs.lock().await;
         let info = self.stream_info().await?;
@@ -115,12 +118,13 @@ impl NatsBus {
         Ok((info, base))
     }
 
-    /// The place of the last record about the cluster, and that record.
+    /// Returns the last record of the cluster's identity, with its sequence.
     pub(crate) async fn identity(&self) -> Result<Option<Stored>, BusError> {
         self.last_of(&subject::of_record(&Record::Cluster(ClusterIdentity::default()))?).await
     }
 
-    /// The highest sequence that a consumer has acknowledged, or has been given.
+    /// Returns the highest sequence up to which a consumer has acknowledged, or, for consumers
+    /// without acknowledgements, received messages.
     pub(crate) async fn acknowledged(&self) -> Result<u64, BusError> {
         let consumers = self.consumers().await?;
         Ok(consumers.iter().map(|consumer| consumer.ack_floor.stream_seq).max().unwrap_or_default())
@@ -131,10 +135,11 @@ impl NatsBus {
     }
 
     pub(crate) async fn ensure_stream(&self) -> Result<StreamState, BusError> {
-        // A consumer that exceeds the limits keeps the stream from getting them.
+        // Sweep first: the server rejects new limits while a consumer exceeds them.
         match self.sweep().await {
             Ok(_) | Err(BusError::StreamNotFound) => {}
-            // A server of others may not allow it; if the stream cannot get its limits, the server says so.
+            // A foreign server may not allow the sweep. If a consumer then blocks the limits, the
+            // server reports that.
             Err(error @ BusError::Denied { .. }) => {
                 tracing::warn!(%error, "the consumers of the stream are not swept");
             }
@@ -143,7 +148,7 @@ impl NatsBus {
         self.ensure(STREAM, &settings(self.replicas, self.max_bytes)).await
     }
 
-    /// Creates a stream, or corrects its settings, and reads back what became of them.
+    /// Creates a stream or corrects its settings, and checks the settings that the server stored.
     pub(super) async fn ensure(&self, stream: &str, wanted: &Value) -> Result<StreamState, BusError> {
         let created = match self.info_of(stream).await {
             Ok(info) if not_kept(wanted, &info.config).is_empty() => false,
@@ -203,7 +208,8 @@ impl NatsBus {
         })?;
         match self.read::<PublishAck>("a publication", &answer.payload) {
             Ok(ack) => Ok(Published { sequence: ack.seq, duplicate: ack.duplicate }),
-            // Both mean "wrong last sequence"; newer servers have a code for clusters.
+            // Both codes mean "wrong last sequence"; newer servers have a separate code for
+            // clusters.
             Err(BusError::Refused { code: 10071 | 10164, .. }) => {
                 Err(PublishError::Superseded { subject: wire.subject })
             }
@@ -259,7 +265,8 @@ impl NatsBus {
         };
         let mut subjects = subject::of_filter(filter)?;
         if let Filter::Everything = filter {
-            // There are no others on the stream, and without a filter it is read ten times as fast.
+            // The stream has no other subjects, and without a filter the server reads it ten times
+            // as fast.
             subjects.clear();
         }
         let mut start = Start::All;
@@ -286,7 +293,8 @@ impl NatsBus {
         Ok(())
     }
 
-    /// Reads a part of a stream once, with a consumer of its own, until there is no more or the visitor has enough.
+    /// Reads a part of a stream once, with a consumer of its own, until the part ends or the
+    /// visitor stops it.
     pub(super) async fn scan(
         self: &Arc<Self>,
         stream: &'static str,
@@ -295,7 +303,7 @@ impl NatsBus {
     ) -> Result<(), BusError> {
         let reader = Reader::open(self, stream, settings).await?;
         let mut puller = Puller::new(self, stream, reader.name()).await?;
-        // A request that is not filled says that there is no more.
+        // A request that the server does not fill shows that the part has ended.
         loop {
             puller.request(BATCH, Wait::No).await?;
             for _ in 0..BATCH {

@@ -1,4 +1,4 @@
-//! Work from a consumer that the replicas of a service share.
+//! Work queue on JetStream: a consumer that the replicas of a service share.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use crate::record::{Record, WorkState};
 use crate::retry::Retry;
 use crate::wire::{self, Wire};
 
-/// Which kind a queue is of.
+/// Type of a queue, by the kind that it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// One that the table of rights names.
+    /// Queue of a kind that the rights table names.
     OfKnownKind,
-    /// One that follows from objects: its consumer takes a place of those that its user has for such queues.
+    /// Queue of a kind that is known only from objects. Its consumer takes one of the user's places
+    /// for such queues.
     OfSelectedKind,
 }
 
-/// Pulls from a durable consumer, over lost connections, consumers and streams.
+/// Pulls from a durable consumer. Survives lost connections, consumers and streams.
 #[derive(Debug)]
 pub(crate) struct NatsWork {
     bus: Arc<NatsBus>,
     name: String,
     filter: String,
     queue: Queue,
-    /// The name of the consumer.
     consumer: String,
     open: Option<Open>,
-    /// What was pulled and not handed out.
+    /// Deliveries that were pulled and not handed out yet.
     pulled: VecDeque<Delivery>,
-    /// Whether there may be more without waiting.
+    /// True if the next request may bring messages without waiting.
     may_have_more: bool,
     retry: Retry,
-    /// Why nothing can be pulled now.
+    /// Reason why the queue cannot be pulled now.
     problem: watch::Sender<Option<String>>,
 }
 
@@ -75,7 +75,8 @@ impl NatsWork {
         self.problem.subscribe()
     }
 
-    /// Up to `limit` deliveries, at least one. May be dropped and called again: nothing is lost then.
+    /// Returns up to `limit` deliveries and at least one. May be dropped and called again without
+    /// losing a delivery.
     pub(crate) async fn pull(&mut self, limit: usize) -> Vec<Delivery> {
         let limit = limit.max(1);
         loop {
@@ -85,7 +86,8 @@ impl NatsWork {
             }
             let Some(open) = &mut self.open else {
                 match self.open().await {
-                    // All is well when the first request is answered.
+                    // Logs the recovery only. `problem` is cleared when the first request is
+                    // answered.
                     Ok(()) => self.retry.succeeded(),
                     Err(error) => {
                         set_problem(&self.problem, Some(error.to_string()));
@@ -95,8 +97,9 @@ impl NatsWork {
                 continue;
             };
             if !open.puller.is_open() {
-                // What is there comes at once, as much as is wanted; for what comes later a single message is asked, so
-                // that no more than that can wait here for somebody who does not ask again.
+                // Pending messages come at once, as many as the caller wants. For later messages
+                // request only one, so that not more than one can wait here for a caller that does
+                // not come back.
                 let request = match self.may_have_more {
                     true => open.puller.request(limit - self.pulled.len(), Wait::No).await,
                     false => open.puller.request(1, Wait::Yes).await,
@@ -112,7 +115,8 @@ impl NatsWork {
                 Pulled::Message(message) => {
                     set_problem(&self.problem, None);
                     let was_waited_for = !self.may_have_more;
-                    // More may have come with it, but it need not wait for them.
+                    // More messages may have come with this one; return it now and fetch those with
+                    // the next call.
                     self.may_have_more |= !open.puller.is_open() && self.pulled.is_empty();
                     self.take(*message).await;
                     if was_waited_for && !self.pulled.is_empty() {
@@ -133,7 +137,7 @@ impl NatsWork {
         }
     }
 
-    /// Gives back what was pulled and not handed out.
+    /// Gives back the deliveries that were pulled and not handed out.
     pub(crate) async fn close(self) {
         for delivery in self.pulled {
             delivery.retry_after(Duration::ZERO).await;
@@ -147,14 +151,15 @@ impl NatsWork {
         let subject = message.message.subject.clone();
         let record = Wire::received(&subject, message.message.headers.as_ref(), message.message.payload)
             .and_then(|wire| wire::decode(&wire));
-        // A copy: the one that came is a part of what was read from the connection, and would keep all of it.
+        // Copy the subject: the received one is a slice of the connection's read buffer and would
+        // keep all of it in memory.
         let reply = Subject::from(reply.as_str().to_owned());
         let handle = NatsHandle::new(Arc::clone(&self.bus), reply);
         match record {
             Ok(Record::Object(event)) => {
                 self.pulled.push_back(Delivery::new(event, base + sequence, attempts, Handle::Nats(handle)));
             }
-            // It will not become readable: put aside, loudly.
+            // The message will never become readable. Terminate it and log an error.
             Ok(_) => handle.terminate().await,
             Err(reason) => {
                 let error = BusError::Message { sequence, subject: subject.to_string(), reason };
@@ -164,7 +169,7 @@ impl NatsWork {
         }
     }
 
-    /// Makes the consumer if it is missing.
+    /// Creates the consumer if it is missing.
     pub(crate) async fn open(&mut self) -> Result<(), BusError> {
         let mut action = Action::Ensure;
         if let (Queue::OfSelectedKind, Some(user)) = (self.queue, self.bus.user) {
@@ -177,7 +182,8 @@ impl NatsWork {
         if acknowledged > last {
             return Err(BusError::WentBack { consumer: self.consumer.clone(), acknowledged, last });
         }
-        // Should the stream have been made again between the two, the consumer is missing, and the first request says so.
+        // If the stream was recreated between these two calls, the consumer is missing and the
+        // first request reports it.
         let puller = Puller::new(&self.bus, STREAM, &self.consumer).await?;
         self.open = Some(Open { puller, base });
         self.may_have_more = true;
@@ -190,7 +196,7 @@ impl NatsWork {
     }
 }
 
-/// What is the same as before is no news.
+/// Publishes the problem, unless it has not changed.
 fn set_problem(problem: &watch::Sender<Option<String>>, now: Option<String>) {
     problem.send_if_modified(|before| {
         let is_new = *before != now;

@@ -1,4 +1,4 @@
-//! What the suites share.
+//! Helpers that the test suites share.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
@@ -11,9 +11,9 @@ use groundwork_bus::{
 use groundwork_testkit::Nats;
 use jiff::Timestamp;
 
-/// Time limit of everything that must happen.
+/// Time limit for everything that must happen.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
-/// A short time until a delivery comes again, so that tests need not wait for half a minute.
+/// Short redelivery time, so that tests need not wait for half a minute.
 pub(crate) const ACK_WAIT: Duration = Duration::from_millis(600);
 
 pub(crate) fn secrets() -> Kind {
@@ -28,7 +28,7 @@ pub(crate) fn secret(name: &str) -> ObjectId {
     ObjectId::new(secrets(), Some("n"), name)
 }
 
-/// The UID is made from the name.
+/// Returns a record of an existing object, whose UID is derived from its name.
 pub(crate) fn applied(object: &ObjectId, version: u64) -> Record {
     let snapshot = Snapshot {
         uid: format!("uid-{}", object.name),
@@ -64,7 +64,7 @@ pub(crate) fn marker(kind: &Kind, count: u64) -> Record {
     Record::Synced(SyncMarker { kind: kind.clone(), namespace: None, resource_version: "9".into(), count })
 }
 
-/// An entry of the journal about a key.
+/// Returns a journal entry about a key.
 pub(crate) fn entry(key: &ObjectId, job: &str, text: &str) -> Entry {
     Entry {
         time: Timestamp::now(),
@@ -82,7 +82,7 @@ pub(crate) fn entry(key: &ObjectId, job: &str, text: &str) -> Entry {
     }
 }
 
-/// Publishes without a fence, and says where.
+/// Publishes without a fence, and returns the sequence.
 pub(crate) async fn publish(bus: &Bus, record: &Record) -> u64 {
     let published = bus.publish(record, None).await.unwrap();
     assert!(!published.duplicate);
@@ -93,7 +93,7 @@ pub(crate) fn options(nats: &Nats) -> NatsOptions {
     NatsOptions { ack_wait: ACK_WAIT, ..NatsOptions::new(nats.url()) }
 }
 
-/// What must happen in time.
+/// Waits for something that must happen within the time limit.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(LIMIT, future).await {
         Ok(value) => value,
@@ -111,12 +111,12 @@ pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
     .await;
 }
 
-/// What must not happen while a few deliveries could have come again.
+/// Waits long enough for a few redeliveries, and fails if the future completes meanwhile.
 pub(crate) async fn never<T>(what: &str, future: impl Future<Output = T>) {
     assert!(tokio::time::timeout(ACK_WAIT * 2, future).await.is_err(), "{what}");
 }
 
-/// The next step in a few words.
+/// Returns the next step in a few words.
 pub(crate) async fn next(feed: &mut IndexFeed) -> String {
     match within("the feed goes on", feed.next()).await {
         Feed::Reset => "reset".to_owned(),
@@ -137,7 +137,7 @@ pub(crate) async fn next(feed: &mut IndexFeed) -> String {
     }
 }
 
-/// The next steps in a few words.
+/// Returns the next steps in a few words.
 pub(crate) async fn steps(feed: &mut IndexFeed, count: usize) -> Vec<String> {
     let mut steps = Vec::new();
     for _ in 0..count {
