@@ -1,4 +1,4 @@
-//! How a service finds the bus and the API server.
+//! Arguments with which a service finds the bus and the API server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use kube::{Client, Config};
 use crate::casualties::Casualties;
 use crate::connection::spawn_bus_health_check;
 
-/// Where the bus is.
+/// Address of the bus, and options for it.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Bus")]
 pub struct BusArguments {
@@ -48,7 +48,8 @@ pub struct BusArguments {
         default_value_t = groundwork_bus::MAX_BYTES
     )]
     pub nats_max_bytes: u64,
-    /// Bytes that the journal may have, which says why jobs went as they did; beyond, the oldest entries go. The watcher sees to it.
+    /// Bytes that the journal may have, which says why jobs went as they did; beyond, the oldest
+    /// entries go. The watcher sees to it.
     #[arg(
         long,
         env = "GROUNDWORK_JOURNAL_MAX_BYTES",
@@ -69,27 +70,29 @@ fn age(text: &str) -> Result<Duration, String> {
     age.filter(|age| !age.is_zero()).ok_or_else(|| "it must be a positive time such as 7d or 12h".to_owned())
 }
 
-/// Which part of the cluster a service works on.
+/// Part of the cluster that a service works on.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterArguments {
-    /// Namespaces to work on, separated by commas; all if none is given. All services must be told the same.
+    /// Namespaces to work on, separated by commas; all if none is given. All services must be told
+    /// the same.
     #[arg(long, env = "GROUNDWORK_NAMESPACES", value_name = "NAMES", value_delimiter = ',')]
     pub namespaces: Vec<String>,
 }
 
-/// The memory of a process of those before it.
+/// Where a process remembers how earlier processes died.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "State")]
 pub struct StateArguments {
-    /// Folder that outlives the process, and that no replica shares. What is in hand is noted there, so that the next process takes up last
-    /// what the former may have died of, and sets it aside after three deaths in a row. Without it nothing is noted.
+    /// Folder that outlives the process, and that no replica shares. What is in hand is noted
+    /// there, so that the next process takes up last what the former may have died of, and sets it
+    /// aside after three deaths in a row. Without it nothing is noted.
     #[arg(long, env = "GROUNDWORK_STATE_FOLDER", value_name = "PATH")]
     pub state_folder: Option<PathBuf>,
 }
 
 impl StateArguments {
-    /// Keys that were in hand when former processes of this name died.
+    /// Opens the record of keys that were being handled when earlier processes of this name died.
     ///
     /// # Errors
     ///
@@ -101,7 +104,7 @@ impl StateArguments {
     }
 }
 
-/// Why a service cannot begin.
+/// Reason why a service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("cannot read the NATS password from {path}: {source}")]
@@ -119,7 +122,8 @@ pub enum ConnectError {
 }
 
 impl BusArguments {
-    /// Connects a service, whose readiness tells from now on whether the bus answers; see [`spawn_bus_health_check`].
+    /// Connects a service. Its readiness reports from now on whether the bus answers; see
+    /// [`spawn_bus_health_check`].
     ///
     /// # Errors
     ///
@@ -130,7 +134,7 @@ impl BusArguments {
         Ok(bus)
     }
 
-    /// Connects; returns at once also when the server is away.
+    /// Connects to the bus. Returns soon, even when the server is away.
     ///
     /// # Errors
     ///
@@ -154,7 +158,8 @@ impl BusArguments {
 }
 
 impl ClusterArguments {
-    /// A client for the API server that the environment names, for a service, which every request names.
+    /// Creates a client for the API server of the environment's configuration. Every request
+    /// carries the name of the service.
     ///
     /// # Errors
     ///
@@ -163,8 +168,8 @@ impl ClusterArguments {
         Self::client_of(Config::infer().await?, service)
     }
 
-    /// What is needed to talk to the same API server in somebody else's name: where it is and which certificates to trust, without the
-    /// credentials of this process.
+    /// Returns the configuration for talking to the same API server as another user: its address
+    /// and the certificates to trust, without the credentials of this process.
     ///
     /// # Errors
     ///
@@ -175,14 +180,14 @@ impl ClusterArguments {
         Ok(config)
     }
 
-    /// A client of a service for a configuration.
+    /// Creates a client of a service from a configuration.
     ///
     /// # Errors
     ///
     /// The configuration cannot be used.
     pub fn client_of(mut config: Config, service: &str) -> Result<Client, ConnectError> {
         let agent = format!("groundwork-{service}/{}", env!("CARGO_PKG_VERSION"));
-        // The names of services are fixed texts of letters.
+        // Service names are fixed texts of letters, so the header value is always valid.
         config.headers.extend(HeaderValue::from_str(&agent).map(|agent| (USER_AGENT, agent)));
         Ok(groundwork_client::connect(config)?)
     }

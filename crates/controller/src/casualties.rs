@@ -1,13 +1,17 @@
-//! Keys in whose handling the process died.
+//! Keys during whose handling the process died.
 //!
-//! A process that is killed for its memory, or by a mistake in a library, takes up again what killed it, dies again, and so does nothing for
-//! anybody. So a file says which keys are being handled. What stands there at the start was in hand when the former process died, and
-//! is suspected: it is taken up after everything else, one at a time, and whoever sees the process die three times in a row is set aside.
+//! A process that is killed for its memory use, or by a bug in a library, would take up the same
+//! key again, die again, and so never serve any other key. So a file lists the keys that are being
+//! handled. A key that is in the file at the start was being handled when the previous process
+//! died, and is a suspect. Suspects are handled after all other keys, one at a time. A key with
+//! three deaths in a row is set aside.
 //!
-//! Keys are handled by a queue, or by calls of other services, which wait for nobody's queue: a call about a suspect waits for the call
-//! about another one, and is refused after three deaths.
+//! Keys are handled by a queue, or by calls of other services, which do not pass through a queue. A
+//! call about a suspect waits for the call about another suspect, and is refused after three
+//! deaths.
 //!
-//! The file is one of the container, not of the pod's successor: another pod begins without suspicion.
+//! The file belongs to the container and does not survive the pod: a new pod starts without
+//! suspects.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,20 +23,20 @@ use groundwork_bus::{Kind, ObjectId};
 
 use crate::reconcile::Key;
 
-/// So many deaths in a row are no accident.
+/// Deaths in a row after which a key is set aside, because that many are hardly a coincidence.
 const MOST_DEATHS: u32 = 3;
-/// Lines of the file after which it is written anew.
+/// Number of lines after which the file is rewritten.
 const MOST_LINES: usize = 10_000;
 
-/// The memory of a process of the deaths of those before it. Without a folder it remembers nothing.
+/// Record of the deaths of earlier processes. Without a folder it records nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Casualties {
     log: Option<Arc<Mutex<Log>>>,
-    /// The call that is about a suspect.
+    /// Lock that the current call about a suspect holds.
     suspect: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// A key that a service handles. Services of one process have keys of their own.
+/// A key that a service handles. Services of one process keep separate keys.
 type Work = (String, Key);
 
 #[derive(Debug)]
@@ -41,20 +45,21 @@ struct Log {
     file: File,
     lines: usize,
     in_hand: HashMap<Work, u32>,
-    /// How often in a row the process died with a key in hand.
+    /// Number of deaths in a row for each key that was being handled.
     deaths: HashMap<Work, u32>,
 }
 
-/// The verdict on a key that is about to be handled.
+/// Verdict on a key that is about to be handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Past {
     Innocent,
     Suspected,
-    /// It is to be handled no more.
+    /// The key must not be handled any more.
     Guilty,
 }
 
-/// A key in hand. Unless it is [done](InHand::done), suspicion against it stays when this is dropped.
+/// A key that is being handled. Dropping this without [done](InHand::done) keeps the suspicion
+/// against the key.
 #[derive(Debug)]
 pub(crate) struct InHand {
     casualties: Casualties,
@@ -62,7 +67,7 @@ pub(crate) struct InHand {
 }
 
 impl Casualties {
-    /// Reads what the former process of this name had in hand.
+    /// Reads which keys the previous process of this name was handling.
     ///
     /// # Errors
     /// The folder cannot be used.
@@ -79,7 +84,7 @@ impl Casualties {
         Ok(Self { log: Some(Arc::new(Mutex::new(log))), ..Self::default() })
     }
 
-    /// The keys of a service that are to be taken up last.
+    /// Returns the keys of a service that must be handled last.
     pub(crate) fn suspects(&self, service: &str) -> Vec<Key> {
         let of_service = |log: &mut Log| {
             log.deaths.keys().filter(|(of, _)| of == service).map(|(_, key)| key.clone()).collect()
@@ -88,7 +93,7 @@ impl Casualties {
     }
 
     pub(crate) fn past(&self, service: &str, key: &Key) -> Past {
-        // After a quiet start, which is the rule, nothing has to be looked up.
+        // After a normal start there are no deaths, so skip building the lookup key.
         let found = self.with(|log| {
             if log.deaths.is_empty() {
                 return None;
@@ -112,10 +117,10 @@ impl Casualties {
         InHand { casualties: self.clone(), work }
     }
 
-    /// Notes that a call is about a key. Of calls about suspects one goes on at a time.
+    /// Notes that a call is handling a key. Only one call about a suspect runs at a time.
     ///
     /// # Errors
-    /// The words for a key that is set aside, until it is [forgiven](Casualties::forgive).
+    /// The message about a key that is set aside, until the key is [forgiven](Casualties::forgive).
     pub async fn admit(&self, service: &str, key: &Key) -> Result<AdmittedCall, String> {
         let calls = calls_of(service);
         let alone = match self.past(&calls, key) {
@@ -126,7 +131,8 @@ impl Casualties {
         Ok(AdmittedCall { in_hand: self.begin(&calls, key), _alone: alone })
     }
 
-    /// The refusal has reached those who asked: the next call about the key is a new attempt.
+    /// Clears the deaths of a key once the refusal has reached its callers, so that the next call
+    /// about the key is a new attempt.
     pub fn forgive(&self, service: &str, key: &Key) {
         self.begin(&calls_of(service), key).done();
     }
@@ -137,7 +143,8 @@ impl Casualties {
     }
 }
 
-/// A call in hand. Unless it is [done](AdmittedCall::done), suspicion against its key stays when this is dropped.
+/// A call in progress. Dropping this without [done](AdmittedCall::done) keeps the suspicion against
+/// its key.
 #[derive(Debug)]
 #[must_use]
 pub struct AdmittedCall {
@@ -146,18 +153,20 @@ pub struct AdmittedCall {
 }
 
 impl AdmittedCall {
-    /// The call came to its end: nothing speaks against its key any more.
+    /// Ends the call normally and clears the suspicion against its key.
     pub fn done(self) {
         self.in_hand.done();
     }
 }
 
-/// Calls are counted apart from the queue of the service: it may hold the same key, and its attempts say nothing about calls.
+/// Returns the name under which calls are counted. Calls are separate from the service's queue,
+/// which may be handling the same key: attempts of the queue say nothing about calls.
 fn calls_of(service: &str) -> String {
     format!("{service}:calls")
 }
 
-/// The words at work that is set aside. They change with the version, which may do better.
+/// Returns the message for a key that is set aside. It contains the version, so that a new version,
+/// which may have fixed the bug, tries again.
 pub(crate) fn words(service: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
@@ -167,7 +176,7 @@ pub(crate) fn words(service: &str) -> String {
 }
 
 impl InHand {
-    /// The key was handled to the end: nothing speaks against it any more.
+    /// Ends the handling of the key normally and clears the suspicion against it.
     pub(crate) fn done(self) {
         self.casualties.with(|log| {
             if log.deaths.remove(&self.work).is_some() {
@@ -192,7 +201,8 @@ impl Drop for InHand {
 }
 
 impl Log {
-    /// Appends a line. It is short and goes to the memory of the kernel, which outlives the process.
+    /// Appends a line. The line is short and goes to the kernel's page cache, which outlives the
+    /// process.
     fn write(&mut self, mark: char, work: &Work) {
         self.lines += 1;
         let outcome = if self.lines > MOST_LINES {
@@ -202,13 +212,13 @@ impl Log {
             self.file.write_all(line(mark, work).as_bytes())
         };
         if let Err(error) = outcome {
-            // The key is not suspected after a death; all else goes on.
+            // The only consequence is that this key will not be suspected after a death.
             tracing::debug!(%error, file = %self.path.display(), "a key in hand is not noted");
         }
     }
 }
 
-/// The file anew, with what is known.
+/// Rewrites the file with the known deaths and keys.
 fn written(path: &Path, deaths: &HashMap<Work, u32>, in_hand: &HashMap<Work, u32>) -> io::Result<File> {
     let mut text = String::new();
     for (work, times) in deaths {
@@ -227,19 +237,20 @@ fn written(path: &Path, deaths: &HashMap<Work, u32>, in_hand: &HashMap<Work, u32
     OpenOptions::new().append(true).open(path)
 }
 
-/// `+` in hand, `-` out of hand, `x` a death, `0` none any more. Names of Kubernetes have no blank.
+/// Formats a line: `+` handling begins, `-` handling ends, `x` a death, `0` deaths cleared.
+/// Kubernetes names do not contain blanks.
 fn line(mark: char, (service, key): &Work) -> String {
     let (group, plural) = (key.kind.group(), key.kind.plural());
     let namespace = key.namespace.as_deref().unwrap_or_default();
     format!("{mark} {service} {group} {plural} {namespace} {}\n", key.name)
 }
 
-/// How often the process died with each key in hand, the last time included.
+/// Returns the number of deaths for each key, including the latest death.
 fn deaths(text: &str) -> HashMap<Work, u32> {
     let (mut deaths, mut in_hand) = (HashMap::<Work, u32>::new(), HashMap::<Work, u32>::new());
     for line in text.lines() {
         let parts: Vec<&str> = line.split(' ').collect();
-        // The last line may have come only in part.
+        // The last line may be incomplete.
         let [mark, service, group, plural, namespace, name] = parts[..] else { continue };
         let namespace = (!namespace.is_empty()).then_some(namespace);
         let work = (service.to_owned(), ObjectId::new(Kind::new(group, plural), namespace, name));
@@ -269,7 +280,7 @@ mod tests {
         ObjectId::new(Kind::new("landscaper.gardener.cloud", "deployitems"), Some("n"), name)
     }
 
-    /// A death: nothing that is in hand is put down.
+    /// Simulates a death: no key that is being handled is marked as ended.
     fn die(in_hand: Vec<InHand>) {
         std::mem::forget(in_hand);
     }
@@ -289,7 +300,7 @@ mod tests {
         assert_eq!(casualties.suspects("renderer"), []);
         assert_eq!(casualties.past("deployer", &key("bad")), Past::Suspected);
         casualties.begin("deployer", &key("good")).done();
-        // It failed, which says nothing about its next attempt.
+        // A dropped key has failed, which says nothing about its next attempt.
         drop(casualties.begin("deployer", &key("bad")));
         die(vec![casualties.begin("deployer", &key("bad"))]);
 

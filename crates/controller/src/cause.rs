@@ -1,12 +1,13 @@
-//! Why an API server refuses an object, in its words as far as they quote no value: fields and rules, the names of policies and
-//! webhooks, quotas.
+//! Reasons why the API server refuses an object, in the server's words as far as they quote no
+//! value: fields and rules, the names of policies and webhooks, quotas.
 
 use kube::core::Status;
 
-/// Words before the value in the message about a field.
+/// Prefixes of a field's message that are followed by the value.
 const QUOTES_A_VALUE: [&str; 4] =
     ["Invalid value: ", "Unsupported value: ", "Duplicate value: ", "Duplicate value"];
-/// Rules that are told although the value before them is no plain text, since they quote nothing.
+/// Rules that are safe to show although the value before them has no clear end, because these rules
+/// quote no value.
 const RULES: [&str; 12] = [
     "field is immutable",
     "field can not be ",
@@ -21,10 +22,11 @@ const RULES: [&str; 12] = [
     "should match ",
     "a valid ",
 ];
-/// Values that stand for whole objects, about which rules of definitions speak in words of their authors.
+/// Values that stand for a whole object. The rules of CRDs use them, and those rules are in the
+/// words of the CRD's author.
 const PLACEHOLDERS: [&str; 5] = ["object", "array", "string", "integer", "boolean"];
 
-/// Field and rule of each cause; the parts of the messages that quote values are left out.
+/// Returns field and rule of each cause, without the parts of the messages that quote values.
 pub(crate) fn invalid(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let mut texts: Vec<String> = Vec::new();
@@ -44,7 +46,7 @@ pub(crate) fn invalid(status: &Status) -> String {
     plain.unwrap_or_else(|| format!("{} {}", status.code, status.reason).trim().to_owned())
 }
 
-/// The rule that the message about a field states, without the value.
+/// Returns the rule in the message about a field, without the value.
 fn rule(message: &str) -> Option<String> {
     let Some(prefix) = QUOTES_A_VALUE.iter().find(|prefix| message.starts_with(*prefix)) else {
         return plain_rule(message);
@@ -56,7 +58,8 @@ fn rule(message: &str) -> Option<String> {
             let end = end_of_quoted(rest)?;
             (rest.get(1..end)?, rest.get(end + 1..)?.strip_prefix(": ")?)
         }
-        // A number, or an object as Go or JSON prints it: its end is not to be found for certain.
+        // The value is a number, or an object as Go or JSON prints it, so its end cannot be found
+        // for certain.
         None => ("", known_rule(rest)?),
     };
     let is_of_a_definition = PLACEHOLDERS.contains(&value) && !rule.contains(" in body ");
@@ -64,7 +67,8 @@ fn rule(message: &str) -> Option<String> {
     Some(format!("{word}: {rule}"))
 }
 
-/// The rule of a message that quotes no value of the field. Behind it may stand words of the author of a definition.
+/// Returns the rule of a message that quotes no value of the field. Words of a CRD's author may
+/// follow the rule.
 fn plain_rule(message: &str) -> Option<String> {
     if message.starts_with("Not found") {
         return Some("Not found".to_owned());
@@ -78,7 +82,7 @@ fn plain_rule(message: &str) -> Option<String> {
     Some(format!("{start}: {words}"))
 }
 
-/// Index of the quote that ends a text as Go quotes it.
+/// Returns the index of the quote that ends a text quoted by Go's rules.
 fn end_of_quoted(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (index, byte) in text.bytes().enumerate().skip(1) {
@@ -97,7 +101,7 @@ fn known_rule(rest: &str) -> Option<&str> {
     RULES.iter().any(|rule| tail.starts_with(rule)).then_some(tail)
 }
 
-/// Words of the author of a definition, who may have put values between them: texts in quotes and numbers are withheld.
+/// Removes quoted texts and numbers from the words of a CRD's author, who may have included values.
 fn without_literals(text: &str) -> String {
     let mut told = String::new();
     let mut quote = None;
@@ -120,7 +124,8 @@ fn without_literals(text: &str) -> String {
     bounded(&told)
 }
 
-/// `json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string`.
+/// Reads a message such as `json: cannot unmarshal number into Go struct field
+/// ObjectMeta.metadata.annotations of type string`.
 fn undecodable(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("cannot unmarshal ")?;
     let (found, rest) = rest.split_once(" into Go ")?;
@@ -139,7 +144,8 @@ fn undecoded_quantity(message: &str) -> Option<String> {
         .then(|| "a quantity has another form than 500m, 1.5 or 2Gi".to_owned())
 }
 
-/// Fields that the schema of a kind does not have, as server-side apply names them: `.spec.x`.
+/// Returns the fields that the schema of a kind does not have, as server-side apply names them:
+/// `.spec.x`.
 pub(crate) fn undeclared(message: &str) -> Option<Vec<String>> {
     const WORDS: &str = ": field not declared in schema";
     let (_, told) = message.split_once("): ").filter(|_| message.contains(WORDS))?;
@@ -152,7 +158,9 @@ pub(crate) fn undeclared(message: &str) -> Option<Vec<String>> {
     (!fields.is_empty()).then_some(fields)
 }
 
-/// Fields of another type than the schema has, as server-side apply names them: `.data.a: expected string`; what was found instead is a value.
+/// Returns the fields of another type than the schema's, as server-side apply names them: `.data.a:
+/// expected string`. The type that was found is left out, since the server's text for it contains
+/// the value.
 pub(crate) fn mistyped(message: &str) -> Option<String> {
     let (_, told) = message.split_once("failed to create typed patch object (")?;
     let (_, told) = told.split_once("): ")?;
@@ -165,7 +173,8 @@ pub(crate) fn mistyped(message: &str) -> Option<String> {
     (!fields.is_empty()).then(|| fields.join(", "))
 }
 
-/// Which policy, webhook or quota refuses an object; its own words may quote values.
+/// Returns the policy, webhook or quota that refuses an object. Its own words are left out, because
+/// they may quote values.
 pub(crate) fn refuser(message: &str) -> Option<String> {
     for (words, end, what) in [
         ("ValidatingAdmissionPolicy '", '\'', "the ValidatingAdmissionPolicy"),
@@ -182,14 +191,15 @@ pub(crate) fn refuser(message: &str) -> Option<String> {
     None
 }
 
-/// `limited: pods=10, used: …` of a quota; amounts are no values of an object.
+/// Reads the `limited: pods=10, used: …` of a quota. Its amounts are not values of the object.
 pub(crate) fn quota(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("exceeded quota: ")?;
     let (_, amounts) = rest.split_once(", ")?;
     Some(bounded(amounts))
 }
 
-/// A webhook that does not answer: its name and the end of the chain of errors, which holds no value.
+/// Returns the name of a webhook that does not answer, with the end of the error chain, which
+/// contains no value.
 pub(crate) fn webhook_away(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("failed calling webhook \"")?;
     let (name, rest) = rest.split_once('"')?;
@@ -197,7 +207,7 @@ pub(crate) fn webhook_away(message: &str) -> Option<String> {
     Some(format!("the admission webhook {name} does not answer: {}", bounded(why)))
 }
 
-/// Texts of servers are kept short.
+/// Shortens a server's text.
 fn bounded(text: &str) -> String {
     const LONGEST: usize = 300;
     let mut text = text.replace(['\n', '\r', '\t'], " ");

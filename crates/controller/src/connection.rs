@@ -1,19 +1,20 @@
-//! Whether the bus answers, as readiness tells it.
+//! Readiness condition for the connection to the bus.
 
 use std::time::Duration;
 
 use groundwork_bus::{Bus, BusError};
 use groundwork_telemetry::{Condition, Telemetry};
 
-/// Pause between two questions. With the five seconds that an answer may take, a server that is gone is noticed in time: a
-/// service that cannot do its work is to say so within ten seconds.
+/// Pause between two checks. A service that cannot work must report that within ten seconds; this
+/// pause plus the five seconds of a request's time limit stay below it.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How often it is looked whether there is a connection again: a service is ready no later than it can work.
+/// Interval at which the connection is checked while it is down, so that the service is ready as
+/// soon as it can work.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Adds the condition `bus`, which holds while the bus answers, until the end of the process. To be called once for a connection:
-/// the index and the queues of a service have conditions of their own, but one that has nothing to do would not notice that
-/// nothing can come.
+/// Adds the condition `bus`, which is true while the bus answers, until the process ends. Call this
+/// once for each connection. The index and the queues of a service have conditions of their own,
+/// but an idle service would not notice through those that events can no longer arrive.
 pub fn spawn_bus_health_check(bus: &Bus, telemetry: &Telemetry) {
     let (bus, condition) = (bus.clone(), telemetry.health.condition("bus"));
     let end = telemetry.shutdown.token();
@@ -24,7 +25,8 @@ async fn tell(bus: &Bus, condition: &Condition) {
     let mut was_connected = false;
     loop {
         let is_connected = bus.is_connected();
-        // The server has answered the login a moment ago; its next answer may stand behind all events that are read at the start.
+        // The server has just accepted the login. Its answer to `check` may queue behind all events
+        // that are read at the start.
         if is_connected && !was_connected {
             condition.ready();
         }
@@ -36,7 +38,7 @@ async fn tell(bus: &Bus, condition: &Condition) {
         if bus.is_connected() {
             tokio::time::sleep(PAUSE).await;
         } else {
-            // Over when there is a connection, or the pause.
+            // Returns when there is a connection, or when the pause is over.
             let _ = tokio::time::timeout(PAUSE, connected(bus)).await;
         }
     }
@@ -48,7 +50,8 @@ async fn connected(bus: &Bus) {
     }
 }
 
-/// The same words for every way in which a server can be away: what changes from one attempt to the next is no news.
+/// Returns the same message for every way in which a server can be away, so that details that
+/// change with each attempt are not reported as news.
 fn problem(error: &BusError) -> String {
     match error {
         BusError::Unavailable { server, .. } | BusError::Silent { server, .. } => {
@@ -75,7 +78,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_is_away_is_named_without_its_password() {
         let telemetry = Telemetry::silent("test");
-        // A port of its own that nobody listens on.
+        // A free port without a listener.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let options = NatsOptions::new(format!("nats://me:canary@127.0.0.1:{port}"));
         spawn_bus_health_check(&Bus::connect(options).await.unwrap(), &telemetry);

@@ -1,4 +1,5 @@
-//! A controller: its parts, and how they talk to each other. One task owns the queue, the others send it messages.
+//! A controller: its parts and their messages. One task owns the queue; the other tasks send it
+//! messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,43 +23,45 @@ use crate::shared_delivery::SharedDelivery;
 use crate::sources::{SourceChanges, sources};
 use crate::worker::Worker;
 
-/// Pause after the bus refused something.
+/// Pause after an error of the bus.
 pub(crate) const BUS_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a controller works on.
+/// Scope and limits of a controller.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Name of the service, and of its consumers.
+    /// Name of the service, and of its consumers on the bus.
     pub service: &'static str,
-    /// Kinds whose events are work, each through a queue that all replicas share. [`Sources`] adds others.
+    /// Kinds whose events are work, each through a queue that all replicas share. [`Sources`] adds
+    /// further kinds at run time.
     pub work: Vec<Kind>,
-    /// Further kinds that the index holds.
+    /// Further kinds that the index contains.
     pub indexed: Vec<Kind>,
-    /// Namespaces that the watcher was told to watch; empty for the whole cluster.
+    /// Namespaces that the watcher watches; empty for the whole cluster.
     pub namespaces: Vec<String>,
-    /// Keys of one namespace that are handled at the same time; in all there are eight times as many places.
+    /// Maximum number of keys of one namespace that are handled at the same time. The total is
+    /// eight times as high.
     pub concurrency: usize,
-    /// Of a key that fails.
+    /// Back-off of a failing key.
     pub backoff: Backoff,
 }
 
 impl Options {
-    /// All kinds that the index holds from the start.
+    /// Returns all kinds that the index contains from the start.
     pub(crate) fn kinds(&self) -> Vec<Kind> {
         self.work.iter().chain(&self.indexed).cloned().collect()
     }
 }
 
-/// Runs a handler.
+/// A controller that runs a handler.
 pub struct Controller {
     pub bus: Bus,
     pub objects: Objects,
     pub handler: Arc<dyn Handler>,
     pub options: Options,
     pub metrics: Metrics,
-    /// Keys that were in hand when former processes died.
+    /// Keys that were being handled when earlier processes died.
     pub casualties: Casualties,
-    /// Holds once the index is complete.
+    /// Readiness condition that is true once the index is complete.
     pub ready: Condition,
 }
 
@@ -68,18 +71,18 @@ impl std::fmt::Debug for Controller {
     }
 }
 
-/// What the worker is told by the other tasks.
+/// Messages that other tasks send to the worker.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// An event concerns a key.
     Event { key: Key, object: ObjectId, sight: Sight, arrival: Arrival },
-    /// A key is to be handled at a time.
+    /// A key is to be handled at this time.
     Schedule { key: Key, at: Timestamp },
-    /// What a key waits for has come.
+    /// The key's wait is over.
     Wake { key: Key },
-    /// A key has not come to rest for a while.
+    /// A key has not come to rest for a while and needs a look.
     Look { key: Key },
-    /// The stream was rebuilt: versions that were read before cannot be compared any more.
+    /// The stream was rebuilt: resourceVersions that were read before can no longer be compared.
     Reset,
 }
 
@@ -89,18 +92,19 @@ pub(crate) struct Arrival {
     pub(crate) delivery: Arc<SharedDelivery>,
     /// The `traceparent` of the event.
     pub(crate) trace: Option<String>,
-    /// When the watcher learned of the change.
+    /// Time at which the watcher learned of the change.
     pub(crate) time: Timestamp,
 }
 
 impl Controller {
-    /// Works until `end` is cancelled; then finishes what runs, and gives the rest back to the bus.
+    /// Works until `end` is cancelled. Then it finishes the running attempts and gives the other
+    /// events back to the bus.
     pub async fn run(self, end: CancellationToken) {
         let (_, none) = sources();
         self.run_with(none, end).await;
     }
 
-    /// The same with kinds that come and go meanwhile.
+    /// Works like [`Controller::run`], with kinds that are added and removed meanwhile.
     pub async fn run_with(self, changes: SourceChanges, end: CancellationToken) {
         let index = Index::in_namespaces(self.options.namespaces.clone());
         let (sender, mut receiver) = mpsc::channel(1024);
@@ -117,7 +121,7 @@ impl Controller {
         feeding.spawn(async { tokio::join!(own, others) }.in_current_span());
         let mut worker = Worker::new(self, index, sender);
         worker.run(&mut receiver, &end).await;
-        // The other tasks end with `end`, too, and hand back to the bus what they hold.
+        // The other tasks also stop at `end`, and hand their unhandled events back to the bus.
         while feeding.join_next().await.is_some() {}
         worker.drain(receiver).await;
     }

@@ -1,74 +1,78 @@
-//! Answers of the API server that are no success.
+//! Errors of requests to the API server.
 
 use groundwork_telemetry::innermost_cause;
 use kube::core::Status;
 
 use crate::cause;
 
-/// Why a request to the API server failed.
+/// Reason why a request to the API server failed.
 ///
-/// No text quotes a value: messages of refused objects name fields and reasons only.
+/// The texts never quote a value: messages about refused objects name only fields and reasons.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// The object has changed since the write was decided. Read again and decide again.
+    /// The object has changed since the write was decided. Read it again and decide again.
     #[error("{0} has been changed by somebody else meanwhile")]
     Conflict(String),
     #[error("{0} exists already")]
     AlreadyExists(String),
     #[error("{0} does not exist")]
     NotFound(String),
-    /// A right is missing; the text names verb and resource.
+    /// A permission is missing; the text names verb and resource.
     #[error("may not {verb} {resource}: grant it to the service account of this service")]
     Forbidden { verb: &'static str, resource: String },
-    /// An admission policy, a webhook or a quota of the cluster says no. `by` names it, with what it says as far as that quotes no value; it is
-    /// empty if the answer has no name.
+    /// An admission policy, a webhook or a quota of the cluster refuses the object. `by` names it
+    /// and quotes its text as far as that contains no value. `by` is empty if the answer has no
+    /// name.
     #[error("{object} is refused by an admission policy of the cluster{}", in_brackets(by))]
     Refused { object: String, by: String },
     /// The API server does not accept the object.
     #[error("{object} is not accepted: {causes}")]
     Invalid { object: String, causes: String },
-    /// The API server or its store does not take so much in one object.
+    /// The object is over a size limit of the API server or of its store.
     #[error(
         "{0} is larger than the API server can store (about 1.5 MiB); make it smaller, for example by several installations with fewer items each"
     )]
     TooLarge(String),
-    /// The schema of the kind does not have some fields, by their paths. Every way of writing but server-side apply leaves them out.
+    /// The schema of the kind does not have some fields, given by their paths. Only server-side
+    /// apply reports such fields; other writes drop them silently.
     #[error("{object} is not accepted: the cluster does not know the fields {}", fields.join(", "))]
     Undeclared { object: String, fields: Vec<String> },
-    /// There is no such namespace to create something in.
+    /// The namespace for the new object does not exist.
     #[error("{object} cannot be created: namespaces {namespace:?} not found")]
     NoNamespace { object: String, namespace: String },
-    /// The namespace is being deleted, so nothing can be created in it.
+    /// The namespace is being deleted, so no object can be created in it.
     #[error("{0} cannot be created because its namespace is being deleted")]
     Terminating(String),
-    /// An admission webhook of the cluster does not answer. It may be back in a moment, and its owner has to know.
+    /// An admission webhook of the cluster does not answer. It may recover soon, and its owner has
+    /// to know.
     #[error("cannot {verb} {object}: {problem}")]
     WebhookAway { verb: &'static str, object: String, problem: String },
-    /// It may go away by itself: the server is away, busy, or out of order.
+    /// The error may go away by itself: the server is away, busy or faulty.
     #[error("cannot {verb} {object}: {problem}")]
     Transient { verb: &'static str, object: String, problem: String },
-    /// The server as a whole has taken no request, so nothing was done, and nothing is known of what was asked for: not even whether
-    /// the server has it.
+    /// The server accepts no requests at all, so this one had no effect. The state of the object is
+    /// unknown, including whether the server has it.
     #[error("cannot {verb} {object}: {why}")]
     Unasked { verb: &'static str, object: String, why: Unasked },
 }
 
-/// Why a server has taken no request.
+/// Reason why a server accepts no requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unasked {
-    /// It has said for how many seconds nobody is to ask it.
+    /// The server asked clients to wait, for this number of seconds.
     #[error("it is busy and has asked to be left alone for {seconds} s (Retry-After)")]
     Resting { seconds: u64 },
-    /// It was asked several times, and each time said that it takes no requests.
+    /// The server answered several attempts with "too many requests" or "unavailable".
     #[error("it is busy")]
     Busy,
-    /// It has not answered to somebody else a moment ago, and one at a time finds out whether it still does not.
+    /// Another request just timed out. Until the server answers again, one request at a time probes
+    /// it.
     #[error("it has not answered to others; the next one asks in a moment")]
     Silent,
 }
 
 impl ApiError {
-    /// Whether the same request would get the same answer for ever.
+    /// Reports whether the same request would get the same answer for ever.
     pub fn is_final(&self) -> bool {
         matches!(
             self,
@@ -80,7 +84,8 @@ impl ApiError {
         )
     }
 
-    /// What it means that a request to `verb` an object failed. `resource` is what a right is missing to, and where.
+    /// Converts the error of a request to `verb` an object. `resource` is the resource and its
+    /// scope for the text of a missing permission.
     pub fn new(error: &kube::Error, verb: &'static str, object: &str, resource: &str) -> Self {
         let object = object.to_owned();
         match error {
@@ -110,7 +115,8 @@ impl ApiError {
         };
         match (status.code, status.reason.as_str()) {
             (403, _) if is_terminating => Self::Terminating(object),
-            // Authorisation says what the user cannot do; everybody else who answers 403 has looked at the object.
+            // Authorisation answers what the user "cannot" do. Any other 403 comes from a check of
+            // the object itself.
             (403, _) if !message.contains(" cannot ") || cause::refuser(message).is_some() => refused(object),
             (401 | 403, _) => Self::Forbidden { verb, resource: resource.to_owned() },
             (404, _) if verb != "create" => Self::NotFound(object),
@@ -121,9 +127,10 @@ impl ApiError {
             (409, "AlreadyExists") => Self::AlreadyExists(object),
             (409, _) => Self::Conflict(object),
             (413, _) => Self::TooLarge(object),
-            // The store is asked last, so that its limit looks like a fault of the server.
+            // The store checks its size limit last, so exceeding it looks like a fault of the
+            // server.
             (500, _) if TOO_LARGE.iter().any(|words| message.contains(words)) => Self::TooLarge(object),
-            // A policy may answer with any of these, and names no field.
+            // A policy may answer with any of these codes, and names no field.
             (400 | 422, _) if cause::refuser(message).is_some() => refused(object),
             (400 | 415 | 422, _) => Self::Invalid { object, causes: cause::invalid(status) },
             (code, reason) => {
@@ -146,20 +153,21 @@ fn in_brackets(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(" ({text})") }
 }
 
-/// The namespace that the answer to a creation misses.
+/// Returns the namespace whose absence made a creation fail.
 fn missing_namespace(status: &Status) -> Option<String> {
     let details = status.details.as_ref().filter(|details| details.kind == "namespaces")?;
     Some(details.name.clone())
 }
 
-/// What etcd and its client say about an object over their limits.
+/// Texts of etcd and its client about an object over their limits.
 const TOO_LARGE: [&str; 2] = ["request is too large", "trying to send message larger than max"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The rules of the API server itself are told; a policy may quote values, so only its name is.
+    /// Rules of the API server itself are shown; a policy may quote values, so only its name is
+    /// shown.
     #[test]
     fn policies_refuse_with_several_codes() {
         let error = |code: u16, reason: &str, message: &str| {

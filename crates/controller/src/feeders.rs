@@ -1,4 +1,5 @@
-//! The tasks that feed a worker: for each part of the index one that follows its feed, and one for each queue of work.
+//! The tasks that feed a worker: one for each part of the index, which follows its feed, and one
+//! for each work queue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::readiness::Readiness;
 use crate::reconcile::Handler;
 use crate::sources::{SourceChange, SourceChanges};
 
-/// What all of them share.
+/// State that all feeding tasks share.
 #[derive(Clone)]
 pub(crate) struct Feeders {
     pub(crate) bus: Bus,
@@ -28,7 +29,7 @@ pub(crate) struct Feeders {
 }
 
 impl Feeders {
-    /// Feeds the kinds that a controller begins with, until `end` is cancelled.
+    /// Feeds the kinds that a controller starts with, until `end` is cancelled.
     pub(crate) fn own(
         &self,
         readiness: &Readiness,
@@ -45,7 +46,7 @@ impl Feeders {
         async move { while tasks.join_next().await.is_some() {} }
     }
 
-    /// Feeds kinds as they come and go, until `end` is cancelled.
+    /// Feeds kinds as they are added and removed, until `end` is cancelled.
     pub(crate) fn others(
         &self,
         changes: SourceChanges,
@@ -77,15 +78,17 @@ impl Feeders {
         }
     }
 
-    /// Feeds one kind that has come later.
+    /// Feeds one kind that was added later.
     fn source(&self, kind: Kind, end: CancellationToken) -> impl Future<Output = ()> + use<> {
         let part = Arc::new(self.index.part(vec![kind.clone()]));
-        // Whether the service is ready does not depend on it.
+        // The readiness of the service must not depend on this kind, so its condition is not
+        // registered.
         let readiness = Readiness::new(Health::default().condition("index"));
         let following = self.follow(&part, &readiness, Resets::Keep, end.clone());
         let pulling = self.puller(&part, kind, true, &readiness).run(end);
         async move {
-            // Kept until both have ended: with it goes what is known of the kind.
+            // Dropping the part forgets the objects of the kind, so keep it until both tasks have
+            // ended.
             let _part = part;
             tokio::join!(following, pulling);
         }

@@ -1,4 +1,5 @@
-//! Findings of looks that no event asked for, until it is clear whether an event tells of them after all.
+//! Findings of unrequested looks at keys, kept until it is clear whether an event for them arrives
+//! after all.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,27 +9,27 @@ use groundwork_bus::ObjectId;
 use crate::known_versions::Sight;
 use crate::reconcile::Key;
 
-/// A look may be a moment ahead of an event that is on its way. One that takes longer is taken for lost.
+/// Time that an event may arrive after a look has found its change. A later event counts as lost.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Keys whose last look has written something, and those that are being looked at.
+/// Keys whose last look has written an object, and keys that are being looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: HashMap<Key, Finding>,
-    /// The events of each since the look began.
+    /// Events about each key since its look began.
     looks: HashMap<Key, Vec<(ObjectId, Sight)>>,
 }
 
 #[derive(Debug)]
 struct Finding {
     at: Instant,
-    /// The versions that the look has written: their events tell nothing but that.
+    /// Versions that the look has written. Their events confirm only the write itself.
     written: Vec<(ObjectId, String)>,
 }
 
 impl Finding {
-    /// True if the look has caused an event itself. An object that it has changed may be gone by that: a finalizer was its last one, or
-    /// a deletion was asked for.
+    /// Reports whether the look has caused an event itself. An object that the look has changed may
+    /// be gone because of that: the look removed its last finalizer, or asked for its deletion.
     fn has_caused(&self, object: &ObjectId, sight: &Sight) -> bool {
         let is_it = |own: &String| sight.alive().is_none_or(|version| own == version);
         self.written.iter().any(|(written, own)| written == object && is_it(own))
@@ -36,12 +37,13 @@ impl Finding {
 }
 
 impl Findings {
-    /// A look that no event asked for begins.
+    /// Notes that an unrequested look begins.
     pub(crate) fn begin(&mut self, key: &Key) {
         self.looks.insert(key.clone(), Vec::new());
     }
 
-    /// An attempt has ended, and has written these versions. If it was no look they were asked for.
+    /// Notes that an attempt has ended and has written these versions. Only writes of unrequested
+    /// looks are findings.
     pub(crate) fn end(&mut self, key: &Key, written: Vec<(ObjectId, String)>, now: Instant) {
         let Some(told) = self.looks.remove(key) else { return };
         let finding = Finding { at: now, written };
@@ -51,7 +53,8 @@ impl Findings {
         }
     }
 
-    /// An event concerns a key. Unless the look itself has caused it, it tells what the look has found.
+    /// Notes an event about a key. Unless the look itself has caused the event, it explains the
+    /// finding, which is then dropped.
     pub(crate) fn told(&mut self, key: &Key, object: &ObjectId, sight: &Sight) {
         if let Some(told) = self.looks.get_mut(key) {
             told.push((object.clone(), sight.clone()));
@@ -61,7 +64,7 @@ impl Findings {
         }
     }
 
-    /// The keys of which no event has told in time.
+    /// Returns the keys for whose findings no event arrived in time.
     pub(crate) fn take_untold(&mut self, now: Instant) -> Vec<Key> {
         let untold = |_: &Key, finding: &mut Finding| now.duration_since(finding.at) >= GRACE;
         self.found.extract_if(untold).map(|(key, _)| key).collect()
@@ -78,7 +81,7 @@ mod tests {
         ObjectId::new(Kind::new("g", "things"), Some("team"), name)
     }
 
-    /// A look that writes one version, while events tell of these states.
+    /// Simulates a look that writes one version, while events with these states arrive.
     fn look(findings: &mut Findings, name: &str, meanwhile: &[(&str, Sight)], now: Instant) {
         findings.begin(&object(name));
         for (object_name, sight) in meanwhile {
@@ -87,7 +90,7 @@ mod tests {
         findings.end(&object(name), vec![(object(name), "9".to_owned())], now);
     }
 
-    /// The event is on its way when the look begins, and is there before it ends.
+    /// An event that arrives between the start and the end of the look also explains the finding.
     #[test]
     fn events_that_come_meanwhile_tell_too() {
         let (mut findings, begin) = (Findings::default(), Instant::now());

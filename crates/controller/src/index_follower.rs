@@ -1,4 +1,4 @@
-//! The index of a controller, and the schedule that follows from the objects in it.
+//! Follows the feed of a controller's index, and schedules keys by the objects in it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,15 +13,17 @@ use crate::levels::Levels;
 use crate::readiness::Readiness;
 use crate::reconcile::Handler;
 
-/// Whether the worker is told that the stream begins anew.
+/// Handling of a reset of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resets {
     Tell,
-    /// A source that comes later begins with the content of a stream that the worker knows.
+    /// Do not inform the worker: a kind that is added later starts with a reset of its feed,
+    /// although the worker already knows the stream.
     Keep,
 }
 
-/// Applies what the stream tells to the index, and schedules keys as the handler says. Ends when the worker does.
+/// Applies the feed to the index, and schedules keys as the handler asks. Returns when the worker
+/// ends.
 pub(crate) async fn follow(
     bus: Bus,
     index: Arc<IndexPart>,
@@ -36,7 +38,7 @@ pub(crate) async fn follow(
         let was_synced = index.synced();
         let next = tokio::select! {
             next = next_of(&mut feed, &bus, (!was_synced).then_some(&readiness)) => next,
-            // Before everything is known nobody can say what a key should find.
+            // Wait until the index is complete: before that a look might miss objects.
             () = time_of(&levels), if was_synced => {
                 if look(&mut levels, &sender).await.is_err() {
                     return;
@@ -80,7 +82,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// The feed of the index, as soon as the bus gives it.
+/// Opens the feed of the index, and retries until the bus accepts.
 async fn open(bus: &Bus, index: &IndexPart, readiness: &Readiness) -> IndexFeed {
     loop {
         match bus.index(index.kinds()).await {
@@ -93,7 +95,7 @@ async fn open(bus: &Bus, index: &IndexPart, readiness: &Readiness) -> IndexFeed 
     }
 }
 
-/// Waits for the next look; for ever if everything is at rest.
+/// Waits for the time of the next look; for ever if all objects are at rest.
 async fn time_of(levels: &Levels) {
     match levels.next_time() {
         Some(at) => tokio::time::sleep_until(at).await,
@@ -101,7 +103,7 @@ async fn time_of(levels: &Levels) {
     }
 }
 
-/// Has the keys looked at that are due.
+/// Asks the worker to look at the keys that are due.
 async fn look(levels: &mut Levels, sender: &mpsc::Sender<Message>) -> Result<(), SendError<Message>> {
     while let Some(key) = levels.take_due(Instant::now()) {
         sender.send(Message::Look { key }).await?;
@@ -109,7 +111,8 @@ async fn look(levels: &mut Levels, sender: &mpsc::Sender<Message>) -> Result<(),
     Ok(())
 }
 
-/// The next of a feed. While there is none, an index that is not complete says what it waits for.
+/// Returns the next step of a feed. While the index is incomplete and no step comes, readiness
+/// reports what the feed waits for.
 async fn next_of(feed: &mut IndexFeed, bus: &Bus, waiting: Option<&Readiness>) -> Feed {
     let mut next = pin!(feed.next());
     loop {

@@ -1,7 +1,9 @@
-//! What a service writes into the journal: entries about the keys that it handles, which hold nobody up.
+//! The journal of a service: entries about the keys that it handles, written without blocking the
+//! handlers.
 //!
-//! An entry goes into a bounded queue and from there, in batches, to the bus. What the queue cannot take, or the bus not store, is
-//! counted, and the journal itself tells of it.
+//! An entry goes into a bounded queue and from there, in batches, to the bus. Entries that do not
+//! fit into the queue, or that the bus does not store, are counted, and an entry of the journal
+//! reports their number.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,20 +19,20 @@ use prometheus_client::metrics::family::Family;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument as _;
 
-/// Entries that wait to be sent. With a sentence each they take about two megabytes.
+/// Maximum entries that wait to be sent. With a sentence each they take about two megabytes.
 const QUEUE: usize = 4096;
-/// Entries that are sent together.
+/// Maximum entries in one batch.
 const BATCH: usize = 256;
-/// How long the first entry of a batch waits for others.
+/// Time that the first entry of a batch waits for others.
 const LINGER: Duration = Duration::from_millis(50);
-/// Pause before the bus is asked again.
+/// Pause before the next attempt to reach the bus.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long the end of a service waits for the last entries to be sent.
+/// Time that a service waits at its end for the last entries to be sent.
 const LAST_ENTRIES: Duration = Duration::from_secs(2);
-/// Keys whose last wait is kept in mind.
+/// Maximum number of keys whose last wait is remembered.
 const MOST_WAITS: usize = 10_000;
 
-/// The journal, for one service. Clones share a queue. The default one keeps nothing.
+/// The journal of one service. Clones share a queue. The default journal discards all entries.
 #[derive(Clone, Default)]
 pub struct Journal(Option<Arc<Inner>>);
 
@@ -39,17 +41,18 @@ struct Inner {
     instance: String,
     sender: mpsc::Sender<Message>,
     lost: Arc<Lost>,
-    /// What each key waited for when it was told last: it is looked at again and again, and that is no news.
+    /// Last recorded wait of each key. Looks repeat the same wait again and again, which is not
+    /// worth an entry.
     waits: Mutex<HashMap<ObjectId, (String, String)>>,
 }
 
 enum Message {
     Entry(Box<Entry>),
-    /// Answered when everything before it was sent, or lost.
+    /// Answered when every entry before it was sent or lost.
     Flush(oneshot::Sender<()>),
 }
 
-/// Entries that were lost and not told of yet.
+/// Entries that were lost and not yet reported.
 struct Lost {
     service: &'static str,
     count: AtomicU64,
@@ -71,7 +74,7 @@ impl Lost {
             Family::default(),
         );
         for outcome in ["written", "dropped", "lost"] {
-            // A counter that nothing has counted yet is 0, and not missing.
+            // Create the counters now, so that they show 0 instead of being absent.
             entries.get_or_create(&Labels { service, outcome }).inc_by(0);
         }
         Self { service, count: AtomicU64::new(0), entries }
@@ -93,7 +96,8 @@ impl std::fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// The journal on a bus. What is recorded is sent by a task of its own, until the last clone is gone.
+    /// Starts the journal on a bus. A task of its own sends the entries, until the last clone is
+    /// dropped.
     pub fn start(bus: &Bus, service: &'static str, telemetry: &Telemetry) -> Self {
         let lost = Lost::new(&telemetry.metrics, service);
         let (journal, receiver) = Self::with_queue(service, lost, QUEUE);
@@ -118,7 +122,7 @@ impl Journal {
         (Self(Some(Arc::new(inner))), receiver)
     }
 
-    /// What an attempt has to tell about a key.
+    /// Returns a scribe for one attempt at a key.
     pub fn scribe<'a>(&'a self, key: &'a ObjectId) -> Scribe<'a> {
         Scribe {
             journal: self,
@@ -130,7 +134,7 @@ impl Journal {
         }
     }
 
-    /// Waits until what was recorded is sent: the end of a service.
+    /// Waits until all recorded entries are sent. Call this when the service ends.
     pub async fn flush(&self) {
         let Some(inner) = &self.0 else { return };
         let (sender, done) = oneshot::channel();
@@ -144,7 +148,7 @@ impl Journal {
 }
 
 impl Inner {
-    /// Never waits.
+    /// Queues an entry without waiting.
     fn record(&self, entry: Entry) {
         if self.is_known_wait(&entry) {
             return;
@@ -154,11 +158,11 @@ impl Inner {
         }
     }
 
-    /// Whether a key that waits goes on waiting for the same.
+    /// Reports whether a key still waits for the same thing as before.
     fn is_known_wait(&self, entry: &Entry) -> bool {
         let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
         if entry.what != What::Wait {
-            // What a key has seen does not end its waiting; what it does or decides does.
+            // An event that a key has seen does not end its wait; any other entry does.
             if entry.what != What::Event {
                 waits.remove(&entry.key);
             }
@@ -172,14 +176,14 @@ impl Inner {
     }
 }
 
-/// Sends what is in the queue.
+/// The task that sends queued entries.
 struct Sending {
     bus: Bus,
     instance: String,
     lost: Arc<Lost>,
-    /// What was logged last.
+    /// Last logged problem.
     problem: Option<String>,
-    /// When entries were written last.
+    /// Time of the last successful write.
     lost_since: Timestamp,
 }
 
@@ -198,7 +202,8 @@ impl Sending {
             {
                 messages.push(message);
             }
-            // Nothing is sent without a connection; the queue fills meanwhile, and what it cannot take is dropped.
+            // Wait for a connection first. Meanwhile the queue fills, and entries beyond its limit
+            // are dropped.
             while let Err(error) = self.bus.journal_ready().await {
                 self.report(&error);
                 if receiver.is_closed() {
@@ -238,12 +243,12 @@ impl Sending {
             }
         }
         for done in waiting {
-            // Who waited may have gone.
+            // The waiter may have been dropped, which is fine.
             let _ = done.send(());
         }
     }
 
-    /// Logs a problem once.
+    /// Logs a problem, unless it was logged last.
     fn report(&mut self, error: &BusError) {
         let problem = error.to_string();
         if self.problem.as_ref() != Some(&problem) {
@@ -253,20 +258,20 @@ impl Sending {
     }
 }
 
-/// What a service tells of one thing.
+/// One remark of a service for the journal.
 #[derive(Debug, Clone, Default)]
 pub struct Note {
     pub about: About,
-    /// One word.
+    /// Reason in one word.
     pub reason: String,
-    /// A sentence, without any value of an import, a Secret or a chart.
+    /// A sentence without any value of an import, a Secret or a chart.
     pub text: String,
     pub seen: Option<String>,
     pub written: Option<String>,
 }
 
-/// Tells of one attempt to bring a key to rest. What it has seen is told once something follows from it, and what comes before the job is
-/// known is told with the job.
+/// Writes the journal entries of one attempt at a key. Seen events are recorded only once something
+/// follows from them, and entries from before the job is known are recorded with the job.
 #[derive(Debug)]
 pub struct Scribe<'a> {
     journal: &'a Journal,
@@ -278,17 +283,17 @@ pub struct Scribe<'a> {
 }
 
 impl Scribe<'_> {
-    /// Whether anybody reads it.
+    /// Reports whether entries are kept at all.
     pub fn is_heard(&self) -> bool {
         self.journal.0.is_some()
     }
 
-    /// Whether something but events was told.
+    /// Reports whether an entry other than an event was recorded.
     pub fn has_decided(&self) -> bool {
         self.has_decided
     }
 
-    /// The job that runs now, and the Installation to which the key belongs.
+    /// Sets the job that runs now, and the Installation to which the key belongs.
     pub fn set_job(&mut self, job: &str, parent: Option<&str>) {
         if self.is_heard() && (self.job != job || self.parent != parent.unwrap_or_default()) {
             job.clone_into(&mut self.job);
@@ -297,7 +302,7 @@ impl Scribe<'_> {
         self.pass_on();
     }
 
-    /// Takes down what the attempt has to tell. Never waits.
+    /// Records a remark of the attempt, without waiting.
     pub fn note(&mut self, what: What, note: Note) {
         let Some(inner) = &self.journal.0 else { return };
         self.held.push(Entry {

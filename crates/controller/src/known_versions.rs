@@ -1,22 +1,24 @@
-//! Which states of objects the handling of a key has read or written, so that events about them are no news.
+//! States of objects that the handling of a key has read or written, so that events about them
+//! count as known.
 
 use std::collections::HashMap;
 
 use groundwork_bus::{Change, ObjectId};
 use groundwork_kubernetes::ResourceVersion;
 
-/// The state in which an event shows an object.
+/// State in which an event shows an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sight {
-    /// It exists, in this resourceVersion.
+    /// The object exists, in this resourceVersion.
     Alive(String),
-    /// It is gone. A watcher that was away while it went knows no other resourceVersion than the last of the living object: so the
-    /// deletion comes after every version of the living up to this one, itself included.
+    /// The object is gone. A watcher that was down during the deletion knows only the last
+    /// resourceVersion of the living object. So the deletion counts as later than every living
+    /// version up to and including this one.
     Gone(String),
 }
 
 impl Sight {
-    /// The state that a change shows.
+    /// Returns the state that a change shows.
     pub fn of(change: &Change) -> Self {
         let version = change.resource_version().to_owned();
         match change {
@@ -25,14 +27,14 @@ impl Sight {
         }
     }
 
-    /// The resourceVersion that the event carries.
+    /// Returns the resourceVersion that the event carries.
     pub fn version(&self) -> &str {
         match self {
             Self::Alive(version) | Self::Gone(version) => version,
         }
     }
 
-    /// The resourceVersion that shows it alive; `None` if it is gone.
+    /// Returns the resourceVersion of a living object; `None` if it is gone.
     pub fn alive(&self) -> Option<&str> {
         match self {
             Self::Alive(version) => Some(version),
@@ -40,7 +42,7 @@ impl Sight {
         }
     }
 
-    /// True if it surely came before another state of the same object.
+    /// Reports whether this state certainly precedes another state of the same object.
     pub(crate) fn is_before(&self, other: &Self) -> bool {
         let versions = (ResourceVersion::parse(self.version()), ResourceVersion::parse(other.version()));
         let (Some(own), Some(others)) = versions else { return false };
@@ -48,17 +50,19 @@ impl Sight {
     }
 }
 
-/// The state of each object that the handling of one key has decided on: the first version that it has read, or the last that it has
-/// written. Nothing says that what was read again later was looked at by what was decided before.
+/// The state of each object on which the handling of one key is based: the first version that it
+/// has read, or the last that it has written. A version that is read again later does not count,
+/// because earlier decisions did not see it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownVersions {
     alive: HashMap<ObjectId, ResourceVersion>,
-    /// Deletions that events have told of.
+    /// Deletions that events have shown.
     gone: HashMap<ObjectId, ResourceVersion>,
 }
 
 impl KnownVersions {
-    /// Adds a version that was read, unless one is known. One that is no number is not comparable, and left out.
+    /// Adds a version that was read, unless a version of the object is known. A version that is not
+    /// a number cannot be compared and is left out.
     pub(crate) fn read(&mut self, object: ObjectId, version: &str) {
         if let Some(version) = ResourceVersion::parse(version) {
             self.alive.entry(object).or_insert(version);
@@ -70,7 +74,7 @@ impl KnownVersions {
         add(&mut self.alive, object, ResourceVersion::parse(version));
     }
 
-    /// Adds the state of an event that an attempt is about.
+    /// Adds the state of an event that an attempt handles.
     pub(crate) fn add_told(&mut self, object: ObjectId, sight: &Sight) {
         let version = ResourceVersion::parse(sight.version());
         match sight {
@@ -79,7 +83,8 @@ impl KnownVersions {
         }
     }
 
-    /// True if an event about this state says nothing new. A version that is no number is new. A deletion is covered by no version of the living.
+    /// Reports whether an event about this state is already known. A version that is not a number
+    /// is always new. A living version never covers a deletion.
     pub(crate) fn covers(&self, object: &ObjectId, sight: &Sight) -> bool {
         let Some(version) = ResourceVersion::parse(sight.version()) else { return false };
         let has = |known: &HashMap<ObjectId, ResourceVersion>| {
@@ -123,7 +128,8 @@ mod tests {
         Sight::Gone(version.to_owned())
     }
 
-    /// What an attempt reads a second time may be newer than what it has decided on, so the event about it is news.
+    /// The second read of an attempt may be newer than the state that its decisions saw, so the
+    /// event about it is new.
     #[test]
     fn the_first_read_counts() {
         let mut known = KnownVersions::default();
@@ -140,7 +146,7 @@ mod tests {
         assert!(!known.covers(&object("b"), &alive("opaque")));
     }
 
-    /// Of two attempts the later one has seen more.
+    /// The later of two attempts has seen the newer state.
     #[test]
     fn attempts_add_up() {
         let (mut one, mut other) = (KnownVersions::default(), KnownVersions::default());
@@ -151,7 +157,8 @@ mod tests {
         assert!(one.covers(&object("a"), &alive("7")) && one.covers(&object("b"), &gone("3")));
     }
 
-    /// The version of a tombstone may be the one that this key has written itself.
+    /// The version of a tombstone may be one that this key has written itself, so a living version
+    /// must not cover it.
     #[test]
     fn a_deletion_is_covered_by_no_version_of_the_living() {
         let mut known = KnownVersions::default();

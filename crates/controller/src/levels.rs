@@ -1,7 +1,9 @@
-//! Objects that are not at rest, and when the keys that see to them are looked at although no event tells of anything.
+//! Objects that are not at rest, and the times at which their keys are looked at even without an
+//! event.
 //!
-//! An event can be lost: with the last seconds of a server, or with a process that took it for known. So whatever waits is looked at
-//! again: when the feed has told of everything, and every [`LONGEST`] from then on. Objects at rest have no part in it.
+//! An event can be lost: with the last seconds of a server's data, or with a process that took it
+//! for known. So keys of objects that are not at rest are looked at again: when the feed is
+//! complete, and every [`LONGEST`] from then on. Objects at rest are not tracked.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -12,12 +14,14 @@ use tokio::time::Instant;
 
 use crate::reconcile::Key;
 
-/// The longest time between two looks at a key.
+/// Longest time between two looks at a key.
 pub const LONGEST: Duration = Duration::from_secs(300);
-/// A look comes up to so much earlier, differently for each key and each time: those of one start must not come together for ever.
+/// Maximum random time by which a look comes earlier, drawn anew for each key and each look.
+/// Without it, all looks of one start would stay in step for ever.
 const JITTER: Duration = Duration::from_secs(60);
 
-/// The objects of one feed that are not at rest. Without a clock of its own, so that tests need none.
+/// The objects of one feed that are not at rest. The caller passes the time, so tests need no
+/// clock.
 #[derive(Debug, Default)]
 pub(crate) struct Levels {
     objects: HashMap<ObjectId, Key>,
@@ -27,17 +31,18 @@ pub(crate) struct Levels {
     looks: u64,
 }
 
-/// A key that sees to something.
+/// Next look at a key.
 #[derive(Debug)]
 struct Look {
-    /// How many objects it sees to.
+    /// Number of objects that the key is responsible for.
     objects: usize,
     at: Instant,
 }
 
 impl Levels {
-    /// Takes note of an object: of the key that has to see to it, or that it is at rest or gone. A key that has seen to nothing until now
-    /// is looked at right away if `is_first`, since events may have told of it long ago, and else when the time has come.
+    /// Records the key that is responsible for an object, or `None` for an object that is at rest
+    /// or gone. With `is_first`, a key without objects so far is looked at at once, since its
+    /// events may have been long ago. Otherwise its first look comes after the normal time.
     pub(crate) fn set(&mut self, object: &ObjectId, key: Option<Key>, is_first: bool, now: Instant) {
         if self.objects.get(object) == key.as_ref() {
             return;
@@ -56,7 +61,7 @@ impl Levels {
         self.times.insert((at, key));
     }
 
-    /// A key whose time has come. Its next time is set.
+    /// Returns a key that is due, and sets its next time.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Key> {
         let (at, key) = self.times.first().filter(|(at, _)| *at <= now).cloned()?;
         let next = self.next(&key, now);
@@ -68,12 +73,12 @@ impl Levels {
         Some(key)
     }
 
-    /// The time of the next look.
+    /// Returns the time of the next look.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         self.times.first().map(|(at, _)| *at)
     }
 
-    /// The feed begins anew: it tells of everything again.
+    /// Forgets all objects, because the feed starts over and will show them again.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -142,7 +147,8 @@ mod tests {
         assert_eq!(levels.next_time(), None);
     }
 
-    /// Thousands of objects that one start has found are not looked at all at once five minutes later.
+    /// Thousands of objects found at one start must not all be looked at together five minutes
+    /// later.
     #[test]
     fn looks_are_spread() {
         let (mut levels, begin) = (Levels::default(), Instant::now());

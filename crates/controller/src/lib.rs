@@ -1,4 +1,5 @@
-//! Controllers: how services come from events to work, and the only way in which they touch the bus and the API server.
+//! Controllers: the way of services from events to work, and their only access to the bus and the
+//! API server.
 //!
 //! ```text
 //! bus ──index feed──> Index ──schedule───┐
@@ -6,20 +7,24 @@
 //!                                                                                          └─ Objects ──> API server
 //! ```
 //!
-//! - A work key is the object that owns what changed. One key is handled by one task at a time in a process; across
-//!   replicas every write carries the resourceVersion that it was decided on.
-//! - An event is acknowledged when nothing is left to do for its key. One that shows nothing but what the handler of
-//!   that key has read or written already is acknowledged without being handled. A deletion is never known from a version of the
-//!   living: its event reaches every handler that it concerns.
-//! - Back-off is kept for a key. A failing key is tried again from memory, and its event is given back to the bus
-//!   with a longer delay, so that another replica takes over if this one dies.
-//! - What must happen later follows from the state of objects: [`Handler::schedule`] is called for every object that
-//!   the index holds, also after a restart.
-//! - An event can be lost. So what is not at rest ([`Handler::sees_to`]) is looked at again, with nothing taken from memory: when a service
-//!   starts, when a feed begins anew, and every five minutes at the latest. What such a look finds without an event is counted.
-//! - A process may die of what it handles. The next one takes up last, one at a time, what was in hand then ([`Casualties`]), and a handler is
-//!   told to set aside what was in hand at three deaths in a row.
-//! - What is decided is told in the journal by a [`Scribe`], which nobody waits for.
+//! - A work key is the object that owns the changed object. Within a process one task at a time
+//!   handles a key; across replicas every write carries the resourceVersion on which it is based.
+//! - An event is acknowledged when all work for its key is done. An event that shows only states
+//!   that the handler of that key has already read or written is acknowledged without being
+//!   handled. A living version never makes a deletion known: the event of a deletion reaches every
+//!   handler that it concerns.
+//! - Back-off is kept for each key. A failing key is retried from memory, and its event is given
+//!   back to the bus with a longer delay, so that another replica takes over if this one dies.
+//! - Work that is due later follows from the state of objects: [`Handler::schedule`] is called for
+//!   every object in the index, also after a restart.
+//! - An event can be lost. So keys of objects that are not at rest ([`Handler::sees_to`]) are
+//!   looked at again without using any cached state: when a service starts, when a feed starts
+//!   over, and every five minutes at the latest. A metric counts the changes that such looks find
+//!   without an event.
+//! - A process may die while it handles a key. The next process handles the interrupted keys last
+//!   and one at a time ([`Casualties`]). After three deaths in a row the handler is asked to set
+//!   the key aside.
+//! - A [`Scribe`] records decisions in the journal, without blocking the handler.
 
 mod arguments;
 mod casualties;

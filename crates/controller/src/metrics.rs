@@ -9,7 +9,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use groundwork_telemetry::{LATENCY_BUCKETS, Metrics as Registry};
 
-/// What a controller counts.
+/// Metrics of a controller.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     service: &'static str,
@@ -53,7 +53,8 @@ fn seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// Registers the metrics of controllers, or finds those that another service of the process registered.
+    /// Registers the metrics of controllers, or returns those that another service of the process
+    /// has registered.
     pub fn new(registry: &Registry, service: &'static str) -> Self {
         let by_service = &["service"][..];
         let histogram = || Family::new_with_constructor(seconds as fn() -> Histogram);
@@ -108,7 +109,7 @@ impl Metrics {
                 Family::default(),
             ),
         };
-        // A counter that nothing has counted yet is 0, and not missing.
+        // Create the counters now, so that they show 0 instead of being absent.
         for counter in [&metrics.known, &metrics.untold] {
             counter.get_or_create(&Service { service }).inc_by(0);
         }
@@ -139,8 +140,9 @@ impl Metrics {
             .set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Tells the namespaces whose whole share of a queue is in use, with the number of keys that wait for it, their sum without a namespace, and
-    /// none of those that were told before.
+    /// Sets the metric of each namespace that uses its whole share of a queue to the number of keys
+    /// that wait for the share. Sets the sum without a namespace label, and resets namespaces that
+    /// were set before and no longer wait.
     pub(crate) fn full_shares<'a>(
         &self,
         queue: &'static str,

@@ -1,4 +1,4 @@
-//! Kubernetes Events: what a person sees under `kubectl describe`.
+//! Kubernetes Events, which users see in `kubectl describe`.
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -7,22 +7,23 @@ use kube::{Resource, ResourceExt};
 use crate::error::ApiError;
 use crate::objects::{Objects, Stored};
 
-/// Longest message that the API server takes, in bytes.
+/// Longest message that the API server accepts, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
-/// What happened to an object. It must hold no value of an imported object, as conditions must not.
+/// An occurrence at an object. Like conditions, it must not contain a value of an imported object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectEvent<'a> {
     pub reason: &'a str,
     pub message: &'a str,
     /// Name of the reporting component.
     pub component: &'static str,
-    /// What makes this occurrence different from others, such as the id of a job.
+    /// Text that distinguishes this occurrence from others, such as the id of a job.
     pub occurrence: &'a str,
 }
 
 impl ObjectEvent<'_> {
-    /// The Event of a type (`Normal` or `Warning`) at an object. Its name follows from its content, so that it is there once.
+    /// Returns the Event of a type (`Normal` or `Warning`) at an object. Its name is derived from
+    /// its content, so that repeating it creates no second Event.
     pub fn at(&self, about: ObjectReference, type_: &str) -> Event {
         let now = Time(jiff::Timestamp::now());
         let mut message = self.message.to_owned();
@@ -50,11 +51,12 @@ impl ObjectEvent<'_> {
 }
 
 impl Objects {
-    /// Records a warning. Its name follows from its content, so that repeating it adds nothing.
+    /// Records an Event of type `Warning`. Its name is derived from its content, so that repeating
+    /// it creates no second Event.
     ///
     /// # Errors
     ///
-    /// It could not be recorded; nothing depends on it.
+    /// The Event could not be recorded. Callers may ignore that, since nothing depends on Events.
     pub async fn warn<K: Stored + Resource>(
         &self,
         about: &K,
@@ -63,7 +65,7 @@ impl Objects {
         self.record_event(about, "Warning", warning).await
     }
 
-    /// Records what is as it should be.
+    /// Records an Event of type `Normal`.
     ///
     /// # Errors
     ///
@@ -98,7 +100,7 @@ impl Objects {
     }
 }
 
-/// FNV-1a: short, and the same in every build.
+/// Returns the FNV-1a hash of the parts, which is short and the same in every build.
 fn fingerprint(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -1,4 +1,4 @@
-//! Reads and writes of objects: every write carries what it was decided on.
+//! Reads and writes of objects. Every write carries the version on which it is based.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,33 +39,34 @@ impl<K> Stored for K where
 {
 }
 
-/// A change of metadata by merge patch; what it does not name stays.
+/// A change of metadata by merge patch. Entries that it does not name stay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metadata {
-    /// Version that the patch was decided on.
+    /// resourceVersion on which the patch is based.
     pub resource_version: Option<String>,
-    /// All finalizers, if they change.
+    /// Complete list of finalizers, if it changes.
     pub finalizers: Option<Vec<String>>,
-    /// Annotations to set, or with `None` to remove.
+    /// Annotations to set, or to remove with `None`.
     pub annotations: Vec<(String, Option<String>)>,
 }
 
-/// The API server for one service. On behalf of a work key it keeps in mind which versions of objects it has read and written.
+/// The API server for one service. During an attempt it records which versions of objects the key
+/// has read and written.
 #[derive(Clone)]
 pub struct Objects {
     client: Client,
     manager: &'static str,
     metrics: Metrics,
-    /// `None` outside of attempts: there would be no end to what is kept in mind.
+    /// Recorded versions. `None` outside of attempts, where the record would grow without limit.
     observations: Option<Arc<Mutex<Observations>>>,
 }
 
-/// The versions that an attempt has read and written.
+/// Versions that an attempt has read and written.
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
     pub(crate) known: KnownVersions,
     pub(crate) has_written: bool,
-    /// The versions that it has written, where they differ from those before.
+    /// Versions that the attempt has written and that differ from the previous ones.
     pub(crate) written: Vec<(ObjectId, String)>,
 }
 
@@ -76,34 +77,35 @@ impl std::fmt::Debug for Objects {
 }
 
 impl Objects {
-    /// `manager` is the field manager of all writes.
+    /// Creates the access for a service; `manager` is the field manager of all writes.
     pub fn new(client: Client, manager: &'static str, metrics: Metrics) -> Self {
         Self { client, manager, metrics, observations: None }
     }
 
-    /// The same API server for an attempt, which has observed nothing yet.
+    /// Returns the same API server for a new attempt, with an empty record.
     pub(crate) fn for_attempt(&self) -> Self {
         Self { observations: Some(Arc::default()), ..self.clone() }
     }
 
-    /// Which versions have been read and written since the last call.
+    /// Takes the versions that were read and written since the last call.
     pub(crate) fn take_observations(&self) -> Observations {
         let Some(observations) = &self.observations else { return Observations::default() };
         std::mem::take(&mut *observations.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The client, for kinds of requests that this type does not have.
+    /// Returns the client, for requests that this type does not offer.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Counts a request that was made without this type, as its own are: `ok`, `conflict`, `not_found`, `forbidden` or `failed`.
+    /// Counts a request that was made without this type, by outcome: `ok`, `conflict`, `not_found`,
+    /// `forbidden` or `failed`.
     pub fn count_request(&self, verb: &'static str, resource: &str, outcome: &'static str) {
         self.metrics.request(verb, resource, outcome);
     }
 
-    /// Reads an object; `None` if it does not exist. Names may come from other objects: one that no object can have names
-    /// nothing.
+    /// Reads an object; `None` if it does not exist. Names may come from other objects, so an
+    /// invalid name also gives `None`.
     ///
     /// # Errors
     ///
@@ -123,7 +125,7 @@ impl Objects {
         Ok(object.map(lean).inspect(|object| self.observe(object)))
     }
 
-    /// Reads the objects with labels (`key=value,…`).
+    /// Reads the objects with these labels (`key=value,…`).
     ///
     /// # Errors
     ///
@@ -132,7 +134,8 @@ impl Objects {
         self.list_with(namespace, labels, &ListParams::default().labels(labels)).await
     }
 
-    /// Reads the objects with fields (`spec.key=value,…`) that their kind lets one select by.
+    /// Reads the objects with these fields (`spec.key=value,…`). The kind must declare them as
+    /// selectable.
     ///
     /// # Errors
     ///
@@ -161,7 +164,7 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// [`ApiError::AlreadyExists`], or it was refused.
+    /// [`ApiError::AlreadyExists`], or the reason of a refusal.
     pub async fn create<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
         let (namespace, name) = place(object);
         check::<K>(&namespace, object.meta().name.as_deref())?;
@@ -171,11 +174,11 @@ impl Objects {
         Ok(self.written(stored, None))
     }
 
-    /// Replaces an object that carries the resourceVersion it was decided on.
+    /// Replaces an object. It carries the resourceVersion on which the change is based.
     ///
     /// # Errors
     ///
-    /// [`ApiError::Conflict`] if it changed meanwhile, or it was refused.
+    /// [`ApiError::Conflict`] if the object changed meanwhile, or the reason of a refusal.
     pub async fn replace<K: Stored>(&self, object: &K) -> Result<K, ApiError> {
         let (namespace, name) = place(object);
         check::<K>(&namespace, Some(&name))?;
@@ -186,7 +189,8 @@ impl Objects {
         Ok(self.written(stored, object.resource_version().as_deref()))
     }
 
-    /// Replaces the status of an object that carries the resourceVersion it was decided on.
+    /// Replaces the status of an object. It carries the resourceVersion on which the change is
+    /// based.
     ///
     /// # Errors
     ///
@@ -202,7 +206,8 @@ impl Objects {
         Ok(self.written(stored, object.resource_version().as_deref()))
     }
 
-    /// Takes over fields of the spec of an object, as `manager` and from whoever has them, while the object is in the version that was read.
+    /// Applies fields of an object's spec as `manager`, and takes their ownership from other
+    /// managers, if the object still has the resourceVersion that was read.
     ///
     /// # Errors
     ///
@@ -258,12 +263,13 @@ impl Objects {
         Ok(self.written(stored, change.resource_version.as_deref()))
     }
 
-    /// Asks for the deletion of exactly this object, and with a version only while it is in it. Returns what is left of
-    /// it while finalizers hold it.
+    /// Deletes exactly this object, and with a version only while the object has it. Returns the
+    /// remaining object while finalizers keep it.
     ///
     /// # Errors
     ///
-    /// It could not be asked for. That it does not exist, cannot exist by its name, or is another object by now, is no error.
+    /// The deletion could not be requested. It is not an error if the object does not exist, has an
+    /// invalid name, or was replaced by another object.
     pub async fn delete<K: Stored>(
         &self,
         namespace: &str,
@@ -283,7 +289,7 @@ impl Objects {
         let call = Call::of::<K>("delete", namespace, name);
         let request = requests::<K>(namespace).delete(name, &parameters);
         let answer = call.send(&self.client, request).await.and_then(|text| {
-            // What is gone at once is answered with a Status.
+            // The API server answers with a Status when the object is gone at once.
             let answer: KindOfAnswer = call.read(&text)?;
             (answer.kind != "Status").then(|| call.read::<K>(&text)).transpose()
         });
@@ -297,14 +303,15 @@ impl Objects {
                         && resource_version
                             .is_none_or(|version| left.resource_version().as_deref() == Some(version))
                 };
-                // The API server may refuse a deletion for a moment although nothing about the object has changed.
+                // The API server may refuse a deletion for a moment although the object has not
+                // changed. Report the conflict then, so that the caller retries.
                 if left.as_ref().is_some_and(is_meant) { Err(ApiError::Conflict(conflict)) } else { Ok(None) }
             }
             Err(error) => Err(error),
         }
     }
 
-    /// How this one writes.
+    /// Returns write parameters with this service as field manager.
     fn as_manager(&self) -> PostParams {
         PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() }
     }
@@ -322,7 +329,7 @@ impl Objects {
         add(&mut observations.lock().unwrap_or_else(PoisonError::into_inner), id, &version);
     }
 
-    /// Observes a write; one that changed nothing since `before` is no progress.
+    /// Records a write. A write that changed nothing since `before` does not count as progress.
     fn written<K: Stored>(&self, object: K, before: Option<&str>) -> K {
         let object = lean(object);
         let has_changed = before.is_none() || object.resource_version().as_deref() != before;
@@ -347,26 +354,27 @@ impl Objects {
     }
 }
 
-/// Builds requests about the objects of a namespace.
+/// Returns a builder of requests about the objects of a namespace.
 fn requests<K: Stored>(namespace: &str) -> Request {
     Request::new(K::url_path(&(), Some(namespace)))
 }
 
-/// What tells an object from a Status.
+/// The `kind` of an answer, which distinguishes an object from a Status.
 #[derive(Deserialize)]
 struct KindOfAnswer {
     #[serde(default)]
     kind: String,
 }
 
-/// An object without its managed fields: half of it, which nobody here reads. The API server keeps those that it has when a write brings
-/// none.
+/// Removes the managed fields, which are half of an object and unused here. The API server keeps
+/// its own when a write has none.
 fn lean<K: Stored>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;
     object
 }
 
-/// An element of a list, where the managed fields go before the next element is read.
+/// An element of a list. Its managed fields are dropped before the next element is read, to save
+/// memory.
 #[derive(Clone)]
 struct Lean<K>(K);
 
@@ -380,8 +388,8 @@ fn place<K: Stored>(object: &K) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Names are written into the path of a request: one that no object can have could lead to another object, or bring
-/// parameters along.
+/// Checks namespace and name before they become part of a request's path. An invalid name could
+/// lead to another object or add query parameters.
 fn check<K: Stored>(namespace: &str, name: Option<&str>) -> Result<(), ApiError> {
     for (field, text) in [("metadata.namespace", Some(namespace)), ("metadata.name", name)] {
         if text.is_some_and(|text| !is_dns_subdomain(text)) {
@@ -399,7 +407,7 @@ mod tests {
 
     use super::*;
 
-    /// Managed fields are half of an object: they stay neither in memory nor in what is written.
+    /// Managed fields are half of an object, so they stay neither in memory nor in writes.
     #[tokio::test]
     async fn managed_fields_are_left_to_the_server() {
         let bodies = Arc::new(Mutex::new(Vec::new()));
@@ -449,7 +457,7 @@ mod tests {
         assert!(bodies.iter().all(|body| !body.contains("managedFields")), "{bodies:?}");
     }
 
-    /// What reading and deleting make of an answer.
+    /// Reading and deleting must distinguish the answers of the server.
     #[tokio::test]
     async fn answers_are_told_apart() {
         let secret =
@@ -495,7 +503,8 @@ mod tests {
         assert!(matches!(unreadable, Err(ApiError::Invalid { .. })), "{unreadable:?}");
     }
 
-    /// A refused deletion is no proof that the object is gone: it is, if what has its name now is another one or another version of it.
+    /// A refused deletion does not prove that the object is gone. It is gone if another object, or
+    /// another version of it, now has its name.
     #[tokio::test]
     async fn a_conflict_is_the_end_of_no_object() {
         let failure = json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"});
@@ -521,7 +530,8 @@ mod tests {
         }
     }
 
-    /// The server of this test does not exist, so a request that is made fails as one that may pass.
+    /// The server of this test does not exist, so a request that is actually sent fails with a
+    /// transient error.
     #[tokio::test]
     async fn no_verb_writes_a_name_into_a_path_that_no_object_can_have() {
         let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());

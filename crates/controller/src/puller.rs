@@ -1,4 +1,4 @@
-//! From the work queue of one kind to the worker.
+//! Pulls events from the work queue of one kind and passes them to the worker.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,21 +20,23 @@ pub(crate) struct Puller {
     pub(crate) index: Index,
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) service: &'static str,
-    /// What the kind is a part of: it tells how far the feed is.
+    /// Index part of the kind, which shows how far the feed is.
     pub(crate) part: Arc<IndexPart>,
-    /// Kinds that have to be known before anybody can say what an event concerns.
+    /// Kinds that must be synced before the handler can name the keys that an event concerns.
     pub(crate) needed: Vec<Kind>,
     pub(crate) kind: Kind,
-    /// True if the kind follows from objects, so that no permission can name its queue; see [`Bus::selected_work`].
+    /// True if the kind is known only from objects, so that permissions cannot name its queue; see
+    /// [`Bus::selected_work`].
     pub(crate) is_selected: bool,
     pub(crate) readiness: Readiness,
-    /// The most events that are pulled at once: few, so that replicas share the work.
+    /// Maximum events in one pull; a small number, so that replicas share the work.
     pub(crate) batch: usize,
     pub(crate) sender: mpsc::Sender<Message>,
 }
 
 impl Puller {
-    /// Pulls until `end` is cancelled; what was not passed on by then is handed back to the bus.
+    /// Pulls until `end` is cancelled. Then hands the events that were not passed on back to the
+    /// bus.
     pub(crate) async fn run(self, end: CancellationToken) {
         let Some(mut queue) = end.run_until_cancelled(self.open()).await else { return };
         let mut pulled = VecDeque::new();
@@ -74,7 +76,8 @@ impl Puller {
         }
     }
 
-    /// Keeps readiness up to date with the queue: a service whose queue is broken would look well and do nothing.
+    /// Reports problems of the queue to the readiness: otherwise a service with a broken queue
+    /// would seem healthy and do nothing.
     async fn follow_readiness(&self, mut problem: watch::Receiver<Option<String>>) {
         while problem.changed().await.is_ok() {
             let text = problem.borrow_and_update().clone();
@@ -95,7 +98,8 @@ impl Puller {
         }
     }
 
-    /// Tells the worker which keys an event concerns; acknowledges it if there are none. False if the worker has ended.
+    /// Sends an event to the worker for each key that it concerns, or acknowledges it if there are
+    /// none. Returns false if the worker has ended.
     async fn pass_on(&self, delivery: Delivery) -> bool {
         let (event, receipt) = delivery.split();
         let mut keys = self.handler.keys(&event.object, &event.change, &self.index);

@@ -1,4 +1,5 @@
-//! Which key is next: order, back-off and coalescing of events. Without a clock and tasks of its own, so that tests need neither.
+//! Chooses the next key: order, back-off and coalescing of events. The queue has no clock and no
+//! tasks of its own, so tests need neither.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -9,38 +10,41 @@ use groundwork_turns::{Places, Rota};
 use crate::known_versions::{KnownVersions, Sight};
 use crate::reconcile::Key;
 
-/// The number of places, as a multiple of a namespace's share. What some namespaces wait for elsewhere (slow registries, silent Targets)
-/// leaves places for others then.
+/// Total number of places, as a multiple of a namespace's share. While keys of some namespaces wait
+/// for slow registries or silent Targets, other namespaces still have places.
 const SHARES: usize = 8;
-/// The shortest pause after a conflict: somebody else wrote, and the next look is likely to do better.
+/// Shortest pause after a conflict. Another writer was faster, and a new look is likely to succeed.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
-/// A failing key is tried again from memory; its event comes back this much later, for the case that the process
-/// has died meanwhile.
+/// A failing key is retried from memory. Its event comes back this much later than the retry, in
+/// case the process has died meanwhile.
 const REDELIVERY_MARGIN: Duration = Duration::from_secs(20);
-/// The events of failing keys come back no faster than one in this time, all together. A bus hands out what comes back before what is
-/// new, so that more of them than can be looked at would keep everybody else's away.
+/// Shortest interval between redeliveries of events of failing keys, all together. The bus delivers
+/// returned events before new ones, so a faster stream of them would keep all other events away.
 const REDELIVERY_INTERVAL: Duration = Duration::from_millis(50);
-/// A key that is attempted within this time anyway is not looked at before.
+/// A look is skipped if the key has an attempt within this time anyway.
 const SOON: Duration = Duration::from_secs(60);
-/// One turn of so many goes to a key that has failed, however many others there are.
+/// One of this many attempts goes to a failed key, even while other keys are ready.
 const FAILED_TURN: u32 = 4;
-/// One turn of so many goes to a key in whose handling the process died, however many others there are.
+/// One of this many attempts goes to a suspect, during whose handling a process died, even while
+/// other keys are ready.
 const SUSPECT_TURN: u32 = 64;
-/// The keys of all namespaces that may wait for a place, beside a few of each. Events of others go back to the bus for a while, so that
-/// memory has a bound and other replicas get their part.
+/// Maximum keys of all namespaces that wait for a place, beside a few of each namespace. Events of
+/// further keys go back to the bus for a while, so that memory is bounded and other replicas get
+/// their part.
 const MOST_WAITING: usize = 1000;
-/// Every namespace may have so many times its share waiting, whatever others have.
+/// Multiple of its share that every namespace may have waiting, regardless of the others.
 const SHARES_WAITING: usize = 2;
-/// An event that is sent back for that reason returns after this time at the earliest.
+/// Shortest delay of an event that goes back to the bus because too many keys wait.
 const FIRST_RETURN: Duration = Duration::from_secs(2);
-/// The distance of two returning events of one namespace.
+/// Interval between two returning events of one namespace.
 const RETURN_INTERVAL: Duration = Duration::from_millis(2);
-/// The times of returns are tidied beyond this many namespaces.
+/// Number of namespaces above which old return times are removed.
 const MOST_RETURNS: usize = 100;
-/// Versions that idle keys know are dropped beyond this many keys; without them events are handled that say nothing new.
+/// Number of idle keys above which their known versions are dropped. Without known versions, events
+/// that show nothing new are handled again.
 const MAX_IDLE_KEYS: usize = 50_000;
 
-/// The namespace of a key; empty for objects of the cluster, which are together one.
+/// Returns the namespace of a key; empty for cluster-scoped objects, which count as one namespace.
 fn namespace_of(key: &Key) -> &str {
     key.namespace.as_deref().unwrap_or_default()
 }
@@ -50,24 +54,26 @@ fn namespace_of(key: &Key) -> &str {
 pub(crate) struct Queue<T> {
     backoff: Backoff,
     entries: HashMap<Key, Entry<T>>,
-    /// How many of the entries have failed.
+    /// Number of entries that have failed.
     failing: u32,
-    /// How many of the entries are idle: nothing is to be done for these before their time.
+    /// Number of idle entries, which have no work before their timer.
     resting: usize,
     redelivery: Redelivery,
     returns: Returns,
     places: Places,
     ready: Rota<Key>,
-    /// Keys that have failed and are due again. One that was made ready for another reason meanwhile is skipped here.
+    /// Failed keys that are due again. A key that became ready for another reason meanwhile is
+    /// skipped here.
     ready_after_failure: Rota<Key>,
-    /// Keys in whose handling a former process died.
+    /// Keys during whose handling an earlier process died.
     suspects: HashSet<Key>,
     ready_suspects: Rota<Key>,
-    /// The suspect in hand: there is one at a time, so that a further death tells which it is.
+    /// The suspect that is being handled. Only one runs at a time, so that a further death
+    /// identifies the cause.
     suspect_in_hand: Option<Key>,
     turn: u32,
     timers: BTreeSet<(Instant, Key)>,
-    /// What the last successful attempt of each idle key has read and written.
+    /// Versions that the last successful attempt of each idle key has read and written.
     idle: HashMap<Key, KnownVersions>,
 }
 
@@ -78,19 +84,20 @@ struct Entry<T> {
     in_attempt: Vec<Waiting<T>>,
     /// Events that the next attempt answers: the newest about each object.
     waiting: HashMap<ObjectId, (Sight, T)>,
-    /// The object of the event that came last.
+    /// Object of the newest event.
     latest: Option<ObjectId>,
-    /// States that failed attempts have dealt with; an event about them does not cut the pause short.
+    /// States that failed attempts have handled. An event about them does not cut the pause short.
     tried: KnownVersions,
     failures: u32,
     timer: Option<Instant>,
-    /// What the key waits for has come while it was handled, perhaps after the handler looked.
+    /// The key was woken while it was being handled, perhaps after the handler looked for the
+    /// cause.
     is_woken: bool,
-    /// The next attempt relies on nothing that memory holds.
+    /// The next attempt must not use cached state.
     reads_anew: bool,
-    /// The key is ready for no other reason than that.
+    /// The unrequested look is the only reason for the next attempt.
     is_unasked: bool,
-    /// What the earlier parts of an attempt have read and written, if it goes on in parts.
+    /// Versions that earlier parts of an attempt have read and written, if it runs in parts.
     known_so_far: KnownVersions,
 }
 
@@ -99,7 +106,7 @@ enum State {
     Ready,
     Running,
     Pausing,
-    /// Nothing is to be done before the timer.
+    /// The key has no work before its timer.
     Idle,
 }
 
@@ -122,13 +129,14 @@ impl<T> Default for Entry<T> {
 }
 
 impl<T> Entry<T> {
-    /// An idle one, counted.
+    /// Returns an idle entry, and counts it in `resting`.
     fn new(resting: &mut usize) -> Self {
         *resting += 1;
         Self::default()
     }
 
-    /// Lets an event wait. Of those about one object only the newest does; the answer is the one that need not wait any more.
+    /// Lets an event wait. Of several events about one object only the newest waits. Returns the
+    /// older one, which needs no attempt any more.
     fn wait(&mut self, event: Waiting<T>) -> Option<T> {
         if self.waiting.get(&event.object).is_some_and(|(waits, _)| event.sight.is_before(waits)) {
             return Some(event.delivery);
@@ -157,7 +165,7 @@ struct Waiting<T> {
     delivery: T,
 }
 
-/// Where a key waits that is ready.
+/// Lane in which a ready key waits.
 #[derive(Debug, Clone, Copy)]
 enum Lane {
     Others,
@@ -165,24 +173,25 @@ enum Lane {
     Suspects,
 }
 
-/// The number of keys that an event concerns.
+/// Number of keys that an event concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Concerns {
     OneKey,
     Several,
 }
 
-/// What becomes of an event.
+/// Fate of an offered event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offered<T> {
-    /// It waits for its key.
+    /// The event waits for its key.
     Queued {
         /// The older of two events about the same object: acknowledge it.
         superseded: Option<T>,
     },
-    /// It says nothing new: acknowledge it.
+    /// The event shows nothing new: acknowledge it.
     Known(T),
-    /// The key pauses, or too many of its namespace wait: have the bus deliver it again after a delay.
+    /// The key is in its back-off, or too many keys of its namespace wait: have the bus deliver the
+    /// event again after a delay.
     Redeliver(T, Duration),
 }
 
@@ -190,23 +199,23 @@ pub(crate) enum Offered<T> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Attempt<T> {
     pub(crate) key: Key,
-    /// The event that came last, if any did.
+    /// The newest event, if there was one.
     pub(crate) latest: Option<T>,
     pub(crate) changed: Vec<(ObjectId, Sight)>,
     pub(crate) failures: u32,
-    /// The attempt relies on nothing that memory holds.
+    /// The attempt must not use cached state.
     pub(crate) reads_anew: bool,
-    /// The only reason for it is that the key has not come to rest.
+    /// The only reason for the attempt is that the key has not come to rest.
     pub(crate) is_unasked: bool,
 }
 
-/// The end of an attempt.
+/// Outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum AttemptEnd {
     Reconciled {
         requeue_after: Option<Duration>,
     },
-    /// Only a part was done: the rest comes after the other keys.
+    /// Only a part was done. The rest follows after the other keys.
     Requeued,
     Failed {
         is_conflict: bool,
@@ -218,19 +227,19 @@ pub(crate) enum AttemptEnd {
 #[derive(Debug)]
 pub(crate) struct Answers<T> {
     pub(crate) acknowledge: Vec<T>,
-    /// To be delivered again, each after its delay.
+    /// Events to be delivered again, each after its delay.
     pub(crate) redeliver: Vec<(T, Duration)>,
 }
 
-/// When the events of failing keys are delivered again.
+/// Times at which the events of failing keys are delivered again.
 #[derive(Debug, Default)]
 struct Redelivery {
     last: Option<Instant>,
 }
 
 impl Redelivery {
-    /// For a key that is tried next at a time, while so many keys fail: one after the other, and from the start again when there was a
-    /// turn for each.
+    /// Returns the redelivery time for a key with its next attempt at `next`, while this many keys
+    /// fail. Redeliveries follow one another, and start over when each key had one.
     fn after(&mut self, next: Instant, failing: u32) -> Instant {
         let earliest = next + REDELIVERY_MARGIN;
         let latest = next + REDELIVERY_MARGIN.max(REDELIVERY_INTERVAL.saturating_mul(failing));
@@ -241,7 +250,7 @@ impl Redelivery {
     }
 }
 
-/// The last return of an event that was sent back, by namespace.
+/// Time of the last returned event, by namespace.
 #[derive(Debug, Default)]
 struct Returns(HashMap<String, Instant>);
 
@@ -258,7 +267,8 @@ impl Returns {
 }
 
 impl<T: Clone> Queue<T> {
-    /// `share` is how many keys of one namespace are handled at a time. `suspects` come after all others.
+    /// Creates a queue. `share` is the number of keys of one namespace that may be handled at a
+    /// time. `suspects` are handled after all other keys.
     pub(crate) fn new(backoff: Backoff, share: usize, suspects: impl IntoIterator<Item = Key>) -> Self {
         Self {
             backoff,
@@ -279,8 +289,9 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// An event for a key. One that `concerns` others as well is not sent back for the number of keys that wait: the others would see it
-    /// again each time.
+    /// Offers an event for a key. If `concerns` says that the event concerns other keys as well,
+    /// the event is never sent back because of too many waiting keys: each redelivery would reach
+    /// the other keys again.
     pub(crate) fn offer(
         &mut self,
         key: &Key,
@@ -304,14 +315,15 @@ impl<T: Clone> Queue<T> {
             return Offered::Known(delivery);
         }
         let is_news = !entry.tried.covers(&object, &sight);
-        // What is due again after a failure may wait for long; its events are not to keep those of others away.
+        // A key that is due again after a failure may wait for long. Its events must not block
+        // those of others at the bus.
         if !is_news && (entry.state == State::Pausing || entry.state == State::Ready && entry.failures > 0) {
             let next = entry.timer.unwrap_or(now).max(now);
             return Offered::Redeliver(delivery, self.redelivery.after(next, self.failing) - now);
         }
         let superseded = entry.wait(Waiting { object, sight, delivery });
         match entry.state {
-            // Something is new: the reason to pause may be gone.
+            // A new state may have removed the cause of the failure, so end the pause.
             State::Pausing | State::Idle => {
                 entry.set_failures(0, &mut self.failing);
                 self.make_ready(key);
@@ -325,18 +337,19 @@ impl<T: Clone> Queue<T> {
         Offered::Queued { superseded }
     }
 
-    /// How many keys of one namespace may wait.
+    /// Returns the number of keys of one namespace that may wait.
     fn most_waiting(&self) -> usize {
         let part = MOST_WAITING / self.ready.tenants().max(1);
         part.max(self.places.share().saturating_mul(SHARES_WAITING))
     }
 
-    /// Handle a key at a time, or now if that has passed. Takes the place of its former time.
+    /// Schedules a key for a time, or for now if that has passed. Replaces the earlier schedule of
+    /// the key.
     pub(crate) fn schedule(&mut self, key: &Key, at: Instant) {
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
         match entry.state {
-            // The attempt to come or under way looks at everything; a pause has its own time.
+            // A ready or pausing key has an attempt ahead anyway, which covers all work.
             State::Ready | State::Pausing => {}
             State::Running | State::Idle => {
                 if let Some(old) = entry.timer.replace(at) {
@@ -347,7 +360,8 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// Handle a key now, or once more if it is being handled: what it waits for has come. One that pauses after a failure keeps its own time.
+    /// Schedules a key for now, or once more if it is being handled, because its wait is over. A
+    /// key that pauses after a failure keeps its back-off.
     pub(crate) fn wake(&mut self, key: &Key) {
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
@@ -359,7 +373,8 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// Has the key looked at with nothing taken from memory: with the attempt that comes anyway soon, or else now. Its time, if it has one, stays.
+    /// Requests a look at the key that ignores cached state: with the next attempt if one is due
+    /// soon, or else now. Keeps the key's timer.
     pub(crate) fn look(&mut self, key: &Key, now: Instant) {
         let resting = &mut self.resting;
         let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(resting));
@@ -372,12 +387,12 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// The next time at which [`Queue::start`] may have something to give.
+    /// Returns the next time at which [`Queue::start`] may return a key.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// A key to handle now, if there is one.
+    /// Returns a key to handle now, if there is one.
     pub(crate) fn start(&mut self, now: Instant) -> Option<Attempt<T>> {
         while let Some((at, key)) = self.timers.first().cloned() {
             if at > now {
@@ -387,7 +402,7 @@ impl<T: Clone> Queue<T> {
             let Some(entry) = self.entries.get_mut(&key) else { continue };
             entry.timer = None;
             if entry.state == State::Running {
-                // Due while it is handled: once more afterwards.
+                // The key is due while it is being handled, so handle it once more afterwards.
                 let again = now + self.backoff.first;
                 entry.timer = Some(again);
                 self.timers.insert((again, key));
@@ -416,8 +431,8 @@ impl<T: Clone> Queue<T> {
         Some(Attempt { key, changed, failures, latest, reads_anew, is_unasked })
     }
 
-    /// Keys that have not failed go first: those that fail over and over delay no other, even if there is not enough time for all of
-    /// their attempts.
+    /// Returns the next ready key. Keys that have not failed come first, so that failing keys do
+    /// not delay others even if there is not enough time for all attempts.
     fn next_ready(&mut self) -> Option<Key> {
         use Lane::{AfterFailure, Others, Suspects};
         let lanes = match self.turn {
@@ -448,7 +463,7 @@ impl<T: Clone> Queue<T> {
         popped.map(|(_, key)| key)
     }
 
-    /// The attempt for a key has ended; `known` is what it read and wrote.
+    /// Ends the attempt for a key; `known` contains the versions that it read and wrote.
     pub(crate) fn finish(
         &mut self,
         key: &Key,
@@ -516,7 +531,8 @@ impl<T: Clone> Queue<T> {
         answers
     }
 
-    /// Puts a key whose attempt goes on behind the others. Its events stay unanswered, but for those that it has caused itself.
+    /// Puts a key with an unfinished attempt behind the others. Its events stay unanswered, except
+    /// those that the attempt caused itself.
     fn requeue(&mut self, key: &Key, known: KnownVersions, answers: &mut Answers<T>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let covered = entry.waiting.extract_if(|object, (sight, _)| known.covers(object, sight));
@@ -526,7 +542,8 @@ impl<T: Clone> Queue<T> {
         self.make_ready(key);
     }
 
-    /// Events that came during the attempt: it answers those about versions that it has read or written itself.
+    /// Answers the events that came during the attempt and show versions that it has read or
+    /// written itself.
     fn answer_arrived(
         &mut self,
         key: &Key,
@@ -547,13 +564,14 @@ impl<T: Clone> Queue<T> {
         }
         let is_new = !entry.waiting.is_empty();
         if is_new {
-            // As for an event that comes during a pause: the reason to fail may be gone.
+            // A new event during the attempt may have removed the cause of its failure, as with an
+            // event during a pause.
             entry.set_failures(0, &mut self.failing);
             self.make_ready(key);
         }
     }
 
-    /// Keeps what an idle key knows, and nothing else of it.
+    /// Keeps only the known versions of an idle key.
     fn make_idle(&mut self, key: &Key, ended: &AttemptEnd, known: KnownVersions) {
         let is_idle = self.entries.get(key).is_none_or(|entry| entry.state == State::Idle);
         if matches!(ended, AttemptEnd::Reconciled { .. }) && is_idle {
@@ -590,7 +608,8 @@ impl<T: Clone> Queue<T> {
         lane.push(namespace_of(key), key.clone());
     }
 
-    /// Versions of a former cluster are not comparable with those of the present one.
+    /// Forgets all known versions, because versions of an earlier cluster cannot be compared with
+    /// those of the current one.
     pub(crate) fn forget_versions(&mut self) {
         self.idle.clear();
         for entry in self.entries.values_mut() {
@@ -599,7 +618,7 @@ impl<T: Clone> Queue<T> {
         }
     }
 
-    /// Gives up: all events that have not been answered.
+    /// Removes and returns all unanswered events, because the worker stops.
     pub(crate) fn abandon(&mut self) -> Vec<T> {
         let entries = std::mem::take(&mut self.entries).into_values();
         (self.failing, self.resting) = (0, 0);
@@ -610,12 +629,13 @@ impl<T: Clone> Queue<T> {
         entries.flat_map(deliveries).collect()
     }
 
-    /// Keys that wait, run or pause: for metrics.
+    /// Returns the number of keys that wait, run or pause, for metrics.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.resting
     }
 
-    /// The namespaces whose whole share is in use, with the number of keys that wait for it.
+    /// Returns the namespaces whose whole share is in use, with the number of keys that wait for
+    /// the share.
     pub(crate) fn full_shares(&self) -> impl Iterator<Item = (&str, usize)> {
         self.ready.waiting().filter(|(namespace, _)| self.places.is_share_used(namespace))
     }

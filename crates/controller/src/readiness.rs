@@ -1,4 +1,4 @@
-//! Whether a controller can do its work: it has its index, and every one of its queues.
+//! Readiness of a controller: it needs its index and every one of its queues.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use groundwork_bus::Kind;
 use groundwork_telemetry::Condition;
 
-/// What keeps a controller from working, told by one condition. Clones share it.
+/// Problems that keep a controller from working, combined in one condition. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Readiness(Arc<Inner>);
 
@@ -22,19 +22,20 @@ struct Problems {
 }
 
 impl Readiness {
-    /// Waiting for the index; queues are opened when it is there.
+    /// Creates the readiness of a controller that waits for its index. The queues are opened after
+    /// that.
     pub(crate) fn new(condition: Condition) -> Self {
         let index = Some("the index has not been read yet".to_owned());
         let problems = Mutex::new(Problems { index, queues: BTreeMap::new() });
         Self(Arc::new(Inner { condition, problems }))
     }
 
-    /// Why the index is not complete; `None` if it is.
+    /// Sets the reason why the index is incomplete; `None` if it is complete.
     pub(crate) fn index(&self, problem: Option<&dyn Display>) {
         self.change(|problems| problems.index = problem.map(ToString::to_string));
     }
 
-    /// Why no events of a kind can be pulled; `None` if they can.
+    /// Sets the reason why events of a kind cannot be pulled; `None` if they can.
     pub(crate) fn queue(&self, kind: &Kind, problem: Option<&dyn Display>) {
         self.change(|problems| match problem {
             Some(problem) => drop(problems.queues.insert(kind.clone(), problem.to_string())),
@@ -45,7 +46,7 @@ impl Readiness {
     fn change(&self, change: impl FnOnce(&mut Problems)) {
         let mut problems = self.0.problems.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut problems);
-        // The condition is set under the lock, so that an older state never overwrites a newer one.
+        // Set the condition under the lock, so that an older state never overwrites a newer one.
         match (&problems.index, problems.queues.first_key_value()) {
             (Some(index), _) => self.0.condition.not_ready(index),
             (None, Some((kind, problem))) => {

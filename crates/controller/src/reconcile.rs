@@ -1,4 +1,4 @@
-//! What a service implements: from changes to keys, and from a key to the state it should have.
+//! Interface that a service implements: from changes to keys, and from a key to the desired state.
 
 use std::time::Duration;
 
@@ -13,42 +13,46 @@ use crate::error::ApiError;
 use crate::known_versions::Sight;
 use crate::objects::Objects;
 
-/// What is reconciled: an object, and everything that belongs to it.
+/// Unit of reconciliation: an object, and everything that belongs to it.
 pub type Key = ObjectId;
 
-/// Reconciles the objects of a service. The decision belongs into a pure function; a handler reads, asks that function, and writes.
+/// Reconciles the objects of a service. Decisions belong into a pure function: a handler reads,
+/// calls that function, and writes.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
-    /// The keys that a change concerns; none if there is nothing to do for it. The index knows the change when this is called,
-    /// if it holds the object.
+    /// Returns the keys that a change concerns, or an empty list if there is no work for it. If the
+    /// index keeps the object, it already contains the change when this is called.
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key>;
 
-    /// Takes note of a change before the index knows it, and so before [`Handler::keys`] is asked about it. Every replica is told of
-    /// every change, in the order of the stream.
+    /// Notes a change before the index contains it, and so before [`Handler::keys`] is called for
+    /// it. Every replica gets every change, in the order of the stream.
     fn observe(&self, object: &ObjectId, change: &Change) {
         let _ = (object, change);
     }
 
-    /// Whether the index has to hold an object. One that the handler never looks up there would only take memory, about a kilobyte each.
+    /// Reports whether the index must keep an object. An object that the handler never looks up
+    /// would only take memory, about a kilobyte each.
     fn looks_up(&self, object: &ObjectId, snapshot: &Snapshot) -> bool {
         let _ = (object, snapshot);
         true
     }
 
-    /// The key that has to see to an object which is not at rest: its job runs, it is being deleted, or it waits for something. `None` for an
-    /// object at rest.
+    /// Returns the key that is responsible for an object which is not at rest: its job runs, it is
+    /// being deleted, or it waits for something. `None` for an object at rest.
     ///
-    /// Such a key is looked at although no event comes, with [`ReconcileRequest::reads_anew`]: once the feed has told of everything that
-    /// there is, and every five minutes at the latest for as long as it sees to something.
+    /// The controller looks at such a key even without an event, with
+    /// [`ReconcileRequest::reads_anew`]: once the feed is complete, and then every five minutes at
+    /// the latest, as long as the key is responsible for an object.
     fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
         let _ = (object, snapshot);
         None
     }
 
-    /// A key to reconcile at a time although no event will come: for time-outs, and now for what memory has to know.
+    /// Returns a key to reconcile at a time even if no event comes: later for time-outs, or now to
+    /// fill caches.
     ///
-    /// Called whenever the feed of the index tells of an object, with `is_initial_sync` while it is filled for the first time. A later answer about
-    /// the same key takes the place of the former one.
+    /// Called for every object that the index feed shows, with `is_initial_sync` during the first
+    /// fill. A later result for the same key replaces the earlier one.
     fn schedule(
         &self,
         object: &ObjectId,
@@ -59,20 +63,23 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
-    /// The feed of some kinds begins anew: what [`Handler::observe`] was told is told again from the start, and what was deleted meanwhile is not told at
-    /// all. Called in the order of the stream, as that is.
+    /// Forgets what [`Handler::observe`] has noted about some kinds, because their feed starts
+    /// over: existing objects are observed again, and objects deleted meanwhile are never
+    /// mentioned. Called in the order of the stream, like [`Handler::observe`].
     fn forget_observed(&self, kinds: &[Kind]) {
         let _ = kinds;
     }
 
-    /// The stream was rebuilt, perhaps for a cluster that was restored: versions that were read before cannot be compared any more.
+    /// Forgets resourceVersions, because the stream was rebuilt, perhaps for a restored cluster,
+    /// and earlier versions cannot be compared any more.
     fn reset(&self) {}
 
-    /// Does for a key what is left to do, until nothing remains but to wait for a change.
+    /// Does all work for a key, until the key can only wait for a change.
     ///
     /// # Errors
     ///
-    /// It did not succeed. It is called again after a pause, which doubles with each failure.
+    /// The attempt failed. The controller calls this again after a pause, which doubles with each
+    /// failure.
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError>;
 }
 
@@ -83,16 +90,18 @@ pub struct ReconcileRequest<'a> {
     /// The API server, on behalf of this key.
     pub objects: &'a Objects,
     pub index: &'a Index,
-    /// Objects that events told of since the key was reconciled last, and the states in which those showed them.
+    /// Objects with events since the last reconciliation of the key, and the states that those
+    /// events showed.
     pub changed: &'a [(ObjectId, Sight)],
-    /// It is looked at because it has not come to rest: nothing that memory holds of it may be relied on.
+    /// The key is looked at because it has not come to rest. The handler must not use state that it
+    /// keeps in memory.
     pub reads_anew: bool,
-    /// Has the key reconciled again when something has come that no event tells of.
+    /// Requeues the key for changes that do not cause an event.
     pub waker: &'a Waker,
     pub set_aside: SetAside<'a>,
 }
 
-/// The words for an object in whose handling processes of the service died one after the other.
+/// Message for an object during whose handling several processes of the service died.
 #[derive(Debug, Clone, Copy)]
 pub struct SetAside<'a> {
     pub(crate) words: &'a str,
@@ -100,19 +109,20 @@ pub struct SetAside<'a> {
 }
 
 impl<'a> SetAside<'a> {
-    /// The words, if nothing is to be done now but to tell them at the object, as what keeps it from going on.
+    /// Returns the message if the handler must do nothing now except report it at the object as the
+    /// reason for the stop.
     pub fn due(&self) -> Option<&'a str> {
         self.is_due.then_some(self.words)
     }
 
-    /// True if a message of the object has these words. A handler that is asked for a level, and not for a job, then leaves the object
-    /// alone for as long as its generation is the one that the message is about.
+    /// Reports whether a message of the object contains this one. A handler without jobs then
+    /// leaves the object alone as long as its generation is the one that the message is about.
     pub fn is_told_by(&self, message: &str) -> bool {
         message.contains(self.words)
     }
 }
 
-/// Has a key reconciled again.
+/// Requeues a key.
 #[derive(Debug, Clone)]
 pub struct Waker {
     pub(crate) key: Key,
@@ -120,41 +130,44 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// Has the key reconciled now, or once more if it is being reconciled. Nothing comes of it once the controller ends.
+    /// Requeues the key now, or once more if it is being reconciled. Has no effect once the
+    /// controller has ended.
     pub async fn wake(&self) {
-        // There is nobody left to wake it.
+        // Sending fails only when the controller has ended.
         let _ = self.messages.send(Message::Wake { key: self.key.clone() }).await;
     }
 }
 
-/// The end of a successful attempt, and when the next one follows. By default it follows the next change.
+/// Result of a successful attempt, with the time of the next one. By default the next attempt
+/// follows the next change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reconciled {
-    /// Reconcile again after this time even if nothing changes. This is kept in memory only, so it is for polling; what must not be
-    /// forgotten follows from [`Handler::schedule`].
+    /// Pause after which the key is reconciled again even without a change. Only memory keeps this
+    /// time, so it is for polling. Use [`Handler::schedule`] for times that must survive a restart.
     pub requeue_after: Option<Duration>,
-    /// There is more to do, for which the key is put behind the others that wait.
+    /// More work is left; the key is requeued behind the others that wait.
     pub requeue: bool,
 }
 
 impl Reconciled {
-    /// Nothing is left to do before this time, unless something changes.
+    /// Returns a result without further work before this time, unless something changes.
     pub fn requeue_after(time: Duration) -> Self {
         Self { requeue_after: Some(time), ..Self::default() }
     }
 
-    /// A part of the work is done, and the rest is to follow after the other keys that wait.
+    /// Returns a result for work done in part; the rest follows after the other waiting keys.
     pub fn requeue() -> Self {
         Self { requeue: true, ..Self::default() }
     }
 }
 
-/// Why an attempt has to be repeated.
+/// Reason why an attempt has to be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ReconcileError {
     pub message: String,
-    /// Somebody else changed an object since it was read. A short pause is enough before it is read again.
+    /// Another writer changed an object after it was read. A short pause before the next read is
+    /// enough.
     pub is_conflict: bool,
 }
 

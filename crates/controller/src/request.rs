@@ -1,6 +1,8 @@
-//! One request to the API server: its span, its limit of time, its metric, and what it means when it fails.
+//! One request to the API server: its span, its time limit, its metric, and the meaning of its
+//! failure.
 //!
-//! What waits knows no type of object and is boxed, so that it is compiled once, and not for each kind in every service.
+//! The asynchronous part is boxed and independent of the object's type, so that it is compiled once
+//! and not for each kind in every service.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,10 +18,10 @@ use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::objects::Stored;
 
-/// Time for one request; a connection that died silently is noticed after it.
+/// Time limit of one request. It also detects a connection that died silently.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A request that was built, or why it could not be.
+/// A request that was built, or the error of building it.
 pub(crate) type Built = Result<http::Request<Vec<u8>>, request::Error>;
 
 /// A request, as spans, metrics and errors name it.
@@ -30,7 +32,7 @@ pub(crate) struct Call<'a> {
     plural: Cow<'static, str>,
     subresource: &'static str,
     namespace: &'a str,
-    /// Of the object, or what objects are selected by.
+    /// Name of the object, or the selector of the objects.
     name: &'a str,
 }
 
@@ -60,17 +62,17 @@ impl<'a> Call<'a> {
         ApiError::new(error, self.verb, &self.object(), &right)
     }
 
-    /// What the API server has answered.
+    /// Decodes the answer of the API server.
     pub(crate) fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, ApiError> {
         serde_json::from_str(text).map_err(|error| self.failed(&kube::Error::SerdeError(error)))
     }
 
-    /// The body that an object is sent as.
+    /// Encodes an object as the body of a request.
     pub(crate) fn write(&self, object: &impl Serialize) -> Result<Vec<u8>, ApiError> {
         serde_json::to_vec(object).map_err(|error| self.failed(&kube::Error::SerdeError(error)))
     }
 
-    /// Asks the API server, and gives the text of its answer.
+    /// Sends the request and returns the text of the answer.
     #[expect(clippy::disallowed_methods, reason = "the home API server is our own")]
     pub(crate) fn send(&self, client: &Client, request: Built) -> BoxFuture<'_, Result<String, ApiError>> {
         let client = client.clone();
@@ -100,7 +102,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Counts how it ended.
+    /// Counts the outcome of the request.
     pub(crate) fn count(&self, error: Option<&ApiError>, metrics: &Metrics) {
         let outcome = match error {
             None => "ok",

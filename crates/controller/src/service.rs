@@ -1,4 +1,4 @@
-//! A service as a program of its own: what the programs of all services have in common.
+//! A service as a program of its own: the parts that the programs of all services share.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -12,10 +12,10 @@ use kube::Client;
 use crate::arguments::{BusArguments, ClusterArguments, StateArguments};
 use crate::casualties::Casualties;
 
-/// Why a service could not start, or ended.
+/// Reason why a service could not start, or ended.
 pub type ServiceError = Box<dyn Error + Send + Sync>;
 
-/// The arguments of a service, and the service that they start.
+/// The arguments of a service, and the function that starts it.
 pub trait ServiceArguments: Args {
     /// Name of the service.
     const SERVICE: &'static str;
@@ -24,26 +24,27 @@ pub trait ServiceArguments: Args {
     /// One line of help.
     const ABOUT: &'static str;
 
-    /// Which part of the cluster it works on.
+    /// Returns the part of the cluster that the service works on.
     fn cluster(&self) -> &ClusterArguments;
 
-    /// Starts the service. By then it has named all its conditions of health and holds its ports; what comes back runs it.
+    /// Starts the service. When this returns, the service has registered all its health conditions
+    /// and opened its ports. The returned future runs it.
     fn start(
         self,
         context: ProcessContext,
     ) -> impl Future<Output = Result<RunningService, ServiceError>> + Send;
 }
 
-/// Runs a service that was started, until shutdown is requested.
+/// Future that runs a started service until shutdown is requested.
 pub type RunningService = BoxFuture<'static, Result<(), ServiceError>>;
 
-/// What a process has for the services in it, made from arguments that all of them have.
+/// Resources of a process for its services, created from the arguments that all services share.
 #[derive(Clone)]
 pub struct ProcessContext {
     pub bus: Bus,
     pub client: Client,
     pub telemetry: Telemetry,
-    /// Keys that were in hand when former processes died.
+    /// Keys that were being handled when earlier processes died.
     pub casualties: Casualties,
 }
 
@@ -66,7 +67,8 @@ struct Command<A: Args> {
     telemetry: TelemetryArguments,
 }
 
-/// The whole of a service's `main`: reads the arguments, connects, and runs the service. Then what is on its way to the bus gets there.
+/// Runs the whole `main` of a service: reads the arguments, connects, and runs the service. At the
+/// end it waits for pending messages to the bus.
 pub fn main<A: ServiceArguments>() -> ExitCode {
     let command = Command::<A>::command().name(A::PROGRAM).about(A::ABOUT);
     let command = match Command::<A>::from_arg_matches(&command.get_matches()) {
@@ -89,12 +91,13 @@ pub fn main<A: ServiceArguments>() -> ExitCode {
     })
 }
 
-/// Waits for `starting`, and keeps the process from being ready until it is done, whatever conditions hold in the meantime: the bus may
-/// be connected long before the service has named its own ones.
+/// Waits for `starting`, and keeps the process unready until that is done. Without this the process
+/// could become ready too early, because the bus may be connected long before the service has
+/// registered its own conditions.
 ///
 /// # Errors
 ///
-/// Those of `starting`.
+/// The errors of `starting`.
 pub async fn started<T, E>(health: &Health, starting: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let condition = health.condition("started");
     let started = starting.await?;

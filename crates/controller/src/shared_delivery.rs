@@ -1,4 +1,4 @@
-//! A delivery of the bus whose event concerns several keys, and its acknowledgement.
+//! A bus delivery whose event concerns several keys, and its single acknowledgement.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,15 +8,16 @@ use tokio::sync::Mutex;
 
 use crate::queue::Concerns;
 
-/// A delivery that is acknowledged when every key is done with it, or handed back to the bus if one of them failed.
+/// A delivery that is acknowledged when every key is done with it, or handed back to the bus if one
+/// of them failed.
 #[derive(Debug)]
 pub(crate) struct SharedDelivery {
-    /// The way to answer the bus; `None` once it is answered.
+    /// Handle to answer the bus; `None` once the delivery is answered.
     receipt: Mutex<Option<Receipt>>,
     concerns: Concerns,
-    /// Keys that are not done yet.
+    /// Number of keys that are not done yet.
     keys: AtomicUsize,
-    /// The longest delay that a key asked for, in milliseconds; 0 if none failed.
+    /// Longest delay that a key asked for, in milliseconds; 0 if all succeeded.
     delay: AtomicU64,
 }
 
@@ -34,7 +35,7 @@ impl SharedDelivery {
         self.concerns
     }
 
-    /// One of the keys is done with the event.
+    /// Notes that one of the keys is done with the event.
     pub(crate) async fn key_done(&self) {
         if self.keys.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
@@ -46,14 +47,14 @@ impl SharedDelivery {
         }
     }
 
-    /// One of the keys is to see the event again, after this delay at least.
+    /// Notes that one of the keys must see the event again, after this delay or later.
     pub(crate) async fn key_failed(&self, delay: Duration) {
         let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX).max(1);
         self.delay.fetch_max(delay, Ordering::AcqRel);
         self.key_done().await;
     }
 
-    /// Tells the bus that it is being worked on.
+    /// Reports to the bus that the event is being worked on.
     pub(crate) async fn progress(&self) {
         if let Some(receipt) = self.receipt.lock().await.as_ref() {
             receipt.progress().await;

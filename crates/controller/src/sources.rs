@@ -1,16 +1,16 @@
-//! Kinds whose events become work while a controller runs, and stop to.
+//! Kinds whose events become work only for a part of a controller's run time.
 
 use groundwork_bus::Kind;
 use tokio::sync::mpsc;
 
-/// Adds kinds to a running controller, and takes them away. Clones speak to the same one.
+/// Adds kinds to a running controller, and removes them. Clones address the same controller.
 ///
-/// The events of such a kind have a feed and a queue of their own: one that cannot be watched, or whose queue is broken, keeps no other
-/// kind waiting, and does not count for the readiness of the service.
+/// The events of such a kind have a feed and a queue of their own. A kind that cannot be watched,
+/// or whose queue is broken, neither delays other kinds nor affects the readiness of the service.
 #[derive(Debug, Clone)]
 pub struct Sources(mpsc::UnboundedSender<SourceChange>);
 
-/// What [`Sources`] says, for the controller.
+/// Receiving end of [`Sources`], for the controller.
 #[derive(Debug)]
 pub struct SourceChanges(pub(crate) mpsc::UnboundedReceiver<SourceChange>);
 
@@ -20,20 +20,20 @@ pub(crate) enum SourceChange {
     Remove(Kind),
 }
 
-/// Both ends.
+/// Creates both ends of the channel.
 pub fn sources() -> (Sources, SourceChanges) {
     let (sender, receiver) = mpsc::unbounded_channel();
     (Sources(sender), SourceChanges(receiver))
 }
 
 impl Sources {
-    /// From now on events of the kind are work. Of a kind that is one already nothing changes.
+    /// Makes events of the kind work from now on. Has no effect if the kind is already added.
     pub fn add(&self, kind: Kind) {
-        // A controller that has ended needs no sources.
+        // Sending fails only when the controller has ended, which needs no sources any more.
         drop(self.0.send(SourceChange::Add(kind)));
     }
 
-    /// Events of the kind are no work any more.
+    /// Stops treating events of the kind as work.
     pub fn remove(&self, kind: Kind) {
         drop(self.0.send(SourceChange::Remove(kind)));
     }

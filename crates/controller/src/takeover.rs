@@ -1,4 +1,5 @@
-//! Two controllers must not work on the same objects: while the one that Groundwork takes over from still leads, a service does not start.
+//! Start check: a service does not start while the leader of the controller that it takes over from
+//! is still active, because two controllers must not work on the same objects.
 
 use std::time::Duration;
 
@@ -10,31 +11,32 @@ use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
-/// Pause before leases are asked for again while the API server does not answer.
+/// Pause before the leases are read again while the API server does not answer.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
-/// How long a request may take.
+/// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a lease lasts that does not state its duration, in seconds.
+/// Duration of a lease that does not state one, in seconds.
 const LEASE_SECONDS: i32 = 15;
 
 /// A controller that Groundwork takes over from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OriginalController {
-    /// What people call it.
+    /// Name of the controller for messages.
     pub name: &'static str,
-    /// Names of the leases by which it elects its leader; its namespace is up to who installed it.
+    /// Names of its leader-election leases. Their namespace depends on the installation.
     pub leases: &'static [&'static str],
 }
 
-/// Works on Installations, Executions and DeployItems. Released versions elect no leader, so the name is that of its deployment, which
-/// installations that turned election on are likely to use; others are named by `--original-lease`.
+/// Landscaper, which works on Installations, Executions and DeployItems. Its released versions
+/// elect no leader. So this is the name of its deployment, which installations that enabled leader
+/// election are likely to use; `--original-lease` adds others.
 pub const LANDSCAPER: OriginalController =
     OriginalController { name: "Landscaper", leases: &["landscaper-controller"] };
-/// Works on PackageVariants and PackageVariantSets.
+/// Porch's controllers, which work on PackageVariants and PackageVariantSets.
 pub const PORCH: OriginalController =
     OriginalController { name: "Porch's controllers", leases: &["porch-operators.config.porch.kpt.dev"] };
 
-/// What to do about a controller that works on the same objects.
+/// Options about a controller that works on the same objects.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Migration")]
 pub struct TakeoverArguments {
@@ -42,7 +44,8 @@ pub struct TakeoverArguments {
     #[arg(long, env = "GROUNDWORK_TAKEOVER")]
     pub takeover: bool,
 
-    /// Further leases to look for, by name and in all namespaces, separated by commas; the accounts of k8s/base may see only the usual ones
+    /// Further leases to look for, by name and in all namespaces, separated by commas; the accounts
+    /// of k8s/base may see only the usual ones
     #[arg(
         long = "original-lease",
         env = "GROUNDWORK_ORIGINAL_LEASES",
@@ -52,7 +55,7 @@ pub struct TakeoverArguments {
     pub original_leases: Vec<String>,
 }
 
-/// The original controller is at work.
+/// The other controller is still active.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name} is at work on the same objects: {holder} renewed its lease {lease} at {renewed}; stop it and wait until the lease has run out, \
@@ -60,21 +63,22 @@ pub struct TakeoverArguments {
 )]
 pub struct OriginalAtWorkError {
     pub name: &'static str,
-    /// Namespace and name.
+    /// Namespace and name of the lease.
     pub lease: String,
     pub holder: String,
     pub renewed: Timestamp,
 }
 
 impl TakeoverArguments {
-    /// Returns when the original controller is known not to lead, or `end` is cancelled. Waits for the API server, and says so through
-    /// `health`.
+    /// Returns when the other controller certainly does not lead, or when `end` is cancelled. While
+    /// the API server is away it waits and reports that through `health`.
     ///
-    /// Services that work on some namespaces only do not look, since their rights do not reach the namespace of the leases.
+    /// Services that work on some namespaces only skip the check, since their permissions do not
+    /// cover the namespace of the leases.
     ///
     /// # Errors
     ///
-    /// A lease of the original is fresh.
+    /// A lease of the other controller is fresh.
     pub async fn ensure_stopped(
         &self,
         original: OriginalController,
@@ -103,7 +107,8 @@ impl TakeoverArguments {
     }
 }
 
-/// All leases of a name. If this service may not list them there are none for it, which is logged.
+/// Returns all leases of a name. If this service may not list leases, it returns none and logs
+/// that.
 async fn leases(client: &Client, name: &str, ready: &Condition) -> Vec<Lease> {
     let api = Api::<Lease>::all(client.clone());
     let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
@@ -163,12 +168,12 @@ mod tests {
                 false,
             ),
             (json!({"holderIdentity": "a", "renewTime": "2026-05-01T12:00:10.000000Z"}), true),
-            // The clock of its holder is ahead of ours.
+            // The holder's clock is ahead of ours.
             (
                 json!({"holderIdentity": "a", "renewTime": "2026-05-01T12:00:30.000000Z", "leaseDurationSeconds": 15}),
                 true,
             ),
-            // The holder has released it.
+            // The holder has released the lease.
             (
                 json!({"holderIdentity": "", "renewTime": "2026-05-01T12:00:19.000000Z", "leaseDurationSeconds": 1}),
                 false,

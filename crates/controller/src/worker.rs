@@ -1,4 +1,5 @@
-//! The task that owns the queue of a controller: it starts attempts, and answers the bus when they end.
+//! The task that owns the queue of a controller: it starts attempts, and answers the bus when they
+//! end.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -21,7 +22,8 @@ use crate::queue::{Attempt, AttemptEnd, Offered, Queue};
 use crate::reconcile::{Key, ReconcileError, ReconcileRequest, Reconciled, SetAside, Waker};
 use crate::shared_delivery::SharedDelivery;
 
-/// Unanswered events are announced as alive this often; consumers wait three times as long before they deliver an event again.
+/// Interval at which unanswered events are reported in progress. Consumers wait three times as long
+/// before they deliver an event again.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Worker {
@@ -29,22 +31,22 @@ pub(crate) struct Worker {
     index: Index,
     queue: Queue<Arrival>,
     running: JoinSet<Finished>,
-    /// The key of each task, for the case that the task panics.
+    /// Key of each task, for the case that the task panics.
     tasks: HashMap<tokio::task::Id, Key>,
-    /// What was logged last about each key that fails.
+    /// Last logged error of each failing key.
     logged: HashMap<Key, String>,
-    /// The deliveries that are not answered yet, and some that are.
+    /// Deliveries that are not answered yet, and some that already are.
     deliveries: Vec<Weak<SharedDelivery>>,
     findings: Findings,
-    /// The namespaces that metrics tell of.
+    /// Namespaces for which a metric of a full share is set.
     told_shares: HashSet<String>,
-    /// The words at an object that is set aside.
+    /// Message at an object that is set aside.
     set_aside: Arc<str>,
-    /// Where messages to this worker go in.
+    /// Sender of messages to this worker.
     sender: mpsc::Sender<Message>,
 }
 
-/// The clock that timers go by.
+/// Returns the time of the clock that timers use.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -54,9 +56,9 @@ struct Finished {
     key: Key,
     ended: AttemptEnd,
     known: KnownVersions,
-    /// What was logged last about the key, while it fails.
+    /// Last logged error of the key, while it fails.
     logged: Option<String>,
-    /// The versions that the attempt has written.
+    /// Versions that the attempt has written.
     written: Vec<(ObjectId, String)>,
 }
 
@@ -94,7 +96,8 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = end.cancelled() => return,
-                // Before messages: however many there are, the bus must hear of those that wait.
+                // Before messages in this `select!`: even under many messages the bus must learn
+                // that the waiting events are still in progress.
                 _ = progress.tick() => {
                     self.tell_findings();
                     let shares = self.queue.full_shares();
@@ -206,7 +209,7 @@ impl Worker {
                 finished
             }
             Err(error) => {
-                // A panic in a handler is a bug; its key is tried again like one that failed.
+                // A panic in a handler is a bug; retry its key like one that failed.
                 let Some(key) = self.tasks.remove(&error.id()) else { return };
                 tracing::error!(%key, %error, "a handler did not end");
                 let ended = AttemptEnd::Failed { is_conflict: false, made_progress: false };
@@ -226,7 +229,7 @@ impl Worker {
         }
     }
 
-    /// Counts what looks have found and no event has told.
+    /// Counts changes that looks found and for which no event arrived.
     fn tell_findings(&mut self) {
         for key in self.findings.take_untold(now()) {
             tracing::warn!(%key, "a look has found what no event told");
@@ -234,7 +237,7 @@ impl Worker {
         }
     }
 
-    /// Tells the bus that the events are being worked on, so that it does not deliver them again.
+    /// Reports the events to the bus as in progress, so that the bus does not deliver them again.
     async fn announce_progress(&mut self) {
         self.deliveries.retain(|delivery| delivery.strong_count() > 0);
         for delivery in self.deliveries.iter().filter_map(Weak::upgrade) {
@@ -242,7 +245,7 @@ impl Worker {
         }
     }
 
-    /// Lets running attempts end, and hands the events that wait back to the bus, for other replicas.
+    /// Lets running attempts end, and hands the waiting events back to the bus, for other replicas.
     pub(crate) async fn drain(&mut self, mut messages: mpsc::Receiver<Message>) {
         while let Ok(message) = messages.try_recv() {
             if let Message::Event { arrival, .. } = message {
@@ -258,8 +261,9 @@ impl Worker {
     }
 }
 
-/// Logs why an attempt failed, unless that was logged about the key already: it is tried until it succeeds, and a line for each
-/// attempt would hide those of others. The answer is what was logged, to be kept until the key succeeds.
+/// Logs the reason of a failed attempt, unless the same reason was already logged for the key. A
+/// key is retried until it succeeds, and a line for each attempt would hide the lines of other
+/// keys. Returns the logged text, to be kept until the key succeeds.
 fn log_failure(
     key: &Key,
     failures: u32,
@@ -279,7 +283,7 @@ fn log_failure(
     Some(message.clone())
 }
 
-/// The outcome for the metrics, and for the queue.
+/// Returns the outcome for the metrics and for the queue.
 fn end_of(result: &Result<Reconciled, ReconcileError>, made_progress: bool) -> (&'static str, AttemptEnd) {
     match result {
         Ok(Reconciled { requeue: true, .. }) => ("yielded", AttemptEnd::Requeued),

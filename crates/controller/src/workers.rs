@@ -1,4 +1,4 @@
-//! Work that takes the processor for long, away from the threads that serve others.
+//! Threads for long computations, so that these do not block the threads of the async runtime.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,17 +7,18 @@ use std::time::Duration;
 use groundwork_telemetry::Condition;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Stack of a worker in bytes. Engines grow theirs where they recurse.
+/// Stack size of a worker in bytes. Recursive engines grow their stack further on demand.
 const STACK_SIZE: usize = 4 << 20;
-/// How long a piece of work may take by default.
+/// Default time limit of a computation.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
 
-/// So many pieces of work at a time; the others wait. Calls and jobs have workers of their own, so that neither takes the turn of
-/// the other. Clones share them.
+/// A limited number of computations at a time; others wait. Calls and jobs each have their own
+/// workers, so that neither uses up the places of the other. Clones share the workers.
 ///
-/// Nothing can end a computation from outside. One that takes longer than the limit is given up: its turn goes to others, it runs on
-/// with the lowest priority, and [`Workers::with_condition`] makes readiness tell. Beyond twice the number of workers nothing new is begun
-/// beside such work.
+/// A computation cannot be stopped from outside. One that exceeds the limit is given up: its place
+/// becomes free, it runs on with the lowest priority, and [`Workers::with_condition`] lets
+/// readiness report it. While more than twice the number of workers run beyond the limit, no new
+/// computation starts.
 #[derive(Debug, Clone)]
 pub struct Workers(Arc<Shared>);
 
@@ -26,21 +27,21 @@ struct Shared {
     turns: Arc<Semaphore>,
     count: usize,
     limit: Duration,
-    /// How many run on beyond the limit.
+    /// Number of computations that run beyond the limit.
     late: Mutex<usize>,
     condition: Option<Condition>,
 }
 
-/// Why a piece of work has no result.
+/// Reason why a computation has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WorkError {
-    /// It panicked, which is logged where it happened.
+    /// It panicked, which is logged at the place of the panic.
     #[error("the work did not end; the log of the service says why")]
     Panicked,
-    /// It runs on, and nobody waits for it any more.
+    /// It exceeded the limit. It runs on, and its result will be dropped.
     #[error("it takes longer than {} s and was given up", .0.as_secs())]
     TimedOut(Duration),
-    /// It was not begun, because too much runs on beyond its limit.
+    /// It was not started, because too many computations run beyond their limit.
     #[error(
         "{0} pieces of work run on beyond their limit, so that no further one is begun; the service has to be restarted"
     )]
@@ -48,21 +49,22 @@ pub enum WorkError {
 }
 
 impl WorkError {
-    /// It was, or would be, too much for the limits; otherwise it is a fault of the service.
+    /// Reports whether the computation exceeded, or would exceed, the limits; otherwise the error
+    /// is a fault of the service.
     pub fn is_limit(self) -> bool {
         self != Self::Panicked
     }
 }
 
 impl Default for Workers {
-    /// As many as there are processors.
+    /// Returns as many workers as there are processors.
     fn default() -> Self {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from))
     }
 }
 
 impl Workers {
-    /// At least one.
+    /// Creates this number of workers, and at least one.
     pub fn new(count: usize) -> Self {
         Self::with(count, DEFAULT_LIMIT, None)
     }
@@ -78,21 +80,23 @@ impl Workers {
         }))
     }
 
-    /// The same number with another limit.
+    /// Returns the same number of workers with another time limit.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         Self::with(self.0.count, limit, self.0.condition.clone())
     }
 
-    /// The same number, with a condition that does not hold while much runs on beyond its limit.
+    /// Returns the same number of workers, with a condition that is false while many computations
+    /// run beyond the limit.
     #[must_use]
     pub fn with_condition(&self, condition: Condition) -> Self {
         condition.ready();
         Self::with(self.0.count, self.0.limit, Some(condition))
     }
 
-    /// Does a piece of work when it is its turn. Dropping the future before gives the turn away; work that has begun keeps it
-    /// until its end or its limit, so that callers who go and come again do not get more of the processors than others.
+    /// Runs a computation when a place is free. Dropping the future before that gives the place up.
+    /// A computation that has started keeps its place until its end or its limit, so that callers
+    /// who give up and call again do not get more of the processors than others.
     ///
     /// # Errors
     ///
@@ -113,7 +117,8 @@ impl Workers {
             WorkError::Panicked
         })?;
         let shared = Arc::clone(&self.0);
-        // A task of its own: who asked may go, and the turn is given back all the same.
+        // Wait in a separate task, so that the place is freed even if the caller's future is
+        // dropped.
         let watch = async move {
             let answered = tokio::time::timeout(shared.limit, &mut answer).await;
             drop(turn);
@@ -138,14 +143,14 @@ impl Shared {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a piece of work that has been given up, until it ends after all.
+    /// Counts a computation that was given up, until it ends after all.
     async fn outlive(self: Arc<Self>, end: impl Future<Output = ()>) {
         self.count(|late| late + 1);
         end.await;
         self.count(|late| late.saturating_sub(1));
     }
 
-    /// Under the lock, so that the condition is about the last count.
+    /// Sets the condition under the lock, so that it always reflects the last count.
     fn count(&self, change: impl FnOnce(usize) -> usize) {
         let mut late = self.late();
         *late = change(*late);
@@ -165,7 +170,8 @@ impl Shared {
     }
 }
 
-/// A thread of its own for each piece of work: one that is given up gets a lower priority, which it could not shake off again.
+/// Starts a new thread for each computation. One that is given up gets a lower priority, which a
+/// thread cannot raise again, so threads are not reused.
 fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     sender: oneshot::Sender<Result<T, WorkError>>,
@@ -176,19 +182,19 @@ fn spawn<T: Send + 'static>(
     std::thread::Builder::new().name("worker".to_owned()).stack_size(STACK_SIZE).spawn(move || {
         id.set_current();
         let result = catch_unwind(AssertUnwindSafe(|| span.in_scope(work)));
-        // Nobody waits for what was given up.
+        // The receiver is gone if the computation was given up.
         drop(sender.send(result.map_err(|_| WorkError::Panicked)));
     })?;
     Ok(thread)
 }
 
-/// A thread, for the system.
+/// Thread id of the operating system.
 #[derive(Debug, Clone, Default)]
 struct Thread(#[cfg(target_os = "linux")] Arc<std::sync::OnceLock<rustix::process::Pid>>);
 
 #[cfg(target_os = "linux")]
 impl Thread {
-    /// Stores the id of the thread that calls this.
+    /// Stores the id of the current thread.
     fn set_current(&self) {
         _ = self.0.set(rustix::thread::gettid());
     }
@@ -239,7 +245,8 @@ mod tests {
         while workers.0.turns.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        // Two work, and keep their turn although nobody waits for them; two of the others go.
+        // Two computations run and keep their places although their callers are gone; two of the
+        // waiting ones give up theirs.
         for task in &tasks[..4] {
             task.abort();
         }
@@ -254,7 +261,8 @@ mod tests {
         }
         let last = tasks.into_iter().last().unwrap();
         assert_eq!(last.await.unwrap(), Ok(()));
-        // The last one had its turn when the first of the others was done; the second may end after it.
+        // The last computation got its place when one of the first two was done; the other may end
+        // later.
         while done.load(Ordering::SeqCst) < 3 {
             tokio::task::yield_now().await;
         }
@@ -267,7 +275,8 @@ mod tests {
         assert_eq!(workers.run(|| 1).await, Ok(1));
     }
 
-    /// What is given up holds no turn, readiness tells of it, and nothing is begun beside too much of it.
+    /// A computation that is given up frees its place, readiness reports it, and no new one starts
+    /// beside too many of them.
     #[tokio::test]
     async fn work_beyond_its_limit_is_given_up() {
         let telemetry = groundwork_telemetry::Telemetry::silent("test");
@@ -292,7 +301,7 @@ mod tests {
         assert_eq!(workers.run(|| 1).await, Err(WorkError::Overloaded(8)));
         drop(go);
         telemetry.health.until(true).await;
-        // On a busy machine even this may take too long.
+        // On a busy machine even this trivial computation may exceed the limit.
         while workers.run(|| 1).await != Ok(1) {}
     }
 }

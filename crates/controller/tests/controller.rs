@@ -1,4 +1,4 @@
-//! A controller on a real bus, with handlers that only take notes.
+//! A controller on a real bus, with handlers that only record their calls.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
@@ -26,7 +26,7 @@ fn object(name: &str) -> ObjectId {
     ObjectId::new(kind(), Some("ns"), name)
 }
 
-/// What was handled, and when.
+/// Names of the handled keys, with the times.
 #[derive(Default)]
 struct Notes(Mutex<BTreeMap<String, Vec<Instant>>>);
 
@@ -36,7 +36,9 @@ impl Notes {
     }
 }
 
-/// Objects labelled `waiting` are not at rest. Names that begin with `bad` fail always, those with `panic` once, those with `slow` take their time; what is `unheld` is not looked up.
+/// Test handler. Objects labelled `waiting` are not at rest. Names that begin with `bad` always
+/// fail, those with `panic` panic once, those with `slow` take their time, and `unheld` ones are
+/// not looked up.
 #[async_trait]
 impl Handler for Notes {
     fn keys(&self, object: &ObjectId, change: &Change, _: &Index) -> Vec<Key> {
@@ -101,7 +103,7 @@ impl Bench {
     fn run(&mut self) {
         let telemetry = Telemetry::silent("test");
         let metrics = Metrics::new(&telemetry.metrics, "test");
-        // Nobody asks this API server anything.
+        // This API server is never called.
         let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = kube::Client::try_from(config).unwrap();
         let controller = Controller {
@@ -150,7 +152,7 @@ impl Bench {
         }
     }
 
-    /// Waits until events of a kind are not handled any more.
+    /// Waits until events of a kind are no longer handled.
     async fn until_source_ended(&self, object: &ObjectId) {
         let start = Instant::now();
         for version in 100.. {
@@ -164,7 +166,7 @@ impl Bench {
         }
     }
 
-    /// Waits until the bus holds nothing for this controller any more.
+    /// Waits until the bus has no unanswered event for this controller.
     async fn until_answered(&self) {
         let queue = self.bus.work("test", &kind()).await.unwrap();
         let start = Instant::now();
@@ -192,7 +194,8 @@ async fn every_event_is_handled_and_answered() {
     bench.until_answered().await;
 }
 
-/// What the handler does not look up is not held, and handled like everything else: when it comes, and when a process left it behind.
+/// An object that the handler does not look up is not kept in the index, and is handled all the
+/// same: as a new event, and after a restart.
 #[tokio::test]
 async fn what_is_not_looked_up_is_not_held() {
     let mut bench = Bench::new().await;
@@ -206,7 +209,7 @@ async fn what_is_not_looked_up_is_not_held() {
     bench.until_answered().await;
 }
 
-/// An event that is superseded while the former is handled leaves nothing pending.
+/// An event that is superseded while its predecessor is being handled must leave nothing pending.
 #[tokio::test]
 async fn superseded_events_leave_nothing_behind() {
     let mut bench = Bench::new().await;
@@ -220,7 +223,8 @@ async fn superseded_events_leave_nothing_behind() {
     assert!(bench.notes.count("slow") < 19, "events of one key are handled together");
 }
 
-/// 2,000 objects whose handling always fails delay no other, and each is tried as often as its back-off allows.
+/// 2,000 objects that always fail must not delay others, and each is tried as often as its back-off
+/// allows.
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_keys_delay_no_other() {
     let mut bench = Bench::new().await;
@@ -258,7 +262,8 @@ async fn a_handler_that_panics_is_tried_again() {
     bench.until("and handled on", |notes| notes.count("panic") == 3).await;
 }
 
-/// What a process left behind is found in the state of objects, whatever the bus thinks was answered.
+/// Unfinished work of an earlier process is found from the state of objects, even if the bus counts
+/// its events as answered.
 #[tokio::test]
 async fn unfinished_work_is_taken_up_at_start() {
     let mut bench = Bench::new().await;
@@ -274,8 +279,8 @@ async fn unfinished_work_is_taken_up_at_start() {
     assert_eq!(bench.notes.count("done"), 0);
 }
 
-/// An object that is not at rest is looked at when a service starts, and again before five minutes are over, although all of its events were answered.
-/// Once it is at rest nobody looks any more.
+/// An object that is not at rest is looked at when a service starts, and again within five minutes,
+/// although all of its events were answered. Once it is at rest, the looks stop.
 #[tokio::test(start_paused = true)]
 async fn what_waits_is_looked_at_again_and_what_rests_is_not() {
     let mut bench = Bench::new().await;
@@ -308,7 +313,7 @@ async fn what_waits_is_looked_at_again_and_what_rests_is_not() {
     assert_eq!((bench.notes.count("stuck"), bench.notes.count("idle")), (5, 0));
 }
 
-/// The end waits for what runs, and gives the rest back at once.
+/// The end of the controller waits for running attempts, and gives other events back at once.
 #[tokio::test]
 async fn the_end_drains() {
     const COUNT: usize = 50;
@@ -335,7 +340,8 @@ async fn the_end_drains() {
     bench.until_answered().await;
 }
 
-/// A kind comes to a running controller and goes again. One whose objects are never all on the stream keeps nobody else waiting.
+/// A kind is added to a running controller and removed again. A kind that never becomes complete
+/// must not delay others.
 #[tokio::test]
 async fn kinds_come_and_go() {
     let mut bench = Bench::new().await;

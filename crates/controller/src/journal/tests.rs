@@ -77,7 +77,8 @@ fn the_same_wait_is_told_once() {
     assert_eq!(queued(&mut receiver), ["j wait b", "j wait c", "j write d", "j wait c"]);
 }
 
-/// Nobody waits for a full queue; what it cannot take is counted, and told of with what comes after.
+/// A full queue never blocks the caller. Dropped entries are counted, and the next entries report
+/// their number.
 #[tokio::test]
 async fn a_full_queue_drops_and_says_so() {
     let (journal, mut receiver, registry) = journal(2);

@@ -15,7 +15,7 @@ fn known(versions: &[(&str, &str)]) -> KnownVersions {
     known
 }
 
-/// A key that had nothing to do gets its first event.
+/// Answer for the first event of an idle key.
 const FIRST: Offered<u32> = Offered::Queued { superseded: None };
 
 struct Bench {
@@ -38,7 +38,7 @@ impl Bench {
         self.queue.offer(&key, Concerns::OneKey, seen, 7, self.now)
     }
 
-    /// The keys `bad-0` and following, each with one failed attempt about version 1.
+    /// Creates the keys `bad-0` and following, each with one failed attempt about version 1.
     fn failing(count: u32) -> Self {
         let mut bench = Self::new();
         for index in 0..count {
@@ -54,7 +54,7 @@ impl Bench {
         self.queue.offer(&object(name), Concerns::OneKey, seen, delivery, self.now)
     }
 
-    /// The end of what has this name, in the version that it had last.
+    /// Offers the deletion of the object with this name, with its last version.
     fn offer_end(&mut self, name: &str, version: &str, delivery: u32) -> Offered<u32> {
         let seen = (object(name), Sight::Gone(version.to_owned()));
         self.queue.offer(&object("a"), Concerns::OneKey, seen, delivery, self.now)
@@ -102,7 +102,7 @@ fn one_key_is_handled_once_at_a_time_and_once_for_many_events() {
     assert_eq!(bench.start(), None);
 }
 
-/// A key whose time has not come is no work yet, however many of these there are.
+/// Keys that wait for a time are not counted as work, in any number.
 #[test]
 fn keys_at_rest_are_not_counted() {
     let mut bench = Bench::new();
@@ -122,7 +122,9 @@ fn keys_at_rest_are_not_counted() {
     assert_eq!(bench.queue.len(), 0);
 }
 
-/// What a key waits for may come while it looks: then it looks once more, whatever pause that look ends with. Woken twice is woken once.
+/// The event that a key waits for may arrive while the key is being handled. The key is then
+/// handled once more, regardless of the pause that the attempt asked for. Two wake-ups cause only
+/// one more attempt.
 #[test]
 fn a_key_that_is_woken_while_it_is_handled_is_handled_again() {
     let mut bench = Bench::new();
@@ -142,7 +144,7 @@ fn a_key_that_is_woken_while_it_is_handled_is_handled_again() {
     assert_eq!((bench.start(), bench.queue.next_time()), (None, None));
 }
 
-/// A failure is waited out: what wakes a key is no reason for less trouble.
+/// A failing key keeps its back-off even when it is woken.
 #[test]
 fn a_key_that_has_failed_is_not_woken_before_its_time() {
     let mut bench = Bench::failing(1);
@@ -150,7 +152,8 @@ fn a_key_that_has_failed_is_not_woken_before_its_time() {
     assert_eq!(bench.start(), None);
 }
 
-/// Memory has a bound, and what goes over it comes again soon, one after the other.
+/// Memory is bounded: events beyond the limit go back to the bus and return soon, one after the
+/// other.
 #[test]
 fn events_beyond_what_may_wait_go_back() {
     let mut bench = Bench::of_share(2);
@@ -163,14 +166,16 @@ fn events_beyond_what_may_wait_go_back() {
     let several = (object("common"), Sight::Alive("1".to_owned()));
     let offered = bench.queue.offer(&object("late-2"), Concerns::Several, several, 5, bench.now);
     assert_eq!(offered, FIRST, "others would see it again");
-    // Others have room, and all have less then.
+    // An event that concerns other keys is accepted over the limit, because a redelivery would
+    // reach those keys again. As other namespaces fill the queue, less is left for each.
     for index in 0..MOST_WAITING / 2 {
         assert_eq!(bench.offer_elsewhere(index), FIRST);
     }
     assert_eq!(bench.offer_elsewhere(MOST_WAITING), Offered::Redeliver(7, FIRST_RETURN));
 }
 
-/// However much of a namespace is ready, its failing keys get their turns, and places come back whatever becomes of an attempt.
+/// Failing keys of a namespace get attempts even when its share is full of ready keys, and each
+/// place is freed for every outcome of an attempt.
 #[test]
 fn failing_keys_of_a_full_share_get_their_turns() {
     let mut bench = Bench::of_share(1);
@@ -196,7 +201,8 @@ fn failing_keys_of_a_full_share_get_their_turns() {
     assert_eq!(bad, 4);
 }
 
-/// A long attempt goes on in parts; the others have their turns, and nothing is answered before its end.
+/// A long attempt runs in parts. Other keys run between the parts, and events are answered only at
+/// the end.
 #[test]
 fn a_long_attempt_lets_others_go_between_its_parts() {
     let mut bench = Bench::new();
@@ -232,7 +238,8 @@ fn what_was_read_or_written_is_not_handled_again() {
     assert_eq!(bench.offer("a", "5", 4), FIRST);
 }
 
-/// A watcher that was away while an object went knows no other version than the last of the living, which the key has written itself.
+/// A watcher that was down during a deletion knows only the object's last living version, which the
+/// key may have written itself.
 #[test]
 fn a_deletion_reaches_the_key_that_wrote_its_version() {
     let mut bench = Bench::new();
@@ -254,7 +261,7 @@ fn a_deletion_reaches_the_key_that_wrote_its_version() {
     assert_eq!(bench.start(), None);
 }
 
-/// A key that fails is not tried anew each time that the bus delivers the same deletion.
+/// Redeliveries of the same deletion must not cut short the back-off of a failing key.
 #[test]
 fn a_deletion_that_was_tried_is_no_news() {
     let mut bench = Bench::new();
@@ -277,7 +284,7 @@ fn a_failing_key_pauses_longer_each_time_and_only_news_cut_that_short() {
         bench.fail("a", &[]);
         let next = bench.queue.next_time().unwrap();
         pauses.push((next - bench.now).as_millis());
-        // The same event, delivered again, and our own writes change nothing.
+        // A redelivery of the same event and our own writes do not cut the pause short.
         assert!(matches!(bench.offer("a", "1", 2), Offered::Redeliver(2, _)));
         assert_eq!(bench.start(), None);
         bench.now = next;
@@ -299,8 +306,8 @@ fn a_failing_key_delays_no_other() {
     assert_eq!(bench.start().as_deref(), Some("good"));
 }
 
-/// Events of failing keys are held back only while they are no news: those that are wait for no other failing key, and keep no
-/// place at the bus meanwhile.
+/// Events of failing keys are delayed only while they are already known. A new event waits neither
+/// for other failing keys nor keeps its place at the bus meanwhile.
 #[test]
 fn news_that_come_during_a_failing_attempt_wait_for_no_other_failing_key() {
     let mut bench = Bench::failing(100);
@@ -311,7 +318,7 @@ fn news_that_come_during_a_failing_attempt_wait_for_no_other_failing_key() {
     assert_eq!(bench.start().as_deref(), Some("bad-0"), "the 99 others are due as well");
 }
 
-/// Their events come back slowly, or the bus would hand out nothing else.
+/// Events of failing keys must return slowly, or the bus would deliver nothing else.
 #[test]
 fn events_of_many_failing_keys_come_back_one_after_the_other() {
     let mut bench = Bench::failing(2000);
@@ -341,7 +348,8 @@ fn events_of_many_failing_keys_come_back_one_after_the_other() {
     );
 }
 
-/// Also when all of them are due and there is no time for all; and they get their turns too.
+/// Failing keys must not delay others even when all of them are due and there is no time for all.
+/// They still get some attempts.
 #[test]
 fn failing_keys_that_are_due_delay_no_other() {
     let mut bench = Bench::failing(2000);
@@ -354,7 +362,7 @@ fn failing_keys_that_are_due_delay_no_other() {
     for delivery in 0..9 {
         bench.offer(&format!("good-{delivery}"), "1", 5000 + delivery);
     }
-    // News about one that failed make it one of the others, once.
+    // A new event moves a failed key to the normal lane, once.
     bench.offer("bad-1999", "2", 6000);
     let started: Vec<String> = std::iter::from_fn(|| bench.start()).take(14).collect();
     let good = started.iter().filter(|name| name.starts_with("good")).count();
@@ -388,7 +396,7 @@ fn a_time_that_comes_while_the_key_is_handled_is_not_lost() {
     assert_eq!(bench.start().as_deref(), Some("a"));
 }
 
-/// An attempt, and whether it reads anew and was asked for by nothing.
+/// Returns the next attempt, whether it ignores cached state, and whether it is unrequested.
 fn look(bench: &mut Bench) -> Option<(String, bool, bool)> {
     let attempt = bench.queue.start(bench.now)?;
     Some((attempt.key.name, attempt.reads_anew, attempt.is_unasked))
@@ -424,7 +432,7 @@ fn a_look_is_unasked_unless_something_else_asks_for_it() {
     assert_eq!(bench.queue.next_time(), None);
 }
 
-/// An attempt that comes anyway is enough, and a later time is not forgotten.
+/// A look uses an attempt that is due soon anyway, and keeps a later timer of the key.
 #[test]
 fn a_look_leaves_the_time_of_a_key_alone() {
     let mut bench = Bench::new();
@@ -471,8 +479,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: every event is answered exactly once in the end, no key runs twice at a time, and
-    /// the queue comes to rest.
+    /// For any steps in any order: every event is answered exactly once, a key never runs twice at
+    /// a time, and the queue comes to rest.
     #[test]
     fn every_event_is_answered_once(steps in prop::collection::vec(step(), 0..60)) {
         let mut bench = Bench::new();
@@ -531,7 +539,7 @@ proptest! {
     }
 }
 
-/// Suspects come when nothing else waits, one at a time, and once in a while although others wait.
+/// Suspects run when no other key waits, one at a time, and once in a while although others wait.
 #[test]
 fn suspects_come_last_and_alone() {
     let suspects = ["bad", "worse"].map(object);
@@ -546,7 +554,7 @@ fn suspects_come_last_and_alone() {
     bench.settle("bad", &[]);
     assert_eq!(bench.start().as_deref(), Some("worse"));
     bench.fail("worse", &[]);
-    // It succeeded, so it is one of all again.
+    // After its success the key is a normal one again.
     assert_eq!(bench.offer("bad", "2", 2), FIRST);
     assert_eq!(bench.offer("worse", "2", 2), FIRST);
     assert_eq!(bench.start().as_deref(), Some("bad"));
