@@ -1,4 +1,5 @@
-//! What a round waits for, so that whoever calls rounds need not call again before it has come.
+//! Objects that a round waits for, so that the caller need not run another round before one of them
+//! has changed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,27 +10,28 @@ use serde_json::Value;
 use crate::cluster::{Cluster, ResourceKind};
 use crate::object::{Reference, resource_version};
 
-/// Whether an object is as it was waited for.
+/// Test whether an object is in the awaited state.
 type Condition = Arc<dyn Fn(&Value) -> bool + Send + Sync>;
 
-/// Why a round is not the last one.
+/// Reason why a round is not the last one.
 #[derive(Debug, Clone, Default)]
 pub struct Waiting {
-    /// In words for people.
+    /// Description for users.
     pub what: String,
-    /// The next round comes to nothing before all of these are over. Empty if nobody can tell but by looking again.
+    /// The next round is pointless before all of these are over. Empty if only another round can
+    /// find out.
     pub awaited: Vec<Awaited>,
-    /// The round after this time ends the waiting in any case.
+    /// Time after which a round ends the waiting in any case.
     pub until: Option<Timestamp>,
 }
 
-/// Words at the head of steps, which time-outs tell as those of the original do.
+/// Start of step descriptions, as Landscaper writes them in its time-out messages.
 pub(crate) const READINESS: &str = "deployer: during readiness check - ";
 pub(crate) const DELETION: &str = "deployer: start deleting - ";
 const RELEASE: &str = "helm deployer: ";
 
 impl Waiting {
-    /// A noun for it: `readiness of shop/web of type Deployment: …`.
+    /// Returns a noun phrase for the wait: `readiness of shop/web of type Deployment: …`.
     pub fn noun(&self) -> String {
         let what = &self.what;
         let resource = |rest: &str| rest.strip_prefix("resource ").map(str::to_owned);
@@ -52,18 +54,20 @@ impl From<String> for Waiting {
     }
 }
 
-/// An object that a round waits for. It is over when the object is as it should be, and when it is deleted.
+/// An object that a round waits for. The wait is over when the object is in the awaited state, and
+/// when it is deleted.
 #[derive(Clone)]
 pub struct Awaited {
     pub cluster: Cluster,
     pub kind: ResourceKind,
-    /// `None` for all namespaces, and for kinds without.
+    /// Namespace; `None` for all namespaces, and for cluster-scoped kinds.
     pub namespace: Option<String>,
-    /// `None` for any object with the labels.
+    /// Name; `None` for any object with the labels.
     pub name: Option<String>,
-    /// Labels that the object has, and that others may have that are waited for, too: `key=value,…`.
+    /// Labels of the object (`key=value,…`), which other awaited objects may share, so that one
+    /// watch shows them all.
     pub labels: Option<String>,
-    /// The resourceVersion at which it was looked at; `None` if it was not there.
+    /// resourceVersion at the last look; `None` if the object did not exist.
     pub version: Option<String>,
     condition: Condition,
 }
@@ -78,7 +82,8 @@ impl fmt::Debug for Awaited {
 }
 
 impl Awaited {
-    /// Waits for an object to be as a condition says; `live` is how it was seen. `None` if the cluster does not know the kind, or does not answer.
+    /// Waits until an object fulfils a condition; `live` is its last seen state. Returns `None` if
+    /// the cluster does not know the kind or does not answer.
     pub async fn object(
         cluster: &Cluster,
         reference: &Reference,
@@ -87,7 +92,7 @@ impl Awaited {
     ) -> Option<Self> {
         let kind = cluster.kind(&reference.api_version, &reference.kind).await.ok()??;
         Some(Self {
-            // It outlives the round.
+            // The wait outlives the round, so it must not keep the round's memory budget.
             cluster: cluster.for_work(),
             namespace: reference.namespace.clone().filter(|_| kind.is_namespaced),
             kind,
@@ -98,12 +103,12 @@ impl Awaited {
         })
     }
 
-    /// Waits for an object to be gone that was seen.
+    /// Waits until an object that was seen is gone.
     pub async fn gone(cluster: &Cluster, live: &Value) -> Option<Self> {
         Self::object(cluster, &Reference::of(live), Some(live), |_| false).await
     }
 
-    /// Waits for any object with labels to be as a condition says.
+    /// Waits until any object with these labels fulfils a condition.
     pub fn any(
         cluster: &Cluster,
         kind: ResourceKind,
@@ -112,7 +117,7 @@ impl Awaited {
         condition: impl Fn(&Value) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self {
-            // It outlives the round.
+            // The wait outlives the round, so it must not keep the round's memory budget.
             cluster: cluster.for_work(),
             kind,
             namespace: namespace.map(str::to_owned),
@@ -123,13 +128,15 @@ impl Awaited {
         }
     }
 
-    /// The same, which one watch on objects with these labels shows, too.
+    /// Returns the same wait with labels, so that one watch on objects with these labels can serve
+    /// it.
     #[must_use]
     pub fn with_labels(self, labels: Option<String>) -> Self {
         Self { labels, ..self }
     }
 
-    /// Whether a change of an object is one of this, and ends the waiting. `is_deleted` goes with its last state.
+    /// Reports whether a change concerns the awaited object and ends the wait. If `is_deleted`,
+    /// `object` is its last state.
     pub fn is_over(&self, object: &Value, is_deleted: bool) -> bool {
         let reference = Reference::of(object);
         let is_this = self.name.as_ref().is_none_or(|name| *name == reference.name)

@@ -1,4 +1,4 @@
-//! Bounds on what answers of clusters take in a process.
+//! Memory and time limits for answers of clusters.
 
 use std::time::Duration;
 
@@ -6,23 +6,25 @@ use groundwork_client::answer::Memory;
 
 use crate::identity::Server;
 
-/// Time for one request with its answer; a cluster that hangs is noticed after it.
+/// Time limit of one request including its answer, after which a cluster counts as hanging.
 const REQUEST: Duration = Duration::from_secs(30);
-/// The memory of all answers of clusters together, and of one piece of work. With the worker processes that belongs to 512 MiB.
+/// Memory limits for all answers of clusters together, and for those of one piece of work. Together
+/// with the worker processes they fit into 512 MiB.
 const ANSWERS: usize = 96 << 20;
 const ANSWERS_OF_ONE: usize = 64 << 20;
-/// How long a piece of work waits for others to give something back.
+/// Time that a piece of work waits for memory that others hold.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The memory for kinds of all clusters together, and of one. Kinds that find no room are asked for again each time.
+/// Memory limits for the cached kinds of all clusters together, and of one cluster. Kinds that do
+/// not fit are not cached, and are requested each time.
 const KNOWLEDGE: usize = 32 << 20;
 const KNOWLEDGE_OF_ONE: usize = 4 << 20;
 
-/// The bounds of answers of clusters in a process: memory and time.
+/// Limits for the answers of clusters in a process: memory and time.
 #[derive(Debug, Clone)]
 pub struct Answers {
     pub(crate) memory: Memory,
     pub(crate) knowledge: Memory,
-    /// Of each request, with its answer.
+    /// Time limit of each request, including its answer.
     pub(crate) request: Duration,
 }
 
@@ -37,19 +39,19 @@ impl Default for Answers {
 }
 
 impl Answers {
-    /// The same with another time for a request.
+    /// Returns the same limits with another time limit for a request.
     #[must_use]
     pub fn within(self, request: Duration) -> Self {
         Self { request, ..self }
     }
 
-    /// Bytes that answers take now.
+    /// Returns the bytes that answers use now.
     pub fn in_use(&self) -> usize {
         self.memory.in_use()
     }
 }
 
-/// The server of a cluster, and what its answers may take.
+/// The server of a cluster, and the limits for its answers.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     pub(crate) server: Server,

@@ -1,4 +1,5 @@
-//! Whether what an item has applied is in order, and what it waits for if it is not (`installations.md` 7.9).
+//! Readiness of the objects that an item has applied, and the wait for those that are not ready
+//! (`installations.md` 7.9).
 
 use std::sync::Arc;
 
@@ -16,11 +17,12 @@ use crate::readiness::not_ready;
 use crate::requirement::{Requirements, Units};
 use crate::round::{OtherClusters, Seen, cluster_of};
 
-/// How long an object that an operator has just been given may be without a status.
+/// Time that a newly created object of an operator may be without a status.
 const SILENCE: SignedDuration = SignedDuration::from_secs(30);
 
-/// Finds the first of some objects that is not in order yet: by the rules that are chosen, unless these are switched off, and by custom checks. Objects that
-/// were not seen do not exist. Those of an `owner` carry its label, by which one watch shows many of them.
+/// Returns the first object that is not ready, by the chosen rules (unless they are switched off)
+/// and by custom checks. Objects that were not seen count as missing. Objects of an `owner` carry
+/// its label, so that one watch shows many of them.
 ///
 /// # Errors
 ///
@@ -48,7 +50,8 @@ pub async fn failed_check(
     Ok(None)
 }
 
-/// The first object that is not ready is told of, and all are waited for.
+/// Checks all objects by the rules. The message names the first object that is not ready; the wait
+/// covers all of them.
 async fn by_rules(
     own: &Cluster,
     rules: ReadinessRules,
@@ -72,15 +75,16 @@ async fn by_rules(
 /// An object that is not ready.
 #[derive(Debug)]
 pub struct Unready {
-    /// A part of a sentence, without values of the object.
+    /// Reason as a part of a sentence, without values of the object.
     pub reason: String,
-    /// `None` if it cannot be watched.
+    /// Wait for the object; `None` if it cannot be watched.
     pub awaited: Option<Awaited>,
-    /// It may be ready then although nothing of it changes.
+    /// Time at which the object may count as ready even without a change.
     pub until: Option<Timestamp>,
 }
 
-/// Why an object is not ready by some rules, and what is waited for; `None` if it is ready. `live` is how it was seen, if it is there.
+/// Returns the reason why an object is not ready by some rules, and the wait for it; `None` if it
+/// is ready. `live` is its last seen state, if it exists.
 pub async fn unready(
     cluster: &Cluster,
     rules: ReadinessRules,
@@ -107,18 +111,21 @@ pub async fn unready(
     reason.map(|reason| Unready { reason, awaited, until: silence })
 }
 
-/// An operator may say how objects of a kind stand that have a status. It is known from the look for the kind that came before.
+/// Reports whether an operator may set a status on objects of this kind. The answer is cached,
+/// since the caller has just looked up the kind.
 async fn is_reported(cluster: &Cluster, resource: &Reference) -> bool {
     let asks = !is_built_in(resource.group());
     asks && matches!(cluster.kind(&resource.api_version, &resource.kind).await, Ok(Some(kind)) if kind.has_status)
 }
 
-/// When an object of which nothing is said counts as it is: its operator may have nothing to say. `None` if that time is over.
+/// Returns the time until which an object without any status counts as not ready; `None` if that
+/// time is over. After that it counts as ready, because its operator may never set a status.
 fn silent_until(object: &Value) -> Option<Timestamp> {
     let made: Timestamp = object["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
     let until = made.checked_add(SILENCE).ok()?;
     let left = until.duration_since(Timestamp::now());
-    // Clocks that differ much say nothing.
+    // A remaining time that is too long means that the clocks of cluster and service differ, so it
+    // is ignored.
     (left.is_positive() && left <= SILENCE + SILENCE).then_some(until)
 }
 

@@ -1,4 +1,4 @@
-//! The cluster that objects go to: requests, and which kinds it has.
+//! The cluster that objects are applied to: requests, and discovery of its kinds.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,30 +20,31 @@ use crate::listing::ListPages;
 use crate::object::{Reference, resource_version};
 use crate::watch::Unwatchable;
 
-/// How long it is known what a cluster says of itself.
+/// Time for which discovery answers of a cluster are cached.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
-/// Groups with their versions that a cluster may have; a large one has two hundred.
+/// Maximum API group versions of a cluster; a large cluster has two hundred.
 const MOST_VERSIONS: usize = 1000;
-/// Of these, how many are asked for side by side: each is a connection.
+/// Maximum group versions that are requested concurrently; each takes a connection.
 const SIDE_BY_SIDE: usize = 32;
-/// A server may end a log with a whole character, or with words of its own.
+/// Bytes by which a log may exceed the requested limit: a server may complete the last character or
+/// add words of its own.
 const SLACK_OF_LOG: usize = 4 << 10;
 /// Bytes that the allocator adds to a text.
 const OVERHEAD: usize = 24;
 
-/// A kind as a cluster has it.
+/// A kind as a cluster serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceKind {
     pub api_version: String,
     pub kind: String,
     pub plural: String,
     pub is_namespaced: bool,
-    /// Its objects have a status that controllers write apart from them.
+    /// True if the kind has a `status` subresource, which controllers write separately.
     pub has_status: bool,
 }
 
 impl ResourceKind {
-    /// `deployments.apps`, as the words of API servers have it.
+    /// Returns the resource in the form of API server messages: `deployments.apps`.
     pub fn resource(&self) -> String {
         match self.api_version.split_once('/') {
             Some((group, _)) => format!("{}.{group}", self.plural),
@@ -52,38 +53,39 @@ impl ResourceKind {
     }
 }
 
-/// An API server that objects are applied to. What it says of its kinds is kept for as long as this lives.
+/// An API server that objects are applied to. The discovered kinds are cached as long as this value
+/// lives.
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) client: Client,
     manager: &'static str,
     kinds: Arc<Mutex<HashMap<String, Kept<Vec<ResourceKind>>>>>,
     pub(crate) bounds: Arc<Bounds>,
-    /// The namespace that is worked for.
+    /// Namespace on whose behalf the requests are made.
     tenant: Arc<str>,
-    /// The answers to this piece of work.
+    /// Memory of the answers to this piece of work.
     pub(crate) holding: Arc<Holding>,
-    /// The kinds of the cluster, for as long as it is connected.
+    /// Memory of the cached kinds, for as long as the cluster is connected.
     knowledge: Arc<Holding>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) unwatchable: Arc<Unwatchable>,
     pub(crate) identity: Arc<tokio::sync::Mutex<Option<Arc<ClusterIdentity>>>>,
-    /// What the cluster said of itself, and when.
+    /// Cached discovery answer, with its time.
     versions: Arc<tokio::sync::Mutex<Option<Known>>>,
 }
 
 type Known = (Instant, Kept<Versions>);
 
-/// Known kinds, with their room.
+/// Cached kinds, with the memory that they use.
 type Kept<T> = (Arc<T>, Arc<Held>);
 
-/// What a cluster says of itself.
+/// Version and API groups of a cluster, from discovery.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Versions {
-    /// The answer of `/version`.
+    /// Answer of `/version`.
     pub server: Value,
     pub kinds: Vec<ResourceKind>,
-    /// Groups with their versions that did not answer.
+    /// Group versions that did not answer.
     pub silent: Vec<String>,
 }
 
@@ -93,21 +95,22 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// What a write does to an object that exists.
+/// Type of a patch to an existing object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
-    /// RFC 7386.
+    /// JSON merge patch (RFC 7386).
     Merge,
-    /// RFC 6902.
+    /// JSON patch (RFC 6902).
     Json,
-    /// Server-side apply, which takes fields from others.
+    /// Server-side apply, which takes fields from other managers.
     Apply,
-    /// The same, and nothing is written.
+    /// Server-side apply as a dry run, without a write.
     ApplyDryRun,
 }
 
 impl Cluster {
-    /// `server` is the one that `client` asks, `manager` the field manager of all writes.
+    /// Creates the access to a cluster. `server` is the server that `client` calls; `manager` is
+    /// the field manager of all writes.
     pub fn new(client: Client, server: Server, manager: &'static str, answers: &Answers) -> Self {
         Self {
             client,
@@ -124,39 +127,41 @@ impl Cluster {
         }
     }
 
-    /// The same cluster for another piece of work, whose answers take memory until it ends.
+    /// Returns the same cluster for another piece of work, whose answers use memory until it ends.
     #[must_use]
     pub fn for_work(&self) -> Self {
         Self { holding: self.bounds.answers.memory.begin(&self.tenant), ..self.clone() }
     }
 
-    /// The same for the work of a tenant, say of a namespace: all of it together has a share of the memory for answers.
+    /// Returns the same cluster for the work of a tenant, such as a namespace. All work of a tenant
+    /// shares one memory budget for answers.
     #[must_use]
     pub fn for_tenant(&self, tenant: &str) -> Self {
         Self { tenant: Arc::from(tenant), ..self.clone() }.for_work()
     }
 
-    /// The same cluster for writes of another field manager.
+    /// Returns the same cluster for writes of another field manager.
     pub fn with_manager(&self, manager: &'static str) -> Self {
         Self { manager, ..self.clone() }
     }
 
-    /// Whether both are one client, that is one Target as it is now.
+    /// Reports whether both share a client, which means the same Target in the same state.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.gate, &other.gate)
     }
 
-    /// How long the cluster still wants to be left alone (`Retry-After`), if it does.
+    /// Returns the time for which the cluster still refuses requests (`Retry-After`), if it does.
     pub fn rest(&self) -> Option<Duration> {
         self.gate.rest()
     }
 
-    /// The field manager of all writes.
+    /// Returns the field manager of all writes.
     pub fn manager(&self) -> &'static str {
         self.manager
     }
 
-    /// What the cluster says of itself, at most a minute old. A group that does not answer is left out.
+    /// Returns version and API groups of the cluster, at most a minute old. A group that does not
+    /// answer is left out.
     ///
     /// # Errors
     ///
@@ -198,7 +203,8 @@ impl Cluster {
         for (version, answer) in named.into_iter().zip(answers) {
             match answer {
                 Ok(found) => kinds.extend(found.iter().flat_map(|found| found.iter().cloned())),
-                // That a busy server does not answer says nothing of the group.
+                // A busy server's refusal says nothing about the group, so the group must not count
+                // as silent.
                 Err(error @ ApiError::Unasked { .. }) => return Err(error),
                 Err(_) => silent.push(version),
             }
@@ -206,7 +212,8 @@ impl Cluster {
         Ok(Versions { server, kinds, silent })
     }
 
-    /// The kind as the cluster knows it; `None` if it does not. What was not known is asked for anew each time.
+    /// Returns the kind as the cluster serves it; `None` if the cluster does not have the kind.
+    /// Unknown kinds are requested again each time.
     ///
     /// # Errors
     ///
@@ -226,7 +233,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// What the cluster says of a group and version; `None` if it has none of the name.
+    /// Returns the kinds of a group version; `None` if the cluster does not serve it.
     async fn discover(&self, api_version: &str) -> Result<Option<Arc<Vec<ResourceKind>>>, ApiError> {
         let what = format!("the kinds of {api_version}");
         let refused = |problem: &str| ApiError::Invalid { object: what.clone(), causes: problem.to_owned() };
@@ -274,7 +281,7 @@ impl Cluster {
         }
     }
 
-    /// The same for a kind that is known.
+    /// Reads an object of a known kind; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -296,12 +303,13 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`ApiError::AlreadyExists`], or it was refused.
+    /// [`ApiError::AlreadyExists`], or the reason of a refusal.
     pub async fn create(&self, kind: &ResourceKind, object: &Value) -> Result<Value, ApiError> {
         self.create_with_warnings(kind, object).await.map(|(stored, _)| stored)
     }
 
-    /// The same with the fields that the cluster did not know, and has left out.
+    /// Creates an object and returns it as stored, with the fields that the cluster did not know
+    /// and dropped.
     ///
     /// # Errors
     ///
@@ -318,11 +326,11 @@ impl Cluster {
         self.send_with_warnings(request, "create", &reference.to_string()).await
     }
 
-    /// Asks an object for something by creating a subresource of it, and returns the answer.
+    /// Creates a subresource of an object, as a request to it, and returns the answer.
     ///
     /// # Errors
     ///
-    /// The object does not exist, or it was refused.
+    /// The object does not exist, or the request was refused.
     pub async fn ask(
         &self,
         kind: &ResourceKind,
@@ -339,7 +347,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// [`ApiError::Conflict`] if it carries a resourceVersion that is past, or it was refused.
+    /// [`ApiError::Conflict`] if the object carries an outdated resourceVersion, or the reason of a
+    /// refusal.
     pub async fn replace(&self, kind: &ResourceKind, object: &Value) -> Result<Value, ApiError> {
         let reference = Reference::of(object);
         let path = format!("{}?fieldManager={}", path_of(kind, &reference)?, self.manager);
@@ -351,7 +360,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// It does not exist, or the patch was refused.
+    /// The object does not exist, or the patch was refused.
     pub async fn patch(
         &self,
         kind: &ResourceKind,
@@ -370,14 +379,17 @@ impl Cluster {
         self.send(request, "patch", &reference.to_string(), OBJECT).await
     }
 
-    /// Asks for the deletion of an object in the background, while it is as it was read. Whether it is gone shows when it is read again.
+    /// Requests the deletion of an object in the background, if it is still in the version that was
+    /// read. Only another read shows whether the object is gone.
     ///
     /// # Errors
     ///
-    /// [`ApiError::Conflict`] if it has changed since it was read, or is another one by now; or the deletion was refused.
+    /// [`ApiError::Conflict`] if the object has changed since it was read or was replaced by
+    /// another one, or the reason of a refusal.
     pub async fn delete(&self, kind: &ResourceKind, object: &Value) -> Result<(), ApiError> {
         let reference = Reference::of(object);
-        // Another object of the same name, or one that somebody has taken over meanwhile, is not the one that was looked at.
+        // UID and resourceVersion protect a new object of the same name, and one that another owner
+        // has taken over meanwhile.
         let body = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
             "preconditions": {"uid": object["metadata"]["uid"], "resourceVersion": resource_version(object)},
@@ -390,11 +402,12 @@ impl Cluster {
         }
     }
 
-    /// Takes all finalizers from an object, so that its deletion ends although nobody cleans up.
+    /// Removes all finalizers from an object, so that its deletion completes without its
+    /// controllers.
     ///
     /// # Errors
     ///
-    /// It was refused.
+    /// The write was refused.
     pub async fn strip_finalizers(&self, kind: &ResourceKind, object: &Value) -> Result<(), ApiError> {
         let metadata = json!({"finalizers": null, "resourceVersion": resource_version(object)});
         let reference = Reference::of(object);
@@ -404,7 +417,7 @@ impl Cluster {
         }
     }
 
-    /// All objects of a kind, of a namespace or of all of them, with labels (`key=value,…`).
+    /// Lists all objects of a kind, in one namespace or all, with labels (`key=value,…`).
     ///
     /// # Errors
     ///
@@ -424,7 +437,8 @@ impl Cluster {
         Ok(objects)
     }
 
-    /// The same page by page, for whoever needs little of each: what a page takes is given back with it.
+    /// Lists objects page by page, for callers that need only a part of each object: the memory of
+    /// a page is freed with it.
     ///
     /// # Errors
     ///
@@ -440,11 +454,12 @@ impl Cluster {
         Ok(ListPages::new(self, kind, folder, labels))
     }
 
-    /// The last lines of what a container wrote; at most so many bytes from the first of them.
+    /// Returns the last lines of a container's log, cut to this number of bytes from the first of
+    /// them.
     ///
     /// # Errors
     ///
-    /// It could not be read.
+    /// The log could not be read.
     pub async fn log(
         &self,
         namespace: &str,
@@ -467,7 +482,7 @@ fn log_of(namespace: &str, pod: &str, container: &str, lines: u32, bytes: u32) -
     format!("/api/v1/namespaces/{namespace}/pods/{pod}/log?{}", query.finish())
 }
 
-/// The room that kinds take, each with its texts.
+/// Returns the memory that kinds use with their texts.
 fn size_of_kinds(kinds: &[ResourceKind]) -> usize {
     let texts = |kind: &ResourceKind| kind.api_version.len() + kind.kind.len() + kind.plural.len();
     kinds.iter().map(|kind| size_of::<ResourceKind>() + 3 * OVERHEAD + texts(kind)).sum()
@@ -477,7 +492,7 @@ fn bytes(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// What the API server takes as a name in a path.
+/// Reports whether the API server accepts a text as a name in a path.
 fn is_path_segment(name: &str) -> bool {
     !name.is_empty()
         && name != "."

@@ -1,4 +1,4 @@
-//! What a deployer is told about objects, in the words of a provider configuration (`installations.md` 7.9).
+//! Settings for objects in the provider configuration of a deployer (`installations.md` 7.9).
 
 use std::sync::Arc;
 
@@ -9,40 +9,40 @@ use serde_json::{Map, Value};
 use crate::expression::{Expression, patterns};
 use crate::object::Reference;
 
-/// Each is compiled in every round.
+/// Maximum CEL expressions of an item. Each is compiled in every round.
 const MOST_EXPRESSIONS: usize = 100;
 
-/// What may be done to an object.
+/// Operations that a deployer may perform on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Policy {
-    /// Created, updated and deleted; an object that exists is taken over.
+    /// Create, update and delete; an existing object is taken over.
     #[default]
     Manage,
     /// As `manage`, as long as the object carries the label of this very item.
     Fallback,
-    /// Never deleted.
+    /// Create and update, but never delete.
     Keep,
-    /// Not looked at.
+    /// Ignore the object.
     Ignore,
-    /// Created and deleted, never updated.
+    /// Create and delete, but never update.
     Immutable,
 }
 
-/// How an object that exists is brought to what its manifest says.
+/// Way to bring an existing object to the state of its manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UpdateStrategy {
     #[default]
     Update,
     Patch,
-    /// Fills in what is missing.
+    /// Add missing fields only.
     Merge,
-    /// Overwrites what the manifest says.
+    /// Overwrite the fields that the manifest gives.
     MergeOverwrite,
 }
 
-/// An object to be there, and how to treat it.
+/// An object that has to exist, with its settings.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
@@ -57,12 +57,12 @@ pub struct Manifest {
     pub patch_after_deployment: Option<Value>,
     #[serde(default)]
     pub patch_before_delete: Option<Value>,
-    /// What nobody reads.
+    /// Members that the deployer does not know.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
 
-/// Names of the other Targets that a configuration asks for something, each once.
+/// Returns the names of the other Targets that a configuration uses, each once.
 pub fn target_names<'a>(
     checks: &'a ReadinessChecks,
     exports: impl IntoIterator<Item = &'a Export>,
@@ -78,31 +78,32 @@ pub fn target_names<'a>(
     names
 }
 
-/// By which rules objects are in order that no check names (`installations.md` 7.9).
+/// Rules by which objects without a custom check count as ready (`installations.md` 7.9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReadinessRules {
-    /// By the conventions for statuses, whatever the kind.
+    /// The status conventions of kstatus, for every kind.
     #[default]
     Conventions,
-    /// By a table of kinds; others only have to exist. For charts that wait it is Helm 3's.
+    /// A table of kinds; objects of other kinds only have to exist. For charts that wait, the table
+    /// is Helm 3's.
     Kinds,
 }
 
-/// Whether objects are in order.
+/// Readiness checks for the objects of an item.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadinessChecks {
     #[serde(default, deserialize_with = "null_is_default")]
     pub disable_default: bool,
-    /// `None` for what the service has been told.
+    /// Rules for this item; `None` for the default of the service.
     #[serde(default)]
     pub rules: Option<ReadinessRules>,
     #[serde(default, deserialize_with = "null_is_default")]
     pub custom: Vec<CustomCheck>,
 }
 
-/// What has to hold for some objects.
+/// A check with requirements for some objects.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomCheck {
@@ -139,7 +140,7 @@ pub struct Requirement {
     pub operator: String,
     #[serde(default, deserialize_with = "null_is_default")]
     pub values: Vec<RequirementValue>,
-    /// In place of all others.
+    /// CEL expression, which replaces all other members.
     #[serde(default)]
     pub cel: Option<String>,
 }
@@ -163,7 +164,7 @@ pub struct Export {
     pub target_name: Option<String>,
 }
 
-/// The object that a field of another object names.
+/// Reference to the object that a field of another object names.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FromObjectRef {
@@ -203,7 +204,7 @@ pub enum PredefinedKind {
     NamespacedResources,
     ClusterScopedResources,
     Crds,
-    /// Nothing: what no other group takes stays.
+    /// Empty group: objects that no other group selects stay.
     Empty,
 }
 
@@ -237,14 +238,14 @@ impl DeletionGroup {
         Self { predefined_resource_group, custom_resource_group: None }
     }
 
-    /// What is deleted in which order if nobody says so.
+    /// Returns the default groups, for items that do not set their own.
     pub fn defaults() -> Vec<Self> {
         use PredefinedKind::{ClusterScopedResources, Crds, NamespacedResources};
         [NamespacedResources, ClusterScopedResources, Crds].map(Self::predefined).into()
     }
 }
 
-/// `null` is what Go takes for a member that was left out.
+/// Reads `null` as the default value, as Go does for a member.
 pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -253,7 +254,8 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// What is wrong with checks, exports and groups, each with the path of the member; no value is quoted.
+/// Returns the problems of checks, exports and groups, each with the path of the member. The texts
+/// quote no value.
 pub fn problems(
     checks: &ReadinessChecks,
     exports: &[Export],

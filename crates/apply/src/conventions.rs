@@ -1,5 +1,6 @@
-//! How an object stands by the conventions for statuses, as kstatus reads them (`installations.md` 7.9): by its generation, by its conditions, and by
-//! the rules of the built-in kinds.
+//! Readiness of an object by the conventions for statuses, as kstatus reads them
+//! (`installations.md` 7.9): by its generation, by its conditions, and by the rules of the built-in
+//! kinds.
 //!
 //! ```text
 //! deletionTimestamp ──> observedGeneration ──> Reconciling, Stalled ──> rules of a built-in kind
@@ -10,21 +11,22 @@ use serde_json::Value;
 
 use crate::object::{Reference, is_being_deleted};
 
-/// How an object stands. Reasons are parts of sentences for people and name conditions with their reasons, no values.
+/// State of an object. Reasons are parts of sentences for users. They name conditions with their
+/// reasons, and no values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Its controller has brought about what its spec says, or nothing says that it has not.
+    /// The controller has realised the spec, or the object does not say otherwise.
     Current,
-    /// Its controller is still at work.
+    /// The controller is still at work.
     InProgress(String),
-    /// Its controller says that it does not get on.
+    /// The controller reports that it cannot proceed.
     Failed(String),
-    /// A deletion was asked for.
+    /// The deletion of the object was requested.
     Terminating,
 }
 
 impl Standing {
-    /// Why it is not current; `None` if it is.
+    /// Returns the reason why the object is not current; `None` if it is.
     pub fn problem(self) -> Option<String> {
         match self {
             Self::Current => None,
@@ -35,12 +37,12 @@ impl Standing {
     }
 }
 
-/// How an object stands, as far as it says so itself.
+/// Returns the state of an object, as its own status shows it.
 pub fn standing(object: &Value) -> Standing {
     if is_being_deleted(object) {
         return Standing::Terminating;
     }
-    // A status of an older generation says nothing of this one.
+    // A status for an older generation says nothing about the current spec.
     if let Some((generation, observed)) = generations(object).filter(|(generation, seen)| generation != seen)
     {
         return unobserved(generation, Some(observed));
@@ -70,7 +72,8 @@ pub fn standing(object: &Value) -> Standing {
     }
 }
 
-/// An object without a status: its controller may not have seen it yet.
+/// Reports whether an object has no status at all, perhaps because its controller has not seen it
+/// yet.
 pub(crate) fn is_silent(object: &Value) -> bool {
     match &object["status"] {
         Value::Null => true,
@@ -79,10 +82,11 @@ pub(crate) fn is_silent(object: &Value) -> bool {
     }
 }
 
-/// Kinds of other groups are those of operators.
+/// Reports whether a group belongs to Kubernetes itself. Other groups belong to operators.
 pub(crate) fn is_built_in(group: &str) -> bool {
     const WITHOUT_DOT: [&str; 6] = ["", "apps", "autoscaling", "batch", "extensions", "policy"];
-    // Other groups of `k8s.io`, such as those of gateways and snapshots, are defined like any custom kind.
+    // Other groups of `k8s.io`, such as those of gateways and snapshots, come from CRDs like any
+    // custom kind.
     const OF_KUBERNETES: [&str; 17] = [
         "admissionregistration",
         "apiextensions",
@@ -122,7 +126,8 @@ fn unobserved(generation: i64, observed: Option<i64>) -> Standing {
     })
 }
 
-/// Controllers of workloads always say what they have observed: without that the numbers of the status are nobody's.
+/// Returns "in progress" for a workload without `observedGeneration`. Controllers of workloads
+/// always set it, so without it the numbers of the status are meaningless.
 fn unseen(object: &Value) -> Option<Standing> {
     let is_seen = object.pointer("/status/observedGeneration").is_some_and(Value::is_i64);
     (!is_seen).then(|| unobserved(number(object, "/metadata/generation"), None))
@@ -140,7 +145,8 @@ fn is(condition: &Value, status: &str) -> bool {
     condition["status"] == status
 }
 
-/// `condition Ready is False (Creating)`. Messages may quote values, and so may what is no word.
+/// Formats a condition as `condition Ready is False (Creating)`. Leaves out messages, and reasons
+/// that are not a single word, because both may quote values.
 fn named(condition: &Value) -> String {
     let word = |member: &str| {
         let text = condition[member].as_str().unwrap_or_default();
@@ -156,7 +162,7 @@ fn named(condition: &Value) -> String {
     }
 }
 
-/// The first count, each with a name, that does not come to what is wanted.
+/// Returns a problem for the first count, each with a name, that is below the wanted number.
 fn too_few(wanted: i64, counts: &[(&str, i64)]) -> Option<Standing> {
     let (name, found) = counts.iter().find(|(_, found)| *found < wanted)?;
     Some(Standing::InProgress(format!("{found} of {wanted} replicas are {name}")))
@@ -167,7 +173,7 @@ fn too_many(wanted: i64, there: i64) -> Option<Standing> {
 }
 
 fn deployment(object: &Value) -> Standing {
-    // Its pods stay as they are before somebody goes on with it.
+    // A paused Deployment keeps its pods until a user resumes it, so waiting would not end.
     if object["spec"]["paused"] == true {
         return Standing::Current;
     }
@@ -209,7 +215,7 @@ fn replica_set(object: &Value) -> Standing {
 }
 
 fn stateful_set(object: &Value) -> Standing {
-    // People replace the pods themselves.
+    // With `OnDelete`, users replace the pods themselves.
     if object.pointer("/spec/updateStrategy/type").is_some_and(|kind| kind == "OnDelete") {
         return Standing::Current;
     }
@@ -223,7 +229,7 @@ fn stateful_set(object: &Value) -> Standing {
     }
     let updated = number(object, "/status/updatedReplicas");
     let partition = object.pointer("/spec/updateStrategy/rollingUpdate/partition").and_then(Value::as_i64);
-    // The API server writes a partition of 0 into every set: that is a rollout of all.
+    // The API server defaults the partition of every set to 0, which means a rollout of all pods.
     if let Some(partition) = partition.filter(|partition| *partition > 0) {
         return too_few(wanted - partition, &[("updated", updated)]).unwrap_or(Standing::Current);
     }
@@ -273,7 +279,8 @@ fn pod(object: &Value) -> Standing {
     })
 }
 
-/// One that runs is current: a chart that wants its end makes it a hook.
+/// Returns the state of a Job. A running Job counts as current; a chart that must wait for its end
+/// makes it a hook.
 fn job(object: &Value) -> Standing {
     for found in conditions(object).filter(|found| is(found, "True")) {
         match found["type"].as_str() {
@@ -283,7 +290,7 @@ fn job(object: &Value) -> Standing {
         }
     }
     let is_started = object.pointer("/status/startTime").is_some_and(Value::is_string);
-    // One that is suspended starts when somebody says so.
+    // A suspended Job starts only when a user resumes it.
     match is_started || object["spec"]["suspend"] == true {
         true => Standing::Current,
         false => Standing::InProgress("it has not started yet".to_owned()),
@@ -321,7 +328,8 @@ fn definition(object: &Value) -> Standing {
     Standing::InProgress("the definition is not established yet".to_owned())
 }
 
-/// `Ready` is what most controllers say; some say `Available` in its place.
+/// Returns the state by the conditions of the object. Most controllers set `Ready`; some set
+/// `Available` instead.
 fn by_conditions(object: &Value) -> Standing {
     let says = |kind: &str| {
         let known = |found: &&Value| ["True", "False", "Unknown"].iter().any(|status| is(found, status));

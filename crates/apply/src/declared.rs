@@ -1,5 +1,5 @@
-//! The part of a manifest that a server can apply: without what only servers write, and without fields that its schema does not have
-//! (`helm.md` 9.1, 9.2).
+//! The part of a manifest that a server can apply: without fields that only servers write, and
+//! without fields that its schema does not have (`helm.md` 9.1, 9.2).
 
 use data_encoding::BASE64;
 use groundwork_controller::ApiError;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, ResourceKind};
 use crate::object::{Reference, member, without_server_fields};
 
-/// A manifest as it is sent.
+/// A manifest in the form that is sent.
 #[derive(Debug)]
 pub(crate) struct Declared {
     pub(crate) object: Value,
@@ -22,7 +22,7 @@ impl Declared {
         Self { object, left_out: Vec::new() }
     }
 
-    /// Takes fields away that the server does not know. False if none of them is found.
+    /// Removes fields that the server does not know. Returns false if none of them is found.
     pub(crate) fn leave_out(&mut self, fields: &[String]) -> bool {
         let mut has_changed = false;
         for field in fields {
@@ -35,7 +35,7 @@ impl Declared {
         has_changed
     }
 
-    /// Names the fields that were left out.
+    /// Returns a warning that names the removed fields.
     pub(crate) fn warning(&self, reference: &Reference) -> Option<String> {
         (!self.left_out.is_empty()).then(|| {
             format!(
@@ -46,11 +46,11 @@ impl Declared {
     }
 }
 
-/// Creates an object and returns it as stored, with what people should know.
+/// Creates an object and returns it as stored, with a warning for users.
 ///
 /// # Errors
 ///
-/// [`ApiError::AlreadyExists`], or it was refused.
+/// [`ApiError::AlreadyExists`], or the reason of a refusal.
 pub async fn create_declared(
     cluster: &Cluster,
     kind: &ResourceKind,
@@ -62,7 +62,8 @@ pub async fn create_declared(
     Ok((stored, declared.warning(&Reference::of(manifest))))
 }
 
-/// `stringData` of a Secret is for writing alone: a server that applies it would never take away what has left it.
+/// Moves `stringData` of a Secret into `data`. `stringData` is write-only: with server-side apply
+/// the server would never remove entries that have left it.
 fn encode_string_data(object: &mut Value) {
     let reference = Reference::of(object);
     if (reference.kind.as_str(), reference.api_version.as_str()) != ("Secret", "v1") {
@@ -82,7 +83,7 @@ fn encode_string_data(object: &mut Value) {
     }
 }
 
-/// A step into an object, as a server writes paths.
+/// One step of a path into an object, as a server writes it.
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
     /// `.name`
@@ -93,7 +94,7 @@ enum Step {
     Index(usize),
 }
 
-/// `.spec.containers[name="a"].resorces`; `None` for what has another form.
+/// Parses a path such as `.spec.containers[name="a"].resorces`; `None` for another form.
 fn parse(path: &str) -> Option<Vec<Step>> {
     let (mut steps, mut rest) = (Vec::new(), path);
     while !rest.is_empty() {
@@ -111,7 +112,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Index of the bracket that closes, outside of texts in quotes.
+/// Returns the index of the closing bracket, ignoring brackets in quoted texts.
 fn end_of_brackets(text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (index, byte) in text.bytes().enumerate() {
@@ -143,7 +144,7 @@ fn element(text: &str) -> Option<Step> {
     (!keys.is_empty()).then_some(Step::Element(keys))
 }
 
-/// Removes what a path names; false if it is not there.
+/// Removes the field that a path names. Returns false if it is not there.
 fn take(object: &mut Value, path: &[Step]) -> bool {
     let Some((first, rest)) = path.split_first() else { return false };
     match (object, first) {
@@ -155,11 +156,12 @@ fn take(object: &mut Value, path: &[Step]) -> bool {
             items.get_mut(*index).is_some_and(|inner| take(inner, rest))
         }
         (Value::Array(items), Step::Element(keys)) => {
-            // A key that the manifest does not give has the default of its schema.
+            // A key that the manifest leaves out has the default of its schema, so the element may
+            // match all the same.
             let fits = |item: &&mut Value| {
                 keys.iter().all(|(key, value)| item.get(key).is_none_or(|found| found == value))
             };
-            // Each of them, so that the look does not end at the first.
+            // Remove the field from every matching element: `any` would stop at the first.
             let taken = items.iter_mut().filter(fits).filter_map(|item| take(item, rest).then_some(()));
             taken.count() > 0
         }
@@ -167,7 +169,7 @@ fn take(object: &mut Value, path: &[Step]) -> bool {
     }
 }
 
-/// Keys of elements may be values.
+/// Removes the keys of list elements from a path, because they may contain values.
 fn without_keys(path: &str) -> String {
     let (mut told, mut rest) = (String::new(), path);
     while let Some((before, after)) = rest.split_once('[') {

@@ -1,4 +1,5 @@
-//! Objects go in groups, each when the one before is gone (`installations.md` 7.9, deletion groups).
+//! Deletion of objects in groups; each group follows when the previous one is gone
+//! (`installations.md` 7.9, deletion groups).
 
 use serde_json::Value;
 
@@ -13,10 +14,10 @@ use crate::record::ManagedResource;
 use crate::round::{Deadline, OtherClusters, cluster_of};
 use crate::succession::Succession;
 
-/// Objects that are deleted side by side.
+/// Maximum objects that are deleted concurrently.
 const SIDE_BY_SIDE: usize = 16;
 
-/// How objects are to go.
+/// Settings of a deletion.
 #[derive(Debug)]
 pub struct Deletion<'a> {
     pub cluster: &'a Cluster,
@@ -24,27 +25,28 @@ pub struct Deletion<'a> {
     pub owner: &'a Owner,
     pub succession: &'a dyn Succession,
     pub groups: &'a [DeletionGroup],
-    /// True of a live object that is to stay, by what it says itself.
+    /// Returns true for a live object that must stay by its own annotations.
     pub is_kept: fn(&Value) -> bool,
     pub deadline: Deadline,
 }
 
-/// How far a deletion has come.
+/// Progress of a deletion.
 #[derive(Debug, Clone, Default)]
 pub struct Deleted {
-    /// What is waited for; `None` if all that was to go is gone.
+    /// The current wait; `None` if all objects that had to go are gone.
     pub waiting: Option<Waiting>,
-    /// Resources that are still there, of those that were to go.
+    /// Resources that still exist, of those that have to go.
     pub left: Vec<Reference>,
-    /// Messages for people.
+    /// Messages for users.
     pub told: Vec<Told>,
 }
 
-/// Deletes what is left of the first group that is not gone. Whoever calls it calls again until nothing is waited for.
+/// Deletes the remaining objects of the first group that is not gone. The caller repeats this until
+/// there is no wait.
 ///
 /// # Errors
 ///
-/// The cluster does not answer, or refuses; or the time of the item is over.
+/// The cluster does not answer or refuses, or the item's time is over.
 pub async fn delete_round(
     deletion: &Deletion<'_>,
     resources: &[ManagedResource],
@@ -69,7 +71,8 @@ pub async fn delete_round(
             let what = format!("{DELETION}resource {first}{held}");
             deletion.deadline.check(&what)?;
             let mut waiting = Waiting::from(what);
-            // A mark that is about to be written is over in a moment, and nothing else needs to be.
+            // Another item is about to mark an object. That takes only a moment, so no watch is
+            // needed.
             let watched = disposed.left.iter().filter(|_| disposed.in_transit.is_none());
             for (_, live) in watched {
                 let awaited = Awaited::gone(cluster, live).await;
@@ -84,7 +87,7 @@ pub async fn delete_round(
     Ok(Deleted { told, ..Deleted::default() })
 }
 
-/// Names the finalizers that hold an object; empty if none does.
+/// Names the finalizers that keep an object; empty if there are none.
 pub fn held(live: &Value) -> String {
     let names = live["metadata"]["finalizers"].as_array();
     let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -95,7 +98,7 @@ pub fn held(live: &Value) -> String {
     }
 }
 
-/// The objects of a group, and the cluster that they are in.
+/// Returns the objects of a group, with the cluster that contains them.
 async fn surplus_of<'a>(
     deletion: &Deletion<'a>,
     group: &DeletionGroup,
@@ -115,7 +118,7 @@ async fn surplus_of<'a>(
     if let Some(all) = deletes_all(group) {
         let cluster = cluster_of(deletion.cluster, deletion.others, all.target_name.as_deref())?;
         for kind in &all.resources {
-            // A definition that is gone has taken its objects along.
+            // If the CRD is gone, so are its objects.
             let Some(known) = cluster.kind(&kind.api_version, &kind.kind).await? else { continue };
             let mut pages = cluster.pages(&known, None, "")?;
             while let Some(page) = pages.next().await? {
@@ -147,7 +150,7 @@ fn deletes_all(group: &DeletionGroup) -> Option<&CustomGroup> {
     group.custom_resource_group.as_ref().filter(|custom| custom.delete_all_resources)
 }
 
-/// Every resource in the first group that it fits; those that fit none stay.
+/// Assigns every resource to the first group that selects it. Resources that no group selects stay.
 fn distributed<'a>(
     groups: &[DeletionGroup],
     resources: &'a [ManagedResource],

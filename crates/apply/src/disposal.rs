@@ -1,5 +1,5 @@
-//! Objects that an item gives up: deleted if they are its own and nobody else lists them, else left or handed over
-//! (`installations.md` 7.9, ownership).
+//! Disposal of objects that an item gives up: deleted if they belong to the item and no other item
+//! lists them, otherwise left or handed over (`installations.md` 7.9, ownership).
 //!
 //! ```text
 //! read ──> gone, kept, or another's ──> left, told
@@ -22,58 +22,59 @@ use crate::record::{Giver, ManagedResource};
 use crate::round::Deadline;
 use crate::succession::{Fate, GivenUp, Succession};
 
-/// How often an object is read anew that changes between the look at it and its deletion, as a busy status does.
+/// Maximum reads of an object that changes between the look and its deletion, as an object with a
+/// busy status does.
 const TRIES: usize = 5;
 
-/// Objects that are read side by side.
+/// Maximum objects that are read concurrently.
 const READ_SIDE_BY_SIDE: usize = 16;
 
-/// Gives objects up.
+/// Settings for giving objects up.
 #[derive(Debug)]
 pub struct Disposal<'a> {
     pub cluster: &'a Cluster,
     pub owner: &'a Owner,
     pub succession: &'a dyn Succession,
     pub deadline: Deadline,
-    /// Objects that are written side by side; 1 keeps their order.
+    /// Maximum objects that are written concurrently; 1 keeps their order.
     pub side_by_side: usize,
 }
 
-/// An object that is given up, and how.
+/// An object that is given up, with its settings.
 #[derive(Debug, Clone)]
 pub struct Surplus<'a> {
     pub kind: ResourceKind,
     pub reference: Reference,
-    /// The record that the item has of it.
+    /// The item's record of the object.
     pub settings: Option<&'a ManagedResource>,
-    /// It goes whoever it belongs to.
+    /// The object is deleted regardless of its owner.
     pub is_everybodys: bool,
-    /// Its finalizers are taken away.
+    /// The object's finalizers are removed.
     pub is_forced: bool,
-    /// True of a live object that is to stay, by what it says itself.
+    /// Returns true for a live object that must stay by its own annotations.
     pub is_kept: fn(&Value) -> bool,
-    /// Its end is looked at.
+    /// The item waits until the object is gone.
     pub is_awaited: bool,
 }
 
-/// The result of giving objects up.
+/// Result of giving objects up.
 #[derive(Debug, Default)]
 pub struct Disposed {
-    /// Objects that are still there and are to go, as they were seen last.
+    /// Objects that still exist and have to go, in their last seen state.
     pub left: Vec<(Reference, Value)>,
-    /// An object that somebody has announced and not marked yet.
+    /// An object that another item has announced to hand over and has not marked yet.
     pub in_transit: Option<Reference>,
-    /// Messages for people.
+    /// Messages for users.
     pub told: Vec<Told>,
 }
 
-/// Something that people should know of an object.
+/// A message for users about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// Reason of the Event.
     pub reason: &'static str,
     pub message: String,
-    /// People may have to do something about it.
+    /// True if users may have to act.
     pub is_warning: bool,
 }
 
@@ -88,11 +89,11 @@ impl Told {
 }
 
 impl Disposal<'_> {
-    /// Gives objects up, and tells which of them are still there.
+    /// Gives objects up, and returns those that still exist.
     ///
     /// # Errors
     ///
-    /// The cluster does not answer, or refuses; or the time of the item is over.
+    /// The cluster does not answer or refuses, or the item's time is over.
     pub async fn dispose(&self, surplus: &[Surplus<'_>]) -> Result<Disposed, ApplyError> {
         let reads = surplus.iter().map(|one| self.cluster.get_of(&one.kind, &one.reference));
         let reads: Vec<_> = reads.collect();
@@ -110,7 +111,7 @@ impl Disposal<'_> {
                     disposed.in_transit = Some(one.reference.clone());
                 }
                 Standing::Givers(_) => own.push((one, live)),
-                // It has been decided about.
+                // Owner and fate are already decided for these.
                 Standing::Goes if one.is_everybodys || is_being_deleted(&live) => ready.push((one, live)),
                 Standing::Goes => own.push((one, live)),
             }
@@ -156,7 +157,7 @@ impl Disposal<'_> {
         }
     }
 
-    /// Hands over what others list; what is left is to go.
+    /// Hands over objects that other items list, and returns the rest, which has to be deleted.
     async fn settle<'s>(&self, own: Vec<Live<'s>>) -> Result<(Vec<Live<'s>>, Vec<Told>), ApplyError> {
         if own.is_empty() {
             return Ok(Default::default());
@@ -184,7 +185,8 @@ impl Disposal<'_> {
         Ok((condemned, told))
     }
 
-    /// Writes the mark of the heir in the version that was looked at; another version is looked at again.
+    /// Writes the mark of the heir if the object still has the version that was read; otherwise
+    /// reads it again and decides anew.
     async fn hand_over(
         &self,
         one: &Surplus<'_>,
@@ -216,7 +218,8 @@ impl Disposal<'_> {
         Err(busy(&one.reference))
     }
 
-    /// Deletes an object in the version that was looked at; another version is looked at again.
+    /// Deletes an object if it still has the version that was read; otherwise reads it again and
+    /// decides anew.
     async fn delete(&self, one: &Surplus<'_>, live: Value) -> Result<Deleted, ApplyError> {
         let mut live = live;
         let mut tries = 0;
@@ -248,7 +251,7 @@ impl Disposal<'_> {
         if !one.is_awaited {
             return Ok(Deleted::Gone);
         }
-        // Most objects are gone at once, and need no further round.
+        // Most objects are gone at once, so this read saves a further round.
         let Some(live) = self.cluster.get_of(&one.kind, &one.reference).await? else {
             return Ok(Deleted::Gone);
         };
@@ -262,15 +265,15 @@ impl Disposal<'_> {
     }
 }
 
-/// An object that is given up, as it was read.
+/// An object that is given up, in the state that was read.
 type Live<'s> = (&'s Surplus<'s>, Value);
 
-/// How an item stands to a live object that it gives up.
+/// Relation of an item to a live object that it gives up.
 enum Standing<'s> {
     Goes,
     Stays,
     Anothers(Marked),
-    /// It carries the mark of the item that has announced it.
+    /// The object still carries the mark of the item that has announced to hand it over.
     Givers(&'s Giver),
 }
 
@@ -284,7 +287,7 @@ enum Deleted {
     There(Value),
 }
 
-/// The object with the annotations and the patch that come before its deletion.
+/// Applies the annotations and the patch that are configured for the time before the deletion.
 async fn changed_before(
     cluster: &Cluster,
     kind: &ResourceKind,

@@ -1,10 +1,11 @@
-//! Objects that are not as the last job has left them (`installations.md` 7.9, drift).
+//! Detection and repair of objects that differ from the state that the last job left
+//! (`installations.md` 7.9, drift).
 //!
 //! ```text
 //! record ──GET──> suspects: another fingerprint ──manifests──> dry run ──> differences: field, manager ──repair──> written again
 //! ```
 //!
-//! A check of objects that nobody has touched costs a read of each, and needs no manifest.
+//! A check of unchanged objects costs one read of each, and needs no manifest.
 
 mod fields;
 mod settings;
@@ -27,40 +28,41 @@ use crate::update::merge;
 pub use fields::{FieldChange, FieldChangeKind};
 pub use settings::{Drift, DriftMode, IgnoreRule};
 
-/// Objects of an item that are read or compared side by side. Jobs have more.
+/// Maximum objects of an item that are read or compared concurrently. Jobs use more.
 const SIDE_BY_SIDE: usize = 4;
 
-/// An item, and what its objects are compared with.
+/// An item, and the data with which its objects are compared.
 #[derive(Debug)]
 pub struct DriftCheck<'a> {
     pub cluster: &'a Cluster,
     pub owner: &'a Owner,
     pub drift: &'a Drift,
     pub strategy: UpdateStrategy,
-    /// The record of the last job.
+    /// Record of the last job.
     pub applied: &'a [ManagedResource],
-    /// The findings of the check before, of the same job.
+    /// Findings of the previous check for the same job.
     pub before: &'a Findings,
 }
 
-/// An object as the item wants it.
+/// Desired state of an object.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub reference: Reference,
     pub kind: ResourceKind,
     pub policy: Policy,
-    /// With the marks of its owner.
+    /// Manifest with the marks of its owner.
     pub manifest: Value,
-    /// For an object that is created.
+    /// Annotations for an object that is created.
     pub annotations: Map<String, Value>,
-    /// Merged over the manifest when everything was ready.
+    /// Patch that a job merges over the manifest after everything is ready.
     pub patch: Option<Value>,
 }
 
 /// Findings of a check, by object.
 pub type Findings = HashMap<Reference, Finding>;
 
-/// An object as it was, and how it differed. As long as its fingerprint stays the same it is not compared again.
+/// A difference, with the fingerprint of the object that has it. While the fingerprint stays the
+/// same, the object is not compared again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     live: Option<String>,
@@ -68,48 +70,49 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A difference of an object of which no fingerprint is known: it is compared anew each time.
+    /// Creates a finding without a fingerprint, so that the object is compared anew each time.
     pub fn of(difference: Difference) -> Self {
         Self { live: None, difference: Some(difference) }
     }
 }
 
-/// How an object differs from what it should be.
+/// Difference between an object and its desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
     Gone(Manifested),
-    /// The mark of another item or release is on it.
+    /// The object carries the mark of another item or release.
     Taken(Marked),
     Fields(Manifested, Vec<FieldChange>),
 }
 
-/// The manifest of an object, beside the one that the job has applied.
+/// The current manifest of an object, compared with the one that the job has applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manifested {
     Same,
-    /// It has random parts. Only fields of other managers are known to have changed, and a write would change more than these.
+    /// The manifest differs because it has random parts. Only fields of other managers are known to
+    /// have changed, and a write would change more than these.
     Otherwise,
 }
 
-/// An object whose fingerprint is another one than the job's.
+/// An object whose fingerprint differs from the job's.
 #[derive(Debug)]
 pub struct Suspect {
     reference: Reference,
     live: Option<Value>,
 }
 
-/// The end of a check.
+/// Result of a check.
 #[derive(Debug, Default)]
 pub struct DriftReport {
     pub findings: Findings,
     /// Objects that could not be compared, with the reason.
     pub problems: Vec<String>,
-    /// Objects that were written again, with how they had differed.
+    /// Objects that were written again, with their earlier differences.
     pub repaired: Vec<(Reference, Difference)>,
 }
 
 impl DriftReport {
-    /// True if something differs that can be written again.
+    /// Reports whether any difference can be repaired by a write.
     pub fn is_repairable(&self) -> bool {
         self.findings
             .values()
@@ -117,7 +120,7 @@ impl DriftReport {
             .any(Difference::is_repairable)
     }
 
-    /// Objects that differ, in the order of their names.
+    /// Returns the objects that differ, sorted by name.
     pub fn differences(&self) -> Vec<(&Reference, &Difference)> {
         let differences = self.findings.iter();
         let mut differences: Vec<_> = differences
@@ -128,11 +131,11 @@ impl DriftReport {
     }
 }
 
-/// The objects of manifests, as a job would apply them.
+/// Returns the desired objects of manifests, as a job would apply them.
 ///
 /// # Errors
 ///
-/// As of a job: manifests that cannot be used, or a kind that the cluster does not know.
+/// As for a job: manifests that cannot be used, or a kind that the cluster does not know.
 pub async fn wanted(
     cluster: &Cluster,
     manifests: &[Manifest],
@@ -153,7 +156,8 @@ pub async fn wanted(
 }
 
 impl DriftCheck<'_> {
-    /// Reads the objects of the record. The findings are those that still hold; the suspects are to be compared.
+    /// Reads the objects of the record. Returns the earlier findings that are still true, and the
+    /// suspects that must be compared.
     ///
     /// # Errors
     ///
@@ -177,7 +181,8 @@ impl DriftCheck<'_> {
         Ok((report, suspects))
     }
 
-    /// Compares suspects with what is wanted. One that is not wanted any more is the next job's.
+    /// Compares suspects with their desired state. A suspect that is no longer in the manifests is
+    /// left to the next job.
     pub async fn compare(&self, suspects: Vec<Suspect>, wanted: &[Wanted], report: &mut DriftReport) {
         let mut work = Vec::new();
         for suspect in suspects {
@@ -212,7 +217,7 @@ impl DriftCheck<'_> {
         let Some(live) = &suspect.live else {
             return Ok((!goes_by_itself(&wanted.manifest)).then_some(Difference::Gone(manifested)));
         };
-        // Its end is somebody's wish, and not over yet.
+        // A deletion in progress is intended by a user, so it is not drift.
         if is_being_deleted(live) || wanted.policy == Policy::Immutable {
             return Ok(None);
         }
@@ -222,7 +227,8 @@ impl DriftCheck<'_> {
         if wanted.policy == Policy::Fallback && !self.owner.is_labelled(live) {
             return Ok(None);
         }
-        // Annotations that the manifest gives although they are the cluster's are known now.
+        // Only annotations that the cluster writes and the manifest also gives differed; with the
+        // manifest at hand the fingerprints match.
         if applied == Some(&now) {
             return Ok(None);
         }
@@ -236,7 +242,7 @@ impl DriftCheck<'_> {
         Ok((!changes.is_empty()).then_some(Difference::Fields(manifested, changes)))
     }
 
-    /// The object that a write would make of a live one.
+    /// Returns the object that a write would produce from a live one.
     async fn should_be(
         &self,
         kind: &ResourceKind,
@@ -250,7 +256,8 @@ impl DriftCheck<'_> {
         Ok(would_be(self.cluster, kind, manifest, live).await?)
     }
 
-    /// The manifest with its patch, and with the fields of the live object whose changes are none.
+    /// Returns the manifest with its patch, and with the live values of fields whose changes do not
+    /// count.
     fn manifest(&self, wanted: &Wanted, live: &Value) -> Value {
         let mut manifest = wanted.manifest.clone();
         if let Some(patch) = &wanted.patch {
@@ -262,7 +269,8 @@ impl DriftCheck<'_> {
         manifest
     }
 
-    /// Writes again what differs. An object that somebody else has taken is left to the next job, and so is one whose manifest has random parts.
+    /// Writes the differing objects again. Objects that another owner has taken, and objects with
+    /// random parts in their manifest, are left to the next job.
     pub async fn repair(&self, wanted: &[Wanted], report: &mut DriftReport) {
         let differing: Vec<(Reference, Difference)> = report
             .differences()
@@ -286,7 +294,7 @@ impl DriftCheck<'_> {
         }
     }
 
-    /// `None` for an object that is another one meanwhile.
+    /// Writes an object; `None` if it was replaced by another one meanwhile.
     async fn write(&self, wanted: &Wanted) -> Result<Option<Value>, ApplyError> {
         let live = self.cluster.get_of(&wanted.kind, &wanted.reference).await?;
         let answer = match &live {
@@ -318,7 +326,8 @@ impl DriftCheck<'_> {
             former: None,
             predecessors: &[],
             is_repeated: false,
-            // A job may have begun since the manifest was read.
+            // A new job may have begun since the manifest was read, so guard the write with the
+            // version.
             is_guarded: true,
         };
         server_side_apply(self.cluster, &apply).await
@@ -330,7 +339,7 @@ impl Difference {
         matches!(self, Self::Gone(Manifested::Same) | Self::Fields(Manifested::Same, _))
     }
 
-    /// A clause about an object: how it differs, by names of fields and their managers.
+    /// Formats a difference as a clause about the object, with names of fields and their managers.
     pub fn told(&self, reference: &Reference) -> String {
         match self {
             Self::Gone(_) => format!("{reference} is gone"),
@@ -340,19 +349,21 @@ impl Difference {
     }
 }
 
-/// A finished Job that says how long it stays is taken away by its controller.
+/// Reports whether the object is a Job with a time to live, which its controller deletes after its
+/// end.
 fn goes_by_itself(manifest: &Value) -> bool {
     Reference::of(manifest).group() == "batch"
         && manifest["kind"] == "Job"
         && !manifest["spec"]["ttlSecondsAfterFinished"].is_null()
 }
 
-/// The fingerprint of a record, without the manifest: annotations that the cluster writes do not count.
+/// Returns the fingerprint of a live object without its manifest. Annotations that the cluster
+/// writes do not count.
 fn fingerprint(live: &Value) -> String {
     Applied::new(&Value::Null, live).live
 }
 
-/// Takes a field of the live object over into a manifest that gives it.
+/// Copies a field of the live object into the manifest, if the manifest gives the field.
 fn keep(manifest: &mut Value, live: &Value, pointer: &str) {
     if manifest.pointer(pointer).is_none() {
         return;

@@ -1,20 +1,21 @@
-//! Why objects could not be applied.
+//! Errors of applying objects.
 
 use groundwork_controller::ApiError;
 
-/// Why a round ended without what it was for. No text quotes a value of an object.
+/// Reason why a round failed. The texts never quote a value of an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// What is written is wrong, and the same request would get the same answer.
+    /// The configuration is wrong; the same request would get the same answer.
     #[error("{0}")]
     Configuration(String),
-    /// It may go away by itself.
+    /// The error may go away by itself.
     #[error("{0}")]
     Retry(String),
-    /// Something that was started has failed, such as the job of a hook; the next try may end otherwise.
+    /// A process in the cluster has failed, such as the Job of a hook. The next attempt may
+    /// succeed.
     #[error("{0}")]
     Failed(String),
-    /// The time of the item is over; names the step that was next.
+    /// The item's time is over; the text names the next step.
     #[error("timeout at: {0:?}")]
     Timeout(String),
 }
@@ -22,7 +23,8 @@ pub enum ApplyError {
 impl From<ApiError> for ApplyError {
     fn from(error: ApiError) -> Self {
         match error {
-            // The text of the error is made for the home cluster.
+            // The text of `ApiError` is about the home cluster, so write one about the Target's
+            // cluster.
             ApiError::Forbidden { verb, resource } => Self::Retry(format!(
                 "the Target's user may not {verb} {resource}: its credentials are wrong, or it lacks a right in that cluster"
             )),
@@ -35,7 +37,7 @@ impl From<ApiError> for ApplyError {
 }
 
 impl ApplyError {
-    /// One error of several.
+    /// Combines several errors into one.
     pub fn of_all(errors: Vec<Self>) -> Option<Self> {
         let is_final = errors.iter().all(|error| matches!(error, Self::Configuration(_)));
         let mut texts: Vec<String> = Vec::new();

@@ -1,7 +1,8 @@
-//! How requests go to a cluster, and what comes of answers that are no success.
+//! Requests to a cluster, and the meaning of unsuccessful answers.
 //!
-//! The cluster is somebody else's server: each answer has a limit that its kind needs, ends with the time of its request, and counts as
-//! memory for as long as what was made of it is there ([`groundwork_client::answer`]).
+//! The cluster is a foreign server. So each answer has a size limit by its type, ends with the time
+//! limit of its request, and counts as memory as long as the values made from it live
+//! ([`groundwork_client::answer`]).
 
 use std::time::{Duration, Instant};
 
@@ -18,25 +19,28 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::gate::retry_after;
 
-/// Whatever takes longer than this to fail holds others up.
+/// Time after which a failing request counts as one to a hanging server, because it would hold up
+/// other work.
 const LATE: Duration = Duration::from_secs(5);
-/// How often one request is made that a busy server does not take. The next rest is the item's.
+/// Maximum attempts of one request to a busy server. After that the item itself retries.
 const TRIES: usize = 3;
-/// What keeps a write of a busy server from being made again: it does not say that it has not been done.
+/// Error text for a write to a busy server, which is not repeated because the answer does not say
+/// that the write was not done.
 const BUSY: &str = "it is busy";
-/// API servers take 3 MiB of one object, and keep half of it; they add who has set which field.
+/// Limit for an object. API servers accept 3 MiB and store half of that; they add the managed
+/// fields.
 pub(crate) const OBJECT: Limit = Limit { what: "an object", bytes: 8 << 20 };
 pub(crate) const KINDS: Limit = Limit { what: "a list of kinds", bytes: 2 << 20 };
 pub(crate) const GROUPS: Limit = Limit { what: "a list of groups", bytes: 1 << 20 };
 pub(crate) const VERSION: Limit = Limit { what: "a version", bytes: 64 << 10 };
-/// A token, or a kubeconfig.
+/// Limit for a token or a kubeconfig.
 pub(crate) const GRANT: Limit = Limit { what: "a grant of access", bytes: 1 << 20 };
-/// A longer refusal is told without its words.
+/// Limit for a refusal. A longer one is reported without the server's text.
 const REFUSAL: Limit = Limit { what: "a refusal", bytes: 256 << 10 };
-/// Of memory, for its words alone.
+/// Memory limit for parsing a refusal, which is needed for its text only.
 const MOST_OF_REFUSAL: usize = 4 << 20;
 
-/// What server-side apply says of lists in which a key is there twice.
+/// Text of server-side apply about a list in which a key occurs twice.
 pub(crate) const REPEATED_KEYS: &str = "duplicate entries for key";
 
 impl Cluster {
@@ -65,7 +69,8 @@ impl Cluster {
         Ok(value)
     }
 
-    /// The same; an answer that is too long or takes too much is left to the caller, and what it takes, too.
+    /// Sends a request and returns the parsed answer. An answer that is over a limit is returned as
+    /// an error for the caller to handle, and so is the memory of the answer.
     pub(crate) async fn read(
         &self,
         request: Request<Vec<u8>>,
@@ -88,7 +93,8 @@ impl Cluster {
         Ok(Ok((value, held)))
     }
 
-    /// The same with the fields that the server says it does not know.
+    /// Sends a request and returns the parsed answer, with the fields that the server says it does
+    /// not know.
     pub(crate) async fn send_with_warnings(
         &self,
         request: Request<Vec<u8>>,
@@ -106,7 +112,7 @@ impl Cluster {
         Ok((stored, unknown))
     }
 
-    /// The text of an answer.
+    /// Returns the text of an answer.
     pub(crate) async fn text(
         &self,
         request: Request<Vec<u8>>,
@@ -121,7 +127,8 @@ impl Cluster {
         String::from_utf8(text).map_err(|error| meaning(&kube::Error::FromUtf8(error), verb, object))
     }
 
-    /// Reads an answer, as far as the time of its request allows; `None` if it does not.
+    /// Reads the body of an answer within the time limit of its request; `None` if that time is
+    /// over.
     async fn body(&self, answer: Answer, limit: Limit) -> Option<Result<(Vec<u8>, Held), AnswerError>> {
         let left = self.bounds.answers.request.saturating_sub(answer.begun.elapsed());
         let read = answer::read(answer.response.into_body(), limit, &self.holding);
@@ -130,12 +137,13 @@ impl Cluster {
         read.ok()
     }
 
-    /// The error for an answer that could not be read. It may go away by itself: the server is out of order, or is another one soon.
+    /// Returns the error for an answer that could not be read. The error is transient: the server
+    /// is faulty, or another one answers soon.
     pub(crate) fn unread(&self, verb: &'static str, object: &str, error: &AnswerError) -> ApiError {
         self.transient(verb, object, &format!("{} {error}", self.bounds.server.address))
     }
 
-    /// An error of a connection does not say with which server.
+    /// Adds the server's address to a connection error, which does not name it.
     fn named(&self, error: ApiError) -> ApiError {
         match error {
             ApiError::Transient { verb, object, problem } => {
@@ -154,11 +162,13 @@ impl Cluster {
         self.transient(verb, object, &format!("{server}: no answer within {seconds} s"))
     }
 
-    /// Makes a request, unless the cluster is silent or wants to be left alone. A rest that is short is waited for.
+    /// Sends a request, unless the cluster hangs or has asked for a pause. A short pause is waited
+    /// for.
     ///
     /// # Errors
     ///
-    /// [`ApiError::Unasked`] if nothing may be asked now, or the server takes no request; otherwise what an answer means that is no success.
+    /// [`ApiError::Unasked`] if no request may be sent now, or the server accepts none. Otherwise
+    /// the meaning of an unsuccessful answer.
     pub(crate) async fn exchange(
         &self,
         request: Request<Vec<u8>>,
@@ -174,7 +184,7 @@ impl Cluster {
             let begun = Instant::now();
             let sent = self.client.send(request.clone().map(Body::from));
             let answer = tokio::time::timeout(self.bounds.answers.request, sent).await;
-            // One that refuses connections says so at once, and is not silent.
+            // A server that refuses connections does so at once, which does not count as hanging.
             self.gate.note(matches!(answer, Ok(Ok(_))) || begun.elapsed() <= LATE);
             let response = match answer {
                 Ok(Ok(response)) => response,
@@ -193,7 +203,7 @@ impl Cluster {
             match rest_of(status, headers) {
                 Some(length) => {
                     self.gate.begin_rest(length);
-                    // A write may have been done all the same: the next round looks.
+                    // The write may have been done all the same; the next round reads the object.
                     if status != StatusCode::TOO_MANY_REQUESTS && request.method() != Method::GET {
                         return Err(self.transient(verb, object, BUSY));
                     }
@@ -207,7 +217,8 @@ impl Cluster {
         Err(unasked(Unasked::Busy))
     }
 
-    /// The status that an answer holds. Who stands before the API server answers in words of its own.
+    /// Returns the status in an answer. A proxy in front of the API server answers in another
+    /// format, so its text is used as it is.
     async fn refusal(&self, status: StatusCode, answer: Answer) -> kube::Error {
         let read = self.body(answer, REFUSAL).await.and_then(Result::ok);
         let (bytes, _held) = read.unzip();
@@ -219,15 +230,15 @@ impl Cluster {
     }
 }
 
-/// The head of an answer, and when it was asked for.
+/// The head of an answer, with the time of its request.
 pub(crate) struct Answer {
     pub(crate) response: Response<Body>,
     begun: Instant,
 }
 
-/// Why no part of an answer is read.
+/// Returns the reason why the body of an answer must not be read.
 fn unwanted(status: StatusCode, headers: &HeaderMap) -> Option<&'static str> {
-    // A server that leads elsewhere is none that the Target names.
+    // A redirection would lead to a server that the Target does not name.
     if status.is_redirection() {
         return Some(
             "answers with a redirection, which is not followed: the server of the kubeconfig has to be the API server itself",
@@ -238,13 +249,15 @@ fn unwanted(status: StatusCode, headers: &HeaderMap) -> Option<&'static str> {
     is_encoded.then_some("answers in an encoding that nobody has asked for (Content-Encoding)")
 }
 
-/// How long a busy server wants to be left alone, if it says so: with the statuses that Kubernetes' own client looks at.
+/// Returns the pause that a busy server asks for, for the statuses that Kubernetes' own client
+/// checks.
 fn rest_of(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let is_busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
     retry_after(headers, Timestamp::now()).filter(|_| is_busy)
 }
 
-/// Paths of the fields that warnings (`299 - "unknown field \"spec.x\""`) name. Elements of lists come without their places.
+/// Returns the paths of the fields in warnings (`299 - "unknown field \"spec.x\""`), without the
+/// indices of list elements.
 fn unknown_fields(headers: &HeaderMap) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     for text in headers.get_all("warning").iter().filter_map(|value| value.to_str().ok()) {
@@ -259,7 +272,7 @@ fn unknown_fields(headers: &HeaderMap) -> Vec<String> {
     fields
 }
 
-/// `containers[0].x` as `containers[].x`.
+/// Writes `containers[0].x` as `containers[].x`.
 fn without_places(path: &str) -> String {
     let mut told = String::new();
     for (index, part) in path.split('[').enumerate() {

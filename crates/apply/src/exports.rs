@@ -1,4 +1,4 @@
-//! Values that an item reads from objects (`installations.md` 7.9, exports).
+//! Export values that an item reads from objects (`installations.md` 7.9, exports).
 
 use serde_json::{Map, Value};
 
@@ -10,20 +10,20 @@ use crate::json_path::JsonPath;
 use crate::object::{Reference, merge_over};
 use crate::round::{OtherClusters, Seen, cluster_of};
 
-/// What exports come to.
+/// Result of reading exports.
 #[derive(Debug)]
 pub enum Exported {
     /// The values, merged in the order of the exports.
     Values(Map<String, Value>),
-    /// What has to be there before they can be read.
+    /// The wait for an object or field from which a value is read.
     Awaited(Waiting),
 }
 
-/// Reads all of them, or as far as what they are read from is there.
+/// Reads all exports, or returns the wait for the first missing one.
 ///
 /// # Errors
 ///
-/// A cluster does not answer, or a path leads to several values.
+/// A cluster does not answer, or a path matches several values.
 pub async fn read_exports(
     own: &Cluster,
     others: &OtherClusters,
@@ -71,14 +71,16 @@ pub async fn read_exports(
     Ok(Exported::Values(if let Value::Object(values) = values { values } else { Map::new() }))
 }
 
-/// An object, until a path leads to something in it. A path that leads to several things is an error for the next round to tell.
+/// Waits until a path matches a value in the object. Several matches also end the wait; the next
+/// round reports them as an error.
 async fn until_there(cluster: &Cluster, reference: &Reference, live: &Value, path: &str) -> Option<Awaited> {
     let path = path.to_owned();
     let is_there = move |object: &Value| !matches!(one(object, &path), Ok(None));
     Awaited::object(cluster, reference, Some(live), is_there).await
 }
 
-/// The object that a field names; its namespace is that of the object with the field.
+/// Returns the object that a field names. Its default namespace is that of the object with the
+/// field.
 fn referred(
     object: &Value,
     from: &Reference,
@@ -95,11 +97,11 @@ fn referred(
     }))
 }
 
-/// The one value of a path.
+/// Returns the single value of a path.
 ///
 /// # Errors
 ///
-/// The path is none, or leads to several values.
+/// The path is invalid, or matches several values.
 pub fn one(object: &Value, path: &str) -> Result<Option<Value>, ApplyError> {
     let wrong = |problem: &str| ApplyError::Configuration(format!("the path {path} {problem}"));
     let parsed = JsonPath::parse(path).map_err(|error| wrong(&error.to_string()))?;
@@ -110,7 +112,7 @@ pub fn one(object: &Value, path: &str) -> Result<Option<Value>, ApplyError> {
     }
 }
 
-/// A value below the names of a dotted key.
+/// Returns a value nested below the names of a dotted key.
 pub fn nested(key: &str, value: Value) -> Value {
     key.rsplit('.').fold(value, |inner, name| Value::Object([(name.to_owned(), inner)].into_iter().collect()))
 }

@@ -1,4 +1,5 @@
-//! Requirements in CEL (`installations.md` 7.9): what they read of an object, and bounds on what they cost.
+//! Requirements in CEL (`installations.md` 7.9): their access to an object, and limits for their
+//! cost.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,40 +11,40 @@ use groundwork_cel::{
 };
 use serde_json::Value as Json;
 
-/// The object as a whole; its members have their own names.
+/// Variable for the whole object; its members are variables of their own.
 const WHOLE: &str = "object";
-/// Members that every object may have. Others are found in the whole.
+/// Members that have a variable of their own. Other members are reached through the whole object.
 const MEMBERS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
-/// Units for one evaluation: some milliseconds, so that it needs no thread of its own.
+/// Cost limit of one evaluation: some milliseconds, so that it needs no thread of its own.
 const COST: u64 = 200_000;
-/// Units for all objects that a check looks at in a round.
+/// Cost limit for all objects that a check evaluates in a round.
 pub(crate) const TOTAL_COST: u64 = 5_000_000;
-/// Parts of a text between quotes that are kept out of messages: shorter ones hold no secret.
+/// Minimum length of quoted texts that messages hide; shorter ones cannot contain a secret.
 const SHORTEST_HIDDEN: usize = 4;
 
-/// Patterns may cost this part of what those of a whole set may.
+/// Fraction of the cost that patterns of a whole set may have, which is allowed here.
 const PART_OF_PATTERNS: usize = 10;
 
-/// Patterns that some requirements have together.
+/// Returns the pattern budget that some requirements share.
 pub(crate) fn patterns() -> Arc<Patterns> {
     Arc::new(Patterns::new("these requirements").limited_to(PART_OF_PATTERNS))
 }
 
-/// A requirement that was compiled.
+/// A compiled requirement.
 #[derive(Debug)]
 pub(crate) struct Expression {
     program: Program,
     patterns: Arc<Patterns>,
 }
 
-/// The result of an expression for an object.
+/// Result of an expression for an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Met,
     NotMet,
-    /// A field is missing or has another type, or the result is no truth value.
+    /// A field is missing or has another type, or the result is not a boolean.
     Undecided,
-    /// The object is too large for it.
+    /// The object is too large for the cost limit.
     TooCostly,
 }
 
@@ -52,16 +53,17 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// It is none; the error is a part of a sentence. It quotes none of its texts, which may come from imports.
+    /// The text is not a valid expression. The error is a part of a sentence and does not quote the
+    /// expression's texts, which may come from imports.
     pub(crate) fn compile(source: &str, patterns: &Arc<Patterns>) -> Result<Self, String> {
         check_form(source)?;
         let compile = || Compiler::default().compile(source, &Declaring(patterns));
-        // The parser and the evaluator recurse.
+        // Parser and evaluator are recursive, so run them on a larger stack.
         let program = stacker::grow(STACK, compile).map_err(|error| hide(source, &error))?;
         Ok(Self { program, patterns: Arc::clone(patterns) })
     }
 
-    /// Evaluates it for an object. The bound of its cost is taken from `units`.
+    /// Evaluates the expression for an object, and subtracts its cost limit from `units`.
     pub(crate) fn judge(&self, object: &Json, units: &mut u64) -> Verdict {
         let shown = Shown::new(object, &self.patterns);
         let cost = self.program.cost(&shown);
@@ -77,7 +79,7 @@ impl Expression {
     }
 }
 
-/// The words of the compiler without those of the expression that stand in quotes.
+/// Returns the compiler's message with quoted texts of the expression hidden.
 fn hide(source: &str, error: &str) -> String {
     let quoted =
         source.split(['"', '\'']).skip(1).map(str::trim).filter(|part| part.len() >= SHORTEST_HIDDEN);
@@ -101,7 +103,7 @@ struct Shown<'o> {
     object: &'o Json,
     value: Value,
     patterns: &'o Patterns,
-    /// Of members that were asked for, by their pointers.
+    /// Sizes of members that were looked up, by their pointers.
     sizes: RefCell<HashMap<String, Size>>,
 }
 
@@ -120,7 +122,7 @@ impl<'o> Shown<'o> {
     }
 }
 
-/// The place of a variable in the object.
+/// Returns the JSON pointer of a variable.
 fn pointer(variable: &str) -> String {
     if variable == WHOLE { String::new() } else { format!("/{variable}") }
 }
@@ -148,7 +150,7 @@ impl Host for Shown<'_> {
     }
 }
 
-/// Numbers are ints where they fit into one, as in objects that Go programs read.
+/// Converts a value. Numbers become ints where they fit, as in objects that Go programs read.
 fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
@@ -240,7 +242,8 @@ mod tests {
         }
     }
 
-    /// An evaluation that may take long is not begun, and all those of a check in a round have an end.
+    /// An evaluation that may exceed its limit is not started, and all evaluations of a check in a
+    /// round share a limit.
     #[test]
     fn costs_are_bounded() {
         let list: Vec<Json> = (0..300).map(|number| json!({"n": number})).collect();
@@ -258,7 +261,7 @@ mod tests {
         assert_eq!(one.judge(&object, &mut units), Verdict::TooCostly);
     }
 
-    /// Costs of patterns are counted over all requirements and objects that have them together.
+    /// The cost of patterns is counted over all requirements and objects that share a budget.
     #[test]
     fn patterns_are_bounded() {
         let shared = patterns();
@@ -274,7 +277,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// No text ends the process.
+        /// Any text must be handled without a panic.
         #[test]
         fn any_text(text in "[a-z.()\\[\\]'\"&|=<>!?:0-9 ]{0,60}") {
             if let Ok(expression) = compile(&text) {

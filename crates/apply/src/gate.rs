@@ -1,4 +1,5 @@
-//! Whether a cluster may be asked now: one that hangs is asked by one alone, and one that wants to be left alone is.
+//! Gate for requests to a cluster: a hanging cluster gets one request at a time, and a cluster that
+//! asked for a pause gets none.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,21 +10,22 @@ use http::header::RETRY_AFTER;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-/// No rest is longer than this, whatever a server says.
+/// Upper limit of a pause that a server asks for.
 const LONGEST_REST: Duration = Duration::from_secs(600);
-/// A rest of at most this time is waited for in the request that learns of it; a longer one ends it. API servers that are busy say one second.
+/// Longest pause that a request itself waits for; a longer pause fails the request. Busy API
+/// servers ask for one second.
 const SHORT_REST: Duration = Duration::from_secs(2);
 
-/// Two reasons not to ask a cluster now.
+/// State of the two reasons to send a cluster no request now.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Time for a request.
+    /// Time limit of a request.
     request: Duration,
     silence: Mutex<Option<Instant>>,
     rest: Mutex<Option<Rest>>,
 }
 
-/// A time in which the cluster wants no requests (`helm.md` 9.2, retries).
+/// Period in which the cluster accepts no requests (`helm.md` 9.2, retries).
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     until: Instant,
@@ -35,13 +37,14 @@ impl Gate {
         Self { request, silence: Mutex::default(), rest: Mutex::default() }
     }
 
-    /// Whether a request may be made to a cluster that may hang. One that takes requests and does not answer would hold up as many items as
-    /// are worked on at a time, and so everybody else: while it is silent, one request at a time finds out whether it still is.
+    /// Reports whether a request may be sent to a cluster that may hang. A cluster that accepts
+    /// connections and never answers would block all workers, and so all other items. While it
+    /// hangs, only one request at a time probes it.
     pub(crate) fn may_ask(&self) -> bool {
         let mut since = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
         match *since {
             Some(asked) if asked.elapsed() < self.request => false,
-            // This one finds out; others wait for what it finds.
+            // This request probes the server; others wait for its outcome.
             Some(_) => {
                 *since = Some(Instant::now());
                 true
@@ -55,7 +58,8 @@ impl Gate {
         *since = (!has_answered).then(Instant::now);
     }
 
-    /// Nobody asks for so long. A later answer to a request of before does not shorten it.
+    /// Starts a pause of this length. A later answer to an earlier request does not shorten the
+    /// pause.
     pub(crate) fn begin_rest(&self, length: Duration) {
         let length = length.min(LONGEST_REST);
         let Some(until) = Instant::now().checked_add(length) else { return };
@@ -65,7 +69,7 @@ impl Gate {
         }
     }
 
-    /// What is left of the rest.
+    /// Returns the rest of the pause.
     pub(crate) fn rest(&self) -> Option<Duration> {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         let left = rest.and_then(|rest| rest.until.checked_duration_since(Instant::now()));
@@ -75,7 +79,8 @@ impl Gate {
         left
     }
 
-    /// Waits for the end of a short rest. Why nothing may be asked is the same for all of a longer one.
+    /// Waits for the end of a short pause. For a longer pause, returns the reason, which is the
+    /// same for all its requests.
     pub(crate) async fn pass(&self) -> Result<(), Unasked> {
         while let Some(left) = self.rest() {
             if left > SHORT_REST {
@@ -88,7 +93,7 @@ impl Gate {
     }
 }
 
-/// How long a server wants to be left alone: seconds, or the time at which it may be asked again (RFC 9110, 10.2.3).
+/// Reads the `Retry-After` header: seconds, or a time (RFC 9110, section 10.2.3).
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -126,7 +131,7 @@ mod tests {
         gate.begin_rest(Duration::from_secs(1));
         assert_eq!(gate.pass().await, Err(Unasked::Resting { seconds: 30 }));
         assert!(gate.rest().is_some_and(|left| left > Duration::from_secs(25)));
-        // What nobody can mean is cut.
+        // An absurdly long pause is cut to the limit.
         gate.begin_rest(Duration::from_secs(u64::MAX));
         assert!(gate.rest().is_some_and(|left| left <= LONGEST_REST));
 

@@ -1,4 +1,5 @@
-//! Which cluster a server is, whatever its address and credentials are (`installations.md` 7.9, clusters).
+//! Identity of a cluster, independent of its address and credentials (`installations.md` 7.9,
+//! clusters).
 
 use std::sync::Arc;
 
@@ -8,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::{Cluster, ResourceKind};
 use crate::object::Reference;
 
-/// Every cluster has it, and nobody makes it anew.
+/// Namespace that identifies the cluster: every cluster has it, and it is never recreated.
 const NAMESPACE: &str = "kube-system";
-/// UIDs of API servers have 36 characters.
+/// Maximum length of a UID. Those of API servers have 36 characters.
 const LONGEST_UID: usize = 128;
 
-/// The server that a Target names.
+/// Server that a Target names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// As messages have it, without credentials.
+    /// Address for messages, without credentials.
     pub address: String,
-    /// Fingerprint of the certificates by which it is known; `None` if those of the system are trusted.
+    /// Fingerprint of the CA certificates of the server; `None` if the system's CAs are trusted.
     pub authority: Option<String>,
 }
 
-/// By what a cluster is known again.
+/// Characteristics by which a cluster is recognised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterIdentity {
-    /// UID of its namespace `kube-system`, if the Target's user may read it.
+    /// UID of the namespace `kube-system`, if the Target's user may read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +36,8 @@ pub struct ClusterIdentity {
 }
 
 impl ClusterIdentity {
-    /// UIDs decide where both are known. Otherwise certificates or address have to be the same: one of them may change at a time.
+    /// Reports whether both are the same cluster. UIDs decide where both are known. Otherwise
+    /// certificates or address must match, so one of them may change at a time.
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.uid, &other.uid) {
             (Some(one), Some(another)) => one == another,
@@ -48,7 +50,8 @@ impl ClusterIdentity {
 }
 
 impl ClusterIdentity {
-    /// The same with the UID that was known before, where a user with fewer rights cannot read it any more.
+    /// Returns this identity with the earlier UID, if a user with fewer rights can no longer read
+    /// it.
     #[must_use]
     pub fn with_known(&self, before: &Self) -> Self {
         Self { uid: self.uid.clone().or_else(|| before.uid.clone()), ..self.clone() }
@@ -65,11 +68,11 @@ impl std::fmt::Display for ClusterIdentity {
 }
 
 impl Cluster {
-    /// Which cluster it is; asked once a connection.
+    /// Returns the identity of the cluster, which is requested once for each connection.
     ///
     /// # Errors
     ///
-    /// The cluster does not answer. A user who may not read the namespace is no error.
+    /// The cluster does not answer. It is not an error if the user may not read the namespace.
     pub async fn identity(&self) -> Result<Arc<ClusterIdentity>, ApiError> {
         let mut known = self.identity.lock().await;
         if let Some(identity) = &*known {
@@ -117,11 +120,11 @@ mod tests {
         let was = identity("u", "ca", "https://a");
         for (now, expected) in [
             (identity("u", "ca", "https://a"), true),
-            // Behind a proxy, with new certificates.
+            // The cluster moved behind a proxy, with new certificates.
             (identity("u", "new", "https://proxy"), true),
-            // Made anew at the same address.
+            // The cluster was recreated at the same address.
             (identity("v", "ca", "https://a"), false),
-            // A user with fewer rights.
+            // The new user has fewer rights and cannot read the UID.
             (identity("", "ca", "https://b"), true),
             (identity("", "new", "https://a"), true),
             (identity("", "new", "https://b"), false),

@@ -1,18 +1,19 @@
-//! Paths into objects as `kubectl` and Landscaper write them (`.status.conditions[?(@.type=="Ready")].status`), looked up by a library
-//! for RFC 9535, whose names are written with more care.
+//! Paths into objects as `kubectl` and Landscaper write them
+//! (`.status.conditions[?(@.type=="Ready")].status`). They are translated for a library of RFC
+//! 9535, which is stricter about names.
 
 use jsonpath_rust::parser::model::JpQuery;
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::{QueryRef, js_path_process};
 use serde_json::Value;
 
-/// A path that was read.
+/// A parsed path.
 #[derive(Debug, Clone)]
 pub struct JsonPath {
     query: JpQuery,
 }
 
-/// Why a text is no path.
+/// Reason why a text is not a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPathError {
     #[error("is no JSON path: a bracket or quote is not closed")]
@@ -22,11 +23,11 @@ pub enum JsonPathError {
 }
 
 impl JsonPath {
-    /// Reads a path; the dot at its start and braces around it may be left out.
+    /// Parses a path. The leading dot and surrounding braces are optional.
     ///
     /// # Errors
     ///
-    /// It is none.
+    /// The text is not a path.
     pub fn parse(text: &str) -> Result<Self, JsonPathError> {
         let trimmed = text.trim();
         let inner = trimmed.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(trimmed);
@@ -36,14 +37,15 @@ impl JsonPath {
         parse_json_path(&standard).map(|query| Self { query }).map_err(|_| JsonPathError::Syntax)
     }
 
-    /// All values that the path leads to.
+    /// Returns all values that the path matches.
     pub fn find<'a>(&self, object: &'a Value) -> Vec<&'a Value> {
-        // A function that is given what it does not take finds nothing.
+        // The query fails only for a function with a wrong argument; that counts as no match.
         js_path_process(&self.query, object).into_iter().flatten().map(QueryRef::val).collect()
     }
 }
 
-/// Names after dots in brackets and quotes, since they may hold hyphens, and with a backslash dots.
+/// Writes names after dots in brackets and quotes, since kubectl allows hyphens in them, and dots
+/// after a backslash.
 fn standard(text: &str) -> Result<String, JsonPathError> {
     let mut result = String::with_capacity(text.len() + 16);
     let mut characters = text.chars().peekable();
@@ -59,7 +61,8 @@ fn standard(text: &str) -> Result<String, JsonPathError> {
                 brackets = if character == '[' { brackets + 1 } else { brackets.saturating_sub(1) };
                 result.push(character);
             }
-            // Inside of brackets a dot is a name's only behind `@`, `$`, a bracket or another name; else it is of a number.
+            // Inside brackets a dot begins a name unless it follows a digit, where it belongs to a
+            // number.
             '.' if brackets == 0 || !previous.is_ascii_digit() => {
                 if characters.next_if_eq(&'.').is_some() {
                     result.push_str("..");
@@ -75,7 +78,7 @@ fn standard(text: &str) -> Result<String, JsonPathError> {
 
 type Characters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// The rest of a quoted text, as it stands.
+/// Copies the rest of a quoted text unchanged.
 fn quoted(characters: &mut Characters<'_>, quote: char, result: &mut String) -> Result<(), JsonPathError> {
     while let Some(character) = characters.next() {
         result.push(character);
@@ -152,7 +155,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// No text ends the process.
+        /// Any text must be handled without a panic.
         #[test]
         fn any_text(text in ".{0,40}") {
             let _ = JsonPath::parse(&text).map(|path| path.find(&json!({"a": [1]})).len());

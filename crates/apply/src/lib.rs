@@ -1,8 +1,9 @@
-//! Objects into a cluster: which order, what may be done to them, what has to be written, when they are in order, what is read from
-//! them, and how they go (`installations.md` 7.9). What both real deployers do to the cluster of a Target.
+//! Applies objects to a cluster for both real deployers: order, policies, writes, readiness,
+//! exports and deletion (`installations.md` 7.9).
 //!
-//! Everything is done in rounds that look at what is there ([`round`], [`delete_round`]); what a former round did is known from the
-//! record that it returned, and from the cluster. One that is not the last says what the next one cannot do without ([`Awaited`]).
+//! All work is done in rounds that read the actual state ([`round`], [`delete_round`]). Results of
+//! earlier rounds are known from the record that they returned, and from the cluster. A round that
+//! is not the last one names the objects that the next one waits for ([`Awaited`]).
 
 mod awaited;
 mod bounds;

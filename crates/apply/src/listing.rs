@@ -1,4 +1,5 @@
-//! Lists, page by page. They end: at a number of pages, at a size, at a time, and where a server leads back to where it has been.
+//! Lists, read page by page. Limits on pages, size and time end a list, and so does a server that
+//! repeats a page token.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -11,17 +12,17 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, ResourceKind};
 
-/// Objects that are asked for at once.
+/// Objects in one page.
 const PAGE: usize = 500;
-/// A page that is too large is asked for once more with so much fewer objects.
+/// Divisor of the page size for the second request of a page that is too large.
 const SMALLER: usize = 8;
 const SIZE: Limit = Limit { what: "a page of a list", bytes: 16 << 20 };
 const MOST_PAGES: usize = 1000;
-/// Objects of one list.
+/// Maximum objects of one list.
 const MOST_OBJECTS: usize = 100_000;
-/// All pages of one list, in the time of so many requests.
+/// Time limit of all pages of one list, as a multiple of a request's.
 const REQUESTS: u32 = 4;
-/// The longest token that leads to a next page. API servers need a few hundred bytes.
+/// Longest token of a next page. API servers need a few hundred bytes.
 const LONGEST_TOKEN: usize = 16 << 10;
 
 /// The pages of one list.
@@ -33,7 +34,7 @@ pub struct ListPages<'c> {
     labels: &'c str,
     /// Token of the next page; `None` at the end.
     next: Option<String>,
-    /// Of the pages until now.
+    /// Hashes of the tokens of earlier pages.
     tokens: HashSet<u64>,
     hasher: RandomState,
     size: usize,
@@ -44,9 +45,9 @@ pub struct ListPages<'c> {
 /// One page of a list.
 #[derive(Debug)]
 pub struct Page {
-    /// Each says what it is.
+    /// Objects with `apiVersion` and `kind`.
     pub objects: Vec<Value>,
-    /// The room that they take, until it is dropped.
+    /// Memory that the objects use, until this is dropped.
     pub held: Held,
 }
 
@@ -66,11 +67,11 @@ impl<'c> ListPages<'c> {
         }
     }
 
-    /// The next page; `None` at the end of the list.
+    /// Returns the next page; `None` at the end of the list.
     ///
     /// # Errors
     ///
-    /// It could not be read, or the list has no end.
+    /// The page could not be read, or the list has no end.
     pub async fn next(&mut self) -> Result<Option<Page>, ApiError> {
         let Some(token) = self.next.take() else { return Ok(None) };
         if self.begun.elapsed() > self.time() {
@@ -82,7 +83,7 @@ impl<'c> ListPages<'c> {
         if let Some(page) = page {
             (items, metadata) = (page.remove("items"), page.remove("metadata"));
         }
-        // Items of a list do not say what they are.
+        // Items of a list have no `apiVersion` and `kind`, so add them.
         let objects = match items {
             Some(Value::Array(items)) => items.into_iter().filter_map(|item| self.named(item)).collect(),
             _ => Vec::new(),
@@ -98,7 +99,7 @@ impl<'c> ListPages<'c> {
         Some(Value::Object(item))
     }
 
-    /// The page behind a token. One that is too large is asked for in smaller pieces.
+    /// Reads the page of a token. A page that is too large is requested again in smaller parts.
     async fn read(&mut self, token: &str) -> Result<(Value, Held), ApiError> {
         loop {
             let path = page_of(&self.folder, self.size, self.labels, token);
@@ -143,7 +144,7 @@ impl<'c> ListPages<'c> {
     }
 }
 
-/// The address of one page.
+/// Returns the address of one page.
 fn page_of(folder: &str, size: usize, labels: &str, next: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("limit", &size.to_string()).append_pair("labelSelector", labels);

@@ -1,4 +1,4 @@
-//! Objects as JSON, and what every part of the crate asks of them.
+//! Objects as JSON, with the functions that all parts of the crate share.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// Names an object of a cluster.
+/// Identifies an object of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reference {
@@ -18,7 +18,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// What an object says of itself; empty texts for what it does not say.
+    /// Returns the reference of an object; missing parts are empty.
     pub fn of(object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {
@@ -29,12 +29,12 @@ impl Reference {
         }
     }
 
-    /// The group of `apiVersion`; empty for the core group.
+    /// Returns the group of `apiVersion`; empty for the core group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// Whether both name the same object, in whatever version.
+    /// Reports whether both name the same object, in any API version.
     pub fn is_same(&self, other: &Self) -> bool {
         self.kind == other.kind
             && self.group() == other.group()
@@ -43,7 +43,7 @@ impl Reference {
     }
 }
 
-/// `NAMESPACE/NAME of type KIND`, the words of checkpoints and messages.
+/// Formats the reference as `NAMESPACE/NAME of type KIND`, as checkpoints and messages write it.
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let namespace = self.namespace.as_deref().unwrap_or_default();
@@ -64,12 +64,12 @@ pub(crate) fn resource_version(object: &Value) -> Option<&str> {
     object["metadata"]["resourceVersion"].as_str()
 }
 
-/// Whether somebody has asked for the deletion of an object.
+/// Reports whether the deletion of an object was requested.
 pub fn is_being_deleted(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
-/// The member of an object, made if it is not there or no object.
+/// Returns a member as an object, and replaces a missing or other value by an empty object.
 pub(crate) fn member<'a>(object: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -83,7 +83,7 @@ pub(crate) fn member<'a>(object: &'a mut Value, name: &str) -> &'a mut Map<Strin
     }
     match slot {
         Value::Object(members) => members,
-        // It has just been made one.
+        // The value was just made an object above.
         _ => unreachable!("a member that is no object"),
     }
 }
@@ -98,7 +98,8 @@ pub fn set_metadata(object: &mut Value, field: &str, key: &str, value: &str) {
     }
 }
 
-/// `over` into `base`: objects member by member, everything else as a whole. A null of `over` sets null.
+/// Merges `over` into `base`: objects member by member, other values as a whole. A null in `over`
+/// sets null.
 pub(crate) fn merge_over(base: &mut Value, over: &Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -113,7 +114,7 @@ pub(crate) fn merge_over(base: &mut Value, over: &Value) {
     }
 }
 
-/// Metadata that the API server writes, so that it says nothing about what people want.
+/// Metadata that the API server writes, which is not part of a user's intent.
 const SERVER_METADATA: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -125,7 +126,7 @@ const SERVER_METADATA: [&str; 8] = [
     "uid",
 ];
 
-/// The object without its status, and without what the API server writes into its metadata.
+/// Returns the object without its status, and without metadata that the API server writes.
 pub(crate) fn without_server_fields(object: &Value) -> Value {
     let mut object = object.clone();
     if let Value::Object(members) = &mut object {
@@ -137,7 +138,8 @@ pub(crate) fn without_server_fields(object: &Value) -> Value {
     object
 }
 
-/// Whether an annotation is written by the cluster about the object, as the revision of a Deployment is.
+/// Reports whether the cluster writes this annotation about an object, such as the revision of a
+/// Deployment.
 pub(crate) fn is_of_the_cluster(annotation: &str) -> bool {
     let domain = annotation.split_once('/').map_or("", |(domain, _)| domain);
     ["kubernetes.io", "k8s.io"].iter().any(|reserved| {
@@ -145,7 +147,8 @@ pub(crate) fn is_of_the_cluster(annotation: &str) -> bool {
     })
 }
 
-/// A short fingerprint that does not depend on the order of members, 128 bits in hexadecimal digits.
+/// Returns a short fingerprint, independent of the order of members: 128 bits in hexadecimal
+/// digits.
 pub(crate) fn digest(value: &Value) -> String {
     let mut hasher = Sha256::new();
     feed(value, &mut hasher);

@@ -1,4 +1,4 @@
-//! The owner of an object, by the marks that deployers leave on it (`installations.md` 7.9, ownership).
+//! Owner of an object, by the marks that deployers write on it (`installations.md` 7.9, ownership).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::object::{Reference, label, set_metadata};
 use crate::record::Giver;
 
-/// Label on objects of manifest items; its value is the name of the item.
+/// Label on objects of manifest items, with the name of the item as its value.
 pub const MANIFEST_ITEM: &str = "manifest.deployer.landscaper.gardener.cloud/deployitem";
 /// Label on objects of helm items that keep no release.
 pub const HELM_ITEM: &str = "helm.deployer.landscaper.gardener.cloud/deployitem";
@@ -27,15 +27,16 @@ pub struct ReleaseName {
     pub name: String,
 }
 
-/// The item that applies objects, as its marks say.
+/// The item that applies objects, with its marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Key of the label that carries the name of the item.
+    /// Key of the label with the name of the item.
     pub label: &'static str,
     pub item: String,
     /// Releases that the item keeps, or has kept.
     pub releases: Vec<ReleaseName>,
-    /// It marks objects as a release does. Otherwise the marks of a release that it has kept go with the next write.
+    /// The item marks objects as a release does. Otherwise the next write removes the marks of a
+    /// release that it has kept.
     pub keeps_release: bool,
 }
 
@@ -43,12 +44,12 @@ pub struct Owner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
     Own,
-    /// No deployer has marked it.
+    /// The object has no deployer's mark.
     Nobodys,
     Another(Marked),
 }
 
-/// The mark of another owner.
+/// Mark of another owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Marked {
     Item { label: &'static str, name: String },
@@ -65,28 +66,29 @@ impl std::fmt::Display for Marked {
 }
 
 impl Owner {
-    /// The deployer, as its label begins: manifest or helm.
+    /// Prefix of the deployer's label, `manifest` or `helm`.
     pub(crate) fn deployer(&self) -> &'static str {
         self.label.split('.').next().unwrap_or_default()
     }
 
-    /// The item as one that gives something up.
+    /// Returns the item as a giver, for objects that it hands over.
     pub fn giver(&self) -> Giver {
         Giver { label: self.label.to_owned(), item: self.item.clone(), releases: self.releases.clone() }
     }
 
-    /// The labels by which objects of the item are found, if this one carries them: `key=value`.
+    /// Returns the label selector for objects of the item (`key=value`), if this object carries the
+    /// label.
     pub(crate) fn selector(&self, live: &Value) -> Option<String> {
         self.is_labelled(live).then(|| format!("{}={}", self.label, self.item))
     }
 
-    /// True of an object with the label of the item.
+    /// Reports whether an object carries the label of the item.
     pub fn is_labelled(&self, live: &Value) -> bool {
         label(live, self.label) == Some(&self.item)
     }
 
-    /// Reads the marks of a live object. A mark of another one counts more than an own mark beside it: who takes an object over may have left the
-    /// mark of the one before.
+    /// Reads the marks of a live object. A mark of another owner counts more than an own mark
+    /// beside it, because an owner that takes an object over may leave the earlier mark.
     pub fn whose(&self, live: &Value) -> Whose {
         if let Some(other) = self.others(live, &self.releases).into_iter().next() {
             return Whose::Another(other);
@@ -95,7 +97,7 @@ impl Owner {
         if is_own { Whose::Own } else { Whose::Nobodys }
     }
 
-    /// Marks that are neither the item's nor those of some releases.
+    /// Returns marks that are neither the item's nor those of these releases.
     fn others(&self, live: &Value, releases: &[ReleaseName]) -> Vec<Marked> {
         let items = ITEM_LABELS.into_iter().filter_map(|key| Some((key, label(live, key)?)));
         let items = items.filter(|(key, name)| *key != self.label || *name != self.item);
@@ -104,7 +106,8 @@ impl Owner {
         items.chain(release.map(Marked::Release)).collect()
     }
 
-    /// Takes the marks of others from an object that is about to become the item's. What the manifest says itself stays.
+    /// Removes the marks of others from an object that is about to become the item's. Marks in the
+    /// manifest itself stay.
     pub(crate) fn claim(&self, wanted: &mut Value, manifest: &Value) {
         let kept = if self.keeps_release { &self.releases[..] } else { &[] };
         for other in self.others(wanted, kept) {
@@ -119,14 +122,15 @@ impl Owner {
         }
     }
 
-    /// The merge patch that takes the marks of others from a live object; `None` if it has none but those of the manifest.
+    /// Returns the merge patch that removes the marks of others from a live object; `None` if it
+    /// has only marks of the manifest.
     pub fn claim_patch(&self, live: &Value, manifest: &Value) -> Option<Value> {
         let mut wanted = live.clone();
         self.claim(&mut wanted, manifest);
         (wanted != *live).then(|| crate::update::difference(live, &wanted))
     }
 
-    /// The merge patch that makes an own object the heir's.
+    /// Returns the merge patch that makes an own object the heir's.
     pub(crate) fn hand_over_patch(&self, heir: &Heir) -> Value {
         let mut patch = json!({});
         for key in ITEM_LABELS {
@@ -149,7 +153,7 @@ pub struct Heir {
     pub item: String,
 }
 
-/// The release that the annotations of an object name.
+/// Returns the release that the annotations of an object name.
 pub fn release_of(live: &Value) -> Option<ReleaseName> {
     let annotation = |key: &str| live["metadata"]["annotations"][key].as_str();
     let [name, namespace] = RELEASE_ANNOTATIONS.map(annotation);
@@ -162,7 +166,7 @@ pub fn release_of(live: &Value) -> Option<ReleaseName> {
     })
 }
 
-/// Where a mark stands in the metadata.
+/// Returns the places of a mark in the metadata.
 fn places(mark: &Marked) -> Vec<(&'static str, &'static str)> {
     match mark {
         Marked::Item { label, .. } => vec![("labels", label)],
@@ -174,7 +178,7 @@ fn places_of_releases() -> [(&'static str, &'static str); 3] {
     [("labels", MANAGED_BY), ("annotations", RELEASE_NAME), ("annotations", RELEASE_NAMESPACE)]
 }
 
-/// Tells of an object that is its new owner's.
+/// Returns the message that an object was left to its new owner.
 pub(crate) fn left_to(reference: &Reference, other: &Marked) -> String {
     let kind = if matches!(other, Marked::Item { .. }) { "item" } else { "release" };
     format!("{reference} belongs to another {kind} and was left: {other} manages it now")
@@ -211,7 +215,7 @@ mod tests {
             (object(&[(MANIFEST_ITEM, "one")], &[]), other(MANIFEST_ITEM, "one")),
             (object(&[(MANAGED_BY, "Helm")], &of_web), Whose::Own),
             (object(&[], &[(RELEASE_NAME, "web"), (RELEASE_NAMESPACE, "else")]), release("else", "web")),
-            // The mark of the one before is still there.
+            // The mark of the earlier owner is still there.
             (object(&[(HELM_ITEM, "one"), (MANIFEST_ITEM, "m")], &[]), other(MANIFEST_ITEM, "m")),
         ] {
             assert_eq!(owner().whose(&object), expected, "{object}");
@@ -228,7 +232,7 @@ mod tests {
         owner().claim(&mut wanted, &object(&[], &[(RELEASE_NAME, "else")]));
         assert_eq!(wanted, object(&[("a", "b"), (HELM_ITEM, "one")], &[(RELEASE_NAME, "else")]));
         assert_eq!(owner().claim_patch(&wanted, &wanted), None);
-        // The release that the item has kept is kept no more.
+        // The item no longer keeps its earlier release.
         let former = Owner { keeps_release: false, ..owner() };
         let of_web = object(&[(HELM_ITEM, "one")], &[(RELEASE_NAME, "web"), (RELEASE_NAMESPACE, "shop")]);
         assert_eq!((owner().claim_patch(&of_web, &json!({})), former.whose(&of_web)), (None, Whose::Own));

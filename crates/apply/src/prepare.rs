@@ -1,4 +1,4 @@
-//! From manifests as they are written to objects in the order in which they are applied (`installations.md` 7.9).
+//! Converts manifests into objects in the order of application (`installations.md` 7.9).
 
 use std::collections::BTreeSet;
 
@@ -11,29 +11,30 @@ use crate::error::ApplyError;
 use crate::object::{Reference, set_metadata};
 use crate::ownership::Owner;
 
-/// How many objects an item may have.
+/// Maximum objects of an item.
 const MAX_OBJECTS: usize = 5000;
-/// How deep lists may hold lists.
+/// Maximum depth of lists within lists.
 const MAX_LIST_DEPTH: usize = 8;
 
 /// An object to apply.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) reference: Reference,
-    /// The kind; `None` while the cluster does not know it, because its CRD comes with this very item.
+    /// The kind; `None` while the cluster does not know it, because its CRD comes with this very
+    /// item.
     pub(crate) kind: Option<ResourceKind>,
-    /// How it is treated; the manifest carries the label of its owner.
+    /// The settings of the object; its manifest carries the label of its owner.
     pub(crate) manifest: Manifest,
 }
 
-/// Definitions, objects of the cluster, objects of namespaces: each is applied when the one before is.
+/// CRDs, cluster-scoped objects, namespaced objects. Each group is applied after the one before.
 pub(crate) type Groups = [Vec<Member>; 3];
 
-/// Every object of the manifests on its own, lists taken apart.
+/// Returns every object of the manifests on its own, with lists expanded.
 ///
 /// # Errors
 ///
-/// All that is wrong with them, by their position; no value is quoted.
+/// All problems of the manifests, by position. The texts quote no value.
 pub fn expand(manifests: &[Manifest]) -> Result<Vec<Manifest>, Vec<String>> {
     let (mut objects, mut problems) = (Vec::new(), Vec::new());
     for (index, manifest) in manifests.iter().enumerate() {
@@ -83,7 +84,7 @@ fn expand_into(
     objects.push(Manifest { manifest: object.clone(), ..settings.clone() });
 }
 
-/// Sorts objects into groups and gives each its kind, namespace and label.
+/// Sorts objects into groups and adds kind, namespace and label to each.
 pub(crate) async fn prepare(
     cluster: &Cluster,
     objects: Vec<Manifest>,
@@ -126,7 +127,7 @@ pub(crate) async fn prepare(
     }
     match (problems.is_empty(), unknown.is_empty()) {
         (true, true) => Ok(groups),
-        // An operator that another item has deployed may bring its kinds in a moment.
+        // An operator of another item may soon install the unknown kinds, so retry.
         (true, false) => Err(ApplyError::Retry(unknown.join("; "))),
         (false, _) => Err(ApplyError::Configuration(problems.join("; "))),
     }
@@ -173,7 +174,7 @@ fn coming_kinds(objects: &[Manifest]) -> Vec<ComingKind> {
         .collect()
 }
 
-/// The kind of a member, now that its CRD is there.
+/// Returns the kind of a member, which may be known only now that its CRD exists.
 pub(crate) async fn kind_of(cluster: &Cluster, member: &Member) -> Result<Option<ResourceKind>, ApiError> {
     match &member.kind {
         Some(kind) => Ok(Some(kind.clone())),
@@ -181,7 +182,7 @@ pub(crate) async fn kind_of(cluster: &Cluster, member: &Member) -> Result<Option
     }
 }
 
-/// Annotations into an object, as texts.
+/// Sets annotations on an object, with their values as texts.
 pub(crate) fn annotate(object: &mut Value, annotations: &Map<String, Value>) {
     for (name, value) in annotations {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -1,4 +1,5 @@
-//! Readiness of one object (`installations.md` 7.9): by the table of kinds, or by the paths that a check asks for.
+//! Readiness of one object (`installations.md` 7.9), by the table of kinds or by the paths of a
+//! check.
 
 use serde_json::Value;
 
@@ -6,7 +7,7 @@ use crate::configuration::Requirement;
 use crate::json_path::JsonPath;
 use crate::object::Reference;
 
-/// Why an object is not ready by the table of kinds; `None` if it is.
+/// Returns the reason why an object is not ready by the table of kinds; `None` if it is ready.
 pub(crate) fn not_ready(object: &Value) -> Option<String> {
     let reference = Reference::of(object);
     match (reference.group(), reference.kind.as_str()) {
@@ -27,7 +28,7 @@ fn replicas(object: &Value, absent: i64) -> i64 {
     object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(absent)
 }
 
-/// Whether a condition of an object has a status.
+/// Reports whether a condition of an object has this status.
 pub fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     conditions
@@ -42,7 +43,7 @@ fn not_observed(object: &Value) -> Option<String> {
     (observed < generation).then(|| format!("generation {generation} is not observed yet ({observed})"))
 }
 
-/// `None` if all counts, each with a name, come to what is wanted.
+/// Returns a problem for the first count, each with a name, that is not enough; `None` if all are.
 fn counts(wanted: i64, counts: &[(&str, i64)], is_enough: impl Fn(i64) -> bool) -> Option<String> {
     let (name, found) = counts.iter().find(|(_, found)| !is_enough(*found))?;
     Some(format!("{found} of {wanted} replicas are {name}"))
@@ -86,7 +87,7 @@ fn daemon_set(object: &Value) -> Option<String> {
     let tolerated = match object.pointer("/spec/updateStrategy/rollingUpdate/maxUnavailable") {
         Some(Value::String(text)) => {
             let percent: i64 = text.trim_end_matches('%').parse().unwrap_or_default();
-            // Percents are rounded up, as the controller does.
+            // Percentages are rounded up, as the controller does.
             (desired * percent + 99) / 100
         }
         Some(count) => count.as_i64().unwrap_or_default(),
@@ -97,7 +98,7 @@ fn daemon_set(object: &Value) -> Option<String> {
     not_observed(object).or_else(|| counts(wanted, &found, |count| count >= wanted))
 }
 
-/// Holds an object against a requirement with a path. Operators were checked before.
+/// Checks an object against a requirement with a path. The operators were validated before.
 pub(crate) fn meets(path: &JsonPath, requirement: &Requirement, object: &Value) -> bool {
     let found = path.find(object);
     let wanted = || requirement.values.iter().map(|value| &value.value);
@@ -114,7 +115,7 @@ pub(crate) fn meets(path: &JsonPath, requirement: &Requirement, object: &Value) 
     }
 }
 
-/// As JSON values: 1 is 1.0.
+/// Compares JSON values, where 1 equals 1.0.
 fn is_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),

@@ -1,4 +1,5 @@
-//! What an item has applied, as its status remembers it (`installations.md` 7.9, managed resources).
+//! Record of the objects that an item has applied, as its status stores it (`installations.md` 7.9,
+//! managed resources).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -18,13 +19,16 @@ pub struct ManagedResource {
     #[serde(default, deserialize_with = "null_is_default")]
     pub policy: Policy,
     pub resource: Reference,
-    /// Ours: what was written and what came of it, so that the next job writes only if one of the two has changed.
+    /// Groundwork's addition: fingerprints of the written manifest and of the resulting object, so
+    /// that the next job writes only if one of the two has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
-    /// Ours: the item whose mark it carried when this one took it over. That one may list it still.
+    /// Groundwork's addition: the item whose mark the object carried when this item took it over.
+    /// That item may still list the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_from: Option<String>,
-    /// Ours: who has handed it over, of an object that the item does not list (yet).
+    /// Groundwork's addition: the item that has handed the object over, for an object that this
+    /// item does not list (yet).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited_from: Option<Giver>,
 }
@@ -48,7 +52,7 @@ impl Giver {
 }
 
 impl ManagedResource {
-    /// An object of the policy `manage` of which nothing else is known.
+    /// Creates the record of an object with the policy `manage` and without other knowledge.
     pub fn new(resource: Reference) -> Self {
         Self {
             annotate_before_delete: Map::new(),
@@ -71,16 +75,17 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// What is remembered of an object that is as its manifest says.
+    /// Computes the fingerprints of an object that matches its manifest.
     pub fn new(manifest: &Value, live: &Value) -> Self {
         Self { manifest: digest(manifest), live: live_digest(manifest, live) }
     }
 }
 
-/// Records that a status has room for: fingerprints are left out of those that are larger, and then every job writes.
+/// Maximum size in bytes of records with fingerprints in a status. Larger records lose their
+/// fingerprints, and then every job writes.
 const LARGEST: usize = 500_000;
 
-/// Resources for a status, whose object has to stay below what the API server stores.
+/// Returns resources that fit into a status, because the API server limits the size of its object.
 pub fn fitting(mut resources: Vec<ManagedResource>) -> Vec<ManagedResource> {
     if serde_json::to_string(&resources).is_ok_and(|text| text.len() > LARGEST) {
         for managed in &mut resources {
@@ -90,14 +95,16 @@ pub fn fitting(mut resources: Vec<ManagedResource>) -> Vec<ManagedResource> {
     resources
 }
 
-/// What the cluster says about an object is no change of it.
+/// Returns the fingerprint of a live object. Annotations that the cluster writes about it do not
+/// count.
 fn live_digest(manifest: &Value, live: &Value) -> String {
     let mut live = without_server_fields(live);
     let written = &manifest["metadata"]["annotations"];
     if let Some(Value::Object(annotations)) = live.pointer_mut("/metadata/annotations") {
         annotations.retain(|name, _| !is_of_the_cluster(name) || written.get(name).is_some());
     }
-    // An object that never had annotations, and one whose last one is the cluster's, are the same.
+    // An object without annotations must have the same fingerprint as one whose only annotations
+    // are the cluster's.
     let is_empty =
         live.pointer("/metadata/annotations").and_then(Value::as_object).is_some_and(Map::is_empty);
     if let (true, Some(Value::Object(metadata))) = (is_empty, live.get_mut("metadata")) {
@@ -106,7 +113,7 @@ fn live_digest(manifest: &Value, live: &Value) -> String {
     digest(&live)
 }
 
-/// What an item remembers of an object.
+/// Returns an item's record of an object.
 pub(crate) fn known<'a>(former: &'a [ManagedResource], reference: &Reference) -> Option<&'a ManagedResource> {
     former.iter().find(|managed| managed.resource.is_same(reference))
 }

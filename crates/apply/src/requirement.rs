@@ -1,4 +1,5 @@
-//! Requirements of a custom check, ready to be held against many objects (`installations.md` 7.9).
+//! Compiled requirements of a custom check, to be tested against many objects (`installations.md`
+//! 7.9).
 
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ enum Test {
     Expression(Expression),
 }
 
-/// The rest of what expressions may cost in a round.
+/// Remaining cost of expressions in a round.
 #[derive(Debug)]
 pub(crate) struct Units(u64);
 
@@ -29,11 +30,12 @@ impl Default for Units {
 }
 
 impl Requirements {
-    /// Reads requirements.
+    /// Compiles requirements.
     ///
     /// # Errors
     ///
-    /// One has neither a path nor an expression that can be read; configurations are checked for that before.
+    /// A requirement has neither a valid path nor a valid expression. Configurations are validated
+    /// before, so this is unexpected.
     pub(crate) fn read(requirements: &[Requirement]) -> Result<Self, ApplyError> {
         let patterns = patterns();
         let read = |requirement: &Requirement| match (&requirement.json_path, &requirement.cel) {
@@ -50,7 +52,8 @@ impl Requirements {
         tests.map(Self).map_err(ApplyError::Configuration)
     }
 
-    /// The first requirement that an object does not meet, as a part of a sentence. An expression is told by its position: it may hold values.
+    /// Returns the first requirement that an object does not meet, as a part of a sentence. An
+    /// expression is named by its position, because its text may contain values.
     pub(crate) fn missed(&self, object: &Value, units: &mut Units) -> Option<String> {
         self.0.iter().enumerate().find_map(|(index, test)| test.missed(index, object, units))
     }

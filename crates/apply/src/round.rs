@@ -1,12 +1,14 @@
-//! One round of an item: what is missing or differs is written, and what the item waits for is told (`installations.md` 7.9).
+//! One round of an item: writes missing and differing objects, and returns the wait, if there is
+//! one (`installations.md` 7.9).
 //!
 //! ```text
 //! manifests ──expand, prepare──> groups ──apply──> objects as stored ──> what is no longer listed goes
 //!   ──> ready? ──> exports ──> patches ──> done
 //! ```
 //!
-//! A round never waits by itself: whoever calls it calls again. So nothing is lost when a process ends between two of them, and an
-//! object is read once a round, for the comparison, for its readiness and for what is exported of it.
+//! A round never waits by itself; the caller runs the next one. So a process may end between two
+//! rounds without losing state. A round reads each object once, for the comparison, for its
+//! readiness and for its exports.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -35,45 +37,47 @@ use crate::server_side::{ServerSideApply, server_side_apply};
 use crate::succession::Succession;
 use crate::update::merge;
 
-/// Objects of one group that are written side by side.
+/// Maximum objects of one group that are written concurrently.
 const SIDE_BY_SIDE: usize = 16;
-/// The manager of the deployer that Groundwork takes over from.
+/// Field manager of the deployer that Groundwork takes over from.
 const PREDECESSORS: [&str; 1] = ["manifest-deployer-controller"];
-/// Managers of those that an object may be taken over from: their fields go with their marks.
+/// Field managers of earlier owners: when an object is taken over, their fields are taken over as
+/// their marks are.
 const FORMER_OWNERS: [&str; 3] = ["manifest-deployer-controller", "helm", "helm-deployer-controller"];
 
-/// Clusters of other Targets, by the names of these.
+/// Clusters of other Targets, by the names of the Targets.
 pub type OtherClusters = BTreeMap<String, Arc<Cluster>>;
 
-/// What an item is to bring about.
+/// Goal of an item, and its settings.
 #[derive(Debug)]
 pub struct Task<'a> {
     pub cluster: &'a Cluster,
     pub others: &'a OtherClusters,
     pub owner: Owner,
-    /// Decides who gets an object that the item lists no more.
+    /// Decides which item inherits an object that this item no longer lists.
     pub succession: &'a dyn Succession,
-    /// Others know what the item lists now. Before that it gives nothing up: it would get back what it hands over.
+    /// True once other items can see what this item lists. Before that it gives no object up, or it
+    /// would get back what it hands over.
     pub is_listed: bool,
     pub manifests: &'a [Manifest],
-    /// For objects of namespaces that name none.
+    /// Namespace for namespaced objects that name none.
     pub default_namespace: Option<&'a str>,
     pub strategy: UpdateStrategy,
     pub checks: &'a ReadinessChecks,
     pub exports: &'a [Export],
-    /// How objects go that are listed no more.
+    /// Deletion order of objects that are no longer listed.
     pub deletion_groups: &'a [DeletionGroup],
-    /// What former jobs have applied.
+    /// Record of earlier jobs.
     pub former: &'a [ManagedResource],
     pub deadline: Deadline,
 }
 
-/// When an item has to be done.
+/// Time by which an item has to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Deadline(pub Option<Timestamp>);
 
 impl Deadline {
-    /// Whether there is still time for a step.
+    /// Checks that there is still time for a step.
     ///
     /// # Errors
     ///
@@ -86,30 +90,30 @@ impl Deadline {
     }
 }
 
-/// What came of a round.
+/// Result of a round.
 #[derive(Debug)]
 pub struct Round {
-    /// What is applied now; what could not be deleted yet is still in it.
+    /// Objects that are applied now, including those whose deletion is not complete.
     pub managed: Vec<ManagedResource>,
-    /// `managed` holds all that the item lists.
+    /// True if `managed` contains all objects that the item lists.
     pub is_complete: bool,
-    /// Messages for people.
+    /// Messages for users.
     pub told: Vec<Told>,
     pub outcome: Result<Progress, ApplyError>,
 }
 
 #[derive(Debug, Clone)]
 pub enum Progress {
-    /// All is there and in order; with what is exported.
+    /// All objects exist and are ready; with the exported values.
     Done(Map<String, Value>),
-    /// Call again.
+    /// The caller must run another round.
     Waiting(Waiting),
 }
 
 /// Objects that a round has seen.
 pub type Seen = HashMap<Reference, Value>;
 
-/// Brings the objects of a task closer to what they should be.
+/// Runs one round: brings the objects of a task closer to their desired state.
 pub async fn round(task: &Task<'_>) -> Round {
     let mut round = Round {
         managed: task.former.to_vec(),
@@ -164,7 +168,8 @@ async fn advance(task: &Task<'_>, round: &mut Round) -> Result<Progress, ApplyEr
         if let Some(waiting) = progress.waiting {
             return waits(task.deadline, waiting);
         }
-        // What may not be deleted is nobody's any more.
+        // Dropped objects that may not be deleted stay in the cluster without an owner, so forget
+        // them.
         record.retain(|managed| !dropped.contains(managed));
     }
     let resources: Vec<&Reference> = record.iter().map(|managed| &managed.resource).collect();
@@ -181,20 +186,21 @@ async fn advance(task: &Task<'_>, round: &mut Round) -> Result<Progress, ApplyEr
     Ok(Progress::Done(exports))
 }
 
-/// A wait that is not over when the time of the item is, is its end.
+/// Returns the wait, or a time-out if the item's time is over.
 fn waits(deadline: Deadline, waiting: Waiting) -> Result<Progress, ApplyError> {
     deadline.check(&waiting.what)?;
     Ok(Progress::Waiting(waiting))
 }
 
-/// Former resources that the item lists no more.
+/// Returns recorded resources that the item no longer lists.
 fn dropped(record: &[ManagedResource], listed: &[ManagedResource]) -> Vec<ManagedResource> {
     let is_listed =
         |managed: &ManagedResource| listed.iter().any(|one| one.resource.is_same(&managed.resource));
     record.iter().filter(|managed| !is_listed(managed)).cloned().collect()
 }
 
-/// What is listed comes first, in the order of its groups; what was applied before and may be left stays known.
+/// Updates the record: listed objects come first, in the order of their groups; earlier objects
+/// that may still exist stay recorded.
 fn remember(record: &mut Vec<ManagedResource>, listed: Vec<ManagedResource>) {
     record.retain(|managed| !listed.iter().any(|one| one.resource.is_same(&managed.resource)));
     record.splice(0..0, listed);
@@ -202,7 +208,7 @@ fn remember(record: &mut Vec<ManagedResource>, listed: Vec<ManagedResource>) {
 
 type GroupFailure = Result<Progress, ApplyError>;
 
-/// Applies the members of a group side by side. The failure is what stops the round behind the group.
+/// Applies the members of a group concurrently. A failure stops the round after the group.
 async fn apply_group(
     task: &Task<'_>,
     group: &[Member],
@@ -223,7 +229,7 @@ async fn apply_group(
             Ok(Applying::Skipped) => {}
             Ok(Applying::Waits(what)) => {
                 waiting.get_or_insert(*what);
-                // It is ours already, as far as one can know.
+                // The object may already be the item's, so keep its earlier record.
                 managed.extend(known(task.former, &member.reference).cloned());
             }
             Ok(Applying::Stored(stored)) => {
@@ -256,7 +262,7 @@ fn is_unestablished(object: &Value) -> bool {
         && !has_condition(object, "NamesAccepted", "False")
 }
 
-/// Definitions that are not established yet define nothing.
+/// Waits for CRDs that are not established, since their kinds cannot be used yet.
 async fn unestablished(cluster: &Cluster, seen: &Seen) -> Option<Waiting> {
     let mut waiting: Option<Waiting> = None;
     for object in seen.values().filter(|object| is_unestablished(object)) {
@@ -285,19 +291,19 @@ fn managed_resource(
     }
 }
 
-/// What applying one object came to.
+/// Outcome of applying one object.
 enum Applying {
-    /// Its policy leaves it alone, and it is none of the item's.
+    /// The policy forbids touching the object, and the item does not own it.
     Skipped,
     Waits(Box<Waiting>),
     Stored(Box<Stored>),
 }
 
-/// An object that is as it should be.
+/// An object in its desired state.
 struct Stored {
     object: Value,
     applied: Option<Applied>,
-    /// The item that listed it before this one, and may list it still.
+    /// The item that listed the object before this one, and may still list it.
     taken_from: Option<String>,
     warning: Option<String>,
 }
@@ -308,7 +314,7 @@ impl Applying {
     }
 }
 
-/// What a time-out calls the next write.
+/// Returns the name of the next write for time-out messages.
 fn step(task: &Task<'_>, verb: &str, reference: &Reference) -> String {
     format!("{} deployer: start apply manifests - {verb} {reference}", task.owner.deployer())
 }
@@ -361,7 +367,8 @@ async fn create(task: &Task<'_>, kind: &ResourceKind, member: &Member) -> Result
     let mut object = settings.manifest.clone();
     annotate(&mut object, &settings.annotate_before_create);
     match create_declared(task.cluster, kind, &object).await {
-        // Another writer was quicker: the next round decides by the policy what that means.
+        // Another writer created it between our GET and POST. The next round applies the policy to
+        // that object.
         Err(ApiError::AlreadyExists(_)) => {
             Ok(Applying::waits(format!("{reference} was created by somebody else meanwhile"), None))
         }
@@ -373,7 +380,8 @@ async fn create(task: &Task<'_>, kind: &ResourceKind, member: &Member) -> Result
     }
 }
 
-/// An object that exists, as its manifest wants it by the strategy of the item; with what people should know.
+/// Brings an existing object to the state of its manifest by the item's strategy. Returns a message
+/// for users with it.
 async fn bring(
     task: &Task<'_>,
     kind: &ResourceKind,
@@ -407,7 +415,7 @@ async fn bring(
     server_side_apply(task.cluster, &apply).await
 }
 
-/// The cluster of a named Target, or the item's own.
+/// Returns the cluster of a named Target, or the item's own.
 pub(crate) fn cluster_of<'a>(
     own: &'a Cluster,
     others: &'a OtherClusters,
@@ -418,7 +426,7 @@ pub(crate) fn cluster_of<'a>(
     others.get(name).map(|cluster| &**cluster).ok_or_else(missing)
 }
 
-/// Patches that follow when all is ready and exported.
+/// Applies the patches that follow when all objects are ready and exported.
 async fn patch_after(
     task: &Task<'_>,
     groups: &Groups,
@@ -439,7 +447,8 @@ async fn patch_after(
         }
         let Some(kind) = kind_of(task.cluster, member).await? else { continue };
         let stored = task.cluster.patch(&kind, &member.reference, PatchKind::Merge, patch).await?;
-        // What the patch made of it is how it should be: the next job finds nothing to do.
+        // The patched object is the desired state, so record its fingerprint: the next job then
+        // finds no difference.
         if let Some(managed) = record.iter_mut().find(|managed| managed.resource == member.reference) {
             managed.applied = Some(Applied::new(&settings.manifest, &stored));
         }

@@ -1,4 +1,4 @@
-//! Server-side apply with the fields of other managers taken over (`helm.md` 9.2, R17).
+//! Server-side apply that takes over the fields of other managers (`helm.md` 9.2, R17).
 
 use groundwork_controller::ApiError;
 use serde_json::{Value, json};
@@ -10,28 +10,29 @@ use crate::exchange::REPEATED_KEYS;
 use crate::object::{Reference, member, merge_over, resource_version, without_server_fields};
 use crate::update::difference;
 
-/// An object that exists, and what it is to become.
+/// An existing object, and its desired state.
 #[derive(Debug)]
 pub struct ServerSideApply<'a> {
     pub kind: &'a ResourceKind,
     pub manifest: &'a Value,
-    /// As it is now.
+    /// Current state of the object.
     pub live: &'a Value,
-    /// What it was made from, if that is known: what has left it since goes.
+    /// Manifest of the last write, if known. Fields that have left the manifest since are removed.
     pub former: Option<&'a Value>,
     /// Managers whose fields become ours.
     pub predecessors: &'a [&'static str],
-    /// The manifest is the one that was applied last, so that only others may have changed the object.
+    /// The manifest is the one that was applied last, so only others may have changed the object.
     pub is_repeated: bool,
-    /// The object is written only while it is as it was read.
+    /// The object is written only while it has the version that was read.
     pub is_guarded: bool,
 }
 
-/// Applies the manifest and returns the object as stored, and what people should know.
+/// Applies the manifest and returns the object as stored, with a warning for users.
 ///
 /// # Errors
 ///
-/// The cluster does not answer, or refuses. A conflict means that the object has changed since it was read.
+/// The cluster does not answer, or refuses. A conflict means that the object has changed since it
+/// was read.
 pub async fn server_side_apply(
     cluster: &Cluster,
     apply: &ServerSideApply<'_>,
@@ -69,17 +70,18 @@ pub async fn server_side_apply(
     Ok((stored, Some(texts.into_iter().flatten().collect::<Vec<_>>().join("; "))))
 }
 
-/// True if applying the manifest once more would change nothing but the book of field managers. A server that cannot tell is asked in earnest.
+/// Reports whether applying the manifest again would change only managed fields. If the server
+/// cannot do a dry run, the answer is false and the caller applies for real.
 async fn is_in_order(cluster: &Cluster, apply: &ServerSideApply<'_>) -> bool {
     let would_be = would_be(cluster, apply.kind, apply.manifest, apply.live).await;
     would_be.is_ok_and(|would_be| without_server_fields(&would_be) == without_server_fields(apply.live))
 }
 
-/// The object that applying a manifest would make of a live one, without a write.
+/// Returns the object that applying a manifest to a live one would produce, without a write.
 ///
 /// # Errors
 ///
-/// The cluster does not answer, or a policy, a webhook or a right stands against it.
+/// The cluster does not answer, or a policy, a webhook or a missing permission refuses the dry run.
 pub(crate) async fn would_be(
     cluster: &Cluster,
     kind: &ResourceKind,
@@ -90,7 +92,8 @@ pub(crate) async fn would_be(
     loop {
         match cluster.patch(kind, &reference, PatchKind::ApplyDryRun, &manifest.object).await {
             Err(ApiError::Undeclared { fields, .. }) if manifest.leave_out(&fields) => {}
-            // A field that cannot be changed back differs all the same.
+            // A difference in an immutable field is a difference too, so merge here instead of on
+            // the server.
             Err(error) if beyond_apply(&error).is_some() || matches!(error, ApiError::Invalid { .. }) => {
                 return Ok(merged(&Value::Null, &manifest.object, live));
             }
@@ -99,10 +102,11 @@ pub(crate) async fn would_be(
     }
 }
 
-/// Why an object cannot be applied by the server, though every other way of writing takes it.
+/// Returns the reason why the server cannot apply an object that it accepts by other kinds of
+/// write.
 fn beyond_apply(error: &ApiError) -> Option<&'static str> {
     match error {
-        // Real charts hold lists with repeated keys.
+        // Real charts contain lists with repeated keys.
         ApiError::Invalid { causes, .. } if causes == REPEATED_KEYS => Some("a list has a key twice"),
         ApiError::Invalid { causes, .. } if causes.starts_with("415") => Some("its server knows no apply"),
         ApiError::Undeclared { .. } => Some("its schema lacks a field"),
@@ -110,7 +114,8 @@ fn beyond_apply(error: &ApiError) -> Option<&'static str> {
     }
 }
 
-/// The JSON patch that makes the fields of predecessors those of a manager by apply; without it what leaves a manifest would stay.
+/// Returns the JSON patch that moves the fields of predecessors to a manager by apply. Without it,
+/// fields that leave the manifest would stay on the object.
 fn handed_over(live: &Value, manager: &str, predecessors: &[&str]) -> Option<Value> {
     let entries = live["metadata"]["managedFields"].as_array()?;
     let is_own = |entry: &Value| entry["manager"] == manager && entry["operation"] == "Apply";
@@ -136,12 +141,13 @@ fn handed_over(live: &Value, manager: &str, predecessors: &[&str]) -> Option<Val
     ]))
 }
 
-/// The JSON merge patch that takes away what has left the manifest and sets what is in it, lists as a whole.
+/// Returns the JSON merge patch that removes fields that have left the manifest and sets the fields
+/// in it, lists as a whole.
 fn three_way(former: &Value, manifest: &Value, live: &Value) -> Value {
     difference(&without_server_fields(live), &merged(former, manifest, live))
 }
 
-/// The live object without what has left the manifest, and with what is in it.
+/// Returns the live object with the fields of the manifest, and without those that have left it.
 fn merged(former: &Value, manifest: &Value, live: &Value) -> Value {
     let mut wanted = without_server_fields(live);
     take_away(&mut wanted, &difference(former, manifest));
@@ -149,7 +155,7 @@ fn merged(former: &Value, manifest: &Value, live: &Value) -> Value {
     wanted
 }
 
-/// Takes away what a patch sets to null.
+/// Removes the fields that a patch sets to null.
 fn take_away(object: &mut Value, patch: &Value) {
     let (Value::Object(members), Value::Object(patch)) = (object, patch) else { return };
     for (name, change) in patch {

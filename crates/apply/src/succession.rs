@@ -1,4 +1,4 @@
-//! The heirs of objects that an item gives up (`installations.md` 7.9, ownership).
+//! Heirs of objects that an item gives up (`installations.md` 7.9, ownership).
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -8,37 +8,38 @@ use crate::object::Reference;
 use crate::ownership::Heir;
 use crate::record::Giver;
 
-/// An own object that its item does not list any more.
+/// An own object that its item no longer lists.
 #[derive(Debug, Clone, Copy)]
 pub struct GivenUp<'a> {
     pub reference: &'a Reference,
     pub live: &'a Value,
-    /// The item that this one has taken it from, if it has.
+    /// The item from which this one has taken the object over, if it has.
     pub taken_from: Option<&'a str>,
 }
 
-/// The end of an object that is given up.
+/// Fate of an object that is given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// No item wants it.
+    /// The object is deleted, because no other item lists it.
     Goes,
-    /// Another item lists it, or may yet.
+    /// Another item lists the object, or may list it soon.
     HandedOver(Heir),
-    /// Another item has objects that would go with it.
+    /// Another item has objects that would be deleted with this one.
     InUse { by: String },
 }
 
-/// Knows what other items list.
+/// Knows the objects that other items list.
 #[async_trait]
 pub trait Succession: std::fmt::Debug + Send + Sync {
-    /// The fate of each object, in their order. An heir that does not list an object itself knows of it when this returns.
+    /// Returns the fate of each object, in the same order. An heir that does not list an object
+    /// itself is informed before this returns.
     ///
     /// # Errors
     ///
     /// Other items could not be read.
     async fn fates(&self, given_up: &[GivenUp<'_>]) -> Result<Vec<Fate>, ApplyError>;
 
-    /// True of an item that has announced an object and is still about to mark it.
+    /// Reports whether an item has announced an object and has not marked it yet.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! How an object that exists is merged with its manifest (`installations.md` 7.9, update strategies `merge` and `mergeOverwrite`).
+//! Merges an existing object with its manifest (`installations.md` 7.9, update strategies `merge`
+//! and `mergeOverwrite`).
 
 use serde_json::{Map, Value};
 
@@ -6,8 +7,8 @@ use crate::configuration::UpdateStrategy;
 use crate::object::{member, merge_over, set_metadata, without_server_fields};
 use crate::ownership::Owner;
 
-/// The object that an item with one of the strategies that merge replaces `live` with; `None` if it is as it should be. The manifest carries
-/// the label of its owner.
+/// Returns the replacement for `live` by one of the merging strategies; `None` if the object needs
+/// no change. The manifest carries the label of its owner.
 pub(crate) fn merge(
     strategy: UpdateStrategy,
     owner: &Owner,
@@ -21,13 +22,13 @@ pub(crate) fn merge(
     } else {
         merge_over(&mut wanted, &without_empty(&without_server_fields(manifest)));
     }
-    // In every strategy, or the object would not be known as the item's.
+    // Set the label in every strategy, or the object would not be recognised as the item's.
     set_metadata(&mut wanted, "labels", owner.label, &owner.item);
     owner.claim(&mut wanted, manifest);
     if wanted == current {
         return None;
     }
-    // A status that has no subresource is a field like any other, and not the manifest's to take away.
+    // A status without a subresource is a normal field, and the manifest must not remove it.
     for field in ["resourceVersion", "uid"] {
         if let Some(value) = live["metadata"].get(field) {
             member(&mut wanted, "metadata").insert(field.to_owned(), value.clone());
@@ -50,7 +51,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What `from` has and `into` has not.
+/// Adds the members of `from` that `into` does not have.
 fn fill(into: &mut Value, from: &Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (key, value) in from {
@@ -61,14 +62,14 @@ fn fill(into: &mut Value, from: &Value) {
     }
 }
 
-/// The members that are not empty.
+/// Returns the members that are not empty.
 fn without_empty(value: &Value) -> Value {
     let Value::Object(members) = value else { return value.clone() };
     let left = members.iter().map(|(key, value)| (key.clone(), without_empty(value)));
     Value::Object(left.filter(|(_, value)| !is_empty(value)).collect())
 }
 
-/// The JSON merge patch (RFC 7386) that makes `to` of `from`.
+/// Returns the JSON merge patch (RFC 7386) that turns `from` into `to`.
 pub(crate) fn difference(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
     let mut patch = Map::new();
@@ -141,7 +142,7 @@ mod tests {
         }
     }
 
-    /// An object that is taken over carries one mark.
+    /// An object that is taken over carries only the new owner's mark.
     #[test]
     fn marks_of_the_one_before_go() {
         let mut of_another = live();

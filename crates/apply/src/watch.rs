@@ -1,4 +1,4 @@
-//! Watches on objects of a cluster: those of one name, or those with labels.
+//! Watches on objects of a cluster, by name or by labels.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,18 +18,20 @@ use serde_json::Value;
 use crate::cluster::{Cluster, ResourceKind, folder_of};
 use crate::exchange::OBJECT;
 
-/// How long a watch that could not be had is not tried again; a right that is granted meanwhile is noticed after that.
+/// Time for which a refused watch is not tried again. A permission that is granted meanwhile takes
+/// effect after that.
 const UNWATCHABLE_FOR: Duration = Duration::from_secs(60);
-/// Beyond so many of these those that are over are forgotten.
+/// Number of entries above which expired ones are removed.
 const MOST_UNWATCHABLE: usize = 1000;
-/// All events of one watch: what is waited for is looked at then, and watched anew.
+/// Maximum bytes of all events of one watch. After that the watch ends, and the caller looks at the
+/// objects and watches anew.
 const MOST_OF_WATCH: usize = 64 << 20;
 
-/// What one watch shows.
+/// Objects that one watch covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     pub kind: ResourceKind,
-    /// `None` for all namespaces, and for kinds without.
+    /// Namespace; `None` for all namespaces, and for cluster-scoped kinds.
     pub namespace: Option<String>,
     pub selector: Selector,
 }
@@ -37,21 +39,22 @@ pub struct Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Selector {
     Name(String),
-    /// `key=value,…`
+    /// Label selector: `key=value,…`.
     Labels(String),
 }
 
-/// What a watch tells.
+/// Event of a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WatchEvent {
     Applied(Value),
     Deleted(Value),
 }
 
-/// Ends when the server ends it, or when something is wrong with it; the connection ends with it.
+/// Events of a watch. The stream ends when the server ends the watch, or on any error; the
+/// connection closes with it.
 pub type WatchEvents = BoxStream<'static, WatchEvent>;
 
-/// Watches that could not be had, and since when.
+/// Refused watches, with the times of the refusals.
 #[derive(Debug, Default)]
 pub(crate) struct Unwatchable(Mutex<HashMap<String, Instant>>);
 
@@ -71,12 +74,14 @@ impl Unwatchable {
 }
 
 impl Cluster {
-    /// Watches objects from behind a resourceVersion on; without one, what is there comes first. The server ends the watch after `lifetime`.
+    /// Watches objects from a resourceVersion on; without one, the existing objects come first. The
+    /// server ends the watch after `lifetime`.
     ///
     /// # Errors
     ///
-    /// It cannot be had: a right is missing, the kind cannot be watched, or the cluster does not answer. It is not tried again for a minute,
-    /// but for a cluster that takes no requests now ([`ApiError::Unasked`]).
+    /// The watch is not possible: a permission is missing, the kind cannot be watched, or the
+    /// cluster does not answer. Such a watch is not tried again for a minute, except after
+    /// [`ApiError::Unasked`], when the cluster takes no requests at all.
     pub async fn watch(
         &self,
         scope: &Scope,
@@ -92,15 +97,15 @@ impl Cluster {
         let version = version.map(|version| format!("&resourceVersion={version}")).unwrap_or_default();
         let address = format!("{path}&timeoutSeconds={}{version}", lifetime.as_secs());
         let mut request = self.request(Method::GET, &address, "application/json", Vec::new())?;
-        // Events come as they are, and not when a compressor has enough of them.
+        // Without `identity`, a compressor would delay events until it has enough of them.
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let answer = self.exchange(request, "watch", &what).await;
-        // A server that takes no request at all says nothing of this one.
+        // A server that takes no requests at all has not refused this watch.
         if matches!(&answer, Err(error) if !matches!(error, ApiError::Unasked { .. })) {
             self.unwatchable.note(&path);
         }
         let answer = answer?;
-        // It goes on when the round is over.
+        // The watch continues after the round, so it needs a memory budget of its own.
         let holding = self.for_work().holding;
         let buffer = Buffer::new(OBJECT, &holding).await;
         let buffer = buffer.map_err(|error| self.unread("watch", &what, &error))?;
@@ -129,18 +134,19 @@ struct Line {
     object: Value,
 }
 
-/// An answer, read as far as it is known.
+/// An answer, with the part that was read so far.
 struct Lines {
     body: Body,
     buffer: Buffer,
     holding: Arc<Holding>,
     read: usize,
-    /// Of the last line.
+    /// Memory of the last line.
     held: Option<Held>,
 }
 
 impl Lines {
-    /// The next line; `None` at the end, when a line has no end, and when all lines together have none.
+    /// Returns the next line; `None` at the end, and when a line or all lines together exceed their
+    /// limit.
     async fn next(&mut self) -> Option<Line> {
         self.held = None;
         let mut searched = 0;
@@ -154,7 +160,7 @@ impl Lines {
                 return Some(line);
             }
             searched = self.buffer.bytes().len();
-            // An answer that breaks off has ended.
+            // A broken connection counts as the end of the answer.
             let frame = self.body.frame().await?.ok()?;
             let Some(piece) = frame.data_ref() else { continue };
             self.read += piece.len();
@@ -175,7 +181,7 @@ fn events(response: Response<Body>, buffer: Buffer, holding: Arc<Holding>) -> Wa
                 "ADDED" | "MODIFIED" => WatchEvent::Applied(line.object),
                 "DELETED" => WatchEvent::Deleted(line.object),
                 "BOOKMARK" => continue,
-                // An error, as that the resourceVersion is too old.
+                // An error event, such as for a resourceVersion that is too old.
                 _ => return None,
             };
             return Some((event, lines));

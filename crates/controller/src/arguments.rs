@@ -80,7 +80,7 @@ pub struct ClusterArguments {
     pub namespaces: Vec<String>,
 }
 
-/// Where a process remembers how earlier processes died.
+/// Folder in which a process finds how earlier processes died.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "State")]
 pub struct StateArguments {

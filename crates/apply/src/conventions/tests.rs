@@ -6,7 +6,7 @@ fn object(api_version: &str, kind: &str, spec: &Value, status: &Value) -> Value 
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", "generation": 2}, "spec": spec, "status": status})
 }
 
-/// `None` for an object that is current.
+/// Returns the problem of an object; `None` for a current object.
 fn problem(api_version: &str, kind: &str, spec: &Value, status: &Value) -> Option<String> {
     standing(&object(api_version, kind, spec, status)).problem()
 }
@@ -311,7 +311,7 @@ fn groups_of_operators_are_told_apart() {
 }
 
 proptest::proptest! {
-    /// No form of a status ends the process.
+    /// Any form of a status must be handled without a panic.
     #[test]
     fn any_status(path in "/(conditions|phase|replicas|observedGeneration)", kind in "Pod|Job|Deployment|DaemonSet|StatefulSet|Thing", text in ".{0,8}") {
         let mut status = json!({});

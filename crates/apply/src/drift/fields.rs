@@ -1,4 +1,5 @@
-//! Fields in which an object differs from what it should be, and their owners by its field managers.
+//! Fields in which an object differs from its desired state, with their owners from the managed
+//! fields.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +7,16 @@ use serde_json::{Map, Value};
 
 use crate::object::without_server_fields;
 
-/// Fields of one object that are named; the others are counted.
+/// Maximum changed fields of one object that a message names; it counts the others.
 const MOST_TOLD: usize = 10;
 
-/// A field that is not as it should be.
+/// A field that differs from its desired value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldChange {
-    /// As `.spec.containers[name="web"].image`: names and keys, and never a value.
+    /// Path such as `.spec.containers[name="web"].image`: names and keys, never a value.
     pub path: String,
     pub kind: FieldChangeKind,
-    /// The field manager that has changed it, as far as the object tells.
+    /// Field manager that has changed the field, if the object shows it.
     pub manager: Option<String>,
 }
 
@@ -23,16 +24,17 @@ pub struct FieldChange {
 pub enum FieldChangeKind {
     Changed,
     Removed,
-    /// It is given no more, and is there.
+    /// The manifest no longer gives the field, but the object has it.
     Added,
 }
 
-/// The fields in which a live object differs from what it should be, of those that its manifest gives: webhooks change others with each
-/// write. `manager` is the one that applies it.
+/// Returns the fields in which a live object differs from `wanted`. Only fields of its manifest
+/// count, because webhooks may change others with each write. `manager` is the field manager that
+/// applies the manifest.
 pub(crate) fn changes(live: &Value, wanted: &Value, manifest: &Value, manager: &str) -> Vec<FieldChange> {
     let none = Vec::new();
     let entries = live["metadata"]["managedFields"].as_array().unwrap_or(&none);
-    // Statuses are no part of what is compared.
+    // The comparison leaves out the status, so entries of subresources do not count.
     let entries: Vec<Entry<'_>> = entries
         .iter()
         .filter(|entry| entry["subresource"].as_str().is_none_or(str::is_empty))
@@ -49,7 +51,7 @@ pub(crate) fn changes(live: &Value, wanted: &Value, manifest: &Value, manager: &
 /// The last write of one manager.
 struct Entry<'a> {
     manager: &'a str,
-    /// RFC 3339 in UTC, so that the order of texts is that of times.
+    /// Time in RFC 3339 in UTC, so that the order of the texts is the order of the times.
     time: &'a str,
     fields: &'a Value,
 }
@@ -69,7 +71,7 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// The part below a member or an element. A leaf owns all that is below it.
+    /// Returns the part below a member or an element. A leaf owns everything below it.
     fn below(self, name: &str) -> Option<Self> {
         let members = self.fields.as_object()?;
         match members.get(name) {
@@ -79,7 +81,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// One place of the live object, of what it should be, and of the manifest.
+/// One place of the live object, of its desired state, and of the manifest.
 #[derive(Clone, Copy)]
 struct Sides<'v> {
     live: Option<&'v Value>,
@@ -128,7 +130,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The order of elements with keys is nobody's wish: an apply keeps it.
+    /// Compares list elements by key. The order of keyed elements is not compared, because
+    /// server-side apply keeps it.
     fn compare_elements(&mut self, path: &str, keys: &[String], sides: Sides<'_>, trees: &[Tree<'a>]) {
         let mut all: Vec<Map<String, Value>> = Vec::new();
         for element in [sides.wanted, sides.live].into_iter().flatten().filter_map(Value::as_array).flatten()
@@ -154,15 +157,16 @@ impl<'a> Walk<'a> {
         self.found.push(FieldChange { path: path.to_owned(), kind, manager: manager.map(str::to_owned) });
     }
 
-    /// The manager that owns a field. Of several it is the one that wrote last, and another one before the own: a field that both own is as both
-    /// want it.
+    /// Returns the manager that owns a field. Of several owners it is the last writer other than
+    /// our own manager, because a field that both own has the value that both want.
     fn owner(&self, trees: &[Tree<'a>]) -> Option<&'a str> {
         let entries = trees.iter().filter_map(|tree| self.entries.get(tree.index));
         entries.max_by_key(|entry| (entry.manager != self.own, entry.time)).map(|entry| entry.manager)
     }
 
-    /// A field that is gone has no owner any more. One manager alone that has written since the own one has taken it away; one that has nothing left
-    /// to own leaves no trace.
+    /// Returns the only manager that has written since our own one, if there is exactly one: it has
+    /// removed the field. A removed field has no owner entry, and a manager without any field left
+    /// leaves no trace.
     fn last_other(&self) -> Option<&'a str> {
         let own =
             self.entries.iter().filter(|entry| entry.manager == self.own).map(|entry| entry.time).max()?;
@@ -172,7 +176,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A clause about fields: who has done what to which.
+/// Formats changes as a clause: which manager has changed which fields.
 pub(crate) fn told(changes: &[FieldChange]) -> String {
     let mut groups: Vec<(FieldChangeKind, Option<&str>, Vec<&str>)> = Vec::new();
     for change in changes.iter().take(MOST_TOLD) {
@@ -200,7 +204,7 @@ pub(crate) fn told(changes: &[FieldChange]) -> String {
     text
 }
 
-/// The members by which the elements of a list are told apart, as its managers have recorded them.
+/// Returns the key members of a list's elements, as the managers have recorded them.
 fn keys_of(trees: &[Tree<'_>]) -> Option<Vec<String>> {
     let names = trees.iter().filter_map(|tree| tree.fields.as_object()).flat_map(Map::keys);
     let key = names.filter_map(|name| name.strip_prefix("k:")).next()?;
@@ -208,7 +212,8 @@ fn keys_of(trees: &[Tree<'_>]) -> Option<Vec<String>> {
     Some(key.keys().cloned().collect())
 }
 
-/// The element of a list that has a key. A manifest may leave parts of it to the defaults of the schema.
+/// Returns the element of a list that has a key. A manifest may leave parts of the key to the
+/// defaults of the schema.
 fn element<'v>(list: &'v Value, key: &Map<String, Value>) -> Option<&'v Value> {
     let has_key = |element: &&Value| {
         key.iter().all(|(name, value)| element.get(name).is_none_or(|found| found == value))
@@ -220,7 +225,8 @@ fn key_of(element: &Value, keys: &[String]) -> Map<String, Value> {
     keys.iter().filter_map(|key| Some((key.clone(), element.get(key)?.clone()))).collect()
 }
 
-/// The member of an entry that stands for an element. The order of its keys is the server's.
+/// Returns the member of an entry that stands for an element. The server chooses the order of the
+/// keys in it.
 fn element_name(fields: &Value, key: &Map<String, Value>) -> Option<String> {
     let is_same = |name: &&String| {
         let key_of_name =
@@ -228,7 +234,7 @@ fn element_name(fields: &Value, key: &Map<String, Value>) -> Option<String> {
         key_of_name.as_ref() == Some(key)
     };
     let members = fields.as_object()?;
-    // A leaf has no members, and owns the element all the same.
+    // A leaf without members owns the whole element.
     members.keys().find(is_same).cloned().or_else(|| members.is_empty().then(String::new))
 }
 
@@ -326,7 +332,7 @@ mod tests {
         assert_eq!(told(&live(), &wanted), [".spec.containers[name=\"web\"].args Changed own"]);
     }
 
-    /// A webhook that counts writes, and a default of the schema, are nobody's drift.
+    /// A webhook's counter of writes and a default of the schema are not drift.
     #[test]
     fn fields_that_the_manifest_does_not_give_do_not_count() {
         let mut wanted = live();
@@ -337,7 +343,7 @@ mod tests {
         assert_eq!(told_of(&live(), &wanted, &given), [".spec.replicas Changed kubectl-edit"]);
     }
 
-    /// Several have written since, so that nobody can say who took it away.
+    /// Several managers have written since, so it is unknown which of them removed the field.
     #[test]
     fn a_field_that_is_gone_has_no_owner() {
         let mut live = live();

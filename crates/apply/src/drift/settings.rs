@@ -1,20 +1,21 @@
-//! How an item treats what others change of its objects between two jobs (`installations.md` 7.9, drift).
+//! Drift settings of an item: the reaction to changes that others make to its objects between two
+//! jobs (`installations.md` 7.9, drift).
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::object::Reference;
 
-/// The answer to an object that is not as the last job has left it.
+/// Reaction to an object that differs from the state that the last job left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DriftMode {
     /// Objects are not checked.
     Ignore,
-    /// It is told.
+    /// Differences are reported.
     #[default]
     Report,
-    /// It is told, and the object is brought back.
+    /// Differences are reported, and the object is written again.
     Repair,
 }
 
@@ -25,11 +26,12 @@ pub struct Drift {
     pub ignore: Vec<IgnoreRule>,
 }
 
-/// Objects, or fields of objects, whose changes are none. A member that is not given fits every object.
+/// Objects, or fields of objects, whose changes do not count. A missing member matches every
+/// object.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IgnoreRule {
-    /// The empty text is the core group.
+    /// API group; the empty text is the core group.
     #[serde(default)]
     group: Option<String>,
     #[serde(default)]
@@ -38,7 +40,7 @@ pub struct IgnoreRule {
     namespace: Option<String>,
     #[serde(default)]
     name: Option<String>,
-    /// RFC 6901. Without any the whole object is meant.
+    /// Fields as JSON pointers (RFC 6901). Without any, the rule covers the whole object.
     #[serde(default)]
     json_pointers: Option<Vec<String>>,
 }
@@ -63,7 +65,7 @@ impl<'de> Deserialize<'de> for Drift {
 }
 
 impl Drift {
-    /// All that is wrong, with the path of the member; no value is quoted.
+    /// Returns all problems, each with the path of the member. The texts quote no value.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for (index, rule) in self.ignore.iter().enumerate() {
@@ -86,12 +88,12 @@ impl Drift {
         problems
     }
 
-    /// True of an object whose changes are none.
+    /// Reports whether the changes of an object do not count.
     pub(crate) fn ignores(&self, object: &Reference) -> bool {
         self.of(object).any(|rule| rule.json_pointers.is_none())
     }
 
-    /// The fields of an object whose changes are none.
+    /// Returns the fields of an object whose changes do not count.
     pub(crate) fn pointers<'a>(&'a self, object: &'a Reference) -> impl Iterator<Item = &'a str> {
         self.of(object).flat_map(|rule| rule.json_pointers.iter().flatten().map(String::as_str))
     }
@@ -115,7 +117,7 @@ impl IgnoreRule {
     }
 }
 
-/// A tilde begins one of two escapes.
+/// Checks that a text is a JSON pointer, in which a tilde begins one of two escapes.
 fn is_pointer(text: &str) -> bool {
     let has_escapes = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
     text.starts_with('/') && has_escapes
@@ -146,7 +148,8 @@ mod tests {
         assert_eq!(drift(json!({})).unwrap(), Drift::default());
         assert_eq!(Drift::default().mode, DriftMode::Report);
         assert!(drift(json!("always")).unwrap_err().contains("unknown variant"));
-        // A rule with a misspelled member would fit more than it was meant to.
+        // Unknown members are errors, because a rule with a misspelled member would match more
+        // objects than intended.
         assert!(drift(json!({"ignore": [{"kind": "A", "jsonPointer": ["/a"]}]})).is_err());
         assert!(drift(json!({"every": "1h"})).is_err());
     }

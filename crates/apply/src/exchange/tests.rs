@@ -10,13 +10,13 @@ use crate::cluster::ResourceKind;
 use crate::object::Reference;
 use crate::watch::{Scope, Selector, WatchEvent};
 
-/// Paths with their queries, and when they were asked for.
+/// Requested paths with their queries, and the times of the requests.
 type Requests = Arc<Mutex<Vec<(String, Instant)>>>;
 
-/// An answer: status, `Retry-After`, and the pieces in which the body comes.
+/// An answer: status, `Retry-After`, and the chunks of the body.
 type Answer = (u16, Option<&'static str>, Vec<String>);
 
-/// A server that gives these answers one after the other, and nothing then.
+/// Starts a server that gives these answers one after the other, and then none.
 fn server(answers: Vec<Answer>) -> (Cluster, Requests) {
     let requests = Requests::default();
     let got = Arc::clone(&requests);
@@ -74,7 +74,7 @@ fn scope(selector: Selector) -> Scope {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Lines come in any pieces; bookmarks are no news, and an error is the end.
+/// Lines may be split into any chunks. Bookmarks produce no event, and an error ends the watch.
 #[tokio::test]
 async fn events_of_a_watch() {
     let line = |change: &str, name: &str| {
@@ -112,7 +112,8 @@ fn unasked(verb: &'static str, why: Unasked) -> ApiError {
     ApiError::Unasked { verb, object: reference().to_string(), why }
 }
 
-/// A watch that a busy server has not taken is not one that cannot be had: it is there as soon as the server takes requests again.
+/// A busy server's refusal must not mark a watch as impossible: the watch works as soon as the
+/// server takes requests again.
 #[tokio::test]
 async fn a_watch_that_was_not_asked_for_is_tried_again() {
     let (cluster, requests) = server(vec![(429, Some("0"), Vec::new()); 3]);
@@ -123,21 +124,22 @@ async fn a_watch_that_was_not_asked_for_is_tried_again() {
     assert_eq!(requests.lock().unwrap().len(), 4);
 }
 
-/// One that hangs was not asked by those who came after, whatever its words are.
+/// Later requests to a hanging server are not sent, and fail as unasked.
 #[tokio::test]
 async fn a_silent_server_is_not_asked() {
     let (cluster, requests) = server(Vec::new());
     cluster.gate.note(false);
     assert_eq!(cluster.get_of(&kind(), &reference()).await, Err(unasked("get", Unasked::Silent)));
     assert!(requests.lock().unwrap().is_empty());
-    // What sounds the same and was answered is no such error: a status has its own words.
+    // An answered error with the same text is not an unasked request: its text comes from the
+    // server.
     let said = json!({"kind": "Status", "code": 500, "reason": "it is busy", "message": "it is busy"});
     let (cluster, _) = server(vec![(500, None, vec![said.to_string()])]);
     let error = cluster.get_of(&kind(), &reference()).await.unwrap_err();
     assert!(matches!(error, ApiError::Transient { .. }), "{error:?}");
 }
 
-/// What may not be watched is not asked for again soon; what may is.
+/// A watch that is forbidden is not requested again soon; other watches are.
 #[tokio::test]
 async fn a_watch_that_is_refused_is_not_tried_again() {
     let refused =
@@ -157,7 +159,8 @@ async fn a_watch_that_is_refused_is_not_tried_again() {
     assert!(cluster.watch(&named("b"), None, MINUTE).await.is_ok());
 }
 
-/// A short rest is waited for, and the request made again; nobody asks in a long one, and what is refused says why.
+/// A short `Retry-After` is waited for and the request repeated. During a long one no request is
+/// sent. A refusal has its reason.
 #[tokio::test]
 async fn a_busy_server_is_asked_again_when_it_says() {
     let busy = |status: u16, seconds: &'static str| (status, Some(seconds), Vec::new());
@@ -171,19 +174,21 @@ async fn a_busy_server_is_asked_again_when_it_says() {
         assert!(error.to_string().contains("left alone for 60 s (Retry-After)"), "{error}");
     }
     assert!(cluster.rest().is_some());
-    // The same cluster by another name.
+    // A cluster with another field manager shares the pause.
     assert!(cluster.with_manager("other").get_of(&kind(), &reference()).await.is_err());
     assert!(cluster.watch(&scope(Selector::Name("a".to_owned())), None, MINUTE).await.is_err());
     assert_eq!(requests.lock().unwrap().len(), 3);
 }
 
-/// A server that is busy over and over does not hold a request for ever, and one that does not say for how long is not waited for.
+/// A server that stays busy does not hold a request for ever, and a server that gives no
+/// `Retry-After` is not waited for.
 #[tokio::test]
 async fn a_server_that_stays_busy() {
     let (cluster, requests) = server(vec![(429, Some("0"), Vec::new()); 5]);
     assert_eq!(cluster.get_of(&kind(), &reference()).await, Err(unasked("get", Unasked::Busy)));
     assert_eq!(requests.lock().unwrap().len(), 3);
-    // Whether a write was done only a look can tell, unless the server says that it took no request.
+    // After a 503 only a read can show whether a write was done; a 429 says that the server took no
+    // request.
     let object = json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "b", "namespace": "a"}});
     for (status, tries, is_unasked) in [(429, 3, true), (503, 1, false)] {
         let (cluster, requests) = server(vec![(status, Some("0"), Vec::new()); 5]);
@@ -199,7 +204,8 @@ async fn a_server_that_stays_busy() {
     assert_eq!((requests.lock().unwrap().len(), cluster.rest()), (1, None));
 }
 
-/// A busy server does not say which kinds it has, which is not to say that it has none: charts would be rendered for another cluster.
+/// A busy server must not look like one that lacks kinds: charts would be rendered for the wrong
+/// capabilities.
 #[tokio::test]
 async fn a_busy_server_does_not_lack_kinds() {
     let groups = json!({"groups": [{"versions": [{"groupVersion": "apps/v1"}, {"groupVersion": "metrics.k8s.io/v1beta1"}]}]});
@@ -223,7 +229,7 @@ async fn a_busy_server_does_not_lack_kinds() {
             "{error}"
         );
     }
-    // An API that others serve may be away.
+    // An aggregated API may be away without affecting the others.
     let (cluster, _) = server(server_says((503, None, Vec::new())));
     let found = cluster.versions().await.unwrap();
     assert_eq!((found.kinds.len(), &found.silent[..]), (2, &["metrics.k8s.io/v1beta1".to_owned()][..]));
