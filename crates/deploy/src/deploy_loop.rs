@@ -29,12 +29,12 @@ use crate::vanished::{ClusterName, cluster_name, is_vanished};
 use crate::waiting::renew;
 use crate::watches::Watches;
 
-/// How long an item may take if it does not say so (7.6).
+/// Time limit of an item that sets none (`installations.md` 7.6).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
-/// Who reports Events.
+/// Component that reports Events, as `kubectl describe` shows it.
 pub(crate) const COMPONENT: &str = "groundwork-deployer";
 
-/// Drives one deployer.
+/// Controller loop around one deployer.
 pub struct DeployLoop {
     pub deployer: Arc<dyn Deployer>,
     pub information: DeployerInformation,
@@ -50,7 +50,7 @@ impl std::fmt::Debug for DeployLoop {
     }
 }
 
-/// What a deployer writes into `status.deployer`.
+/// Returns the identity that a deployer writes into `status.deployer`.
 pub fn identity(identity: String, name: &str, version: &str) -> DeployerInformation {
     DeployerInformation {
         identity,
@@ -60,17 +60,17 @@ pub fn identity(identity: String, name: &str, version: &str) -> DeployerInformat
     }
 }
 
-/// What an attempt at an item has to go by.
+/// Data for one attempt at an item.
 pub(crate) struct Context<'a> {
     pub(crate) request: &'a ReconcileRequest<'a>,
     pub(crate) target: Option<&'a Target>,
     pub(crate) begun: Instant,
 }
 
-/// What a round came to.
+/// Result of a round.
 struct RoundResult {
     verdict: Verdict,
-    /// What it waits for, if it is not the end and nothing is wrong.
+    /// The wait for the next round; `None` at the end of the work, and after an error.
     waiting: Option<Waiting>,
 }
 
@@ -82,7 +82,7 @@ impl From<Verdict> for RoundResult {
 
 #[async_trait]
 impl Handler for DeployLoop {
-    /// Whoever ends an item, or its job, ends what is watched for it.
+    /// Closes the watches of an item whose deletion, or whose job's end, is observed.
     fn observe(&self, object: &ObjectId, change: &Change) {
         if !matches!(change, Change::Applied(snapshot) if self.waits(snapshot)) {
             drop(self.watches.take(object));
@@ -96,7 +96,8 @@ impl Handler for DeployLoop {
         }
     }
 
-    /// Items are read from the API server, and each deployer of a process would hold all of them.
+    /// Keeps no item in the index: items are read from the API server, and each deployer of a
+    /// process would keep a copy of all of them.
     fn looks_up(&self, _: &ObjectId, _: &Snapshot) -> bool {
         false
     }
@@ -127,7 +128,7 @@ impl DeployLoop {
     ) -> Result<Reconciled, ReconcileError> {
         let (namespace, objects) = (request.key.namespace.as_deref().unwrap_or_default(), request.objects);
         let begun = Instant::now();
-        // It ends here, unless there is nothing to do but to go on waiting.
+        // The watch ends here, unless `go_on_waiting` below keeps it.
         let watch = self.watches.take(request.key).filter(|_| !request.reads_anew);
         let Some(item) = objects.get::<DeployItem>(namespace, &request.key.name).await? else {
             return Ok(Reconciled::default());
@@ -140,7 +141,7 @@ impl DeployLoop {
             return Ok(Reconciled::default());
         }
         let target = match &item.spec.target {
-            // Targets of other namespaces are nobody's to use from here.
+            // An item may only use Targets of its own namespace.
             Some(reference) => objects.get::<Target>(namespace, &reference.name).await?,
             None => None,
         };
@@ -167,7 +168,8 @@ impl DeployLoop {
                 stored
             }
             Work::Continue => match self.owned_for(&item) {
-                // Two processes at one release would take one another's hooks away. Who is gone is followed after a while.
+                // Two processes that work on one release would delete each other's hooks. If the
+                // other process is gone, its claim expires after a while.
                 Some(left) => {
                     narration::tell_wait(scribe, &item, "another process works on it");
                     return Ok(Reconciled::requeue_after(left));
@@ -185,14 +187,14 @@ impl DeployLoop {
         self.install(item, &context, scribe).await
     }
 
-    /// Whether an item that looks like this is work for this deployer.
+    /// Reports whether an item in this state is work for this deployer.
     fn waits(&self, snapshot: &Snapshot) -> bool {
         let item = view::DeployItem(snapshot);
         item.deployer_type() == self.deployer.type_name() && item.job().is_running()
     }
 
-    /// How long another process may still be at work on an item that touches a cluster. A process that starts again under its name goes on
-    /// at once.
+    /// Returns the time for which another process may still be working on an item that touches a
+    /// cluster. A process that restarts under the same name continues at once.
     fn owned_for(&self, item: &DeployItem) -> Option<Duration> {
         let status = item.status.as_ref()?;
         let is_own =
@@ -204,7 +206,7 @@ impl DeployLoop {
         Duration::try_from(end.duration_since(Timestamp::now())).ok().filter(|left| !left.is_zero())
     }
 
-    /// The item with this process as the one that works on it.
+    /// Claims the item for this process, if another one had it.
     async fn claimed(&self, item: DeployItem, objects: &Objects) -> Result<DeployItem, ApiError> {
         let deployer = item.status.as_ref().and_then(|status| status.deployer.as_ref());
         if deployer.is_none_or(|deployer| deployer.identity == self.information.identity)
@@ -219,7 +221,7 @@ impl DeployLoop {
         objects.replace_status(&item).await
     }
 
-    /// When an item has to be done; none if it has no limit.
+    /// Returns the time by which an item has to be done; none if it has no limit.
     pub(crate) fn deadline(&self, item: &DeployItem) -> Deadline {
         let timeout = timeout(item).filter(|_| self.deployer.has_timeout());
         let length = timeout.and_then(|timeout| SignedDuration::try_from(timeout).ok());
@@ -240,7 +242,7 @@ impl DeployLoop {
             return self.report(&item, Verdict::failed(&item, error).into(), context, scribe).await;
         }
         let deadline = self.deadline(&item);
-        // Once a job.
+        // The cluster's name is recorded once for each job.
         let item = if current_phase(&item) == Phase::Init.as_str() {
             match cluster_name(&item, target, &self.targets, objects).await {
                 Ok(name) => with_cluster_name(item, name, objects).await?,
@@ -288,7 +290,7 @@ impl DeployLoop {
                     return Ok(Verdict { provider_status: step.provider_status, ..verdict }.into());
                 }
             },
-            // Values of an earlier job are nobody's any more (7.5).
+            // Exports of an earlier job are obsolete now (`installations.md` 7.5).
             None if export_of(item).is_some() => {
                 delete_export(item, objects).await?;
                 Exports::None
@@ -327,7 +329,8 @@ impl DeployLoop {
         }
     }
 
-    /// Takes away what the item has deployed. `None` once that is done, or when there is no cluster any more to do it in.
+    /// Uninstalls what the item has deployed. Returns `None` when that is done, or when the cluster
+    /// no longer exists.
     async fn uninstall(
         &self,
         item: &DeployItem,
@@ -336,7 +339,7 @@ impl DeployLoop {
     ) -> Option<RoundResult> {
         let (target, objects) = (context.target, context.request.objects);
         let deadline = self.deadline(item);
-        // A vanished cluster has no Target any more, so this comes first.
+        // Check this first, because the Target of a vanished cluster is gone too.
         match is_vanished(item, &self.targets, objects).await {
             Ok(true) => {
                 tracing::info!(item = %item.name_any(), "nothing is uninstalled: the cluster is gone");
@@ -365,7 +368,7 @@ impl DeployLoop {
         }
     }
 
-    /// Writes the result, if it says anything new, and looks again unless it is the end.
+    /// Writes the result if it has changed, and schedules another round unless this was the last.
     async fn report(
         &self,
         item: &DeployItem,
@@ -403,7 +406,7 @@ impl DeployLoop {
     }
 }
 
-/// How long an item may take; `None` for no limit.
+/// Returns the time limit of an item; `None` for no limit.
 fn timeout(item: &DeployItem) -> Option<Duration> {
     match &item.spec.timeout {
         Some(timeout) if timeout.is_none() => None,
@@ -425,7 +428,8 @@ fn unfinished(phase: Phase, provider_status: Option<AnyJson>) -> Verdict {
     Verdict { phase: phase.into(), error: None, provider_status, exports: Exports::Keep }
 }
 
-/// The item, which remembers the name of its cluster if it asks for that (8.5).
+/// Returns the item with the name of its cluster recorded, if it asks for that (`installations.md`
+/// 8.5).
 async fn with_cluster_name(
     item: DeployItem,
     name: ClusterName,
@@ -451,7 +455,7 @@ async fn with_cluster_name(
     objects.patch_metadata(&item.namespace().unwrap_or_default(), &item.name_any(), &change).await
 }
 
-/// A round that failed. An error that may go away ends the job all the same when there is no time left for it.
+/// Returns the verdict for a failed round. A transient error also ends the job if no time is left.
 fn failed(item: &DeployItem, failure: Failure, deadline: Deadline) -> Verdict {
     let Failure { mut error, provider_status } = failure;
     let is_final = error.codes.iter().any(|code| code.is_unrecoverable());
@@ -469,10 +473,10 @@ fn failed(item: &DeployItem, failure: Failure, deadline: Deadline) -> Verdict {
     Verdict { provider_status, ..Verdict::failed(item, error) }
 }
 
-/// Words before the cause that a time-out would hide.
+/// Text before the cause that the time-out would otherwise hide.
 const LAST_ERROR: &str = "; the last error was: ";
 
-/// A text that names a step at which the time was over, with the error that the job had until then. Other texts stay as they are.
+/// Adds the job's last error to a text about a time-out. Other texts stay unchanged.
 pub fn with_last_error(item: &DeployItem, text: &str, is_timeout: bool) -> String {
     let last = item.status.as_ref().and_then(|status| status.last_error.as_ref());
     match last.filter(|_| is_timeout && !text.contains(LAST_ERROR)) {
@@ -481,7 +485,8 @@ pub fn with_last_error(item: &DeployItem, text: &str, is_timeout: bool) -> Strin
     }
 }
 
-/// The Target that an item names has to exist (2.4, 7.7), in the namespace of the item (10.8).
+/// Returns an error if the item's Target does not exist in the item's namespace (`installations.md`
+/// 2.4, 7.7 and 10.8).
 fn missing_target(item: &DeployItem, target: Option<&Target>) -> Option<OperationError> {
     let reference = item.spec.target.as_ref()?;
     let namespace = reference.namespace.as_deref().filter(|namespace| !namespace.is_empty());
@@ -491,7 +496,7 @@ fn missing_target(item: &DeployItem, target: Option<&Target>) -> Option<Operatio
     target.is_none().then(|| no_target(&reference.name))
 }
 
-/// Events, once a job, about what people should know.
+/// Records warnings as Events, once for each job.
 async fn tell(item: &DeployItem, warnings: &[Warning], objects: &Objects) {
     if current_phase(item) != Phase::Init.as_str() {
         return;
@@ -511,7 +516,7 @@ fn job_of(item: &DeployItem) -> String {
     item.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default()
 }
 
-/// Nothing depends on an Event.
+/// Logs a failed Event at debug level, because nothing depends on Events.
 pub(crate) fn lost(recorded: Result<(), ApiError>) {
     if let Err(error) = recorded {
         tracing::warn!(%error, "an Event could not be recorded");
@@ -519,17 +524,17 @@ pub(crate) fn lost(recorded: Result<(), ApiError>) {
 }
 
 impl Round<'_> {
-    /// How long the item may take; `None` for no limit.
+    /// Returns the time limit of the item; `None` for no limit.
     pub fn timeout(&self) -> Option<Duration> {
         timeout(self.item)
     }
 
-    /// Tells people what came up just now; the same is told once a job.
+    /// Records a warning Event for the item, once for each job.
     pub async fn warn(&self, reason: &str, message: &str) {
         warn(self.item, reason, message, self.objects).await;
     }
 
-    /// Tells what became of objects.
+    /// Records Events about disposed objects.
     pub async fn tell(&self, told: &[Told]) {
         for Told { reason, message, is_warning } in told {
             match is_warning {
@@ -539,7 +544,7 @@ impl Round<'_> {
         }
     }
 
-    /// The same about what went well.
+    /// Records an Event of type `Normal` for the item, once for each job.
     pub async fn note(&self, reason: &str, message: &str) {
         let job = job_of(self.item);
         let report = ObjectEvent { reason, message, component: COMPONENT, occurrence: &job };

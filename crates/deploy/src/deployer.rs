@@ -1,4 +1,4 @@
-//! What a deployer implements.
+//! Interface that a deployer implements.
 
 use async_trait::async_trait;
 use groundwork_api::{AnyJson, DeployItem, Target};
@@ -10,43 +10,45 @@ use serde_json::{Map, Value};
 
 use crate::target::Targets;
 
-/// Works on the items of one type. Each call is a round: it does what can be done now, and is called again unless it says that this is
-/// the end.
+/// Works on the items of one type. Each call is a round: it does the work that is possible now, and
+/// the loop calls it again unless it reports the end.
 #[async_trait]
 pub trait Deployer: Send + Sync + 'static {
-    /// The type of the items (`spec.type`).
+    /// Returns the type of the items (`spec.type`).
     fn type_name(&self) -> &'static str;
 
-    /// Whether an item that takes too long has failed. The mock deployer has none (`installations.md` 7.8).
+    /// Reports whether an item that exceeds its time limit has failed. Items of the mock deployer
+    /// have no limit (`installations.md` 7.8).
     fn has_timeout(&self) -> bool {
         true
     }
 
-    /// When an item has to be done at the latest whose work goes on beyond its time: what has failed is being taken back.
+    /// Returns a later deadline for an item whose work continues after its time limit, because a
+    /// failed release is being rolled back.
     fn extension(&self, _item: &DeployItem) -> Option<Timestamp> {
         None
     }
 
-    /// Brings about what the item says.
+    /// Brings the cluster closer to the state that the item describes.
     ///
     /// # Errors
     ///
-    /// An error that cannot go away by itself ends the job; another one is shown, and the item looked at again.
+    /// A permanent error ends the job. The status shows any other error, and the loop tries again.
     async fn reconcile(&self, round: &Round<'_>) -> Result<Step, Failure>;
 
-    /// Takes away what the item has brought about.
+    /// Removes the objects of the item from the cluster.
     ///
     /// # Errors
     ///
     /// As [`Deployer::reconcile`].
     async fn delete(&self, round: &Round<'_>) -> Result<Removal, Failure>;
 
-    /// Compares what the item has brought about with what it says, and brings it back if the item asks for that. `None` if there is
-    /// nothing to check, or the item does not want it.
+    /// Compares the deployed objects with the item, and repairs them if the item asks for that.
+    /// `None` if there is nothing to check, or the item disables the check.
     ///
     /// # Errors
     ///
-    /// As [`Deployer::reconcile`]; the item stays as it is.
+    /// As [`Deployer::reconcile`]; the item stays unchanged.
     async fn check_drift(
         &self,
         _round: &Round<'_>,
@@ -56,35 +58,35 @@ pub trait Deployer: Send + Sync + 'static {
     }
 }
 
-/// What a round of work has to go by.
+/// Inputs of one round of work.
 #[derive(Debug)]
 pub struct Round<'a> {
     /// The item as it is stored now.
     pub item: &'a DeployItem,
-    /// The Target that it names; `None` if it names none.
+    /// The Target of the item; `None` if the item names none.
     pub target: Option<&'a Target>,
     /// Clusters of Targets.
     pub targets: &'a Targets,
-    /// The home cluster, on behalf of the item.
+    /// The home cluster, accessed on behalf of the item.
     pub objects: &'a Objects,
-    /// When the item has to be done.
+    /// Time by which the item has to be done.
     pub deadline: Deadline,
 }
 
-/// How far an item has come.
+/// Progress of an item.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub outcome: Outcome,
-    /// For `status.providerStatus`; `None` keeps what is there.
+    /// New value of `status.providerStatus`; `None` keeps the current one.
     pub provider_status: Option<AnyJson>,
-    /// What the item exports; `None` if it exports nothing.
+    /// Exported values; `None` if the item exports nothing.
     pub exports: Option<Map<String, Value>>,
-    /// What people should know, once a job.
+    /// Warnings for users, recorded once for each job.
     pub warnings: Vec<Warning>,
 }
 
 impl Step {
-    /// The item is looked at again; with what is waited for.
+    /// Returns a step that waits for something before the next round.
     pub fn waiting(
         waiting: impl Into<Waiting>,
         provider_status: Option<AnyJson>,
@@ -97,13 +99,14 @@ impl Step {
 #[derive(Debug, Clone)]
 pub enum Outcome {
     Done,
-    /// It is looked at again: when what is waited for has come, as far as that can be watched, or after a pause.
+    /// Another round follows: when an awaited object has changed, as far as that can be watched, or
+    /// after a pause.
     Waiting(Waiting),
-    /// The phase is the deployer's to choose; `None` keeps the current one.
+    /// The deployer sets the phase; `None` keeps the current one.
     Phase(Option<String>),
 }
 
-/// How far the removal of an item has come.
+/// Progress of the removal of an item.
 #[derive(Debug, Clone)]
 pub enum Removal {
     Done,
@@ -111,7 +114,7 @@ pub enum Removal {
         waiting: Waiting,
         provider_status: Option<AnyJson>,
     },
-    /// The phase is the deployer's to choose.
+    /// The deployer sets the phase.
     Phase(String),
 }
 
@@ -119,7 +122,7 @@ pub enum Removal {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     pub error: OperationError,
-    /// What is known nevertheless, as what has been applied so far.
+    /// Provider status in spite of the failure, such as the objects applied so far.
     pub provider_status: Option<AnyJson>,
 }
 

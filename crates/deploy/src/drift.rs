@@ -1,11 +1,13 @@
-//! Checks of the objects of items whose last job ended well, for changes by others (`installations.md` 7.9, drift).
+//! Drift checks: looks for changes by others to the objects of items whose last job succeeded
+//! (`installations.md` 7.9, drift).
 //!
 //! ```text
 //! DeployItem at rest ──schedule──> DriftChecks ──Deployer::check_drift──> DriftReport ──> condition Drifted, Event, journal, metrics
 //! ```
 //!
-//! Checks have a queue of their own, so that none of them holds a turn that a job needs. Every replica checks: a finding that another one has
-//! written already is written by nobody again.
+//! Checks have a queue of their own, so that they never take a place that a job needs. Every
+//! replica checks every item; a finding that another replica has already written is not written
+//! again.
 
 use std::collections::HashSet;
 use std::hash::{Hash as _, Hasher as _};
@@ -34,13 +36,14 @@ use crate::narration;
 use crate::selector::TargetSelectors;
 use crate::target::Targets;
 
-/// How long one check may take: it holds a turn.
+/// Time limit of one check, because a check occupies a place of the queue.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Items whose findings are remembered; others are compared anew.
+/// Maximum items whose findings are cached; other items are compared anew.
 const MOST_REMEMBERED: u64 = 20_000;
-/// Failed checks in a row after which a condition tells of them: a Target may be away for a moment.
+/// Failed checks in a row before a condition reports them, because a Target may be away for a
+/// moment.
 const PATIENCE: u32 = 2;
-/// Objects that a message names; the others are counted.
+/// Maximum objects that a message names; it counts the others.
 const MOST_TOLD: usize = 10;
 
 /// Checks of the items of some deployers.
@@ -60,16 +63,16 @@ impl std::fmt::Debug for DriftChecks {
     }
 }
 
-/// The last check of an item.
+/// Result of the last check of an item.
 #[derive(Debug, Clone, Default)]
 struct Memory {
     job: String,
     findings: Arc<Findings>,
-    /// In a row.
+    /// Failed checks in a row.
     failures: u32,
 }
 
-/// Counts of checks.
+/// Metrics of drift checks.
 #[derive(Debug, Clone)]
 struct DriftMetrics {
     checks: Family<CheckLabels, Counter>,
@@ -119,7 +122,7 @@ impl DriftMetrics {
 }
 
 impl DriftChecks {
-    /// Checks, every so often, the items whose Target fits.
+    /// Creates periodic checks of the items whose Target matches the selectors.
     pub fn new(
         deployers: Vec<Arc<dyn Deployer>>,
         selectors: TargetSelectors,
@@ -161,7 +164,7 @@ impl DriftChecks {
         }
     }
 
-    /// Tells of a check: the condition where it says something new, and with it an Event and an entry of the journal.
+    /// Reports a check: the condition if it changes, and with it an Event and a journal entry.
     async fn tell(
         &self,
         item: &DeployItem,
@@ -175,7 +178,8 @@ impl DriftChecks {
         let mut scribe = self.journal.scribe(request.key);
         narration::begin(&mut scribe, &stored, &[]);
         narration::tell_drift(&mut scribe, &stored, drifting.reason(), message);
-        // The same may be found again after a job, or after a repair.
+        // The same difference may be found again after a job or a repair, so the resourceVersion
+        // distinguishes the occurrences.
         let occurrence = stored.resource_version().unwrap_or_default();
         let (reason, component) = (drifting.reason(), COMPONENT);
         let event = ObjectEvent { reason, message, component, occurrence: &occurrence };
@@ -189,7 +193,7 @@ impl DriftChecks {
 
 #[async_trait]
 impl Handler for DriftChecks {
-    /// A change of an item is no reason to check its objects.
+    /// Returns no keys, because a change of an item is not a reason to check its objects.
     fn keys(&self, _: &ObjectId, _: &Change, _: &Index) -> Vec<Key> {
         Vec::new()
     }
@@ -198,7 +202,7 @@ impl Handler for DriftChecks {
         false
     }
 
-    /// An item that goes, or has a job, has drifted no more.
+    /// Forgets the findings of an item that is deleted or has a new job.
     fn observe(&self, object: &ObjectId, change: &Change) {
         if !matches!(change, Change::Applied(snapshot) if self.is_checked(snapshot)) {
             self.metrics.set(object, false);
@@ -206,7 +210,8 @@ impl Handler for DriftChecks {
         }
     }
 
-    /// After a start the first checks are spread over the time between two: they would come all at once.
+    /// Schedules the next check of an item. After a start the first checks are spread over one
+    /// interval; otherwise all would run at once.
     fn schedule(
         &self,
         object: &ObjectId,
@@ -242,7 +247,8 @@ impl Handler for DriftChecks {
             Round { item: &item, target: target.as_ref(), targets, objects, deadline: Deadline(None) };
         let checked = self.check(&**deployer, &round, &memory).await;
         let (outcome, drifting) = match checked {
-            // It does not want to be checked; a job comes before that changes.
+            // The item disables checks. Only a new job can change that, so no further check is
+            // needed.
             Ok(None) => return Ok(Reconciled::default()),
             Ok(Some(report)) => {
                 let end = end_of(&report);
@@ -269,7 +275,7 @@ impl Handler for DriftChecks {
     }
 }
 
-/// The end of a check, for metrics and for the status.
+/// Returns the result of a check for metrics and for the status.
 fn end_of(report: &DriftReport) -> (&'static str, Drifting) {
     let list = |differences: &[(&Reference, &Difference)]| {
         let clauses =
@@ -300,7 +306,7 @@ fn end_of(report: &DriftReport) -> (&'static str, Drifting) {
     }
 }
 
-/// A number from 0 to 1 that is the same for an object each time.
+/// Returns a number from 0 to 1 that is always the same for an object.
 fn share(object: &ObjectId) -> f64 {
     let mut hasher = std::hash::DefaultHasher::new();
     object.hash(&mut hasher);
@@ -352,7 +358,7 @@ mod tests {
         assert!(outcome == "drifted" && text.starts_with(expected), "{text}");
     }
 
-    /// A start does not check all items at once, and checks each in its time.
+    /// A start must not check all items at once, but each within one interval.
     #[test]
     fn first_checks_are_spread() {
         let key = |name: &str| ObjectId::new(groundwork_bus::Kind::new("g", "items"), Some("ns"), name);

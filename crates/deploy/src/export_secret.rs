@@ -1,4 +1,4 @@
-//! The Secret with what an item exports (`installations.md` 7.5).
+//! Secret with the exports of an item (`installations.md` 7.5).
 
 use groundwork_api::metadata::label;
 use groundwork_api::{
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::deploy_loop::COMPONENT;
 
-/// What the status says of the Secret.
+/// Returns the name of the Secret in the item's status.
 pub(crate) fn export_of(item: &DeployItem) -> Option<&str> {
     item.status.as_ref()?.export_ref.as_ref().map(|reference| reference.name.as_str())
 }
@@ -19,7 +19,7 @@ pub(crate) fn export_name(item: &DeployItem) -> String {
     export_of(item).map_or_else(|| format!("{}-export", item.name_any()), str::to_owned)
 }
 
-/// Whether a Secret was made for this very item.
+/// Reports whether a Secret was created for this very item.
 fn is_export_of(secret: &Secret, item: &DeployItem) -> bool {
     let uid = item.uid();
     secret
@@ -28,7 +28,8 @@ fn is_export_of(secret: &Secret, item: &DeployItem) -> bool {
         .any(|owner| owner.kind == DeployItem::KIND && Some(&owner.uid) == uid.as_ref())
 }
 
-/// The status, which others can write, may name any Secret: only the one that belongs to the item goes.
+/// Deletes the export Secret of an item. Other users can write the status, which may therefore name
+/// any Secret: only one that belongs to the item is deleted.
 pub(crate) async fn delete_export(item: &DeployItem, objects: &Objects) -> Result<(), ApiError> {
     let Some(name) = export_of(item) else { return Ok(()) };
     let namespace = item.namespace().unwrap_or_default();
@@ -50,7 +51,8 @@ pub(crate) async fn delete_export(item: &DeployItem, objects: &Objects) -> Resul
     Ok(())
 }
 
-/// The values that an item exports, in a Secret that goes with it (7.5). `None`: somebody else has a Secret of that name.
+/// Writes the exports of an item into a Secret that is deleted with the item (`installations.md`
+/// 7.5). Returns `None` if another owner has a Secret of that name.
 pub(crate) async fn write_export(
     item: &DeployItem,
     values: &Map<String, Value>,
@@ -78,7 +80,8 @@ pub(crate) async fn write_export(
         ),
         ..Secret::default()
     };
-    // One that was written before is read; another one that has the name is only found by creating it.
+    // Read the Secret only if the status names one. A foreign Secret with this name shows up when
+    // the creation fails.
     let mut found = match export_of(item).is_some() {
         true => objects.get::<Secret>(&namespace, &name).await?,
         false => None,

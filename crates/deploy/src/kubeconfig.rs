@@ -1,5 +1,5 @@
-//! What a Target says about a cluster (`installations.md` 1.4). A kubeconfig carries its credentials with it: nothing is read from the
-//! files of the deployer, and no program is run.
+//! Reads how a Target describes its cluster (`installations.md` 1.4). A kubeconfig must carry its
+//! credentials with it: the deployer reads no files and runs no programs for it.
 
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use serde::Deserialize;
@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::target::TargetError;
 
-/// How to reach the cluster of a Target.
+/// Way to reach the cluster of a Target.
 #[derive(Debug)]
 pub(crate) enum Access {
     Kubeconfig(Box<Kubeconfig>),
-    /// A service account of the Target's namespace, at a server that trusts the home cluster.
+    /// A token of a service account in the Target's namespace, for a server that trusts the home
+    /// cluster.
     Oidc(OidcConfig),
-    /// A service account of the Target's namespace, at the home cluster.
+    /// A token of a service account in the Target's namespace, for the home cluster.
     Home(SelfConfig),
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct ServiceAccount {
 impl Access {
     /// Reads the content of a Target of type kubernetes-cluster.
     pub(crate) fn parse(content: &Value) -> Result<Self, TargetError> {
-        // The content may be the text of a kubeconfig, or what such a text says.
+        // The content may be a kubeconfig as text or as an object.
         let content = match content {
             Value::String(text) => parsed(text)?,
             other => other.clone(),
@@ -75,11 +76,11 @@ impl Access {
 }
 
 fn parsed(text: &str) -> Result<Value, TargetError> {
-    // The words of the error may quote what stands there.
+    // The error text may quote credentials of the kubeconfig, so drop it.
     groundwork_yaml::from_str(text).map_err(|_| TargetError::Content("the kubeconfig is no YAML".to_owned()))
 }
 
-/// What Go leaves out it also writes as null.
+/// Removes members that are null, which Go treats as missing.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -91,7 +92,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Refuses whatever would make the deployer use something of its own.
+/// Rejects settings with which the deployer would use a file or program of its own.
 fn check(kubeconfig: &Kubeconfig) -> Result<(), TargetError> {
     let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
     let users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
@@ -160,7 +161,8 @@ mod tests {
         assert!(matches!(Access::parse(&oidc), Ok(Access::Oidc(_))));
     }
 
-    /// Nothing of the deployer's own is used for a cluster that somebody else names, and no text of a kubeconfig is quoted.
+    /// The deployer must not use anything of its own for a foreign cluster, and errors must not
+    /// quote the kubeconfig.
     #[test]
     fn what_is_not_carried_along_is_refused() {
         let server = json!({"server": "https://a"});

@@ -1,5 +1,6 @@
-//! The contract of deployers (`installations.md` 7.7) as a loop around [`Deployer`]: whose an item is, its pick-up, rounds of work until
-//! its end or its deadline, one result write, its export Secret; the cluster that a Target stands for, and the source of a TargetSync.
+//! The contract of deployers (`installations.md` 7.7) as a loop around [`Deployer`]: responsibility
+//! for an item, pick-up, rounds of work until its end or its deadline, one write of the result, and
+//! the export Secret. Also the cluster of a Target, and the source of a TargetSync.
 //!
 //! ```text
 //! DeployItem event ──> DeployLoop ──responsible?──> pick-up ──> Deployer::reconcile or delete ──> status, export Secret
@@ -7,9 +8,10 @@
 //!                          └── when what it waits for has come (Watches), or after a pause ──┘
 //! ```
 //!
-//! A round of work never waits: what is not ready is looked at again, from what is there. So a process may end at any time, an item
-//! that somebody else has ended is not touched any more, and a slow item keeps nobody else's work from being done. A round says what it lacks;
-//! that is watched between two rounds, so that the next one comes when it is of use.
+//! A round of work never waits: objects that are not ready are read again in a later round. So a
+//! process may end at any time, an item that another process has finished is not touched again, and
+//! a slow item does not block others. A round names the objects that it waits for. Those are
+//! watched between two rounds, so that the next round starts when it can make progress.
 
 mod deploy_loop;
 mod deployer;

@@ -1,5 +1,5 @@
-//! What the journal is told of an item: its pick-up, what it waits for, and its result, in words of ours. Messages of statuses stay in the
-//! objects, where rights guard them.
+//! Journal entries about an item: its pick-up, its waits and its result, in fixed words. Messages
+//! of statuses stay in the objects, where permissions protect them.
 
 use groundwork_api::metadata::label;
 use groundwork_api::{DeployItem, Kind as _, ResourceExt};
@@ -16,12 +16,12 @@ fn note(item: &DeployItem, reason: &str, text: String) -> Note {
     Note { about, reason: reason.to_owned(), text, seen: item.resource_version(), written: None }
 }
 
-/// What an attempt is about: events have told of a change of the item, or its time has come.
+/// Sets the job of the entries, and notes the events about the item that this attempt handles.
 pub(crate) fn begin(scribe: &mut Scribe<'_>, item: &DeployItem, changed: &[(ObjectId, Sight)]) {
     if !scribe.is_heard() {
         return;
     }
-    // An Execution has the name of its Installation.
+    // An Execution has the same name as its Installation.
     scribe.set_job(item.job().id, item.labels().get(label::MANAGED_BY).map(String::as_str));
     for (_, sight) in changed {
         let text = "an event told of a change of the DeployItem".to_owned();
@@ -32,7 +32,7 @@ pub(crate) fn begin(scribe: &mut Scribe<'_>, item: &DeployItem, changed: &[(Obje
     }
 }
 
-/// Who works on the item from now on.
+/// Notes the process that works on the item from now on.
 pub(crate) fn tell_pick_up(scribe: &mut Scribe<'_>, item: &DeployItem, stored: &DeployItem) {
     let deployer = stored.status.as_ref().and_then(|status| status.deployer.as_ref());
     let identity = deployer.map(|deployer| deployer.identity.as_str()).unwrap_or_default();
@@ -41,12 +41,12 @@ pub(crate) fn tell_pick_up(scribe: &mut Scribe<'_>, item: &DeployItem, stored: &
     scribe.note(What::Write, Note { written: stored.resource_version(), ..note(item, phase, text) });
 }
 
-/// What the item waits for: names of objects, and what they lack.
+/// Notes the wait of the item: names of objects, and what they lack.
 pub(crate) fn tell_wait(scribe: &mut Scribe<'_>, item: &DeployItem, what: &str) {
     scribe.note(What::Wait, note(item, item.phase().as_str(), format!("waits: {what}")));
 }
 
-/// The result that was written. That it is still worked on, which is written now and then, is no news.
+/// Notes the written result. Renewals of the claim are left out.
 pub(crate) fn tell_result(scribe: &mut Scribe<'_>, item: &DeployItem, stored: &DeployItem) {
     let (from, to) = (item.phase().as_str(), stored.phase().as_str());
     let mut text = match (stored.job().is_running(), from == to) {
@@ -70,25 +70,26 @@ pub(crate) fn tell_result(scribe: &mut Scribe<'_>, item: &DeployItem, stored: &D
     scribe.note(What::Write, Note { written: stored.resource_version(), ..note(item, &reason, text) });
 }
 
-/// Objects that others have changed since the job.
+/// Notes objects that others have changed since the job.
 pub(crate) fn tell_drift(scribe: &mut Scribe<'_>, item: &DeployItem, reason: &str, text: &str) {
     let written = item.resource_version();
     scribe.note(What::Write, Note { written, ..note(item, reason, text.to_owned()) });
 }
 
-/// That nothing is uninstalled, because there is no cluster any more to do it in.
+/// Notes that the uninstallation was skipped because the cluster no longer exists.
 pub(crate) fn tell_vanished(scribe: &mut Scribe<'_>, item: &DeployItem) {
     let text = "the cluster is gone: uninstalls nothing".to_owned();
     scribe.note(What::Decision, note(item, "ClusterVanished", text));
 }
 
-/// That nothing is left of the item but the object, which goes.
+/// Notes that all objects of the item are gone and the item itself is deleted.
 pub(crate) fn tell_removed(scribe: &mut Scribe<'_>, item: &DeployItem) {
     let text = "what it deployed is gone: gives the DeployItem free".to_owned();
     scribe.note(What::Write, note(item, "Removed", text));
 }
 
-/// Why an attempt has to be repeated. Its text is one that is logged, too, and quotes no value.
+/// Notes the reason why an attempt has to be repeated. The text is also logged, and quotes no
+/// value.
 pub(crate) fn tell_error(scribe: &mut Scribe<'_>, name: &str, error: &ReconcileError) {
     let about = About { kind: DeployItem::KIND.to_owned(), name: name.to_owned(), uid: String::new() };
     let reason = if error.is_conflict { "Conflict" } else { "Unavailable" }.to_owned();

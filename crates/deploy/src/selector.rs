@@ -1,14 +1,15 @@
-//! Which Targets a deployer serves (`installations.md` 7.7, 1).
+//! Selection of the Targets that a deployer serves (`installations.md` 7.7, item 1).
 
 use groundwork_api::{ResourceExt, Target};
 use serde::Deserialize;
 
-/// Selectors of a deployer: a Target is served if there is none, or one of them matches.
+/// Selectors of a deployer. It serves a Target if there are no selectors, or if one of them
+/// matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct TargetSelectors(pub Vec<TargetSelector>);
 
-/// All parts that are given have to match.
+/// A selector. All given parts have to match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TargetSelector {
@@ -21,7 +22,7 @@ pub struct TargetSelector {
 #[serde(deny_unknown_fields)]
 pub struct TargetName {
     pub name: String,
-    /// Any namespace if it is not given.
+    /// Namespace of the Target; any namespace if not given.
     #[serde(default)]
     pub namespace: Option<String>,
 }
@@ -53,7 +54,7 @@ pub enum Operator {
 }
 
 impl TargetSelectors {
-    /// Whether a deployer with these selectors serves a Target.
+    /// Reports whether a deployer with these selectors serves a Target.
     pub fn serve(&self, target: &Target) -> bool {
         self.0.is_empty() || self.0.iter().any(|selector| selector.matches(target))
     }
@@ -83,7 +84,7 @@ impl Requirement {
         };
         match self.operator {
             Operator::In => value.is_some_and(|value| self.values.contains(value)),
-            // As in Kubernetes, what is not there is none of the values.
+            // As in Kubernetes, a missing label matches `NotIn`.
             Operator::NotIn => value.is_none_or(|value| !self.values.contains(value)),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),

@@ -1,4 +1,4 @@
-//! The source cluster of a TargetSync: what is asked of it, with the credentials that `spec.secretRef` holds and no others.
+//! Source cluster of a TargetSync, accessed only with the credentials in `spec.secretRef`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::target::{TargetError, Targets};
 /// Group and version of Shoots.
 const GARDENER: &str = "core.gardener.cloud/v1beta1";
 
-/// Why the source does not say what it is asked for. No text quotes a credential.
+/// Reason why the source does not answer a request. The texts never quote a credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     #[error("spec.secretRef: {0}")]
@@ -29,7 +29,7 @@ pub enum SourceError {
     Refused { verb: &'static str, what: String },
     #[error("the source cluster has no kind Shoot of {GARDENER}, so it is no Gardener")]
     NoGardener,
-    /// It may go away by itself.
+    /// An error of the API, which may go away by itself.
     #[error("the source cluster: {0}")]
     Api(ApiError),
     #[error("the answer of the source cluster to a request for {0} has another form")]
@@ -39,14 +39,14 @@ pub enum SourceError {
 impl From<ApiError> for SourceError {
     fn from(error: ApiError) -> Self {
         match error {
-            // The text of the error is made for the home cluster.
+            // The text of `ApiError` is about the home cluster, so use one about the source.
             ApiError::Forbidden { verb, resource } => Self::Refused { verb, what: resource },
             other => Self::Api(other),
         }
     }
 }
 
-/// The words of the errors are made for Targets.
+/// Converts errors of Targets, whose texts do not fit a source.
 impl From<TargetError> for SourceError {
     fn from(error: TargetError) -> Self {
         Self::Access(match error {
@@ -62,7 +62,7 @@ impl From<TargetError> for SourceError {
     }
 }
 
-/// A source cluster, and the namespace of it that is looked at.
+/// A source cluster, with the namespace from which to read.
 #[derive(Debug, Clone)]
 pub struct Source {
     cluster: Arc<Cluster>,
@@ -70,11 +70,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// The source of a TargetSync. Its kubeconfig is checked as that of a Target is, and its client is kept like those.
+    /// Returns the source of a TargetSync. Its kubeconfig is checked, and its client cached, like
+    /// that of a Target.
     ///
     /// # Errors
     ///
-    /// The Secret or what it holds cannot be used.
+    /// The Secret or its content cannot be used.
     pub async fn of(sync: &TargetSync, targets: &Targets, objects: &Objects) -> Result<Self, SourceError> {
         let reference = LocalSecretReference {
             name: sync.spec.secret_ref.name.clone(),
@@ -92,7 +93,7 @@ impl Source {
         Ok(Self { cluster, namespace: sync.spec.source_namespace.clone() })
     }
 
-    /// The Secrets of the namespace, by name.
+    /// Returns the Secrets of the namespace, by name.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ impl Source {
     pub async fn secrets(&self) -> Result<BTreeMap<String, BTreeMap<String, ByteString>>, SourceError> {
         let found = self.cluster.list(&kind("v1", "Secret", "secrets"), Some(&self.namespace), "").await?;
         let parsed = found.into_iter().map(|secret| {
-            // The words of the error may quote what stands there.
+            // The error text may quote the Secret, so drop it.
             let secret: Secret =
                 serde_json::from_value(secret).map_err(|_| SourceError::Answer("Secrets"))?;
             Ok((secret.name_any(), secret.data.unwrap_or_default()))
@@ -108,11 +109,11 @@ impl Source {
         parsed.collect()
     }
 
-    /// Names of the Shoots of the namespace.
+    /// Returns the names of the Shoots of the namespace.
     ///
     /// # Errors
     ///
-    /// They cannot be read, or the source knows no Shoots.
+    /// They cannot be read, or the source does not serve the kind Shoot.
     pub async fn shoots(&self) -> Result<Vec<String>, SourceError> {
         let kind = self.shoot_kind().await?;
         let mut pages = self.cluster.pages(&kind, Some(&self.namespace), "")?;
@@ -124,21 +125,22 @@ impl Source {
         Ok(names)
     }
 
-    /// Whether a Shoot is there and is not being deleted (`installations.md` 8.5).
+    /// Reports whether a Shoot exists and is not being deleted (`installations.md` 8.5).
     ///
     /// # Errors
     ///
-    /// As [`Source::shoots`]: that a source knows no Shoots does not mean that this one is gone.
+    /// As [`Source::shoots`]. A source without the kind Shoot is an error, because it does not
+    /// prove that this Shoot is gone.
     pub async fn has_shoot(&self, name: &str) -> Result<bool, SourceError> {
         let found = self.cluster.get_of(&self.shoot_kind().await?, &self.shoot(name)).await?;
         Ok(found.is_some_and(|shoot| !is_being_deleted(&shoot)))
     }
 
-    /// A kubeconfig of a Shoot's administrator, for 24 hours.
+    /// Returns a kubeconfig of a Shoot's administrator, valid for 24 hours.
     ///
     /// # Errors
     ///
-    /// It is refused.
+    /// The source refuses it.
     pub async fn shoot_kubeconfig(&self, name: &str) -> Result<ByteString, SourceError> {
         let request = json!({
             "apiVersion": "authentication.gardener.cloud/v1alpha1", "kind": "AdminKubeconfigRequest",
@@ -153,11 +155,11 @@ impl Source {
         kubeconfig.ok_or(SourceError::Answer("adminkubeconfig"))
     }
 
-    /// A token of a service account, for 90 days.
+    /// Returns a token of a service account, valid for 90 days.
     ///
     /// # Errors
     ///
-    /// It is refused.
+    /// The source refuses it.
     pub async fn token(&self, account: &Account) -> Result<String, SourceError> {
         let kind = kind("v1", "ServiceAccount", "serviceaccounts");
         let reference = reference("v1", "ServiceAccount", &account.namespace, &account.name);
@@ -174,7 +176,8 @@ impl Source {
         reference(GARDENER, "Shoot", &self.namespace, name)
     }
 
-    /// The kind as the source has it: a missing kind looks like a missing object otherwise.
+    /// Returns the kind as the source serves it. Without this check, a missing kind would look like
+    /// a missing object.
     async fn shoot_kind(&self) -> Result<ResourceKind, SourceError> {
         self.cluster.kind(GARDENER, "Shoot").await?.ok_or(SourceError::NoGardener)
     }

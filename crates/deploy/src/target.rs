@@ -1,5 +1,5 @@
-//! The cluster that a Target stands for, and its client. Clients are kept by what the Target says, and closed when nobody has used them
-//! for a while.
+//! Clusters of Targets, with their clients. Clients are cached by the content of the Target, and
+//! closed when unused for a while.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,16 +19,17 @@ use sha2::{Digest as _, Sha256};
 use crate::kubeconfig::{Access, OidcConfig, SelfConfig};
 use crate::tokens::{HomeAudiences, TokenRules, token};
 
-/// How many clients are kept.
+/// Maximum number of cached clients.
 const KEPT_CLIENTS: u64 = 1000;
-/// A client that nobody has used for so long is closed.
+/// Time after which an unused client is closed.
 const UNUSED: Duration = Duration::from_secs(600);
-/// How long a token of a service account is used; the shortest one that the API server makes lives ten minutes.
+/// Time for which a service account's token is used. The shortest token of an API server is valid
+/// for ten minutes.
 const TOKEN_USE: Duration = Duration::from_secs(300);
-/// Time to reach a cluster.
+/// Time limit for connecting to a cluster.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why a Target leads to no cluster. No text quotes what the Target says.
+/// Reason why a Target does not lead to a cluster. The texts never quote the content of the Target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     #[error("the type of the target is no {KUBERNETES_CLUSTER}")]
@@ -42,7 +43,7 @@ pub enum TargetError {
     Refused { field: &'static str, instead: &'static str },
     #[error("the secret {name} that the target names does not exist, or has no entry {key:?}")]
     Secret { name: String, key: String },
-    /// It may go away by itself.
+    /// An error of the API, which may go away by itself.
     #[error("{0}")]
     Api(#[from] ApiError),
     #[error(
@@ -51,10 +52,10 @@ pub enum TargetError {
     NoHome,
 }
 
-/// The clusters of Targets.
+/// The clusters of Targets, with their cached clients.
 #[derive(Clone)]
 pub struct Targets {
-    /// How the home cluster is reached, without credentials.
+    /// Address and root certificates of the home cluster, without credentials.
     home: Option<Home>,
     manager: &'static str,
     answers: Answers,
@@ -77,8 +78,10 @@ impl std::fmt::Debug for Targets {
 }
 
 impl Targets {
-    /// `home` is how the home cluster is reached, for Targets that are that cluster; only its address and roots are used. `manager` is the
-    /// field manager of all writes, `answers` what all clusters together may answer at a time, `tokens` what Targets may ask for.
+    /// Creates the cache. `home` is the configuration of the home cluster, for Targets that are
+    /// that cluster; only its address and root certificates are used. `manager` is the field
+    /// manager of all writes, `answers` limits the answers of all clusters, and `tokens` limits the
+    /// tokens of Targets.
     pub fn new(home: Option<&Config>, manager: &'static str, answers: Answers, tokens: TokenRules) -> Self {
         Self {
             home: home.map(|config| Home {
@@ -94,11 +97,12 @@ impl Targets {
         }
     }
 
-    /// The cluster of a Target, for one piece of work: what it answers takes memory for as long as what is returned lives.
+    /// Returns the cluster of a Target, for one piece of work. Its answers use memory as long as
+    /// the returned value lives.
     ///
     /// # Errors
     ///
-    /// The Target says something else, or its Secret or token cannot be had.
+    /// The Target has another type, or its Secret or token is not available.
     pub async fn cluster(&self, target: &Target, objects: &Objects) -> Result<Arc<Cluster>, TargetError> {
         if target.spec.type_ != KUBERNETES_CLUSTER {
             return Err(TargetError::Type);
@@ -119,7 +123,7 @@ impl Targets {
         connected.map(|cluster| Arc::new(cluster.for_tenant(&namespace))).map_err(|error| (*error).clone())
     }
 
-    /// The address of the API server that a Target stands for; `None` if it names none.
+    /// Returns the address of the API server of a Target; `None` if the Target names none.
     ///
     /// # Errors
     ///
@@ -135,7 +139,8 @@ impl Targets {
         })
     }
 
-    /// The name of the Shoot that a Target stands for, by the server of its kubeconfig; `None` if it has not the form of one.
+    /// Returns the name of the Shoot of a Target, read from the server address in its kubeconfig;
+    /// `None` if the address does not have the form of a Shoot's.
     ///
     /// # Errors
     ///
@@ -158,7 +163,7 @@ impl Targets {
     }
 
     async fn connect(&self, kubeconfig: Kubeconfig) -> Result<Arc<Cluster>, TargetError> {
-        // The words of the errors may quote what stands in the kubeconfig.
+        // The error texts may quote credentials of the kubeconfig, so drop them.
         let unusable = |what: &str| TargetError::Content(what.to_owned());
         let server = server_of(&kubeconfig).unwrap_or_default();
         if !server.is_empty() && server.parse::<http::Uri>().is_err() {
@@ -170,7 +175,8 @@ impl Targets {
         })?;
         check_server(&config.cluster_url)?;
         config.connect_timeout = Some(CONNECT_LIMIT);
-        // The cluster's answers say when it may be asked again, by anybody: `Cluster` knows, and no request waits in secret.
+        // `Cluster` tracks `Retry-After` for all users of a cluster, so the client itself must not
+        // retry.
         config.default_retry = false;
         let authority = config.root_cert.as_deref().filter(|roots| !roots.is_empty()).map(authority);
         let server = Server { address: told(&config.cluster_url), authority };
@@ -179,7 +185,8 @@ impl Targets {
         Ok(Arc::new(Cluster::new(client, server, self.manager, &self.answers)))
     }
 
-    /// A kubeconfig with a token of a service account of the Target's namespace, and nothing of the deployer's own.
+    /// Connects with a token of a service account in the Target's namespace, and with nothing of
+    /// the deployer's own.
     async fn by_token(
         &self,
         access: Access,
@@ -219,7 +226,7 @@ impl Targets {
     }
 }
 
-/// The server of the current context.
+/// Returns the server of the current context.
 fn server_of(kubeconfig: &Kubeconfig) -> Option<&str> {
     let current = kubeconfig.current_context.as_ref()?;
     let context = kubeconfig.contexts.iter().find(|named| named.name == *current)?.context.as_ref()?;
@@ -227,7 +234,7 @@ fn server_of(kubeconfig: &Kubeconfig) -> Option<&str> {
     cluster.cluster.as_ref()?.server.as_deref()
 }
 
-/// Certificates as the base64 of PEM.
+/// Returns certificates as base64 of PEM.
 fn bundle(roots: &[Vec<u8>]) -> String {
     let mut pem = String::new();
     for root in roots {
@@ -242,7 +249,7 @@ fn bundle(roots: &[Vec<u8>]) -> String {
     if pem.is_empty() { pem } else { data_encoding::BASE64.encode(pem.as_bytes()) }
 }
 
-/// Refuses addresses at which no server can be asked, now or later.
+/// Rejects addresses that can never be those of a server.
 fn check_server(server: &http::Uri) -> Result<(), TargetError> {
     let wrong = |what: &str| Err(TargetError::Content(what.to_owned()));
     if !matches!(server.scheme_str(), Some("https" | "http")) {
@@ -262,7 +269,7 @@ fn check_server(server: &http::Uri) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// An address as messages name it, without credentials.
+/// Formats an address for messages, without credentials.
 fn told(server: &http::Uri) -> String {
     let host = server.host().unwrap_or_default();
     let port = server.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
@@ -270,14 +277,14 @@ fn told(server: &http::Uri) -> String {
     format!("{}://{host}{port}{path}", server.scheme_str().unwrap_or("https"))
 }
 
-/// A fingerprint of certificates, in whatever order.
+/// Returns a fingerprint of certificates that does not depend on their order.
 fn authority(roots: &[Vec<u8>]) -> String {
     let mut roots: Vec<_> = roots.iter().map(Sha256::digest).collect();
     roots.sort();
     data_encoding::HEXLOWER.encode(&Sha256::digest(roots.concat()))
 }
 
-/// The content that a Target stands for: its Secret's, or its own.
+/// Returns the content of a Target, from its Secret or from the Target itself.
 async fn content(target: &Target, objects: &Objects) -> Result<Value, TargetError> {
     let Some(reference) = &target.spec.secret_ref else {
         return Ok(target.spec.config.get().cloned().unwrap_or_default());
@@ -327,7 +334,7 @@ mod tests {
         }
     }
 
-    /// These are wrong whatever happens elsewhere, so no server is asked.
+    /// These addresses can never be right, so no server is contacted.
     #[tokio::test]
     async fn servers_that_can_never_be_right() {
         for (server, words) in [

@@ -1,4 +1,5 @@
-//! Tokens of service accounts, for the servers that Targets name. A token for the home API server goes to no other server.
+//! Tokens of service accounts, for the servers that Targets name. A token for the home API server
+//! must never go to another server.
 
 use std::time::Duration;
 
@@ -13,17 +14,17 @@ use tokio::sync::OnceCell;
 use crate::kubeconfig::OidcConfig;
 use crate::target::TargetError;
 
-/// The life of a token if nobody says so, in seconds.
+/// Default lifetime of a token, in seconds.
 const LIFE: i64 = 86_400;
-/// The API server makes no token that lives shorter, in seconds.
+/// Shortest lifetime of a token that the API server issues, in seconds.
 const SHORTEST_LIFE: i64 = 600;
 
-/// The bounds of tokens that Targets ask for.
+/// Limits for the tokens that Targets request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenRules {
-    /// The longest life of a token.
+    /// Longest lifetime of a token.
     pub longest: Duration,
-    /// Servers without TLS get tokens, too.
+    /// True if servers without TLS may get tokens, too.
     pub allows_plain: bool,
 }
 
@@ -34,11 +35,11 @@ impl Default for TokenRules {
 }
 
 impl TokenRules {
-    /// Seconds that a token is asked for.
+    /// Returns the lifetime to request, in seconds.
     ///
     /// # Errors
     ///
-    /// More than is allowed.
+    /// The Target wants more than is allowed.
     pub(crate) fn life(self, wanted: Option<i64>) -> Result<i64, TargetError> {
         let longest = i64::try_from(self.longest.as_secs()).unwrap_or(i64::MAX).max(SHORTEST_LIFE);
         match wanted {
@@ -49,11 +50,11 @@ impl TokenRules {
         }
     }
 
-    /// Lets a server get a token, as far as its Target tells.
+    /// Checks from the Target alone whether the server may get a token.
     ///
     /// # Errors
     ///
-    /// It has no TLS, or the token would be for the home API server.
+    /// The server has no TLS, or the token would be for the home API server.
     pub(crate) fn check(self, oidc: &OidcConfig) -> Result<(), TargetError> {
         let refused = |text: &str| Err(TargetError::Content(text.to_owned()));
         if !self.allows_plain && !oidc.server.starts_with("https://") {
@@ -72,23 +73,24 @@ impl TokenRules {
     }
 }
 
-/// The audiences of the home API server, once somebody has asked.
+/// The audiences of the home API server, cached after the first request.
 #[derive(Debug, Default)]
 pub(crate) struct HomeAudiences(OnceCell<Vec<String>>);
 
 impl HomeAudiences {
-    /// Lets audiences pass that are none of the home API server's.
+    /// Checks that the audiences are not those of the home API server.
     ///
     /// # Errors
     ///
-    /// One is, or the API server does not say which it has.
+    /// One of them is, or the API server does not report its own.
     pub(crate) async fn check(
         &self,
         client: &Client,
         (namespace, account): (&str, &str),
         audiences: &[String],
     ) -> Result<(), TargetError> {
-        // A token without an audience gets those of the API server; nobody sees this one.
+        // A token without an audience gets those of the API server. This one is used only to read
+        // them, and then dropped.
         let ask = async || {
             let request = request(client, namespace, account, Vec::new(), SHORTEST_LIFE).await?;
             Ok::<_, TargetError>(request.spec.and_then(|spec| spec.audiences).unwrap_or_default())
@@ -105,11 +107,11 @@ impl HomeAudiences {
     }
 }
 
-/// A token of a service account.
+/// Requests a token of a service account.
 ///
 /// # Errors
 ///
-/// The API server gives none.
+/// The API server refuses it.
 pub(crate) async fn token(
     client: &Client,
     namespace: &str,

@@ -8,17 +8,17 @@ use groundwork_lifecycle::{OperationError, Reason};
 use crate::source::Source;
 use crate::target::{TargetError, Targets};
 
-/// What an item remembers of its cluster while that is there.
+/// Name of a cluster that an item records while the cluster exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClusterName {
-    /// The item does not ask for it.
+    /// The item does not ask for the name.
     NotAskedFor,
     Known(String),
-    /// It cannot be had; with the reason, for people.
+    /// The name is not available; with the reason, for users.
     Unknown(String),
 }
 
-/// The name that the item's Target has for its cluster.
+/// Returns the name of the cluster of the item's Target.
 pub(crate) async fn cluster_name(
     item: &DeployItem,
     target: Option<&Target>,
@@ -43,13 +43,13 @@ pub(crate) async fn cluster_name(
         Err(TargetError::Api(error)) => {
             Err(OperationError::transient("Reconcile", Reason::ReadClusterName, error.to_string()))
         }
-        // The deployer meets the same, and tells it as an error.
+        // The deployer runs into the same error and reports it.
         Err(error) => Ok(ClusterName::Unknown(error.to_string())),
     }
 }
 
-/// Whether the cluster of an item that is deleted is known to be gone. Which Shoot it was the item has remembered; the one TargetSync of the
-/// namespace says where to look.
+/// Reports whether the cluster of an item in deletion is known to be gone. The item has recorded
+/// which Shoot it was; the single TargetSync of the namespace shows where to look for that Shoot.
 pub(crate) async fn is_vanished(
     item: &DeployItem,
     targets: &Targets,

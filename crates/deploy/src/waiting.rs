@@ -1,4 +1,4 @@
-//! When an item is looked at again that is not at its end.
+//! Pauses between the rounds of an item.
 
 use std::time::Duration;
 
@@ -11,15 +11,16 @@ use jiff::{SignedDuration, Timestamp};
 use crate::deploy_loop::{Context, DeployLoop, now, started};
 use crate::watches::{Pauses, Watch};
 
-/// An item that is not at its end is looked at again after this time at the latest (7.7, 7).
+/// Longest pause before the next round (`installations.md` 7.7, item 7).
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// And not before this: an item that has just begun is often done soon.
+/// Shortest pause before the next round: an item that has just begun is often done soon.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
-/// How old that may become while it works.
+/// Age at which `lastReconcileTime` is renewed while the item is being worked on.
 const RENEWED: SignedDuration = SignedDuration::from_secs(15);
 
 impl DeployLoop {
-    /// How long an item is left alone. What it waits for is watched if that is possible; then it is woken when that has come.
+    /// Returns the pause before the next round. If possible, the awaited objects are watched, and
+    /// the item is woken when they have changed.
     pub(crate) async fn wait(
         &self,
         item: &DeployItem,
@@ -28,7 +29,7 @@ impl DeployLoop {
     ) -> Duration {
         let until = self.deadline(item).0;
         let Some(waiting) = waiting else {
-            // Something is wrong: the cluster may have said how long it is to be left alone.
+            // The round failed: the cluster may have asked for a longer pause.
             let rest = self.rest(context).await.unwrap_or_default();
             return no_later_than(until, pause(item).max(rest));
         };
@@ -39,7 +40,7 @@ impl DeployLoop {
         let Ok(cluster) = self.targets.cluster(target, objects).await else { return pause };
         let waker = context.request.waker.clone();
         let wake = async move { waker.wake().await };
-        // Half of the time at most goes into rounds.
+        // A pause as long as the round itself limits rounds to half of the time.
         let pauses = Pauses { shortest: context.begun.elapsed().min(pause), unwatched: pause };
         let opened = self.watches.open((*cluster).clone(), &waiting.awaited, wake, pauses).await;
         let Some(mut watch) = opened else { return pause };
@@ -49,7 +50,8 @@ impl DeployLoop {
         no_later_than(until, WORK_LOOK)
     }
 
-    /// Leaves an item alone whose cluster is watched, if nothing has come and nothing else has changed. `None` if it is to be looked at.
+    /// Continues the wait of an item with open watches, if no event has come and the item is
+    /// unchanged. Returns `None` if a new round is needed.
     pub(crate) async fn go_on_waiting(
         &self,
         item: &DeployItem,
@@ -74,21 +76,21 @@ impl DeployLoop {
         Ok(Some(Reconciled::requeue_after(pause)))
     }
 
-    /// How long the cluster of the Target wants to be left alone.
+    /// Returns the pause that the Target's cluster has asked for.
     async fn rest(&self, context: &Context<'_>) -> Option<Duration> {
         let cluster = self.targets.cluster(context.target?, context.request.objects).await.ok()?;
         cluster.rest()
     }
 }
 
-/// A pause, or what is left of the time; that it is over is told soon.
+/// Cuts a pause at the deadline, so that a time-out is reported promptly.
 fn no_later_than(until: Option<Timestamp>, pause: Duration) -> Duration {
     let left =
         until.map(|until| Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default());
     left.map_or(pause, |left| pause.min(left.max(SHORTEST_PAUSE)))
 }
 
-/// Says now and then that the item is still worked on.
+/// Renews the claim on the item now and then.
 pub(crate) fn renew(item: &mut DeployItem) {
     let status = item.status.get_or_insert_default();
     let said = status.last_reconcile_time.as_ref().map(|time| time.0);
@@ -97,7 +99,8 @@ pub(crate) fn renew(item: &mut DeployItem) {
     }
 }
 
-/// A quarter of the time that has passed: what is done soon is seen soon, and what takes long is asked for seldom.
+/// Returns a quarter of the job's age as the pause: short jobs are polled quickly, long ones
+/// rarely.
 fn pause(item: &DeployItem) -> Duration {
     let elapsed =
         started(item).and_then(|start| Duration::try_from(Timestamp::now().duration_since(start)).ok());
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
     use crate::deploy_loop::tests::item;
 
-    /// What is done soon is seen soon; nobody waits longer than the contract says.
+    /// Short jobs are seen early, and the pause never exceeds the contract's limit.
     #[test]
     fn pauses_grow() {
         assert_eq!(pause(&item(0)), SHORTEST_PAUSE);
@@ -118,7 +121,7 @@ mod tests {
         assert_eq!(pause(&item(1000)), LONGEST_PAUSE);
     }
 
-    /// That the time is over is seen when it is, and not once more a moment before.
+    /// The last pause ends exactly at the deadline, without an extra round just before it.
     #[test]
     fn pauses_end_with_the_time() {
         let pause = Duration::from_secs(5);

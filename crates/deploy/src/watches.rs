@@ -1,11 +1,12 @@
-//! Watches on what items wait for, so that an item is looked at when that has come, and its cluster is not asked meanwhile.
+//! Watches on the objects that items wait for, so that a round follows the change at once and the
+//! cluster is not polled meanwhile.
 //!
 //! ```text
 //! round ──Waiting──> plans (pure) ──Cluster::watch──> a task an item ──all over, or a watch has ended──> Waker: the next round
 //! ```
 //!
-//! A watch is never needed: an item that has none is looked at after a pause. So there may be a limit on them, rights may lack, and whatever
-//! is wrong with one ends in a look.
+//! A watch is never required: an item without one gets a round after a pause. So watches may be
+//! limited in number or forbidden, and any failure of a watch just leads to a round.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +24,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// Watches of one item. What it waits for beside these is seen when they are over.
+/// Maximum watches of one item. Other objects that it waits for are checked in the round after
+/// these watches are over.
 const MOST_OF_ITEM: usize = 8;
-/// The server ends a watch after this time, and the item is looked at: something may have been missed.
+/// Time after which the server ends a watch. A round follows, because an event may have been
+/// missed.
 const LIFETIME: Duration = Duration::from_secs(120);
-/// A watch that has not ended so long after its time is on a connection that is dead.
+/// Time after the end of its lifetime at which a watch without an end counts as a dead connection.
 const OVERDUE: Duration = Duration::from_secs(10);
 
 /// The watches of the items of one deployer.
@@ -38,23 +41,25 @@ pub struct Watches {
     items: Mutex<HashMap<Key, Watch>>,
 }
 
-/// When an item is not woken yet.
+/// Times before which an item is not woken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pauses {
-    /// Whatever has come. An item that has much left beside what is watched would begin one round after the other.
+    /// Shortest pause in any case. Otherwise an item with many unwatched waits would run one round
+    /// after the other.
     pub(crate) shortest: Duration,
-    /// After which it would be looked at without a watch: one that ends by itself is no reason to look earlier.
+    /// Pause of an item without a watch. A watch that ends by itself does not wake the item
+    /// earlier.
     pub(crate) unwatched: Duration,
 }
 
-/// What is watched for an item, until this is dropped.
+/// The watches for an item, which end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// The item as it began to wait.
+    /// resourceVersion of the item when it began to wait.
     pub(crate) version: Option<String>,
-    /// The cluster of its Target at that time.
+    /// Cluster of the item's Target at that time.
     pub(crate) cluster: Cluster,
-    /// The waiting ends at this time in any case.
+    /// Time at which the wait ends in any case.
     pub(crate) until: Option<Timestamp>,
     is_over: Arc<AtomicBool>,
     task: AbortHandle,
@@ -67,14 +72,15 @@ impl Drop for Watch {
 }
 
 impl Watch {
-    /// Whether nothing has come yet, and there is time left.
+    /// Reports whether no awaited change has come yet and there is time left.
     pub(crate) fn is_on(&self) -> bool {
         !self.is_over.load(Ordering::SeqCst) && self.until.is_none_or(|until| Timestamp::now() < until)
     }
 }
 
 impl Watches {
-    /// At most so many at a time; none if it is zero. How many there are is a metric.
+    /// Creates watches with a limit on their number; zero disables watches. A metric shows the
+    /// number of open watches.
     pub fn new(most: usize, registry: &Registry) -> Self {
         let open = registry.register(
             "target_watches",
@@ -89,8 +95,8 @@ impl Watches {
         }
     }
 
-    /// Those of another deployer of the process, within the same limit. Each sees every item, and ends what it has itself for those that are not
-    /// its own.
+    /// Returns the watches for another deployer of the process, with a shared limit. Each deployer
+    /// sees every item, and closes only its own watches for items of other deployers.
     #[must_use]
     pub fn of_another(&self) -> Self {
         Self { free: Arc::clone(&self.free), open: self.open.clone(), items: Mutex::default() }
@@ -102,7 +108,7 @@ impl Watches {
         Some(Place { open: self.open.clone(), _permit: permit })
     }
 
-    /// Takes what an item has, which ends unless it is kept.
+    /// Removes the watches of an item, which end unless they are kept again.
     pub(crate) fn take(&self, key: &Key) -> Option<Watch> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
     }
@@ -111,8 +117,8 @@ impl Watches {
         self.items.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), watch);
     }
 
-    /// Watches what is awaited, as far as that can be had, and has the item woken when all of it is over, or when a watch has ended by itself. `None`
-    /// if nothing can be watched.
+    /// Opens watches for the awaited objects as far as possible. Wakes the item when all waits are
+    /// over, or when a watch has ended by itself. Returns `None` if nothing can be watched.
     pub(crate) async fn open(
         &self,
         cluster: Cluster,
@@ -142,7 +148,7 @@ impl Watches {
     }
 }
 
-/// That of one watch among all of the process.
+/// Place of one watch within the limit of the process.
 #[derive(Debug)]
 struct Place {
     open: Gauge,
@@ -155,7 +161,7 @@ impl Drop for Place {
     }
 }
 
-/// One watch that is to be made, and what it shows.
+/// A watch to open, and the waits that it serves.
 #[derive(Debug)]
 struct Plan {
     cluster: Cluster,
@@ -182,7 +188,7 @@ impl Plan {
     }
 }
 
-/// A watch for each object, but one for all of a kind and namespace that share labels.
+/// Plans a watch for each object, or one for all objects of a kind and namespace that share labels.
 fn plans(awaited: &[Awaited]) -> Vec<Plan> {
     let mut groups: Vec<Vec<&Awaited>> = Vec::new();
     for one in awaited {
@@ -195,7 +201,8 @@ fn plans(awaited: &[Awaited]) -> Vec<Plan> {
     groups.iter().take(MOST_OF_ITEM).filter_map(|group| plan(group)).collect()
 }
 
-/// Whether one watch from the older of two versions on shows both. What was not there yet has no version, and would show those that were as new.
+/// Reports whether one watch, from the older of two versions on, can serve both. An object that did
+/// not exist has no version, and a watch without a version would show existing objects as new.
 fn are_alike(left: &Awaited, right: &Awaited) -> bool {
     let is_groupable = |one: &Awaited| one.name.is_some() && one.labels.is_some() && version(one).is_some();
     is_groupable(left)
@@ -220,7 +227,8 @@ fn plan(group: &[&Awaited]) -> Option<Plan> {
     Some(Plan { cluster, scope, version, awaited: group.iter().map(|one| (*one).clone()).collect() })
 }
 
-/// Ends when nothing is awaited any more, or when a watch has ended; neither before its pause is over.
+/// Completes when all waits are over, or when a watch has ended, but not before the respective
+/// pause.
 async fn until_over(opened: Vec<Opened>, pauses: Pauses) {
     let begun = Instant::now();
     let (mut awaited, mut places, mut watches) = (Vec::new(), Vec::new(), Vec::new());

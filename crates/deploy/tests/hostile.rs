@@ -1,4 +1,5 @@
-//! Targets whose API server is an enemy's: each trick ends in its time with words of its own, and a process bears fifty of them.
+//! Targets with a hostile API server: each trick ends within its time limit with an error of its
+//! own, and a process survives fifty of them.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::sync::Arc;
@@ -13,16 +14,16 @@ use groundwork_testkit::{HostileServer, Trick};
 use kube::Client;
 use serde_json::json;
 
-/// Time for a request; the service has 30 seconds.
+/// Time limit of a request; the service uses 30 seconds.
 const REQUEST: Duration = Duration::from_secs(4);
-/// The room for all that comes of one request, with a list of many pages.
+/// Time limit for everything that follows from one request, including a list of many pages.
 const LIMIT: Duration = Duration::from_secs(24);
 const MIB: usize = 1 << 20;
 
-/// One test at a time: each takes all the processor time that there is.
+/// Runs one test at a time, because each uses all processors.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A home cluster that nobody asks.
+/// Returns a home cluster that is never called.
 fn objects() -> Objects {
     let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
         std::future::ready(Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("unasked")))
@@ -69,7 +70,7 @@ fn reference() -> Reference {
     }
 }
 
-/// Requests to the cluster of a Target.
+/// Types of requests to the cluster of a Target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Object,
@@ -110,14 +111,15 @@ async fn ask(cluster: &Cluster, asked: Asked) -> Result<(), ApiError> {
             let selector = Selector::Name("x".to_owned());
             let scope = Scope { kind: kind(), namespace: Some("x".to_owned()), selector };
             let events = cluster.watch(&scope, None, REQUEST).await?;
-            // A watcher ends what the server does not.
+            // The caller ends a watch that the server does not end.
             let _ = tokio::time::timeout(REQUEST, events.for_each(|_| std::future::ready(()))).await;
             Ok(())
         }
     }
 }
 
-/// Words of which an error has one; none where an answer may be a good one, and that it ends is all that counts.
+/// Returns texts of which the error must contain one. The list is empty where the answer may be
+/// valid, and only its end matters.
 fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
     const LONG: &str = "answers with more than";
     const FORM: &str = "its form is not the one";
@@ -131,13 +133,13 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
         (Trick::RetryNever, _) => &["left alone for 600 s"],
         (Trick::HeadersWithoutEnd | Trick::ManyHeaders | Trick::NoHttp, _) => &["http://127.0.0.1:"],
         (Trick::EndlessError, _) => &["500", LATE],
-        // The others have a good head, by which a watch has begun.
+        // The other tricks send a valid head, with which a watch has begun.
         (_, Asked::Watch) => &[],
         (Trick::EndlessPages, Asked::List) => &["has more than", "takes more than", "has not ended", LATE],
         (Trick::SamePage, Asked::List) => &["leads back to a page that it had already"],
         (Trick::EndlessPages | Trick::SamePage, _) => &[],
         (Trick::HugeLength, _) => &[LONG],
-        // On a busy machine the time may be over first.
+        // On a busy machine the time limit may come first.
         (Trick::EndlessBody | Trick::EndlessChunks, _) => &[LONG, LATE],
         (Trick::EndlessExtension | Trick::HalfAnswer, _) => &["ends its answer too early"],
         (Trick::DrippingBody, _) => &[LATE],
@@ -192,7 +194,7 @@ async fn messages_name_the_server_and_the_limit() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// The most that the process has ever held.
+/// Returns the peak memory of the process.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -200,7 +202,7 @@ fn peak() -> usize {
     kib.unwrap_or_default() << 10
 }
 
-/// Fifty hostile Targets take what one takes, and one that is none is read beside them.
+/// Fifty hostile Targets use no more memory than one, and an honest Target can be read beside them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_are_no_worse_than_one() {
     let _alone = ALONE.lock().await;

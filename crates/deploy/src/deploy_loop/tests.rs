@@ -4,7 +4,7 @@ use super::*;
 use crate::tokens::TokenRules;
 use crate::watches::tests::{key, open, server};
 
-/// One whose job began so many seconds ago.
+/// Returns an item whose job began this number of seconds ago.
 pub(crate) fn item(started_ago: i64) -> DeployItem {
     let start = Timestamp::now() - SignedDuration::from_secs(started_ago);
     serde_json::from_value(json!({
@@ -14,7 +14,7 @@ pub(crate) fn item(started_ago: i64) -> DeployItem {
     .unwrap()
 }
 
-/// Does nothing, for items of one type.
+/// A deployer without effect, for items of one type.
 struct Idle(&'static str);
 
 #[async_trait]
@@ -43,7 +43,8 @@ fn deploy_loop(item_type: &'static str, watches: Watches) -> DeployLoop {
     }
 }
 
-/// Every deployer of a process sees every item. What its own deployer watches for one goes on when others see it.
+/// Every deployer of a process sees every item. A watch that one deployer has opened for its item
+/// must survive when others see the item.
 #[tokio::test]
 async fn items_of_other_deployers() {
     let (cluster, _asked) = server();
@@ -62,7 +63,8 @@ async fn items_of_other_deployers() {
     assert!(own.watches.take(&key()).is_none(), "its job has ended");
 }
 
-/// Another process is left alone for as long as it says now and then that it works; the same one goes on at once.
+/// Another process keeps an item as long as it renews its claim now and then; the same process
+/// continues at once after a restart.
 #[test]
 fn items_of_other_processes() {
     let deploy_loop = deploy_loop("t", Watches::new(0, &groundwork_telemetry::Metrics::default()));

@@ -8,12 +8,13 @@ use tokio::sync::mpsc;
 
 use super::*;
 
-/// What the server of a cluster is asked, and by which the lines of each watch go in.
+/// Requests to the cluster's server, each with a sender for the lines of its watch.
 pub(crate) type Asked = mpsc::UnboundedReceiver<(String, mpsc::UnboundedSender<String>)>;
 
 const PAUSE: Pauses = Pauses { shortest: Duration::ZERO, unwatched: Duration::from_millis(10) };
 
-/// A server that answers watches alone, each with what the test sends, until the test drops its end.
+/// Starts a server that answers only watches, each with the lines that the test sends, until the
+/// test drops the sender.
 pub(crate) fn server() -> (Cluster, Asked) {
     let (tell, asked) = mpsc::unbounded_channel();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -47,7 +48,7 @@ fn kind(name: &str) -> ResourceKind {
     }
 }
 
-/// Waits for an object to say that it is ready.
+/// Waits until an object reports that it is ready.
 fn awaited(cluster: &Cluster, of: &str, name: &str, version: Option<&str>, labels: Option<&str>) -> Awaited {
     let is_ready = |object: &Value| object["ready"] == true;
     let mut awaited = Awaited::any(cluster, kind(of), Some("ns"), String::new(), is_ready);
@@ -65,7 +66,7 @@ pub(crate) fn key() -> Key {
     Key::new(Kind::new("landscaper.gardener.cloud", "deployitems"), Some("ns"), "item")
 }
 
-/// Tells the test that the item is woken.
+/// Returns a wake-up that informs the test.
 fn waker() -> (impl Future<Output = ()> + Send + 'static, tokio::sync::oneshot::Receiver<()>) {
     let (tell, told) = tokio::sync::oneshot::channel();
     (
@@ -76,13 +77,14 @@ fn waker() -> (impl Future<Output = ()> + Send + 'static, tokio::sync::oneshot::
     )
 }
 
-/// Watches that a Pod becomes ready.
+/// Opens a watch for a Pod to become ready.
 pub(crate) async fn open(watches: &Watches, cluster: &Cluster) -> Watch {
     let all = [awaited(cluster, "Pods", "a", None, None)];
     watches.open(cluster.clone(), &all, waker().0, PAUSE).await.unwrap()
 }
 
-/// Objects of one kind that share labels are one watch, from the oldest version on; what was not there, and what is alone, is watched by name.
+/// Objects of one kind with common labels share a watch, from the oldest version on. Missing
+/// objects, and objects without others like them, are watched by name.
 #[tokio::test]
 async fn what_is_watched() {
     let (cluster, _) = server();
@@ -120,7 +122,8 @@ async fn what_is_watched() {
     assert_eq!(plans(&many).len(), MOST_OF_ITEM);
 }
 
-/// An item is woken when all has come, and by nothing before: not by other objects, nor by changes that are not it. What is deleted has ended, too.
+/// An item is woken only when all its waits are over: other objects and unrelated changes do not
+/// wake it. The deletion of an object also ends its wait.
 #[tokio::test]
 async fn an_item_is_woken_when_all_is_over() {
     let (cluster, mut asked) = server();
@@ -143,7 +146,7 @@ async fn an_item_is_woken_when_all_is_over() {
     assert_eq!((watches.free.available_permits(), watches.open.get()), (8, 0));
 }
 
-/// A watch that the server ends is a reason to look, but not before the pause.
+/// A watch that the server ends causes a new round, but not before the pause.
 #[tokio::test]
 async fn an_item_is_woken_when_a_watch_ends() {
     let (cluster, mut asked) = server();
@@ -160,7 +163,7 @@ async fn an_item_is_woken_when_a_watch_ends() {
     assert!(begun.elapsed() >= pause);
 }
 
-/// One round does not follow the other at once if that is too much for the cluster.
+/// Rounds must not follow one another without a pause, which would be too much for the cluster.
 #[tokio::test]
 async fn an_item_is_not_woken_before_the_shortest_pause() {
     let (cluster, mut asked) = server();
@@ -176,7 +179,7 @@ async fn an_item_is_not_woken_before_the_shortest_pause() {
     assert!(begun.elapsed() >= shortest && !watch.is_on());
 }
 
-/// What is not kept ends: its connection is closed, and others may watch.
+/// A dropped watch closes its connection and frees its place for others.
 #[tokio::test]
 async fn watches_end_with_what_they_are_for() {
     let (cluster, mut asked) = server();
@@ -196,7 +199,7 @@ async fn watches_end_with_what_they_are_for() {
     while watches.free.available_permits() == 0 {
         tokio::task::yield_now().await;
     }
-    // One takes the place of another.
+    // A new watch replaces the old one of the same key.
     watches.keep(&key(), open().await.unwrap());
     let (_, lines) = asked.recv().await.unwrap();
     drop(watches.take(&key()));
@@ -204,7 +207,8 @@ async fn watches_end_with_what_they_are_for() {
     assert!(watches.take(&key()).is_none());
 }
 
-/// Without a right, and without a limit above zero, nothing is watched; what else can be is.
+/// Without permission, and with a limit of zero, no watch is opened. Other watches of the same item
+/// still are.
 #[tokio::test]
 async fn what_cannot_be_watched() {
     let (cluster, _asked) = server();
@@ -219,7 +223,7 @@ async fn what_cannot_be_watched() {
     assert!(open(0, &all).await.is_none());
 }
 
-/// The time of an item ends, whether or not what it waits for has come.
+/// The deadline of an item ends its wait, even if the awaited change has not come.
 #[tokio::test]
 async fn a_watch_has_an_end() {
     let (cluster, _asked) = server();
