@@ -1,4 +1,4 @@
-//! The way from a gRPC call to the leader, which alone publishes.
+//! Commands from gRPC calls to the leader, which is the only publisher.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,41 +8,42 @@ use tokio::sync::{mpsc, oneshot};
 use crate::interests::Admission;
 use crate::publication::Replay;
 
-/// Commands that wait while the leader is busy. Calls beyond it wait for room.
+/// Maximum commands that wait while the leader is busy. Further calls wait for room.
 const CAPACITY: usize = 16;
 
-/// What a leader can be asked for.
+/// Command for the leader.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Store an interest on the stream. The answer is sent when that is done; it is never sent if the leader ends before.
+    /// Store an interest on the stream. The answer is sent when that is done; it never comes if the
+    /// leader ends before.
     StoreInterest {
         interest: Interest,
-        /// The API version in which the objects are to be read.
+        /// API version in which the objects are read.
         api_version: String,
         answer: oneshot::Sender<Admission>,
     },
-    /// Publish once more what the stream holds: of all objects, or of one kind, namespace or name.
+    /// Publish the current records again: of all objects, or of one kind, namespace or name.
     Replay { kind: Option<Kind>, namespace: Option<String>, name: Option<String>, replay: Replay },
 }
 
-/// The channel to the leader of this process, and nothing while this replica does not lead. Clones share it.
+/// Channel to the leader of this process; empty while this replica does not lead. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LeaderCommands(Arc<Mutex<Option<mpsc::Sender<Command>>>>);
 
 impl LeaderCommands {
-    /// Makes the channel of a new leader, who reads from its end.
+    /// Opens the channel for a new leader, and returns its receiving end.
     pub(crate) fn open(&self) -> mpsc::Receiver<Command> {
         let (sender, receiver) = mpsc::channel(CAPACITY);
         self.set(Some(sender));
         receiver
     }
 
-    /// From now on there is no leader in this process.
+    /// Closes the channel, because this process has no leader any more.
     pub(crate) fn close(&self) {
         self.set(None);
     }
 
-    /// Where to send commands; `None` if this replica does not lead.
+    /// Returns the sender for commands; `None` if this replica does not lead.
     pub(crate) fn sender(&self) -> Option<mpsc::Sender<Command>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

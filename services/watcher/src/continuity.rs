@@ -1,8 +1,10 @@
-//! The stream of now, compared with the one that this replica has filled.
+//! Comparison of the current stream with the one that this replica has filled.
 //!
-//! A server that lost power comes back without its last seconds, and one that was restored with an older stream: what was published and
-//! acknowledged is missing then, and nothing else would tell. So what the leader knows of the stream is compared with what the stream
-//! says of itself, after every connection and at regular intervals; objects are published only on a connection on which that was done.
+//! A server that lost power comes back without its last seconds, and a restored server has an older
+//! stream. Messages that were published and acknowledged are missing then, without any error. So
+//! the leader compares its knowledge of the stream with the stream's own state, after every
+//! connection and at regular intervals. It publishes objects only on a connection on which that was
+//! done.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +17,7 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub(crate) struct Continuity {
     known: Arc<Mutex<Known>>,
-    /// The last connection on which the stream was compared.
+    /// Number of the last connection on which the stream was compared.
     compared: watch::Sender<u64>,
 }
 
@@ -23,19 +25,19 @@ pub(crate) struct Continuity {
 struct Known {
     created_at: Option<Timestamp>,
     first_sequence: u64,
-    /// The highest sequence that a publication was acknowledged with, or that was read.
+    /// Highest sequence that was acknowledged for a publication, or that was read.
     acknowledged: u64,
     mark: String,
-    /// An acknowledgement has shown that the stream went back.
+    /// Set when an acknowledgement has shown that the stream went back.
     contradiction: Option<Gone>,
 }
 
-/// How a stream is found not to be the one that was filled.
+/// Reason why a stream is not the one that was filled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// It was made anew.
+    /// The stream was recreated.
     Another,
-    /// It has lost its end, or was restored.
+    /// The stream has lost its last messages, or was restored.
     Back { acknowledged: u64, last: u64 },
 }
 
@@ -59,11 +61,12 @@ impl Default for Continuity {
 
 impl Continuity {
     fn lock(&self) -> MutexGuard<'_, Known> {
-        // Changes are assignments, so a panic elsewhere leaves nothing half done.
+        // Every change is a plain assignment, so a panic elsewhere cannot leave a half-done change,
+        // and a poisoned lock is ignored.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on this stream is filled, which has this mark.
+    /// Starts over with this stream, which has this mark.
     pub(crate) fn begin(&self, state: &StreamState, mark: &str) {
         *self.lock() = Known {
             created_at: Some(state.created_at),
@@ -74,16 +77,17 @@ impl Continuity {
         };
     }
 
-    /// The highest sequence that was acknowledged: to be asked for before a publication.
+    /// Returns the highest acknowledged sequence. Callers read it before they send a publication.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.lock().acknowledged
     }
 
-    /// Takes note of the answer to a publication that was sent when `before` was acknowledged already.
+    /// Notes the answer to a publication that was sent when `before` was the highest acknowledged
+    /// sequence.
     ///
     /// # Errors
     ///
-    /// Its sequence was given away before, so the stream went back.
+    /// The sequence was already given to an earlier message, so the stream went back.
     pub(crate) fn note(&self, sequence: u64, before: u64) -> Result<(), Gone> {
         let mut known = self.lock();
         if sequence <= before {
@@ -95,8 +99,9 @@ impl Continuity {
         Ok(())
     }
 
-    /// Compares a stream with what is known; `mark` is its mark, and `before` the highest sequence that was acknowledged when its state was
-    /// asked for: publications go on meanwhile, and are no part of the answer.
+    /// Compares a stream with the known one. `mark` is its mark. `before` is the highest
+    /// acknowledged sequence at the time when its state was requested, since publications continue
+    /// meanwhile and the answer does not include them.
     pub(crate) fn compare(&self, state: &StreamState, mark: &str, before: u64) -> Option<Gone> {
         let mut known = self.lock();
         if known.created_at.is_some_and(|created| created != state.created_at) {
@@ -110,14 +115,14 @@ impl Continuity {
         known.contradiction.clone()
     }
 
-    /// The stream was compared on this connection.
+    /// Notes that the stream was compared on this connection.
     pub(crate) fn set_compared(&self, connection: u64) {
         self.compared.send_replace(connection);
     }
 
     /// Waits until the stream was compared on this connection.
     pub(crate) async fn until_compared(&self, connection: u64) {
-        // The sender lives in self, so there is always a next value.
+        // `self` keeps the sender alive, so `wait_for` never fails.
         let _ = self.compared.subscribe().wait_for(|compared| *compared >= connection).await;
     }
 }

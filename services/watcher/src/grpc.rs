@@ -1,4 +1,4 @@
-//! The contract `groundwork.watcher.v1`.
+//! Implementation of the gRPC contract `groundwork.watcher.v1`.
 
 use std::time::Duration;
 
@@ -23,19 +23,19 @@ use crate::publication::Replay;
 use crate::scopes::{self, Scope, WatchScopes};
 use crate::status::{SharedStatus, WatchState, WatcherStatus};
 
-/// Bounds of the time that an interest lasts, in seconds.
+/// Limits for the lifetime of an interest, in seconds.
 const MIN_TTL_SECONDS: i64 = 10;
 const MAX_TTL_SECONDS: i64 = 24 * 3600;
-/// How long a new watch may take until the answer is given without its state.
+/// Time that a call waits for the state of a new watch, before it answers without.
 const FIRST_STATE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the leader may take to store an interest.
+/// Time limit for the leader to store an interest.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn not_leader() -> Status {
     status::unavailable(reasons::NOT_LEADER, "another replica of the watcher leads: ask that one")
 }
 
-/// The service behind the contract.
+/// The gRPC service.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) access: Access,
@@ -100,7 +100,7 @@ impl Watcher for Service {
             let attributes = attributes(&scope.kind, scope.namespace.as_deref(), None);
             match self.access.authorise(&metadata, &[attributes]).await {
                 Ok(_) => watches.push(watch_status(scope, watch, &status, &self.scopes)),
-                // Nothing is told of kinds that the caller may not see.
+                // Leave out kinds that the caller may not see.
                 Err(denied) if denied.code() == tonic::Code::PermissionDenied => {}
                 Err(other) => return Err(other),
             }
@@ -156,12 +156,13 @@ impl Watcher for Service {
 }
 
 impl Service {
-    /// Where to send commands to the leader.
+    /// Returns the sender for commands to the leader.
     fn leader(&self) -> Result<mpsc::Sender<Command>, Status> {
         self.commands.sender().ok_or_else(not_leader)
     }
 
-    /// Whether the watches of a kind are synced, and what keeps them from it. A watch that has just begun has a moment to find out.
+    /// Returns whether the watches of a kind are synced, and their problem if they are not. Waits a
+    /// moment for a watch that has just begun.
     async fn first_state(&self, kind: &Kind, namespace: Option<&str>) -> (bool, String) {
         let mut changes = self.status.subscribe();
         let state = async {
@@ -177,7 +178,8 @@ impl Service {
     }
 }
 
-/// Whether the watches that show a kind in a namespace are synced, and what keeps them from it; empty if nothing does.
+/// Returns whether the watches for a kind in a namespace are synced, and their problem; empty if
+/// there is none.
 fn state_of(
     kind: &Kind,
     namespace: Option<&str>,
@@ -240,13 +242,14 @@ fn invalid(violations: Vec<Violation>, message: &str) -> Status {
     status::invalid(reasons::INVALID_REQUEST, message, violations)
 }
 
-/// An interest belongs to the user who asked for it: no other can renew or end it, whatever they call themselves. The first `@`
-/// is where the user begins, since a name in a request has none.
+/// Returns the holder of an interest. An interest belongs to the user who asked for it: another
+/// user cannot renew or end it by using the same name. The user begins after the first `@`, because
+/// a name in a request cannot contain one.
 fn holder(name: &str, user: &str) -> String {
     format!("{name}@{user}")
 }
 
-/// The interest that a request asks for, and the version in which the objects are to be read.
+/// Returns the interest of a request, and the API version in which the objects are read.
 fn interest(request: &EnsureWatchRequest) -> Result<(Interest, String), Status> {
     let mut violations = Vec::new();
     let kind = kind_of(&request.group, &request.plural, "").map_err(|wrong| violations.extend(wrong));

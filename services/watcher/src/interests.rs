@@ -1,4 +1,4 @@
-//! Who wants kinds to be watched that are not built in.
+//! Interests: requests of users that kinds beyond the built-in ones be watched.
 
 use std::collections::HashMap;
 
@@ -6,24 +6,27 @@ use groundwork_bus::{Interest, Kind};
 use groundwork_turns::{Full, Holder, Shares};
 use jiff::Timestamp;
 
-/// Interests of all users together: each costs a message on the stream, and perhaps a watch.
+/// Maximum interests of all users together. Each costs a message on the stream, and perhaps a
+/// watch.
 const MOST: Shares = Shares::of(1_000);
 
-/// Whether an interest can be stored.
+/// Decision whether an interest can be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Admission {
     Accepted,
-    /// It is to end an interest that does not exist.
+    /// The request ends an interest that does not exist.
     Unnecessary,
-    /// There are as many as there may be.
+    /// The limit of interests is reached.
     TooMany(Full),
 }
 
-/// The interests that the leader knows of. They outlive the stream, and are stored again when it is rebuilt.
+/// The interests that the leader knows. They outlive the stream, and are stored again when the
+/// stream is rebuilt.
 #[derive(Debug, Default)]
 pub(crate) struct Interests {
     list: Vec<Interest>,
-    /// API versions in which kinds were asked for. They are not on the stream: after a restart the API server is asked for one.
+    /// API versions in which kinds were requested. The stream does not contain them, so after a
+    /// restart the API server's preferred one is used.
     api_versions: HashMap<Kind, String>,
 }
 
@@ -32,12 +35,12 @@ impl Interests {
         &self.list
     }
 
-    /// The API version in which a kind was asked for.
+    /// Returns the API version in which a kind was requested.
     pub(crate) fn api_version(&self, kind: &Kind) -> Option<&str> {
         self.api_versions.get(kind).map(String::as_str)
     }
 
-    /// Whether there is room for an interest. One that renews another always has room.
+    /// Decides whether there is room for an interest. Renewals always have room.
     pub(crate) fn admit(&self, interest: &Interest, now: Timestamp) -> Admission {
         if self.list.iter().any(|known| is_same(known, interest)) {
             return Admission::Accepted;
@@ -55,7 +58,8 @@ impl Interests {
         }
     }
 
-    /// Adds an interest, or renews it. The API version in which a kind is read stays while somebody else relies on it.
+    /// Adds or renews an interest. The API version of a kind stays unchanged while another holder
+    /// relies on it.
     pub(crate) fn insert(&mut self, interest: Interest, api_version: String) {
         self.list.retain(|known| !is_same(known, &interest));
         let is_shared = self.list.iter().any(|known| known.kind == interest.kind);
@@ -67,7 +71,8 @@ impl Interests {
         self.api_versions.retain(|kind, _| list.iter().any(|known| known.kind == *kind));
     }
 
-    /// Adds interests of the stream that are not known yet. A known one is at least as new as that of the stream.
+    /// Adds interests from the stream that are not known yet. A known interest is at least as new
+    /// as the stored one.
     pub(crate) fn add_stored(&mut self, stored: &[Interest]) {
         for interest in stored {
             if !self.list.iter().any(|known| is_same(known, interest)) {
@@ -81,12 +86,12 @@ impl Interests {
     }
 }
 
-/// The holders of an interest.
+/// Returns the holders whose limits an interest counts against.
 fn holders(interest: &Interest) -> Vec<Holder> {
     Holder::of_user(interest.holder.split_once('@').map_or("", |(_, user)| user))
 }
 
-/// Whether two interests replace each other.
+/// Reports whether two interests replace each other.
 fn is_same(one: &Interest, other: &Interest) -> bool {
     one.kind == other.kind && one.namespace == other.namespace && one.holder == other.holder
 }
@@ -116,7 +121,7 @@ mod tests {
         assert_eq!(interests.admit(&interest("pods", "more@u", 100), now), Admission::Unnecessary);
     }
 
-    /// Ten accounts of one namespace are no more than one: everybody else is let in.
+    /// Ten accounts of one namespace share one limit, so other namespaces still have room.
     #[test]
     fn the_accounts_of_a_namespace_have_a_limit_together() {
         let now = Timestamp::from_second(100).unwrap();

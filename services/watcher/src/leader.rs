@@ -1,4 +1,4 @@
-//! What the leading replica does: it sees to the stream, and keeps the watches running that publish to it.
+//! The leading replica: it prepares the stream, and runs the watches that publish to it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -24,36 +24,39 @@ use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 use crate::warnings::Recorder;
 use crate::watch::{Watch, WatchEnd, WatchRequest};
 
-/// How often the leader compares the stream with what it knows of it, beside once for each connection.
+/// Interval at which the leader compares the stream with its knowledge, in addition to once for
+/// each connection.
 const STREAM_CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// A stream that seems to have gone back is looked at once more after this time: a server of a cluster that has just begun to lead may be late.
+/// Pause before a stream that seems to have gone back is checked again: a server of a NATS cluster
+/// that has just become the leader may lag.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
-/// How often the leader asks whether the journal is still there, and as it should be.
+/// Interval at which the leader checks that the journal exists with the right settings.
 const JOURNAL_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// How often watches are stopped in which nobody is interested any more.
+/// Interval at which watches without any interest are stopped.
 const INTEREST_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// How often tombstones and expired interests are removed from the stream.
+/// Interval at which tombstones and expired interests are removed from the stream.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(300);
-/// How often the consumers of the stream are looked at.
+/// Interval at which stray consumers are removed from the stream.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
-/// The age that tombstones have at least when they are removed.
+/// Minimum age of a tombstone before it is removed.
 const TOMBSTONE_RETENTION: Duration = Duration::from_secs(3600);
-/// Pause before another attempt to find a kind or the identity of the cluster, or to begin again after a panic.
+/// Pause before another attempt to find a kind or the identity of the cluster, or to begin again
+/// after a panic.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// What the stream holds when a replica begins to lead.
+/// Contents of the stream when a replica begins to lead.
 #[derive(Debug, Default)]
 struct StreamContents {
-    /// The cluster that the stream is about, and its mark.
+    /// Identity of the cluster that the stream describes, with the stream's mark.
     identity: Option<ClusterIdentity>,
     has_objects: bool,
     ledgers: HashMap<Scope, Ledger>,
-    /// Scopes whose sync marker is there.
+    /// Scopes whose sync marker is on the stream.
     synced: HashSet<Scope>,
     interests: Vec<Interest>,
 }
 
-/// The leading replica. It leads for as long as the future of [`Self::run`] is polled.
+/// The leading replica. It leads as long as the future of [`Self::run`] is polled.
 pub(crate) struct Leader {
     client: Client,
     recorder: Recorder,
@@ -63,7 +66,7 @@ pub(crate) struct Leader {
     commands: mpsc::Receiver<Command>,
 }
 
-/// The watches that run.
+/// The running watches.
 #[derive(Debug, Default)]
 struct RunningWatches {
     tasks: JoinSet<WatchEnd>,
@@ -89,7 +92,7 @@ impl Leader {
         Self { client, recorder, writer, scopes, interests: Interests::default(), commands }
     }
 
-    /// Brings the stream up to date and keeps it there. Never ends.
+    /// Brings the stream up to date and keeps it so. Never returns.
     pub(crate) async fn run(mut self) {
         let mut rebuild = false;
         loop {
@@ -117,7 +120,8 @@ impl Leader {
         self.writer.status.update(|status| status.problem = problem);
     }
 
-    /// Sees to it that there is a stream, that it is of this cluster, and that it has the interests. Answers what it holds.
+    /// Makes sure that the stream exists, that it describes this cluster, and that it has the
+    /// interests. Returns its contents.
     async fn prepare(&mut self, rebuild: bool) -> Result<StreamContents, StreamNotFoundError> {
         let connection = *self.writer.bus.connections().borrow();
         let mut state = self.ensure_stream(rebuild).await;
@@ -126,7 +130,8 @@ impl Leader {
         let cluster_uid = self.cluster_uid().await;
         let reason = match &contents.identity {
             Some(stored) if stored.uid != cluster_uid => Some("the stream is of another cluster".to_owned()),
-            // The identity is published before the first object, so nobody knows whose the objects of a stream without one are.
+            // The identity is published before the first object. So a stream with objects but
+            // without an identity may be of any cluster.
             None if contents.has_objects => Some("the stream does not say of which cluster it is".to_owned()),
             Some(stored) => self.gone_back(&state, &stored.mark).await?.map(|gone| gone.to_string()),
             None => None,
@@ -157,7 +162,8 @@ impl Leader {
         Ok(contents)
     }
 
-    /// Creates the stream if there is none; with `rebuild`, in any case. Waits as long as the bus does not answer.
+    /// Creates the stream if it is missing; with `rebuild`, replaces it in any case. Waits while
+    /// the bus does not answer.
     async fn ensure_stream(&self, rebuild: bool) -> StreamState {
         let mut failures = 0;
         loop {
@@ -175,7 +181,7 @@ impl Leader {
         }
     }
 
-    /// Tells those who read the stream that this replica fills it from now on.
+    /// Stores on the stream that this replica fills it from now on.
     async fn begin_leading(&self) -> Result<(), StreamNotFoundError> {
         let name = Uuid::new_v4().simple().to_string();
         let mut failures = 0;
@@ -189,13 +195,15 @@ impl Leader {
         }
     }
 
-    /// Finds out if a stream has lost messages: some that this replica was acknowledged, or that a queue has acknowledged.
+    /// Checks whether a stream has lost messages that were acknowledged to this replica or by a
+    /// queue.
     async fn gone_back(&self, state: &StreamState, mark: &str) -> Result<Option<Gone>, StreamNotFoundError> {
-        // Publications begin when the stream is prepared.
+        // No publication is under way before the stream is prepared, so the acknowledged sequence
+        // is stable.
         let before = self.writer.continuity.acknowledged();
         match self.writer.continuity.compare(state, mark, before) {
             gone @ Some(Gone::Back { .. }) => return Ok(gone),
-            // It is a new one, whose contents were read.
+            // A recreated stream is fine here: its contents have just been read.
             Some(Gone::Another) | None => {}
         }
         let mut failures = 0;
@@ -240,7 +248,7 @@ impl Leader {
         }
     }
 
-    /// The UID that tells this cluster from others; waits until the API server gives it.
+    /// Returns the UID that identifies this cluster. Waits until the API server answers.
     async fn cluster_uid(&self) -> String {
         let namespace = self.scopes.cluster_namespace();
         let mut logged = None;
@@ -262,7 +270,8 @@ impl Leader {
         }
     }
 
-    /// Starts the built-in watches, and keeps all watches running until one says that everything has to begin again.
+    /// Starts the built-in watches, and keeps all watches running until one of them requires a new
+    /// beginning.
     async fn run_watches(&mut self, mut contents: StreamContents) -> WatchEnd {
         let mut watches = RunningWatches::default();
         let built_in = self.scopes.built_in_scopes();
@@ -287,7 +296,7 @@ impl Leader {
             watches.tasks.spawn(watch.run().in_current_span());
             watches.built_in.push((scope, requests));
         }
-        // What is left of it would stay in memory for as long as this replica leads.
+        // Free the contents, which would stay in memory as long as this replica leads.
         drop(contents);
         watches.tasks.spawn(check_stream(self.writer.clone()).in_current_span());
         watches.tasks.spawn(keep_journal(self.writer.clone()).in_current_span());
@@ -308,7 +317,8 @@ impl Leader {
                     Err(error) => {
                         tracing::error!(%error, "a watch broke down: beginning again");
                         tokio::time::sleep(RETRY_PAUSE).await;
-                        // The stream is there, but to begin again is the same in both cases.
+                        // The stream still exists, but this result also makes the leader begin
+                        // again.
                         return WatchEnd::StreamNotFound;
                     }
                 },
@@ -320,7 +330,7 @@ impl Leader {
                 _ = check.tick() => self.reconcile_watches(watches),
                 _ = prune.tick() => {
                     for (_, requests) in watches.requests() {
-                        // A watch that has ended is noticed where its task is joined.
+                        // Sending fails only for a watch that has ended, which `join_next` handles.
                         let _ = requests.send(WatchRequest::ForgetDeleted);
                     }
                     pruning.spawn(prune_stream(self.writer.clone()).in_current_span());
@@ -343,7 +353,7 @@ impl Leader {
                     self.interests.insert(interest, api_version);
                     self.reconcile_watches(watches);
                 }
-                // Whoever asked may have gone.
+                // The caller may have gone, which is fine.
                 let _ = answer.send(admission);
             }
             Command::Replay { kind, namespace, name, replay } => {
@@ -358,7 +368,7 @@ impl Leader {
         Ok(())
     }
 
-    /// Starts and stops watches of further kinds, so that those run in which somebody is interested now.
+    /// Starts and stops watches of further kinds, by the current interests.
     fn reconcile_watches(&mut self, watches: &mut RunningWatches) {
         let now = Timestamp::now();
         self.interests.remove_expired(now);
@@ -397,7 +407,7 @@ impl Leader {
     }
 }
 
-/// The watch of a kind that somebody is interested in. Nothing but metadata is read of its objects.
+/// Runs the watch of a kind with interests. It reads only metadata of the objects.
 async fn run_interest_watch(
     client: Client,
     recorder: Recorder,
@@ -438,8 +448,9 @@ async fn run_interest_watch(
     Watch::new(scope, source, writer, publisher, requests, has_marker).run().await
 }
 
-/// Compares the stream with what is known of it, after every connection and at regular intervals, so that its loss is noticed also when
-/// nothing is published.
+/// Compares the stream with the leader's knowledge, after every connection and at regular
+/// intervals. Without this, the loss of the stream would go unnoticed while there are no
+/// publications.
 async fn check_stream(writer: StreamWriter) -> WatchEnd {
     let mut connections = writer.bus.connections();
     let mut is_doubtful = false;
@@ -477,7 +488,8 @@ async fn compare(writer: &StreamWriter) -> Result<Option<Gone>, BusError> {
     Ok(writer.continuity.compare(&state, &mark, before))
 }
 
-/// Sees to it that there is a journal, with the limits that it should have. Nothing depends on it, so that it is missing holds nobody up.
+/// Makes sure that the journal exists with the right limits. Other tasks never wait for it, since
+/// they do not depend on the journal.
 async fn keep_journal(writer: StreamWriter) -> WatchEnd {
     let mut logged = None;
     loop {
@@ -501,21 +513,21 @@ async fn keep_journal(writer: StreamWriter) -> WatchEnd {
     }
 }
 
-/// Keeps the stream from consumers that have no business there, for as long as this replica leads.
+/// Removes stray consumers from the stream, as long as this replica leads.
 async fn sweep_stream(writer: StreamWriter) -> WatchEnd {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         writer.leadership.block_if_ended().await;
         match writer.bus.sweep().await {
             Ok(swept) => writer.metrics.swept(swept),
-            // The publishers tell of it.
+            // The publishers report bus problems, so this is only a debug message.
             Err(error) => tracing::debug!(%error, "the consumers of the stream were not looked at"),
         }
     }
 }
 
 async fn prune_stream(writer: StreamWriter) {
-    // The replica that leads now does it.
+    // The replica that leads now prunes the stream.
     if writer.leadership.has_ended() {
         return;
     }

@@ -1,30 +1,32 @@
-//! Until when this replica may publish.
+//! Time for which this replica may publish.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// The time in which this replica leads. Clones share one end.
+/// The period in which this replica leads. Clones share its end.
 ///
-/// It ends by the clock and not by a message, so that a process that was frozen for a while publishes nothing when it is thawed.
+/// The end is a time, not a message. So a process that was frozen for a while publishes nothing
+/// after its leadership has ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Leadership {
-    /// `None` if it never ends.
+    /// End of the period; `None` if it never ends.
     end: Option<Arc<Mutex<Instant>>>,
 }
 
 impl Leadership {
-    /// For a replica that is the only one.
+    /// Returns a leadership without an end, for a single replica.
     pub(crate) fn unlimited() -> Self {
         Self { end: None }
     }
 
-    /// Ends at a time that can be [put off](Self::extend).
+    /// Returns a leadership that ends at a time that can be [extended](Self::extend).
     pub(crate) fn until(end: Instant) -> Self {
         Self { end: Some(Arc::new(Mutex::new(end))) }
     }
 
-    /// Puts the end off. A leadership that has ended stays so: another replica may lead by now.
+    /// Extends the leadership. One that has already ended stays so, because another replica may
+    /// lead by now.
     pub(crate) fn extend(&self, new_end: Instant) {
         if let Some(end) = &self.end {
             let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,10 +42,11 @@ impl Leadership {
         self.end.as_ref().is_some_and(has_passed)
     }
 
-    /// Returns at once while the leadership lasts, and never after its end.
+    /// Returns at once during the leadership, and never after its end.
     ///
-    /// Waiting for ever is right here: whoever publishes does so within the future of the [`Leader`](crate::leader::Leader), and the
-    /// [`Election`](crate::lease::Election) that notices the end drops that future. An error would only be a second way to say the same.
+    /// Never returning is right here. Publishers run within the future of the
+    /// [`Leader`](crate::leader::Leader), and the [`Election`](crate::lease::Election) drops that
+    /// future when the leadership ends. So an error would be redundant.
     pub(crate) async fn block_if_ended(&self) {
         if self.has_ended() {
             std::future::pending::<()>().await;

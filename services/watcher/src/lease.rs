@@ -1,10 +1,13 @@
-//! Which replica leads: a Lease, taken and renewed with its resourceVersion, so that two never hold it by the same state.
+//! Leader election with a Lease. Every write carries the resourceVersion, so two replicas cannot
+//! both take the Lease in the same state.
 //!
-//! Clocks of machines are not compared: a holder is taken for gone when its Lease has not changed for the Lease's duration on the clock of
-//! whoever looks. The holder itself stops after two thirds of that time without a renewal.
+//! The election does not compare clocks of machines. A holder counts as gone when its Lease has not
+//! changed for the Lease's duration on the observer's own clock. The holder itself stops after two
+//! thirds of that time without a renewal.
 //!
-//! The crate kube-lease-manager was looked at and not taken: it clears an expired Lease by a patch without a resourceVersion, compares the
-//! clocks of machines, and goes on leading when it cannot renew.
+//! The crate kube-lease-manager was considered and rejected: it clears an expired Lease with a
+//! patch without a resourceVersion, compares the clocks of machines, and continues to lead when it
+//! cannot renew.
 
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ use uuid::Uuid;
 use crate::leadership::Leadership;
 use crate::status::{Role, SharedStatus};
 
-/// How replicas find out which one publishes.
+/// Leader election among replicas.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct LeaseArguments {
@@ -49,7 +52,7 @@ const LEASE: &str = "groundwork-watcher";
 const SECONDS: u32 = 15;
 
 impl Default for LeaseArguments {
-    /// What no arguments and no variables give.
+    /// Returns the values that apply without arguments and variables.
     fn default() -> Self {
         Self {
             leader_election: false,
@@ -60,34 +63,34 @@ impl Default for LeaseArguments {
     }
 }
 
-/// The election of this replica, and what it knows of the Lease.
+/// The election of this replica, and its knowledge of the Lease.
 pub(crate) struct Election {
     api: Api<Lease>,
     namespace: String,
     name: String,
-    /// `namespace/name`, for the log.
+    /// Lease as `namespace/name`, for the log.
     lease: String,
-    /// What the Lease says of its holder when this replica holds it. Each process has another one.
+    /// Holder identity that this process writes into the Lease, unique for each process.
     identity: String,
-    /// How long the Lease lasts without a renewal, in seconds.
+    /// Duration of the Lease without a renewal, in seconds.
     seconds: u32,
     status: SharedStatus,
-    /// The Lease as it was held by somebody else, and when that was seen first.
+    /// Last Lease seen with another holder, and the time when that state was first seen.
     observed: Option<(Lease, Instant)>,
-    /// The Lease as we wrote it.
+    /// The Lease as this replica last wrote it.
     held: Option<Lease>,
 }
 
-/// What became of an attempt to take the Lease.
+/// Outcome of an attempt to take the Lease.
 enum Attempt {
     Acquired(Box<Lease>),
-    /// Another replica holds it, or was faster.
+    /// Another replica holds the Lease, or was faster.
     HeldByAnother,
     Failed(ApiError),
 }
 
 impl Election {
-    /// `None` if there is no election, as this replica is the only one.
+    /// Creates the election; `None` for a single replica without one.
     pub(crate) fn new(client: Client, arguments: &LeaseArguments, status: SharedStatus) -> Option<Self> {
         if !arguments.leader_election {
             return None;
@@ -112,13 +115,13 @@ impl Election {
         Duration::from_secs(self.seconds.into())
     }
 
-    /// How often the Lease is looked at and renewed.
+    /// Returns the interval at which the Lease is read and renewed.
     fn period(&self) -> Duration {
         self.duration() / 6
     }
 
-    /// Until when this replica leads after a renewal. It counts from the time of the request and not of its answer, and ends before the
-    /// Lease does, so that no other replica leads yet.
+    /// Returns the end of the leadership after a renewal. It counts from the time of the request,
+    /// not of the answer, and is before the end of the Lease, so no other replica leads yet.
     fn leadership_end(&self, requested: Instant) -> Instant {
         requested + self.duration() * 2 / 3
     }
@@ -151,7 +154,7 @@ impl Election {
         }
     }
 
-    /// What it means that a request to `verb` the Lease failed.
+    /// Converts the error of a request to `verb` the Lease.
     fn api_error(&self, verb: &'static str, error: &kube::Error) -> ApiError {
         let resource = format!("leases.coordination.k8s.io in namespace {}", self.namespace);
         ApiError::new(error, verb, &format!("leases {}", self.lease), &resource)
@@ -176,13 +179,14 @@ impl Election {
         };
         match answer {
             Ok(lease) => Attempt::Acquired(Box::new(lease)),
-            // Another replica was faster.
+            // Another replica wrote the Lease between our read and write.
             Err(kube::Error::Api(status)) if status.code == 409 => Attempt::HeldByAnother,
             Err(error) => Attempt::Failed(self.api_error(verb, &error)),
         }
     }
 
-    /// Whether nobody else holds it, or its holder has not renewed it for its duration.
+    /// Reports whether the Lease has no other holder, or its holder has not renewed it for its
+    /// duration.
     fn is_free(&mut self, lease: &Lease) -> bool {
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
@@ -200,7 +204,7 @@ impl Election {
         }
     }
 
-    /// The Lease with this replica as its holder.
+    /// Returns the Lease with this replica as its holder.
     fn held_by_us(&self, lease: Lease) -> Lease {
         let now = MicroTime(Timestamp::now());
         let old = lease.spec.unwrap_or_default();
@@ -217,7 +221,7 @@ impl Election {
         Lease { metadata: ObjectMeta { name, ..lease.metadata }, spec: Some(spec) }
     }
 
-    /// Renews the Lease; returns when this replica does not lead any more.
+    /// Renews the Lease, and returns when this replica no longer leads.
     pub(crate) async fn renew(&mut self, leadership: &Leadership) {
         while let Some(lease) = self.held.take() {
             if leadership.has_ended() {
@@ -229,8 +233,9 @@ impl Election {
             let ours = self.held_by_us(lease.clone());
             match timeout(self.period(), self.api.replace(&self.name, &PostParams::default(), &ours)).await {
                 Ok(Ok(renewed)) => {
-                    // After a freeze of the process the Lease may still be ours. The leadership has ended all the same, since what was
-                    // decided before the freeze is old, and is not extended.
+                    // After a freeze of the process the Lease may still be ours. `extend` does not
+                    // revive a leadership that has ended, since decisions from before the freeze
+                    // are out of date.
                     leadership.extend(self.leadership_end(requested));
                     self.held = Some(renewed);
                 }
@@ -250,7 +255,8 @@ impl Election {
         }
     }
 
-    /// The Lease, if it is still ours: an answer may have been lost, or somebody wrote a label.
+    /// Reads the Lease, and returns it if this replica still holds it. A conflict may only mean
+    /// that an answer was lost or that a user changed a label.
     async fn read_again(&self, leadership: &Leadership) -> Option<Lease> {
         loop {
             match timeout(self.period(), self.api.get_opt(&self.name)).await {
@@ -264,7 +270,7 @@ impl Election {
         }
     }
 
-    /// Gives the Lease back, so that another replica need not wait.
+    /// Releases the Lease, so that another replica need not wait.
     pub(crate) async fn release(&mut self) {
         let Ok(Some(mut lease)) =
             timeout(self.period(), self.api.get_opt(&self.name)).await.unwrap_or(Ok(None))
@@ -276,7 +282,7 @@ impl Election {
             return;
         }
         (spec.holder_identity, spec.lease_duration_seconds) = (Some(String::new()), Some(1));
-        // It expires if this fails.
+        // If this fails, the Lease expires.
         let _ = timeout(self.period(), self.api.replace(&self.name, &PostParams::default(), &lease)).await;
     }
 }

@@ -1,4 +1,5 @@
-//! What the stream holds of each object, in a few bytes an object: enough to tell whether a state is newer, and to publish behind a fence.
+//! Ledger of the objects on the stream, with a few bytes for each object: enough to decide whether
+//! a state is newer, and to publish with a fence.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +8,7 @@ use groundwork_bus::{Change, Kind, ObjectId};
 use groundwork_kubernetes::ResourceVersion;
 use uuid::Uuid;
 
-/// A UID without its text, as long as it is written the way Kubernetes writes them.
+/// A UID in binary form, if it has the format that Kubernetes uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Uid {
     Uuid(Uuid),
@@ -34,7 +35,8 @@ impl fmt::Display for Uid {
     }
 }
 
-/// A resourceVersion, or none that can be compared: then nothing is known about which of two is newer.
+/// A resourceVersion; `None` if it cannot be compared, and then it is unknown which of two is
+/// newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Version(Option<ResourceVersion>);
 
@@ -45,17 +47,17 @@ impl Version {
         Self(ResourceVersion::parse(text))
     }
 
-    /// Whether it can be compared with others.
+    /// Reports whether this version can be compared with others.
     pub(crate) fn is_known(self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether it is surely newer.
+    /// Reports whether this version is certainly newer.
     pub(crate) fn is_after(self, other: Self) -> bool {
         other.0.is_some() && self.0 > other.0
     }
 
-    /// Whether it is surely newer or the same.
+    /// Reports whether this version is certainly newer or the same.
     pub(crate) fn covers(self, other: Self) -> bool {
         other.0.is_some() && self.0 >= other.0
     }
@@ -74,10 +76,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// What the last message about an object says of it.
+/// State of an object in its last message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum State {
-    /// There is no message, or one that cannot be read.
+    /// There is no message, or an unreadable one.
     #[default]
     Absent,
     Alive {
@@ -111,15 +113,15 @@ impl State {
     }
 }
 
-/// The last message about an object, as far as this replica knows.
+/// The last message about an object that this replica knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LastMessage {
-    /// Its sequence, which is the fence of the next message; 0 if there is none.
+    /// Sequence of the message, which is the fence for the next one; 0 if there is none.
     pub(crate) sequence: u64,
     pub(crate) state: State,
 }
 
-/// Namespace and name in one text; a slash is in neither.
+/// Namespace and name in one text, separated by a slash, which neither can contain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key(Box<str>);
 
@@ -154,29 +156,29 @@ impl fmt::Display for Key {
 #[derive(Debug, Default)]
 struct Entry {
     last: LastMessage,
-    /// Number of the last list in which the object was.
+    /// Number of the last list that contained the object.
     list: u32,
 }
 
-/// What the stream holds of the objects of one watch.
+/// Contents of the stream for the objects of one watch.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: HashMap<Key, Entry>,
     alive: u64,
-    /// The newest resourceVersion on the stream.
+    /// Newest resourceVersion on the stream.
     highest: Version,
-    /// Number of the list that is being read, or was read last.
+    /// Number of the current or last list.
     list: u32,
 }
 
 impl Ledger {
-    /// Adds what the stream holds of an object.
+    /// Adds an object's record from the stream.
     pub(crate) fn load(&mut self, object: &ObjectId, change: &Change, sequence: u64) {
         let key = Key::new(object.namespace.as_deref(), &object.name);
         self.set_last_message(key, LastMessage { sequence, state: State::of(change) });
     }
 
-    /// The last message about an object.
+    /// Returns the last message about an object.
     pub(crate) fn last_message(&self, key: &Key) -> LastMessage {
         self.entries.get(key).map(|entry| entry.last.clone()).unwrap_or_default()
     }
@@ -190,22 +192,23 @@ impl Ledger {
         self.alive = self.alive + u64::from(is_alive) - u64::from(was_alive);
     }
 
-    /// Number of objects that are on the stream and exist.
+    /// Returns the number of objects on the stream that exist.
     pub(crate) fn count_alive(&self) -> u64 {
         self.alive
     }
 
-    /// The newest resourceVersion on the stream, also of objects that were forgotten.
+    /// Returns the newest resourceVersion on the stream, including that of forgotten objects.
     pub(crate) fn highest_version(&self) -> Version {
         self.highest
     }
 
-    /// A list begins: objects that are not [marked](Self::mark_listed) until its end are [unlisted](Self::unlisted).
+    /// Begins a list. Objects that are not [marked](Self::mark_listed) until its end are
+    /// [unlisted](Self::unlisted).
     pub(crate) fn begin_list(&mut self) {
         self.list = self.list.wrapping_add(1);
     }
 
-    /// The list that is being read has this object.
+    /// Notes that the current list contains this object.
     pub(crate) fn mark_listed(&mut self, key: &Key) {
         let list = self.list;
         match self.entries.get_mut(key) {
@@ -216,8 +219,9 @@ impl Ledger {
         }
     }
 
-    /// Whether a complete list proves that the cluster was set back: at a resourceVersion that is not older than what the stream holds, it
-    /// shows an older state of an object, or one that was deleted.
+    /// Reports whether a complete list proves that the cluster was restored: the resourceVersion of
+    /// the list is not older than the stream, but the list shows an older state of an object, or an
+    /// object that was deleted.
     pub(crate) fn proves_restore(&self, key: &Key, uid: &str, version: &str, list: Version) -> bool {
         let Some(entry) = self.entries.get(key) else { return false };
         match &entry.last.state {
@@ -229,19 +233,20 @@ impl Ledger {
         }
     }
 
-    /// Objects that the last list did not have, those included that the stream knows to be deleted.
+    /// Returns the objects that the last list did not contain, including those that the stream
+    /// shows as deleted.
     pub(crate) fn unlisted(&self) -> Vec<Key> {
         let unlisted = |(key, entry): (&Key, &Entry)| (entry.list != self.list).then(|| key.clone());
         self.entries.iter().filter_map(unlisted).collect()
     }
 
-    /// All objects that are on the stream and exist.
+    /// Returns all objects on the stream that exist.
     pub(crate) fn alive(&self) -> impl Iterator<Item = &Key> {
         self.entries.iter().filter(|(_, entry)| entry.last.state.is_alive()).map(|(key, _)| key)
     }
 
-    /// Forgets objects that do not exist, except those that are needed. Should one be created again, the first publication is refused
-    /// for its missing fence, and the fence is read from the stream then.
+    /// Forgets objects that do not exist, except those that are needed. If one is created again,
+    /// its first publication fails for lack of a fence, and the fence is then read from the stream.
     pub(crate) fn forget_deleted(&mut self, is_needed: impl Fn(&Key) -> bool) {
         self.entries.retain(|key, entry| entry.last.state.is_alive() || is_needed(key));
         self.entries.shrink_to_fit();

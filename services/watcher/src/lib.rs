@@ -1,17 +1,21 @@
-//! The watcher service: the only watch on the API server, and the only writer of the stream of events.
+//! The watcher service: the only watch on the API server, and the only writer of the stream of
+//! events.
 //!
 //! ```text
 //! API server ──list, watch──> source ──SourceEvent──> watch ──DesiredState──> publisher ──publication──> stream
 //!                                              (one a scope)               (ledger: what the stream holds)
 //! ```
 //!
-//! One of several replicas leads, as [`lease`] decides. Its [`leader`] sees to the stream and runs the watches for as long as its
-//! [`leadership`] lasts. [`status`] is what readiness and calls are told, and [`commands`] is how calls ask the leader for something.
+//! One of several replicas leads, as [`lease`] decides. Its [`leader`] prepares the stream and runs
+//! the watches as long as its [`leadership`] lasts. Readiness and gRPC calls read [`status`]. gRPC
+//! calls send requests to the leader through [`commands`].
 //!
 //! # With `--namespaces`
 //!
-//! Every kind is listed and watched in each of these namespaces, so Roles in them suffice: `list` and `watch` of the watched kinds, and
-//! `get` of `namespaces`. A Role cannot allow more than the `get` of its own namespace, so the namespaces themselves are read every minute. The UID that tells clusters apart is then that of the first of these namespaces in alphabetical order.
+//! Every kind is listed and watched in each of these namespaces, so Roles in them suffice: `list`
+//! and `watch` of the watched kinds, and `get` of `namespaces`. A Role cannot allow more than the
+//! `get` of its own namespace, so the namespaces themselves are read every minute. The cluster is
+//! then identified by the UID of the first of these namespaces in alphabetical order.
 
 mod commands;
 mod continuity;
@@ -60,7 +64,7 @@ use stream_writer::StreamWriter;
 /// Name of the service.
 pub const SERVICE: &str = "watcher";
 
-/// What the watcher can be told.
+/// Arguments of the watcher.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -87,7 +91,7 @@ impl ServiceArguments for Arguments {
     }
 }
 
-/// Why the watcher cannot begin.
+/// Reason why the watcher cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -110,7 +114,7 @@ struct Candidate {
     metrics: Metrics,
     scopes: WatchScopes,
     commands: LeaderCommands,
-    /// `None` if this replica is the only one.
+    /// The election; `None` for a single replica.
     election: Option<Election>,
 }
 
@@ -151,17 +155,17 @@ impl Watcher {
         Ok(Self { server, access, candidate, telemetry })
     }
 
-    /// Where its gRPC server listens.
+    /// Returns the address on which the gRPC server listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// The URL for clients on this machine.
+    /// Returns the URL for clients on this machine.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// A token for callers in this process; see [`Access::token_of_this_process`].
+    /// Returns a token for callers in this process; see [`Access::token_of_this_process`].
     pub fn token_of_this_process(&self) -> TokenSource {
         self.access.token_of_this_process()
     }
@@ -179,7 +183,7 @@ impl Watcher {
 }
 
 impl Candidate {
-    /// Leads whenever it may, until `end` is cancelled.
+    /// Leads whenever this replica is elected, until `end` is cancelled.
     async fn run(mut self, end: CancellationToken) {
         let mut election = self.election.take();
         loop {
@@ -202,11 +206,12 @@ impl Candidate {
         }
     }
 
-    /// Leads once: as soon as this replica is elected, and until another one is.
+    /// Leads once: from the election of this replica until that of another.
     async fn lead(&self, election: Option<&mut Election>) {
         let Some(election) = election else { return self.run_leader(Leadership::unlimited()).await };
         let leadership = election.acquire().await;
-        // The end of the leadership drops the leader with all of its watches, wherever they are.
+        // When the leadership ends, `select!` drops the leader with all of its watches, at any
+        // point of their work.
         tokio::select! {
             () = election.renew(&leadership) => {}
             () = self.run_leader(leadership.clone()) => {}

@@ -1,4 +1,4 @@
-//! What the watcher counts.
+//! Metrics of the watcher.
 
 use std::time::Duration;
 

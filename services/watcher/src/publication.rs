@@ -1,4 +1,4 @@
-//! The publication of one object: attempts, until the stream holds the desired state or a newer one.
+//! The publication of one object: attempts, until the stream has the desired state or a newer one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,29 +15,31 @@ use uuid::Uuid;
 use crate::ledger::{Key, LastMessage, State, Uid, Version};
 use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 
-/// What the stream should say of an object.
+/// State of an object that the stream should have.
 #[derive(Debug, Clone)]
 pub(crate) enum DesiredState {
     Applied(Box<Snapshot>),
-    /// The object that looked like this is deleted; `None`, where nobody saw it go, whichever there was up to this resourceVersion.
+    /// The object with this last state is deleted. `None` if the watcher did not see the deletion:
+    /// then any object of this name up to this resourceVersion is deleted.
     Deleted {
         last: Option<Box<Snapshot>>,
         version: Version,
     },
-    /// What the stream holds, published once more.
+    /// The current record of the stream, published again.
     Replay(Replay),
 }
 
-/// A request to publish objects once more. Whoever asked counts messages: one for each event that was published, until the last clone
-/// of the sender is dropped, which says that all is done.
+/// A request to publish objects again. The caller counts messages on the channel: one for each
+/// published event, until the last clone of the sender is dropped, which marks the end.
 #[derive(Debug, Clone)]
 pub(crate) struct Replay {
-    /// Stands in the events, so that whoever asked knows them.
+    /// Id of the replay in the events, by which the caller recognises them.
     pub(crate) id: Arc<str>,
     pub(crate) published: mpsc::UnboundedSender<()>,
 }
 
-/// When the API server told of a state: on the clock that measures latencies, and the time that the event states.
+/// Time at which the API server showed a state: on the monotonic clock for latencies, and as the
+/// time in the event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observed {
     instant: Instant,
@@ -50,50 +52,52 @@ impl Observed {
     }
 }
 
-/// The end of the attempts to publish an object.
+/// Result of the attempts to publish an object.
 #[derive(Debug)]
 pub(crate) struct Publication {
     pub(crate) key: Key,
-    /// Of the object whose state was to be published.
+    /// UID of the object whose state was to be published.
     pub(crate) uid: Option<String>,
-    /// What the stream holds now.
+    /// Last message about the object, now.
     pub(crate) last: LastMessage,
     pub(crate) outcome: Outcome,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The stream holds the desired state, or a newer one.
+    /// The stream has the desired state, or a newer one.
     UpToDate,
-    /// The event has this size in bytes. Without what others have added to the object it fitted, and the stream holds that.
+    /// The event has this size in bytes and did not fit. The stream has it without the labels and
+    /// annotations of others.
     Reduced(usize),
-    /// The event has this size in bytes, and the stream holds what it held before.
+    /// The event has this size in bytes and did not fit in any form. The stream is unchanged.
     TooLarge(usize),
     StreamNotFound,
 }
 
-/// What became of one message.
+/// Outcome of one message.
 #[derive(Debug, PartialEq, Eq)]
 enum Sent {
-    /// It is the last message about its object.
+    /// The message is the last one about its object.
     Stored,
-    /// Another message is the last one, so what to publish has to be decided again.
+    /// Another message is the last one, so the next message has to be decided again.
     Superseded,
-    /// It has this size in bytes.
+    /// The message has this size in bytes, which is too large.
     TooLarge(usize),
     StreamNotFound,
 }
 
-/// The message that brings the stream nearer to the desired state.
+/// The next message on the way to the desired state.
 #[derive(Debug, PartialEq, Eq)]
 enum NextMessage {
     Snapshot,
     Tombstone(Uid, Version),
 }
 
-/// What to publish, if anything, when the stream holds one state and should hold another. A state that is older than that of the stream is
-/// dropped, since another watcher was faster. The UID of a deleted object never comes back, but where versions are no numbers: who serves such a
-/// kind derives the UIDs from the names, too.
+/// Returns the message to publish, if any, when the stream has one state and should have another. A
+/// state that is older than the stream's is dropped, since another watcher was faster. The UID of a
+/// deleted object never comes back, except where versions are not numbers: servers of such kinds
+/// also derive UIDs from names.
 fn next_message(last: &State, desired: &DesiredState) -> Option<NextMessage> {
     match (desired, last) {
         (DesiredState::Applied(_), State::Absent) => Some(NextMessage::Snapshot),
@@ -125,7 +129,7 @@ fn next_message(last: &State, desired: &DesiredState) -> Option<NextMessage> {
 }
 
 impl DesiredState {
-    /// Whether something has to be published if this is the last message.
+    /// Reports whether a publication is needed after this last message.
     pub(crate) fn needs_publication(&self, last: &State) -> bool {
         matches!(self, Self::Replay(_)) || next_message(last, self).is_some()
     }
@@ -137,7 +141,7 @@ impl DesiredState {
         }
     }
 
-    /// How the object looked before it went, where the API server has told.
+    /// Returns the last state of a deleted object, if the API server has shown it.
     fn last(&self) -> Option<&Snapshot> {
         match self {
             Self::Deleted { last, .. } => last.as_deref(),
@@ -146,7 +150,8 @@ impl DesiredState {
     }
 }
 
-/// Publishes until the stream holds the desired state or a newer one; waits as long as the bus does not answer.
+/// Publishes until the stream has the desired state or a newer one. Waits while the bus does not
+/// answer.
 pub(crate) async fn publish_object(
     writer: StreamWriter,
     kind: Kind,
@@ -197,7 +202,8 @@ pub(crate) async fn publish_object(
                 break reduced.map_or(Outcome::UpToDate, Outcome::Reduced);
             }
             Sent::Stored | Sent::Superseded => {}
-            // The deletion has to be told all the same, and what the stream holds of the object has fitted.
+            // A deletion must be published in any case. Fall back to the state on the stream, which
+            // did fit.
             Sent::TooLarge(_) if fits && desired.last().is_some() => fits = false,
             Sent::TooLarge(size) if reduced.is_none() && matches!(desired, DesiredState::Applied(_)) => {
                 reduced = Some(size);
@@ -209,7 +215,8 @@ pub(crate) async fn publish_object(
     Publication { key, uid, last, outcome }
 }
 
-/// How an object looked before it went: as the API server has told, or else as the stream tells. Of what cannot be read nothing is known.
+/// Returns the last state of a deleted object: from the API server, or else from the stream. An
+/// unreadable message gives an empty state.
 async fn last_seen(
     writer: &StreamWriter,
     object: &ObjectId,
@@ -235,7 +242,8 @@ async fn last_seen(
     Ok(Snapshot::default())
 }
 
-/// Publishes once more what the stream holds. Should a change be published meanwhile, that serves as well.
+/// Publishes the current record of the stream again. If a change is published meanwhile, that one
+/// serves as well.
 async fn republish(
     writer: &StreamWriter,
     object: &ObjectId,
@@ -266,12 +274,13 @@ async fn republish(
         Sent::StreamNotFound => return Outcome::StreamNotFound,
         Sent::Stored | Sent::Superseded | Sent::TooLarge(_) => {}
     }
-    // Whoever asked may have gone.
+    // The caller may have gone, which is fine.
     let _ = replay.published.send(());
     Outcome::UpToDate
 }
 
-/// Publishes one event behind the fence of the last message. Afterwards `last` is what the stream holds.
+/// Publishes one event with the last message as its fence. Afterwards `last` is the stream's last
+/// message.
 async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Sent {
     let (kind, state) = (event.object.kind.clone(), State::of(&event.change));
     let mut record = Record::Object(event);
@@ -306,8 +315,8 @@ async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Se
                 if has_changed {
                     return Sent::Superseded;
                 }
-                // The server drops the message since it stored the same one a while ago, and has stored another one after it. With an
-                // id of its own the message counts as new.
+                // The server treats the message as a duplicate: it stored the same one a while ago,
+                // and another one after it. A new id makes it a new message.
                 if let Record::Object(event) = &mut record {
                     event.replay = Some(Uuid::new_v4().simple().to_string());
                 }
@@ -316,7 +325,8 @@ async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Se
                 writer.metrics.published(&kind, "superseded");
                 let Ok(stored) = read_last(writer, &record).await else { return Sent::StreamNotFound };
                 if stored == *last {
-                    // One server of a NATS cluster refused the fence, and another one does not know the newer message yet.
+                    // In a NATS cluster, one server refused the fence and another one does not have
+                    // the newer message yet.
                     tokio::time::sleep(Backoff::PUBLICATION.longest).await;
                 }
                 *last = stored;
@@ -339,7 +349,7 @@ async fn send(writer: &StreamWriter, event: Event, last: &mut LastMessage) -> Se
     }
 }
 
-/// What the stream holds about the object of a record.
+/// Returns the stream's last message about the object of a record.
 async fn read_last(writer: &StreamWriter, record: &Record) -> Result<LastMessage, StreamNotFoundError> {
     let Record::Object(event) = record else { return Ok(LastMessage::default()) };
     let mut failures = 0;
@@ -355,7 +365,7 @@ async fn read_last(writer: &StreamWriter, record: &Record) -> Result<LastMessage
             }
             Err(BusError::StreamNotFound) => return Err(StreamNotFoundError),
             Err(BusError::Message { sequence, .. }) => {
-                // Nobody can read this message, so the next one replaces it.
+                // No reader can use this unreadable message, so the next one replaces it.
                 return Ok(LastMessage { sequence, state: State::Absent });
             }
             Err(error) => writer.back_off(&error.to_string(), &mut failures).await,
@@ -410,11 +420,11 @@ mod tests {
             (alive("a", "4"), applied("a", "5"), snapshot()),
             (alive("a", "5"), applied("a", "5"), None),
             (alive("a", "6"), applied("a", "5"), None),
-            // Another object of the same name: first the end of the one, then the other.
+            // Another object has the same name: publish the deletion of the first, then the second.
             (alive("a", "4"), applied("b", "5"), tombstone("a", "4")),
             (deleted("a", "4"), applied("b", "5"), snapshot()),
             (alive("b", "6"), applied("a", "5"), None),
-            // What is deleted does not come back.
+            // A deleted object does not come back with the same UID.
             (deleted("a", "4"), applied("a", "5"), None),
             (deleted("b", "6"), applied("a", "5"), None),
             (State::Absent, missing(Some("a"), "5"), None),
@@ -422,11 +432,11 @@ mod tests {
             (alive("b", "6"), missing(Some("a"), "5"), None),
             (alive("b", "4"), missing(Some("a"), "5"), tombstone("b", "4")),
             (deleted("a", "4"), missing(Some("a"), "5"), None),
-            // Missing in a list.
+            // The object is missing in a list, so its UID is unknown.
             (alive("a", "4"), missing(None, "5"), tombstone("a", "4")),
             (alive("a", "6"), missing(None, "5"), None),
             (alive("a", "6"), missing(None, ""), tombstone("a", "6")),
-            // Versions that are no numbers: the API server is believed.
+            // Versions that are not numbers cannot be compared, so the API server's order counts.
             (deleted("a", "0"), applied("a", "x"), snapshot()),
             (alive("a", "x"), applied("a", "y"), snapshot()),
             (alive("a", "x"), missing(None, "5"), tombstone("a", "0")),
@@ -457,7 +467,8 @@ mod tests {
         publish_object(writer.clone(), Kind::new("", "secrets"), key, last, desired, Observed::now()).await
     }
 
-    /// A watcher that did not see what another one published: with its old fence it changes nothing that is newer.
+    /// A watcher that missed the publication of another one must not overwrite newer records with
+    /// its old fence.
     #[tokio::test]
     async fn a_late_publication_is_refused() {
         let (writer, telemetry) = writer(Leadership::unlimited());
@@ -471,7 +482,7 @@ mod tests {
         assert_eq!(late.last, newest);
         assert_eq!(writer.bus.status().await.unwrap().last_sequence, newest.sequence);
 
-        // What is newer is stored all the same, behind the fence that was read.
+        // A newer state is stored all the same, with the fence that was read from the stream.
         let newer = publish(&writer, first.clone(), applied("v", "8")).await.last;
         assert_eq!((newer.sequence, newer.state), (newest.sequence + 2, alive("v", "8")));
         let text = telemetry.metrics.encode().unwrap();
@@ -485,14 +496,15 @@ mod tests {
         Key::new(Some("n"), "a").object(&Kind::new("", "secrets"))
     }
 
-    /// The last message about the object.
+    /// Returns the change in the last message about the object.
     async fn change(writer: &StreamWriter) -> Change {
         let stored = writer.bus.last(&secret()).await;
         let Ok(Some(groundwork_bus::Stored { record: Record::Object(event), .. })) = stored else { panic!() };
         event.change
     }
 
-    /// The owner of an object has to be known when it is gone, whether or not a watcher saw it go.
+    /// Readers need the owner of a deleted object, so the tombstone must contain it even if no
+    /// watcher saw the deletion.
     #[tokio::test]
     async fn a_tombstone_tells_what_the_last_state_told() {
         let labelled = |uid: &str, version: &str, label: &str| {
@@ -530,7 +542,7 @@ mod tests {
             assert_eq!((outcome, label(&change).as_str()), (Outcome::UpToDate, expected));
             assert_eq!((change.uid(), change.resource_version()), ("u", version));
         }
-        // Another object has taken the name of the one that nobody saw go.
+        // A new object has taken the name of one whose deletion the watcher missed.
         let (writer, _telemetry) = writer(Leadership::unlimited());
         writer.bus.ensure_stream().await.unwrap();
         let first =
@@ -541,14 +553,14 @@ mod tests {
         assert_eq!(publish(&writer, last, applied("v", "8")).await.last.state, alive("v", "8"));
     }
 
-    /// Something that was published within the duplicate window, and is not what the stream says now.
+    /// A state that was published within the duplicate window, and is not the last one any more.
     #[tokio::test]
     async fn a_duplicate_is_looked_at() {
         let (writer, _telemetry) = writer(Leadership::unlimited());
         writer.bus.ensure_stream().await.unwrap();
         let first = publish(&writer, LastMessage::default(), applied("u", "x")).await.last;
         let second = publish(&writer, first, applied("u", "y")).await.last;
-        // Versions that are no numbers say nothing about which is newer: the API server is believed.
+        // Versions that are not numbers cannot be compared, so the API server's order counts.
         let third = publish(&writer, second.clone(), applied("u", "x")).await;
         assert_eq!((third.outcome, third.last.sequence), (Outcome::UpToDate, second.sequence + 1));
         assert_eq!(change(&writer).await.resource_version(), "x");
@@ -576,7 +588,7 @@ mod tests {
         let large = publish(&writer, LastMessage::default(), large).await;
         assert!(matches!(large.outcome, Outcome::TooLarge(65_536..)), "{large:?}");
         assert_eq!(large.last, LastMessage::default());
-        // Additions of others go, and what services read stays.
+        // Labels and annotations of others are dropped, and those that services read stay.
         let labels = [("l".to_owned(), long.clone()), ("groundwork.dev/l".to_owned(), "v".to_owned())].into();
         let annotation = |name: &str, value: String| (format!("landscaper.gardener.cloud/{name}"), value);
         let annotations = [annotation("operation", "reconcile".to_owned()), annotation("x", long)].into();

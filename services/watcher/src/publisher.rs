@@ -1,4 +1,5 @@
-//! The publications of one watch: many objects at once, and of each object one state after the other.
+//! The publications of one watch: many objects concurrently, and for each object one state after
+//! the other.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -12,20 +13,21 @@ use crate::scopes::Scope;
 use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 use crate::warnings::Warnings;
 
-/// Objects that are published at the same time.
+/// Maximum objects that are published concurrently.
 const MAX_IN_FLIGHT: usize = 64;
-/// Objects that may wait before no more should be read.
+/// Number of waiting objects above which the watch stops reading.
 const MAX_PENDING: usize = 256;
 
 /// Publishes the objects of one watch.
 ///
-/// Of an object that changes faster than it can be published, only the newest state is; the stream keeps no other.
+/// If an object changes faster than it can be published, only its newest state is. The stream keeps
+/// no other anyway.
 pub(crate) struct Publisher {
     scope: Scope,
     writer: StreamWriter,
     ledger: Ledger,
     warnings: Warnings,
-    /// The newest state of each object that is not yet being published.
+    /// Newest state of each object that is not yet being published.
     pending: HashMap<Key, (DesiredState, Observed)>,
     /// Keys of `pending` without those in flight, in the order of their arrival.
     queue: VecDeque<Key>,
@@ -58,10 +60,11 @@ impl Publisher {
         &mut self.ledger
     }
 
-    /// Has the stream hold this state of an object. It is published by [`Self::next_finished`], unless the stream holds it already.
+    /// Queues a state of an object for [`Self::next_finished`] to publish, unless the stream
+    /// already has it.
     pub(crate) fn publish(&mut self, key: Key, desired: DesiredState) {
         if matches!(desired, DesiredState::Replay(_)) && self.pending.contains_key(&key) {
-            // A change of the object is about to be published, which serves as well.
+            // A change of the object is about to be published, which serves as a replay as well.
             return;
         }
         let is_waiting = self.keys_in_flight.contains(&key) || self.pending.contains_key(&key);
@@ -76,7 +79,7 @@ impl Publisher {
         self.start_queued();
     }
 
-    /// Whether more should be read from the API server.
+    /// Reports whether the watch may read more from the API server.
     pub(crate) fn has_room(&self) -> bool {
         self.pending.len() < MAX_PENDING
     }
@@ -85,8 +88,8 @@ impl Publisher {
         self.in_flight.is_empty() && self.pending.is_empty()
     }
 
-    /// Waits until one publication has ended, and for ever while there is none, since those who call this wait for something else, too.
-    /// Dropping the future loses nothing.
+    /// Waits until one publication has ended, and for ever while there is none, because callers use
+    /// it in `select!` with other waits. Dropping the future loses nothing.
     pub(crate) async fn next_finished(&mut self) -> Result<(), StreamNotFoundError> {
         let Some(publication) = self.in_flight.next().await else { return std::future::pending().await };
         let Publication { key, uid, last, outcome } = publication;
@@ -112,7 +115,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Forgets deleted objects about which nothing is to be published.
+    /// Forgets deleted objects without a pending publication.
     pub(crate) fn forget_deleted(&mut self) {
         let (pending, in_flight) = (&self.pending, &self.keys_in_flight);
         self.ledger.forget_deleted(|key| pending.contains_key(key) || in_flight.contains(key));
@@ -130,7 +133,8 @@ impl Publisher {
         }
     }
 
-    /// Tells of objects whose events are too large. The watcher stays ready: what one tenant does to its objects is nobody else's matter.
+    /// Records objects whose events are too large. The watcher stays ready, because one tenant's
+    /// oversized object must not affect other tenants.
     fn track_too_large(&self, key: &Key, uid: Option<String>, outcome: &Outcome) {
         let was_too_large = self.writer.status.read(|status| {
             let watch = status.watches.get(&self.scope);
@@ -155,7 +159,7 @@ impl Publisher {
         }
     }
 
-    /// By the log, and by an Event at the object.
+    /// Warns of a large event by the log, and by an Event at the object.
     fn warn_of_size(&self, key: &Key, uid: Option<String>, size: usize, is_reduced: bool) {
         let (kind, object, most) = (&self.scope.kind, key.to_string(), groundwork_bus::MAX_EVENT_BYTES);
         let consequence = if is_reduced {

@@ -1,4 +1,4 @@
-//! Which kinds are watched, and in which namespaces.
+//! Scopes: the watched kinds, with the namespaces in which they are watched.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,11 +7,11 @@ use groundwork_api::{WATCHED, Watched};
 use groundwork_bus::{Interest, Kind, ObjectId};
 use jiff::Timestamp;
 
-/// What one watch shows: a kind, in all namespaces or in one.
+/// Scope of one watch: a kind, in all namespaces or in one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Scope {
     pub(crate) kind: Kind,
-    /// `None` for all namespaces, and for kinds that have none.
+    /// Namespace; `None` for all namespaces, and for cluster-scoped kinds.
     pub(crate) namespace: Option<String>,
 }
 
@@ -26,11 +26,12 @@ impl fmt::Display for Scope {
 
 /// The watches that follow from the namespaces in which the watcher works: all, or some.
 ///
-/// With some, each kind is listed and watched once a namespace, so that Roles suffice. A Role can let its holder `get` its own namespace, and
-/// nothing more of that kind, so the namespaces themselves are read by name, every minute.
+/// With some, each kind is listed and watched once in each namespace, so that Roles suffice. A Role
+/// can allow only to `get` its own namespace, so the namespaces themselves are read by name, every
+/// minute.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WatchScopes {
-    /// Sorted; empty for all.
+    /// Namespaces, sorted; empty for all.
     namespaces: Vec<String>,
 }
 
@@ -42,18 +43,18 @@ impl WatchScopes {
         Self { namespaces }
     }
 
-    /// The namespaces in which the watcher works; `None` for all.
+    /// Returns the namespaces in which the watcher works; `None` for all.
     pub(crate) fn namespaces(&self) -> Option<&[String]> {
         (!self.namespaces.is_empty()).then_some(self.namespaces.as_slice())
     }
 
-    /// The namespace whose UID stands for the cluster: `kube-system`, or the first in order of those that a watcher of some namespaces may
-    /// read.
+    /// Returns the namespace whose UID identifies the cluster: `kube-system`, or the alphabetically
+    /// first one that a watcher of some namespaces may read.
     pub(crate) fn cluster_namespace(&self) -> &str {
         self.namespaces.first().map_or("kube-system", String::as_str)
     }
 
-    /// The watches of the kinds that services cannot do without.
+    /// Returns the watches of the kinds that services always need.
     pub(crate) fn built_in_scopes(&self) -> Vec<(Scope, &'static Watched)> {
         let scopes = |watched: &'static Watched| {
             let kind = Kind::new(watched.group, watched.plural);
@@ -65,7 +66,8 @@ impl WatchScopes {
         WATCHED.iter().flat_map(scopes).collect()
     }
 
-    /// The built-in watch that shows an object; `None` if there is none, as its kind or its namespace is not watched.
+    /// Returns the built-in watch that covers an object; `None` if its kind or its namespace is not
+    /// watched.
     pub(crate) fn built_in_scope_of(&self, object: &ObjectId) -> Option<Scope> {
         built_in(&object.kind)?;
         let namespace = match (&object.namespace, self.namespaces()) {
@@ -79,7 +81,8 @@ impl WatchScopes {
         Some(Scope { kind: object.kind.clone(), namespace })
     }
 
-    /// The watches of further kinds that somebody is interested in now. A watch of all namespaces makes those of single ones needless.
+    /// Returns the watches of further kinds with current interests. A watch of all namespaces
+    /// replaces those of single ones.
     pub(crate) fn scopes_of_interests(&self, interests: &[Interest], now: Timestamp) -> BTreeSet<Scope> {
         let lasting = interests.iter().filter(|interest| interest.expires > now);
         let all: BTreeSet<Scope> = lasting
@@ -92,7 +95,8 @@ impl WatchScopes {
         all.iter().filter(is_needed).cloned().collect()
     }
 
-    /// The watches that show a kind in a namespace, or in all; none if the watcher does not work in that namespace.
+    /// Returns the watches that cover a kind in a namespace, or in all; empty if the watcher does
+    /// not work in that namespace.
     pub(crate) fn scopes_of(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Scope> {
         let scope =
             |namespace: Option<&str>| Scope { kind: kind.clone(), namespace: namespace.map(str::to_owned) };
@@ -109,7 +113,8 @@ impl WatchScopes {
     }
 }
 
-/// What the API says of a kind that is always watched; `None` for kinds that are watched only while somebody is interested.
+/// Returns the API details of a kind that is always watched; `None` for kinds that are watched only
+/// while there is an interest.
 pub(crate) fn built_in(kind: &Kind) -> Option<&'static Watched> {
     WATCHED.iter().find(|watched| watched.group == kind.group() && watched.plural == kind.plural())
 }

@@ -1,4 +1,5 @@
-//! What the API server says of the objects of one scope: pages of a list, and the watch that goes on from it.
+//! Reads the objects of one scope from the API server: pages of a list, and the watch that
+//! continues after it.
 
 mod pages;
 mod unversioned;
@@ -20,19 +21,19 @@ use crate::scopes::Scope;
 use pages::Pages;
 pub(crate) use unversioned::{UnversionedEvent, UnversionedItem};
 
-/// Objects in a page of a list of which nothing but metadata is read.
+/// Objects in a page of a list that contains only metadata.
 const METADATA_PAGE: u32 = 500;
-/// Objects in a page of a list of which the content comes along, which may be large.
+/// Objects in a page of a list with contents, which may be large.
 const CONTENT_PAGE: u32 = 100;
-/// How long a request may take; of a watch, its beginning.
+/// Time limit of a request; for a watch, of its beginning.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// After this time without an event, bookmarks included, a watch is made again: the connection may be dead. The server ends the watch
-/// after the same time.
+/// Time without an event, bookmarks included, after which a watch is reopened: the connection may
+/// be dead. The server ends the watch after the same time.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
-/// How often objects are read by name where they cannot be watched.
+/// Interval at which objects are read by name where they cannot be watched.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Why the API server does not say what there is.
+/// Reason why the API server does not return the objects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SourceError {
     /// 410: the resourceVersion is too old, or this server has never seen it.
@@ -41,34 +42,36 @@ pub(crate) enum SourceError {
     /// 404: the API server does not have the kind.
     #[error("the API server has no {0}: install its definition")]
     Missing(Kind),
-    /// 401 or 403.
+    /// 401 or 403: the watcher's permissions do not suffice.
     #[error("the watcher may not {verb} {scope}: grant this to its service account")]
     Denied { verb: &'static str, scope: Scope },
-    /// Everything else; it may go away by itself.
+    /// Any other error; it may go away by itself.
     #[error("cannot {verb} {scope}: {reason}")]
     Failed { verb: &'static str, scope: Scope, reason: String },
 }
 
-/// What a watch tells.
+/// Event of a watch.
 #[derive(Debug)]
 pub(crate) enum SourceEvent {
     Applied(Key, Box<Snapshot>),
-    /// The object as it was when it went, with the resourceVersion of its deletion.
+    /// The object is deleted; its last state, with the resourceVersion of the deletion.
     Deleted(Key, Box<Snapshot>),
     /// Nothing changed up to this resourceVersion.
     Bookmark,
 }
 
-/// An event, with the resourceVersion from which the watch goes on after it; or why there are no more events.
+/// An event, with the resourceVersion from which the watch continues after it; or the reason why
+/// the watch ended.
 pub(crate) type WatchItem = Result<(SourceEvent, String), SourceError>;
 
 /// One page of a list.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) objects: Vec<(Key, Snapshot)>,
-    /// The resourceVersion from which to watch, the same for all pages; empty where nothing can be watched.
+    /// resourceVersion from which to watch, the same for all pages; empty for kinds that cannot be
+    /// watched.
     pub(crate) version: String,
-    /// The token with which the next page is read; `None` on the last page.
+    /// Token for the next page; `None` on the last page.
     next: Option<String>,
 }
 
@@ -77,9 +80,9 @@ pub(crate) struct Page {
 pub(crate) struct Source {
     scope: Scope,
     api: Api<DynamicObject>,
-    /// Paths of the fields that events show besides metadata. If there are none, nothing but metadata is read.
+    /// Paths of the fields that events contain besides metadata. If empty, only metadata is read.
     fields: &'static [&'static str],
-    /// If set, the only objects that may be read, which is done by name.
+    /// Names of the only objects that may be read, each by name; `None` if the kind can be listed.
     names: Option<Vec<String>>,
 }
 
@@ -97,23 +100,23 @@ impl Source {
         Self { scope, api, fields, names: None }
     }
 
-    /// The same source for nothing but objects of these names, which are read every minute. A Role can allow to `get` its own namespace, but
-    /// not to list or watch it.
+    /// Returns the same source limited to objects of these names, which are read every minute. A
+    /// Role can allow to `get` its own namespace, but not to list or watch it.
     pub(crate) fn with_names(self, names: Vec<String>) -> Self {
         Self { names: Some(names), ..self }
     }
 
-    /// Whether objects are watched, and not read by name.
+    /// Reports whether objects are watched, and not read by name.
     pub(crate) fn is_watched(&self) -> bool {
         self.names.is_none()
     }
 
-    /// The list, page by page.
+    /// Returns the list, page by page.
     pub(crate) fn pages(self) -> Pages {
         Pages::new(self)
     }
 
-    /// The first page of a list, or the one after `next`.
+    /// Returns the first page of a list, or the one after `next`.
     async fn page(&self, next: Option<String>) -> Result<Page, SourceError> {
         let (verb, answer) = match &self.names {
             Some(names) => ("get", tokio::time::timeout(REQUEST_TIMEOUT, self.by_name(names)).await),
@@ -126,7 +129,7 @@ impl Source {
     async fn list(&self, next: Option<String>) -> Result<Page, kube::Error> {
         let limit = Some(if self.fields.is_empty() { METADATA_PAGE } else { CONTENT_PAGE });
         let parameters = ListParams { limit, continue_token: next, ..ListParams::default() };
-        // Where no field is shown the content is not even asked for.
+        // Without fields to show, request only metadata.
         if self.fields.is_empty() {
             let list = self.api.list_metadata(&parameters).await?;
             Ok(page(list, |object| (object.metadata, Value::Null), self.fields))
@@ -136,7 +139,7 @@ impl Source {
         }
     }
 
-    /// The newest resourceVersion of the kind.
+    /// Returns the newest resourceVersion of the kind.
     pub(crate) async fn newest(&self) -> Result<Version, SourceError> {
         let parameters = ListParams { limit: Some(1), ..ListParams::default() };
         let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.api.list_metadata(&parameters)).await;
@@ -155,11 +158,13 @@ impl Source {
         Ok(Page { objects, version: String::new(), next: None })
     }
 
-    /// Everything that happens after the resourceVersion `version`. That the stream ends is no error: watch again from the last
-    /// resourceVersion, or list again if there is none.
+    /// Watches all changes after the resourceVersion `version`. The end of the stream is not an
+    /// error: the caller watches again from the last resourceVersion, or lists again if there is
+    /// none.
     pub(crate) async fn watch(&self, version: &str) -> Result<BoxStream<'static, WatchItem>, SourceError> {
         if self.names.is_some() {
-            // A watch that ends without an event after the interval, so that the next list reads the objects again.
+            // This watch ends without an event after the interval, so that the next list reads the
+            // objects again.
             return Ok(stream::once(tokio::time::sleep(POLL_INTERVAL)).filter_map(async |()| None).boxed());
         }
         let seconds = u32::try_from(WATCH_TIMEOUT.as_secs()).ok();
@@ -237,17 +242,18 @@ impl Source {
     }
 }
 
-/// How the reason of [`SourceError::Failed`] begins when the connection fails. What follows differs from one failure to the next.
+/// Start of the reason of [`SourceError::Failed`] for a failed connection. The rest differs from
+/// one failure to the next.
 pub(crate) const NO_ANSWER: &str = "the API server gives no answer";
 
-/// Translates an error of the client. Its text is left out where it may quote an object.
+/// Converts an error of the client. Leaves out its text where that may quote an object.
 pub(crate) fn source_error(scope: &Scope, verb: &'static str, error: kube::Error) -> SourceError {
     let reason = match error {
         kube::Error::Api(status) => match status.code {
             410 => return SourceError::Expired,
             404 => return SourceError::Missing(scope.kind.clone()),
             401 | 403 => return SourceError::Denied { verb, scope: scope.clone() },
-            // A server whose store was restored from an older backup does not know a version of the time after it.
+            // A server whose store was restored from an older backup does not know a later version.
             504 if status.message.contains("Too large resource version") => return SourceError::Expired,
             code => format!("the API server answers {code} {}", status.reason),
         },
@@ -275,7 +281,8 @@ fn key(metadata: &ObjectMeta) -> Key {
     Key::new(metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The resource of a kind that is not built in, asked from the API server: in `version` if it is served, in the preferred one otherwise.
+/// Returns the resource of a kind that is not built in, from the API server's discovery: in
+/// `version` if that is served, in the preferred version otherwise.
 pub(crate) async fn discover(
     client: &Client,
     scope: &Scope,
@@ -292,7 +299,7 @@ pub(crate) async fn discover(
         let group = group.ok_or_else(|| SourceError::Missing(kind.clone()))?;
         versions.extend(group.preferred_version.map(|preferred| preferred.version));
         versions.extend(group.versions.into_iter().map(|offered| offered.version));
-        // A stable sort: the wanted one, then the preferred one, then the others.
+        // The sort is stable: the requested version first, then the preferred one, then the others.
         versions.sort_by_key(|offered| Some(offered.as_str()) != version);
     }
     for version in versions {
@@ -308,7 +315,8 @@ pub(crate) async fn discover(
     Err(SourceError::Missing(kind.clone()))
 }
 
-/// How requests name a kind. `name` is its singular in upper camel case, as in manifests.
+/// Returns the resource by which requests name a kind. `name` is its singular in upper camel case,
+/// as in manifests.
 pub(crate) fn resource(kind: &Kind, version: &str, name: &str) -> ApiResource {
     let api_version = match kind.group() {
         "" => version.to_owned(),
@@ -323,7 +331,7 @@ pub(crate) fn resource(kind: &Kind, version: &str, name: &str) -> ApiResource {
     }
 }
 
-/// UID of a namespace; `None` if it does not exist.
+/// Returns the UID of a namespace; `None` if it does not exist.
 pub(crate) async fn namespace_uid(client: &Client, name: &str) -> Result<Option<String>, SourceError> {
     let api = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
     let scope = Scope { kind: Kind::new("", "namespaces"), namespace: None };
@@ -337,7 +345,8 @@ pub(crate) async fn namespace_uid(client: &Client, name: &str) -> Result<Option<
     Ok(found.and_then(|found| found.meta().uid.clone()))
 }
 
-/// Logs which Kubernetes this is. One that is too old is not refused, since much of the watcher may work with it.
+/// Logs the Kubernetes version. A version that is too old is not rejected, since much of the
+/// watcher may work with it.
 pub(crate) async fn log_version(client: &Client) {
     let Ok(Ok(found)) = tokio::time::timeout(REQUEST_TIMEOUT, client.apiserver_version()).await else {
         return;
@@ -350,10 +359,10 @@ pub(crate) async fn log_version(client: &Client) {
     }
 }
 
-/// Whether Groundwork is made for this version. Some providers write `33+`.
+/// Reports whether Groundwork supports this version. Some providers write `33+`.
 fn is_supported(major: &str, minor: &str) -> bool {
     let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().ok();
-    // What cannot be read is not called old.
+    // A version that cannot be parsed does not count as too old.
     number(major).zip(number(minor)).is_none_or(|version| version >= (1, 33))
 }
 
@@ -415,7 +424,7 @@ mod tests {
         assert_eq!(nothing.page(None).await.unwrap_err(), SourceError::Missing(Kind::new("", "nothings")));
     }
 
-    /// The cache of a kind begins when its definition is made; what was before is too old.
+    /// The API server's watch cache of a kind begins with its CRD; earlier versions are too old.
     #[tokio::test]
     async fn a_real_server_forgets() {
         if !servers_or_skip(&[Server::Etcd, Server::KubeApiserver]) {

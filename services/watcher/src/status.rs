@@ -1,4 +1,4 @@
-//! The status of this replica: the leader and its watches write it, readiness and gRPC calls read it.
+//! Status of this replica. The leader and its watches write it; readiness and gRPC calls read it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::ledger::Key;
 use crate::metrics::Metrics;
 use crate::scopes::Scope;
 
-/// What this replica does.
+/// Role of this replica.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Role {
     #[default]
@@ -24,38 +24,40 @@ pub(crate) enum Role {
 /// The status of one watch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct WatchState {
-    /// The watch is of a kind that services cannot do without. Only such watches decide about readiness.
+    /// True for a kind that services always need. Only such watches affect readiness.
     pub(crate) is_built_in: bool,
-    /// The stream has all of its objects, and the sync marker.
+    /// The stream has all objects of the watch, and the sync marker.
     pub(crate) is_synced: bool,
     /// The API server does not have the kind.
     pub(crate) is_missing: bool,
-    /// The resourceVersion of the last complete list.
+    /// resourceVersion of the last complete list.
     pub(crate) resource_version: String,
-    /// Number of its objects that are on the stream and exist.
+    /// Number of its objects on the stream that exist.
     pub(crate) objects: u64,
-    /// Why the API server cannot be watched now.
+    /// Reason why the kind cannot be watched now.
     pub(crate) problem: Option<String>,
-    /// Objects that are not published as they are, or not at all, because their event is too large, with its size in bytes.
+    /// Objects that are published only in part, or not at all, because their event is too large,
+    /// with its size in bytes.
     pub(crate) too_large: BTreeMap<Key, usize>,
 }
 
-/// What this replica knows of itself.
+/// State of this replica.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WatcherStatus {
     pub(crate) role: Role,
-    /// What keeps all watches from working, other than the bus.
+    /// Problem of all watches, apart from the bus.
     pub(crate) problem: Option<String>,
-    /// Why nothing can be published now.
+    /// Reason why records cannot be published now.
     pub(crate) bus_problem: Option<String>,
-    /// UID of the namespace that stands for the cluster; see [`WatchScopes`](crate::scopes::WatchScopes). Empty until it is known.
+    /// UID of the namespace that identifies the cluster; see
+    /// [`WatchScopes`](crate::scopes::WatchScopes). Empty until it is known.
     pub(crate) cluster_uid: String,
     pub(crate) watches: BTreeMap<Scope, WatchState>,
-    /// Who asked for watches of further kinds.
+    /// Requests for watches of further kinds.
     pub(crate) interests: Vec<Interest>,
 }
 
-/// A status that several tasks share. Clones refer to the same one.
+/// A status that several tasks share. Clones refer to the same status.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedStatus(Arc<Inner>);
 
@@ -73,11 +75,11 @@ impl SharedStatus {
         Self(Arc::new(Inner { status, condition, metrics, changes }))
     }
 
-    /// Changes the status, brings readiness up to date with it, and wakes those who wait for changes.
+    /// Changes the status, updates the readiness, and wakes waiting readers.
     pub(crate) fn update<T>(&self, change: impl FnOnce(&mut WatcherStatus) -> T) -> T {
         let mut status = self.lock();
         let result = change(&mut status);
-        // Readiness is set under the lock, so that an older status never overwrites a newer one.
+        // Set the readiness under the lock, so that an older status never overwrites a newer one.
         match status.not_ready_reason() {
             Some(reason) => self.0.condition.not_ready(reason),
             None => self.0.condition.ready(),
@@ -96,7 +98,8 @@ impl SharedStatus {
         });
     }
 
-    /// Sets the number of objects of a watch. Readiness does not depend on it and nobody waits for it, so it is cheap.
+    /// Sets the number of objects of a watch. This is cheap: readiness does not depend on the
+    /// number, and readers do not wait for it, so none is woken.
     pub(crate) fn set_object_count(&self, scope: &Scope, objects: u64) {
         let mut status = self.lock();
         if let Some(watch) = status.watches.get_mut(scope) {
@@ -108,7 +111,7 @@ impl SharedStatus {
         self.0.metrics.objects(&scope.kind, total);
     }
 
-    /// Says why nothing can be published, or that it can. Logs it when that changes.
+    /// Sets or clears the reason why records cannot be published, and logs changes.
     pub(crate) fn set_bus_problem(&self, problem: Option<String>) {
         if self.lock().bus_problem != problem {
             match &problem {
@@ -123,7 +126,7 @@ impl SharedStatus {
         read(&self.lock())
     }
 
-    /// The other watches whose problem contains this text, in the order of their scopes.
+    /// Returns the other watches whose problem contains this text, in the order of their scopes.
     pub(crate) fn other_watches_with_problem(&self, scope: &Scope, text: &str) -> Vec<Scope> {
         let has = |watch: &WatchState| {
             !watch.is_missing && watch.problem.as_ref().is_some_and(|problem| problem.contains(text))
@@ -133,19 +136,20 @@ impl SharedStatus {
         others.map(|(other, _)| other.clone()).collect()
     }
 
-    /// Wakes whenever the status changes, from now on.
+    /// Returns a receiver that wakes on each change of the status from now on.
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.0.changes.subscribe()
     }
 
     fn lock(&self) -> MutexGuard<'_, WatcherStatus> {
-        // Changes are assignments, so a panic elsewhere leaves nothing half done.
+        // Every change is a plain assignment, so a panic elsewhere cannot leave a half-done change,
+        // and a poisoned lock is ignored.
         self.0.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl WatcherStatus {
-    /// Why this replica is not ready; `None` if it is.
+    /// Returns the reason why this replica is not ready; `None` if it is.
     fn not_ready_reason(&self) -> Option<String> {
         match self.role {
             Role::Starting => return Some(self.problem.clone().unwrap_or_else(|| "starting".to_owned())),

@@ -1,4 +1,4 @@
-//! Writing to the stream for as long as this replica leads.
+//! Writes to the stream, as long as this replica leads.
 
 use groundwork_bus::{Backoff, Bus, PublishError, Published, Record};
 
@@ -7,12 +7,13 @@ use crate::leadership::Leadership;
 use crate::metrics::Metrics;
 use crate::status::SharedStatus;
 
-/// The stream does not exist any more, or another one has taken its place: everything has to be published anew.
+/// The stream does not exist any more, or another one has taken its place: everything has to be
+/// published again.
 #[derive(Debug, thiserror::Error)]
 #[error("the stream does not exist")]
 pub(crate) struct StreamNotFoundError;
 
-/// The bus, with what every writer to the stream has to heed and to tell.
+/// The bus, with the leadership, status and metrics that every writer needs.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamWriter {
     pub(crate) bus: Bus,
@@ -23,22 +24,23 @@ pub(crate) struct StreamWriter {
 }
 
 impl StreamWriter {
-    /// Publishes a record that is not about an object, without a fence, since the newest is always right. Waits as long as the bus does
-    /// not answer, and for ever once this replica does not lead any more.
+    /// Publishes a record that is not about an object, without a fence, since the newest record is
+    /// always right. Waits while the bus does not answer, and for ever once this replica no longer
+    /// leads.
     ///
     /// # Errors
     ///
-    /// There is no stream.
+    /// The stream is missing.
     pub(crate) async fn publish(&self, record: &Record) -> Result<(), StreamNotFoundError> {
         self.publish_fenced(record, None).await
     }
 
-    /// Publishes a record that the stream does not have yet. A message that was on its way while this process was frozen does not
-    /// replace what the next leader has published meanwhile.
+    /// Publishes a record that the stream does not have yet. The fence keeps a message that was
+    /// delayed while this process was frozen from replacing a record of the next leader.
     ///
     /// # Errors
     ///
-    /// There is no stream.
+    /// The stream is missing.
     pub(crate) async fn publish_first(&self, record: &Record) -> Result<(), StreamNotFoundError> {
         self.publish_fenced(record, Some(0)).await
     }
@@ -60,7 +62,8 @@ impl StreamWriter {
                     self.status.set_bus_problem(None);
                     return Ok(());
                 }
-                // If this replica leads even now, what is there cannot be read, or is the last word of the leader before.
+                // The subject has a message. If this replica still leads in the next attempt, that
+                // message is unreadable or from the previous leader, so replace it.
                 Err(PublishError::Superseded { .. }) => fence = None,
                 Err(PublishError::StreamNotFound) => return Err(StreamNotFoundError),
                 Err(error) => self.back_off(&error.to_string(), &mut failures).await,
@@ -68,13 +71,14 @@ impl StreamWriter {
         }
     }
 
-    /// Waits until the stream was compared on the connection of now.
+    /// Waits until the stream was compared on the current connection.
     pub(crate) async fn until_compared(&self) {
         let connection = *self.bus.connections().borrow();
         self.continuity.until_compared(connection).await;
     }
 
-    /// Says what is wrong with the bus, counts the failure, and waits for longer the more there were in a row.
+    /// Reports a problem of the bus, counts the failure, and waits, longer after each failure in a
+    /// row.
     pub(crate) async fn back_off(&self, problem: &str, failures: &mut u32) {
         self.status.set_bus_problem(Some(problem.to_owned()));
         *failures = failures.saturating_add(1);
@@ -92,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// A marker that cannot be read must not keep the stream from being complete for ever.
+    /// An unreadable marker must not keep the stream incomplete for ever.
     #[tokio::test(start_paused = true)]
     async fn only_who_leads_replaces_what_is_there() {
         let marker = |version: &str| {

@@ -1,4 +1,5 @@
-//! Events at objects whose changes cannot be published as they are, for those who may read neither logs nor metrics of the watcher.
+//! Kubernetes Events at objects whose changes cannot be published in full, for users who cannot
+//! read the watcher's logs or metrics.
 
 use groundwork_controller::ObjectEvent;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
@@ -9,19 +10,21 @@ use tracing::Instrument as _;
 
 use crate::ledger::Key;
 
-/// Events that may wait. Those beyond them are told by the log and the metric alone.
+/// Maximum waiting Events. Further ones are dropped, and only the log and the metric show the
+/// problem.
 const MAX_PENDING: usize = 100;
-/// HTTP's code for what is there already.
+/// HTTP status for an object that already exists.
 const CONFLICT: u16 = 409;
 
-/// Writes Events, one after the other, so that neither an object nor a slow API server delays what is published.
+/// Writes Events one after the other in a task of its own, so that a slow API server does not delay
+/// publications.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     events: mpsc::Sender<Event>,
 }
 
 impl Recorder {
-    /// It works until the last clone is dropped.
+    /// Starts the recorder, which works until its last clone is dropped.
     pub(crate) fn start(client: Client) -> Self {
         let (sender, mut events) = mpsc::channel::<Event>(MAX_PENDING);
         let record = async move {
@@ -54,7 +57,8 @@ pub(crate) struct Warnings {
 }
 
 impl Warnings {
-    /// Warns at an object of a namespace. For others there is none in which those who see them would look.
+    /// Warns at a namespaced object. Cluster-scoped objects get no Event, because there is no
+    /// namespace in which their users would look.
     pub(crate) fn warn(&self, key: &Key, uid: Option<String>, message: &str) {
         let Some(namespace) = key.namespace() else { return };
         let about = ObjectReference {
@@ -67,7 +71,7 @@ impl Warnings {
         };
         let (reason, component) = ("TooLarge", "groundwork-watcher");
         let warning = ObjectEvent { reason, message, component, occurrence: "" };
-        // The log has it, should there be no room.
+        // If the queue is full, the log still has the warning.
         let _ = self.recorder.events.try_send(warning.at(about, "Warning"));
     }
 }

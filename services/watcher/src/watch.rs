@@ -1,4 +1,5 @@
-//! One watch: list, compare with the stream, publish what differs and the sync marker, watch from there.
+//! One watch: lists the objects, compares them with the stream, publishes differences and the sync
+//! marker, and watches from there.
 
 mod unversioned;
 
@@ -17,23 +18,24 @@ use crate::scopes::Scope;
 use crate::source::{NO_ANSWER, Source, SourceError, SourceEvent, WatchItem};
 use crate::stream_writer::{StreamNotFoundError, StreamWriter};
 
-/// Pause before a kind is listed again that the API server does not have.
+/// Pause before a kind that the API server does not have is listed again.
 const MISSING_KIND_PAUSE: Duration = Duration::from_secs(3);
-/// After so many attempts, a minute, the objects that the stream still has of such a kind are taken for deleted.
+/// Attempts (a minute in all) after which the objects of a missing kind count as deleted.
 const MISSING_KIND_ATTEMPTS: u32 = 20;
 /// Pause before another attempt when a permission is missing.
 const DENIED_PAUSE: Duration = Duration::from_secs(5);
-/// The same problem is logged no more often than this.
+/// Shortest interval between log lines about the same problem.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Why a watch ends.
+/// Reason why a watch ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WatchEnd {
     /// The stream does not exist any more, or another one has taken its place.
     StreamNotFound,
     /// The stream has lost messages that it had acknowledged.
     StreamWentBack,
-    /// The stream has states that are newer than the cluster, so the cluster was restored from a backup.
+    /// The stream has states that are newer than the cluster, so the cluster was restored from a
+    /// backup.
     ClusterRestored,
 }
 
@@ -43,30 +45,31 @@ impl From<StreamNotFoundError> for WatchEnd {
     }
 }
 
-/// What a watch can be asked for.
+/// Request to a watch.
 #[derive(Debug, Clone)]
 pub(crate) enum WatchRequest {
-    /// Publish once more what the stream holds of all objects of a namespace or name.
+    /// Publish the current records of all objects of a namespace or name again.
     Replay { namespace: Option<String>, name: Option<String>, replay: Replay },
-    /// Free the memory for deleted objects, whose tombstones are being removed from the stream.
+    /// Free the memory of deleted objects, whose tombstones are being removed from the stream.
     ForgetDeleted,
 }
 
-/// What came of reading a list.
+/// Result of reading a list.
 enum Listing {
-    /// All of it is on its way to the stream.
+    /// The whole list is queued for publication.
     Complete { resource_version: String, objects: u64 },
-    /// It has no resourceVersion, so that nothing can go on from it.
+    /// The list has no resourceVersion, so a watch cannot continue after it.
     Unversioned,
-    /// The API server did not give it.
+    /// The API server did not return the list.
     Failed(SourceError),
 }
 
-/// How the connection of a watch came to its end.
+/// End of a watch's connection.
 struct WatchClosed {
-    /// `None` if the API server ended it as agreed.
+    /// The error; `None` if the API server ended the watch normally.
     error: Option<SourceError>,
-    /// An event or a bookmark has come, so the API server is known to be as new as the watch.
+    /// True if an event or a bookmark has arrived, so the API server is known to be as new as the
+    /// watch.
     had_events: bool,
 }
 
@@ -84,11 +87,12 @@ pub(crate) struct Watch {
     failures: u32,
     /// Attempts in a row that found the kind missing.
     attempts_while_missing: u32,
-    /// The problem that was logged last, and when; `None` once it is over.
+    /// Last logged problem with its time; `None` once it is over.
     logged: Option<(SourceError, tokio::time::Instant)>,
-    /// The last list was answered.
+    /// True if the last list succeeded.
     was_allowed: bool,
-    /// Versions of what a watch has told last of a kind whose lists have none; each watch tells all of it again.
+    /// Last seen versions for a kind whose lists have none, since each watch shows all objects
+    /// again.
     told: HashMap<Key, String>,
 }
 
@@ -116,7 +120,7 @@ impl Watch {
         }
     }
 
-    /// Runs until there is no stream, or the cluster is found to have been restored.
+    /// Runs until the stream is missing, or until the cluster turns out to be restored.
     pub(crate) async fn run(mut self) -> WatchEnd {
         loop {
             if let Err(end) = self.list_and_watch().await {
@@ -136,7 +140,7 @@ impl Watch {
         }
     }
 
-    /// Reads the complete list, and has the differences from the stream published.
+    /// Reads the complete list, and queues its differences from the stream for publication.
     async fn list(&mut self) -> Result<Listing, WatchEnd> {
         let highest = self.publisher.ledger().highest_version();
         self.publisher.ledger().begin_list();
@@ -171,7 +175,8 @@ impl Watch {
         Ok(Listing::Complete { resource_version, objects })
     }
 
-    /// Waits until the list is on the stream, and publishes the sync marker, which says so, unless the stream has it.
+    /// Waits until the list is on the stream, and then publishes the sync marker, unless the stream
+    /// already has it.
     async fn mark_synced(&mut self, version: &str, count: u64) -> Result<(), WatchEnd> {
         self.publisher.flush().await?;
         if !self.has_marker {
@@ -213,18 +218,18 @@ impl Watch {
             };
             is_doubtful = !closed.had_events || closed.error.is_some();
             match closed.error {
-                // Without a resourceVersion no watch can go on, so the objects are listed again.
+                // Without a resourceVersion a watch cannot continue, so list the objects again.
                 None if version.is_empty() => return Ok(()),
-                // A server that ends watches at once is not to be asked without a pause.
+                // Pause before a server that ends watches at once is asked again.
                 None if opened_at.elapsed() < Backoff::SERVER.longest => {
                     self.failures = self.failures.saturating_add(1);
                     self.pause(self.backoff_pause()).await?;
                 }
                 None => {}
                 Some(error @ SourceError::Failed { .. }) => self.handle_error(error).await?,
-                // The list may be allowed where the watch is not. It is tried next, and finds out.
+                // Permissions may allow the list but not the watch; the next list shows which.
                 Some(error @ SourceError::Denied { .. }) => return self.handle_error(error).await,
-                // The list finds out what has become of the kind.
+                // The next list shows whether the kind still exists.
                 Some(SourceError::Expired | SourceError::Missing(_)) => {
                     self.failures = self.failures.saturating_add(1);
                     return self.pause(self.backoff_pause()).await;
@@ -233,7 +238,8 @@ impl Watch {
         }
     }
 
-    /// Reads the events of a watch until it is closed. Afterwards `version` is the resourceVersion to go on from.
+    /// Reads the events of a watch until it is closed. Afterwards `version` is the resourceVersion
+    /// from which to continue.
     async fn read_events(
         &mut self,
         mut items: BoxStream<'static, WatchItem>,
@@ -254,8 +260,9 @@ impl Watch {
         }
     }
 
-    /// Whether the API server has come as far as this resourceVersion. A server that was set back tells a watch from there nothing until
-    /// it has come that far again, so after a failure it is asked.
+    /// Reports whether the API server has reached this resourceVersion. A watch on a server that
+    /// was set back stays silent until the server gets there again, so the version is checked after
+    /// a failure.
     async fn has_reached(&mut self, version: &str) -> Result<bool, WatchEnd> {
         loop {
             let source = self.source.clone();
@@ -278,7 +285,7 @@ impl Watch {
         }
     }
 
-    /// Hands a state to the publisher as soon as that has room.
+    /// Passes a state to the publisher as soon as it has room.
     async fn publish(&mut self, key: Key, desired: DesiredState) -> Result<(), WatchEnd> {
         while !self.publisher.has_room() {
             self.publisher.next_finished().await?;
@@ -287,7 +294,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Waits for a future while publishing and requests go on.
+    /// Waits for a future, and keeps publishing and handling requests meanwhile.
     async fn while_publishing<T>(&mut self, future: impl Future<Output = T>) -> Result<T, WatchEnd> {
         let mut future = std::pin::pin!(future);
         loop {
@@ -315,7 +322,7 @@ impl Watch {
         }
     }
 
-    /// Takes back the problem of this watch, since the API server answers.
+    /// Clears the problem of this watch, since the API server answers.
     fn clear_problem(&mut self) {
         let has_problem = self
             .writer
@@ -324,7 +331,8 @@ impl Watch {
         if has_problem {
             self.logged = None;
             self.writer.status.update_watch(&self.scope, |watch| watch.problem = None);
-            // All watches lose the same server at once. The last one to reach it again logs that for all of them.
+            // All watches lose the same server at once. The last one to reach it again logs that
+            // for all of them.
             match self.writer.status.other_watches_with_problem(&self.scope, "").is_empty() {
                 true => tracing::info!(scope = %self.scope, "is watched again"),
                 false => tracing::debug!(scope = %self.scope, "is watched again"),
@@ -332,12 +340,12 @@ impl Watch {
         }
     }
 
-    /// Tells what is wrong by log and status, and waits before the next attempt.
+    /// Reports an error in log and status, and waits before the next attempt.
     async fn handle_error(&mut self, error: SourceError) -> Result<(), WatchEnd> {
         self.failures = self.failures.saturating_add(1);
         let is_missing = matches!(error, SourceError::Missing(_));
         let pause = match &error {
-            // This is no problem to tell of: a list was read too slowly, and begins again.
+            // An expired list is not a problem to report: it was read too slowly and starts over.
             SourceError::Expired => return self.pause(self.backoff_pause()).await,
             SourceError::Missing(_) => MISSING_KIND_PAUSE,
             SourceError::Denied { .. } => DENIED_PAUSE,
@@ -368,14 +376,15 @@ impl Watch {
         if self.logged.as_ref().is_some_and(|(logged, at)| is_same(logged) && is_recent(at)) {
             return;
         }
-        // An API server that has just started denies everything for a moment, so the first denial after a success is no news.
+        // An API server that has just started denies everything for a moment, so the first denial
+        // after a success is only a debug message.
         if matches!(error, SourceError::Denied { .. }) && std::mem::take(&mut self.was_allowed) {
             tracing::debug!(scope = %self.scope, problem = %error, "denied after all; trying again");
             return;
         }
         match error {
             SourceError::Missing(kind) => {
-                // This is logged once and not again, as the definition may be missing on purpose.
+                // Log this once only, because the CRD may be missing on purpose.
                 if self.logged.is_none() {
                     tracing::info!(%kind, "does not exist yet; it is watched as soon as it does");
                 }
@@ -388,8 +397,9 @@ impl Watch {
         self.logged = Some((error.clone(), now));
     }
 
-    /// Whether another watch logs the same problem: an API server that does not answer is one line and not one for each kind. The
-    /// watch that notices first logs it; later on it is the first one in the order of scopes.
+    /// Reports whether another watch logs the same problem, so that an API server that does not
+    /// answer causes one line and not one for each kind. The first watch that notices the problem
+    /// logs it; later on, the first one in the order of scopes does.
     fn is_logged_by_another(&self, error: &SourceError) -> bool {
         let SourceError::Failed { reason, .. } = error else { return false };
         let text = if is_no_answer(error) { NO_ANSWER } else { reason };
@@ -401,13 +411,13 @@ impl Watch {
         self.while_publishing(tokio::time::sleep(pause)).await
     }
 
-    /// The pause after other failures than those that have one of their own.
+    /// Returns the pause after failures that have no fixed pause.
     fn backoff_pause(&self) -> Duration {
         Backoff::SERVER.pause(self.failures)
     }
 }
 
-/// Whether the connection failed, in whatever words the client says so.
+/// Reports whether the connection failed, for any text of the client.
 fn is_no_answer(error: &SourceError) -> bool {
     matches!(error, SourceError::Failed { reason, .. } if reason.starts_with(NO_ANSWER))
 }

@@ -1,4 +1,4 @@
-//! What others ask the watcher for.
+//! gRPC calls to the watcher.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 mod common;
@@ -68,7 +68,7 @@ async fn the_watcher_does_what_it_is_asked_for() {
     a_kind_is_watched_when_it_appears(&client, &bus, &mut admin).await;
     events_are_published_again(&client, &bus, &mut admin).await;
 
-    // A restart keeps interests, until they end.
+    // Interests survive a restart, until they expire.
     watcher.stop().await;
     let missed = create(&client, service_account("missed")).await;
     let watcher = Running::start(Arguments::default(), bus.clone(), client.clone()).await;
@@ -80,7 +80,7 @@ async fn the_watcher_does_what_it_is_asked_for() {
     assert_eq!(watch(&mut admin, "serviceaccounts").await, None);
     watcher.stop().await;
 
-    // Two replicas: one answers.
+    // With two replicas, only the leader answers.
     let lease = LeaseArguments { leader_election: true, ..LeaseArguments::default() };
     let elected = Arguments { lease, ..Arguments::default() };
     let leader = Running::start(elected.clone(), bus.clone(), client.clone()).await;
@@ -120,7 +120,7 @@ async fn strangers_learn_nothing(plane: &ControlPlane, client: &Client, watcher:
     assert!(status.watches.is_empty() && status.messages > 0, "{status:?}");
 }
 
-/// A token of an account with these verbs on all service accounts.
+/// Returns a token of an account with these verbs on all service accounts.
 async fn caller(
     plane: &ControlPlane,
     client: &Client,
@@ -134,7 +134,8 @@ async fn caller(
     calls(watcher, &plane.service_account_token("default", name).await.unwrap())
 }
 
-/// Both calls write, so reading is not enough; and nobody reaches what another user has asked for, nor fills the stream.
+/// Both calls write, so read permission is not enough. A user can neither change the interests of
+/// another user nor fill the stream.
 async fn an_interest_is_for_those_who_may_watch_and_belongs_to_them(
     plane: &ControlPlane,
     client: &Client,
@@ -156,7 +157,7 @@ async fn an_interest_is_for_those_who_may_watch_and_belongs_to_them(
     }
     ensure(&mut one, accounts()).await;
     one.replay(replay()).await.unwrap();
-    // The same holder in name only.
+    // The holder of another user has the same name only.
     ensure(&mut other, accounts()).await;
     ensure(&mut other, interest("", "serviceaccounts", 0)).await;
     let holders = watch(&mut one, "serviceaccounts").await.unwrap().holders;
@@ -167,7 +168,7 @@ async fn an_interest_is_for_those_who_may_watch_and_belongs_to_them(
         ..interest("", "serviceaccounts", seconds)
     };
     let before = one.get_stream_status(GetStreamStatusRequest {}).await.unwrap().into_inner().messages;
-    // What does not exist is not ended, and costs nothing.
+    // Ending interests that do not exist must not store messages.
     for number in 0..20 {
         ensure(&mut one, named(number, 0)).await;
     }
@@ -181,10 +182,10 @@ async fn an_interest_is_for_those_who_may_watch_and_belongs_to_them(
     let words =
         "too many interests: the user \"system:serviceaccount:default:one\" has 100, which is a whole share";
     assert!(refused.message().starts_with(words), "{refused}");
-    // Another account of the namespace is the same tenant.
+    // Another account of the same namespace is the same tenant.
     let refused = other.ensure_watch(accounts()).await.unwrap_err();
     assert!(refused.message().contains("the accounts of the namespace \"default\" have 100"), "{refused}");
-    // Interests that are there can be renewed and ended.
+    // Existing interests can be renewed and ended at the limit.
     ensure(&mut one, named(7, 600)).await;
     for number in 1..100 {
         ensure(&mut one, named(number, 0)).await;
@@ -203,7 +204,7 @@ async fn a_kind_is_watched(client: &Client, bus: &Bus, admin: &mut Calls) {
     arrives(bus, "serviceaccounts", &create(client, service_account("live")).await).await;
     let status = watch(admin, "serviceaccounts").await.unwrap();
     assert_eq!((status.synced, status.holders), (true, vec!["test@admin".to_owned()]));
-    // One that is always watched.
+    // Secrets are always watched, so the watch is already synced.
     assert!(ensure(admin, interest("", "secrets", 60)).await.synced);
     let cluster = admin.get_stream_status(GetStreamStatusRequest {}).await.unwrap().into_inner();
     assert!(!cluster.cluster_uid.is_empty() && cluster.last_sequence >= cluster.messages);
@@ -265,7 +266,7 @@ async fn events_are_published_again(client: &Client, bus: &Bus, admin: &mut Call
     assert!(again.0 > one.0);
     assert_eq!((answer.published, again.1), (1, Some(answer.replay_id)));
     assert_eq!(sequence("two").await, two);
-    // What changes afterwards is published as ever.
+    // Later changes are published as usual.
     let mut labelled = configmap("one");
     labelled["metadata"]["labels"] = json!({"a": "b"});
     arrives(bus, "configmaps", &common::merge(client, labelled).await).await;

@@ -1,4 +1,4 @@
-//! What may break around the watcher, on a real NATS server.
+//! Faults around the watcher, on a real NATS server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 mod common;
@@ -38,7 +38,7 @@ async fn losses_are_made_good() {
     let config = config(&plane).await;
     let gate = Gate::to(&config).await;
 
-    // Neither server is there at first.
+    // Neither server is reachable at first.
     gate.set(false);
     nats.kill().await.unwrap();
     let watcher = Running::start(Arguments::default(), bus.clone(), gate.client(config)).await;
@@ -100,7 +100,8 @@ async fn objects_with_values(client: &Client, bus: &Bus) {
     assert!(format!("{stored:?}").contains("shown"), "{stored:?}");
 }
 
-/// Searches what the server has written. What is harmless must be found, or the search were worth nothing.
+/// Searches the server's files for canaries. Harmless texts must be found, to prove that the search
+/// works.
 fn no_canary_in(folder: &Path) {
     let (mut folders, mut is_shown) = (vec![folder.to_owned()], false);
     while let Some(folder) = folders.pop() {
@@ -188,7 +189,7 @@ fn is_leading(watcher: &Running) -> bool {
     watcher.telemetry.metrics.encode().unwrap().contains("groundwork_watcher_leading 1\n")
 }
 
-/// A watcher as a process.
+/// A watcher in a process of its own, which can be frozen.
 struct Frozen {
     child: Child,
     log: Lines<BufReader<ChildStdout>>,
@@ -225,7 +226,8 @@ impl Frozen {
     }
 }
 
-/// One leads; when it is killed the next does; and one that was frozen meanwhile changes nothing.
+/// One replica leads. When it is killed, the next one does. A replica that was frozen meanwhile
+/// changes nothing.
 #[tokio::test]
 async fn one_of_several_leads() {
     if !servers_or_skip(&SERVERS) {
@@ -273,7 +275,7 @@ async fn one_of_several_leads() {
     frozen.signal("-CONT").await;
     frozen.says("no longer leading").await;
     assert!(is_leading(&leader) && !is_leading(&follower));
-    // What comes now is published once, and by the leader: the thawed one has nothing more to say.
+    // A new object is published once, by the leader. The thawed replica publishes nothing any more.
     let stored = leader.published("stored");
     let after = create(&client, configmap("after")).await;
     arrives(&bus, "configmaps", &after).await;
@@ -290,7 +292,7 @@ async fn one_of_several_leads() {
     arrives(&bus, "configmaps", &create(&client, configmap("last")).await).await;
     follower.stop().await;
 
-    // What was given back need not be waited for, and a replica that reads the stream sees it complete.
+    // A released Lease is taken at once, and a replica that reads the stream finds it complete.
     let next = Running::start(elected(), connect(&nats).await, client.clone()).await;
     until("it leads at once", async || is_leading(&next)).await;
     next.ready().await;

@@ -1,4 +1,4 @@
-//! From the API server to the stream.
+//! Path of changes from the API server to the stream.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 mod common;
@@ -31,7 +31,7 @@ async fn changes_arrive_and_a_restart_publishes_what_was_missed() {
     watcher.ready().await;
     arrives(&bus, "configmaps", &before).await;
 
-    // Live.
+    // Live changes.
     let live = create(&client, configmap("live")).await;
     arrives(&bus, "configmaps", &live).await;
     let mut labelled = configmap("live");
@@ -41,14 +41,15 @@ async fn changes_arrive_and_a_restart_publishes_what_was_missed() {
     disappears(&bus, "configmaps", "live").await;
     watcher.stop().await;
 
-    // Nothing changed.
+    // A restart without changes.
     let stored = contents(&bus).await;
     let watcher = Running::start(Arguments::default(), bus.clone(), client.clone()).await;
     watcher.ready().await;
     assert_eq!(contents(&bus).await, stored);
     watcher.kill().await;
 
-    // Changed while nobody looked: deleted, created again under the same name, created.
+    // Changes while no watcher ran: an object is deleted, one is replaced under the same name, one
+    // is created.
     create(&client, configmap("gone")).await;
     let watcher = Running::start(Arguments::default(), bus.clone(), client.clone()).await;
     watcher.ready().await;
@@ -62,12 +63,14 @@ async fn changes_arrive_and_a_restart_publishes_what_was_missed() {
     assert!(matches!(change(&bus, "configmaps", "gone").await, Some(Change::Deleted(_))));
     arrives(&bus, "configmaps", &again).await;
     arrives(&bus, "configmaps", &new).await;
-    // The tombstone of "gone"; the tombstone of the former and the state of the new "before"; "new".
+    // Four records: the tombstone of "gone", the tombstone of the old and the state of the new
+    // "before", and "new".
     assert_eq!(watcher.published("stored"), 4);
     watcher.stop().await;
 }
 
-/// A watcher without the kinds of ours, which come later; and an object whose event is too large.
+/// Groundwork's CRDs are installed later, and the event of one object is too large. Neither delays
+/// other kinds or objects.
 #[tokio::test]
 async fn what_is_not_there_or_does_not_fit_delays_nothing_else() {
     if !servers_or_skip(&API_SERVER) {
@@ -88,12 +91,12 @@ async fn what_is_not_there_or_does_not_fit_delays_nothing_else() {
         Some(Change::Applied(snapshot)) => snapshot.annotations.len(),
         other => panic!("{other:?}"),
     };
-    // Without its long annotation it fits, and the watcher stays ready.
+    // Without its long annotation the event fits, and the watcher stays ready.
     arrives(&bus, "configmaps", &create(&client, annotated("large", 70_000)).await).await;
     arrives(&bus, "configmaps", &create(&client, annotated("small", 60_000)).await).await;
     assert_eq!((notes("large").await, notes("small").await), (0, 1));
     assert!(watcher.published("too_large") > 0);
-    // Its owner is told as well, where `kubectl describe` looks.
+    // The owner of the object gets an Event, which `kubectl describe` shows.
     let events = Api::<k8s_openapi::api::core::v1::Event>::namespaced(client.clone(), "default");
     let fields = "involvedObject.name=large,involvedObject.kind=ConfigMap,reason=TooLarge";
     let told = async || events.list(&ListParams::default().fields(fields)).await.unwrap().items;
@@ -185,7 +188,7 @@ async fn a_missing_permission_is_named_and_roles_suffice() {
     watcher.stop().await;
 }
 
-/// What was on the stream of another cluster, or of a later state of this one, is gone.
+/// Records of another cluster, or of a later state of this one, are removed.
 #[tokio::test]
 async fn a_foreign_stream_is_built_anew() {
     if !servers_or_skip(&API_SERVER) {
@@ -232,7 +235,8 @@ async fn a_foreign_stream_is_built_anew() {
     assert_eq!(Some(identity().await), system.metadata.uid);
     watcher.stop().await;
 
-    // Restored from an older backup: the stream is ahead of the cluster, or of one object of it.
+    // The cluster was restored from an older backup: the stream is ahead of it, or of one of its
+    // objects.
     let real = create(&client, configmap("real")).await;
     create(&client, configmap("later")).await;
     let (uid, version) =

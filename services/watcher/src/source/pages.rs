@@ -1,4 +1,4 @@
-//! The pages of a list, with the next one on its way while one is handled.
+//! Pages of a list; the next page is requested while the current one is handled.
 
 use tokio_util::task::AbortOnDropHandle;
 
@@ -8,9 +8,9 @@ use super::{Page, Source, SourceError};
 #[derive(Debug)]
 pub(crate) struct Pages {
     source: Source,
-    /// The request for the next page; `None` after the last one, and after an error.
+    /// Request for the next page; `None` after the last one, and after an error.
     request: Option<AbortOnDropHandle<Result<Page, SourceError>>>,
-    /// The token that the page under way was asked for with.
+    /// Token of the page that is being requested.
     token: Option<String>,
 }
 
@@ -20,7 +20,7 @@ impl Pages {
         Self { source, request, token: None }
     }
 
-    /// The next page; `None` after the last one. May be dropped and called again.
+    /// Returns the next page; `None` after the last one. May be dropped and called again.
     pub(crate) async fn next(&mut self) -> Option<Result<Page, SourceError>> {
         let page = match self.request.as_mut()?.await {
             Ok(page) => page,

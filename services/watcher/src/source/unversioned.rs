@@ -1,5 +1,5 @@
-//! Kinds whose lists have no resourceVersion, as a Porch server serves them (`packagevariants.md` 6.13): each watch begins with all objects,
-//! whatever it is told to begin with.
+//! Kinds whose lists have no resourceVersion, as a Porch server serves them (`packagevariants.md`
+//! 6.13). Each watch starts with all objects, regardless of the resourceVersion in its request.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -15,20 +15,21 @@ use serde_json::Value;
 use super::{REQUEST_TIMEOUT, Source, SourceError, WATCH_TIMEOUT, key};
 use crate::ledger::Key;
 
-/// What such a watch tells.
+/// Event of such a watch.
 #[derive(Debug)]
 pub(crate) enum UnversionedEvent {
     Applied(Key, Box<Snapshot>),
-    /// The object as it was when it went.
+    /// The object is deleted; its last state.
     Deleted(Key, Box<Snapshot>),
-    /// The first one comes after all objects that there are.
+    /// A bookmark. The first one follows after all existing objects.
     Bookmark,
 }
 
-/// An event, or why there are no more.
+/// An event, or the reason why the watch ended.
 pub(crate) type UnversionedItem = Result<UnversionedEvent, SourceError>;
 
-/// A line of a watch. Bookmarks of other servers need no resourceVersion, so the client's own type is too strict.
+/// A line of a watch. Servers may send bookmarks without a resourceVersion, which the client's own
+/// type rejects.
 #[derive(Deserialize)]
 struct Line {
     #[serde(rename = "type")]
@@ -38,8 +39,9 @@ struct Line {
 }
 
 impl Source {
-    /// All objects, a bookmark, and what changes after it. Whole objects are asked for: a version covers their content only, and neither
-    /// labels nor the lifecycle, so that another version is made from all that they say.
+    /// Watches the kind: returns all objects, a bookmark, and later changes. It requests whole
+    /// objects, because the server's version covers only their content, not labels or the
+    /// lifecycle. A new version is computed from all of these.
     pub(crate) async fn watch_unversioned(&self) -> Result<BoxStream<'static, UnversionedItem>, SourceError> {
         let parameters = WatchParams {
             timeout: u32::try_from(WATCH_TIMEOUT.as_secs()).ok(),
@@ -87,7 +89,8 @@ impl Source {
     }
 }
 
-/// A version that differs if anything of an object does. It is no number, so nothing compares it.
+/// Returns a version that changes with any part of an object. It is not a number, so it is never
+/// compared by order.
 fn version(metadata: &ObjectMeta, content: &Value) -> Result<String, serde_json::Error> {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(metadata)?.hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! The watch of a kind whose lists have no resourceVersion (`packagevariants.md` 6.13): what a watch tells at its beginning is the list, and
-//! what is missing in it was deleted.
+//! The watch of a kind whose lists have no resourceVersion (`packagevariants.md` 6.13). The events
+//! at the start of a watch are the list, and objects missing in it were deleted.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use crate::ledger::{Key, Version};
 use crate::publication::DesiredState;
 use crate::source::{UnversionedEvent, UnversionedItem};
 
-/// A list is complete when nothing more has come for as long, if no bookmark says so.
+/// Time without an event after which a list counts as complete, if no bookmark ends it.
 const QUIET: Duration = Duration::from_secs(2);
-/// After this time without an event the connection may be dead. Bookmarks come about once a minute.
+/// Time without an event after which the connection counts as dead. Bookmarks come about once a
+/// minute.
 const SILENT: Duration = Duration::from_secs(300);
 
-/// What comes next of a watch.
+/// Next step of a watch.
 enum Next {
     Event(UnversionedItem),
     Silence,
@@ -24,7 +25,7 @@ enum Next {
 }
 
 impl Watch {
-    /// Watches until the connection ends; the next watch tells of all objects again.
+    /// Watches until the connection ends. The next watch shows all objects again.
     pub(super) async fn follow_unversioned(&mut self) -> Result<(), WatchEnd> {
         let source = self.source.clone();
         let mut events = match self.while_publishing(async move { source.watch_unversioned().await }).await? {
@@ -65,7 +66,7 @@ impl Watch {
                     self.end_list(objects).await?;
                 }
                 Next::Event(Err(error)) => return self.handle_error(error).await,
-                // A server that ends watches at once is not to be asked without a pause.
+                // Pause before a server that ends watches at once is asked again.
                 Next::End if opened_at.elapsed() < Backoff::SERVER.longest => {
                     self.failures = self.failures.saturating_add(1);
                     return self.pause(self.backoff_pause()).await;
@@ -75,7 +76,7 @@ impl Watch {
         }
     }
 
-    /// Publishes what differs from what was told before.
+    /// Publishes a state that differs from the one seen before.
     async fn take(&mut self, key: Key, desired: DesiredState, is_complete: bool) -> Result<(), WatchEnd> {
         let DesiredState::Applied(snapshot) = &desired else { return Ok(()) };
         if !is_complete {
@@ -89,7 +90,7 @@ impl Watch {
         self.publish(key, desired).await
     }
 
-    /// All objects have come.
+    /// Ends the list: all objects have been seen.
     async fn end_list(&mut self, objects: u64) -> Result<(), WatchEnd> {
         for key in self.publisher.ledger().unlisted() {
             self.told.remove(&key);
@@ -133,12 +134,13 @@ mod tests {
         }})
     }
 
-    /// A bookmark as it may come: without a resourceVersion.
+    /// Returns a bookmark as such servers send it: without a resourceVersion.
     fn bookmark() -> Value {
         json!({"type": "BOOKMARK", "object": {"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}}}})
     }
 
-    /// Lists have no version, and each watch tells the next of these stories.
+    /// Returns a client whose lists have no version, and whose watches send one of these sequences
+    /// of events each.
     fn client(stories: Vec<Vec<Value>>) -> Client {
         let stories = Arc::new(Mutex::new(VecDeque::from(stories)));
         let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -154,7 +156,8 @@ mod tests {
         Client::new(service, "default")
     }
 
-    /// Watches that stay open: each tells one story, every event after its pause and none that ends the list, and then nothing more.
+    /// Returns a client whose watches stay open. Each sends one sequence, every event after its
+    /// pause and without a bookmark, and then nothing more.
     fn client_without_bookmarks(stories: Vec<Vec<(Duration, Value)>>) -> Client {
         let stories = Arc::new(Mutex::new(VecDeque::from(stories)));
         let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -188,7 +191,8 @@ mod tests {
         Watch::new(scope, source, writer, publisher, mpsc::unbounded_channel().1, false)
     }
 
-    /// What the stream says of a revision: its sequence, and the version if it is there.
+    /// Returns the stream's record of a revision: its sequence, and the version if the revision
+    /// exists.
     async fn seen(bus: &Bus, name: &str) -> (u64, Option<String>) {
         let object = ObjectId::new(Kind::new("porch.kpt.dev", "packagerevisions"), Some("fleet"), name);
         let stored = bus.last(&object).await.unwrap().unwrap();
@@ -200,7 +204,8 @@ mod tests {
         (stored.sequence, version)
     }
 
-    /// 6.13: what a list lacks was deleted, what it repeats is no news, and what has another lifecycle in the same version is.
+    /// Objects missing in a list were deleted, repeated ones are not published again, and a new
+    /// lifecycle in the same version is (`packagevariants.md` 6.13).
     #[tokio::test(start_paused = true)]
     async fn watches_begin_with_lists() {
         let bus = Bus::in_process();
@@ -210,7 +215,7 @@ mod tests {
             client(vec![
                 vec![added("kept", "Draft"), added("moved", "Draft"), added("gone", "Draft"), bookmark()],
                 vec![added("kept", "Draft"), added("moved", "Proposed"), bookmark()],
-                // Its UID follows from its name.
+                // The object's UID is derived from its name.
                 vec![
                     added("kept", "Draft"),
                     added("gone", "Draft"),
@@ -235,7 +240,7 @@ mod tests {
         assert!(seen(&bus, "kept").await.1.is_none() && seen(&bus, "moved").await.1.is_none());
     }
 
-    /// What has come before a connection broke is not all there is.
+    /// The events before a broken connection are not a complete list.
     #[tokio::test(start_paused = true)]
     async fn a_beginning_that_breaks_is_no_list() {
         let bus = Bus::in_process();
@@ -246,7 +251,8 @@ mod tests {
         assert!(seen(&bus, "a").await.1.is_some());
         assert!(!watch.has_marker);
     }
-    /// 6.13: where no bookmark ends a list, two seconds without an event do. Each event that comes before makes it longer.
+    /// Without a bookmark, two seconds without an event end a list; each earlier event extends the
+    /// wait (`packagevariants.md` 6.13).
     #[tokio::test(start_paused = true)]
     async fn silence_ends_a_list_without_a_bookmark() {
         let bus = Bus::in_process();
@@ -264,7 +270,7 @@ mod tests {
         assert!(watch.has_marker && seen(&bus, "gone").await.1.is_some());
 
         let mut watching = Box::pin(watch.list_and_watch());
-        // Since the second event less than two seconds have passed.
+        // Less than two seconds have passed since the second event.
         let early = tokio::time::timeout(almost + almost, &mut watching).await;
         assert!(early.is_err() && seen(&bus, "gone").await.1.is_some(), "the list may go on");
         let late = tokio::time::timeout(moment + moment, &mut watching).await;

@@ -1,4 +1,4 @@
-//! What the suites share.
+//! Helpers that the test suites share.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
@@ -19,17 +19,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Time limit of everything that must happen.
+/// Time limit for everything that must happen.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// A control plane with our CRDs.
+/// Starts a control plane with Groundwork's CRDs.
 pub(crate) async fn plane() -> ControlPlane {
     let plane = ControlPlane::start(ControlPlaneOptions::default()).await.unwrap();
     install(&plane.client().await.unwrap(), |_| true).await;
     plane
 }
 
-/// Installs those of our CRDs whose plural is wanted, and waits until they are served.
+/// Installs those of Groundwork's CRDs whose plural is wanted, and waits until they are served.
 pub(crate) async fn install(client: &Client, is_wanted: impl Fn(&str) -> bool) {
     for crd in groundwork_api::crds() {
         if !is_wanted(&crd.spec.names.plural) {
@@ -46,7 +46,7 @@ pub(crate) async fn install(client: &Client, is_wanted: impl Fn(&str) -> bool) {
     }
 }
 
-/// A watcher that runs.
+/// A running watcher.
 pub(crate) struct Running {
     pub(crate) telemetry: Telemetry,
     pub(crate) address: std::net::SocketAddr,
@@ -70,26 +70,26 @@ impl Running {
         .await;
     }
 
-    /// Waits until it is not ready for a reason that has these words.
+    /// Waits until the watcher is unready for a reason that contains these words.
     pub(crate) async fn troubled(&self, words: &str) -> String {
         let problems = || self.telemetry.health.problems().join("; ");
         until(&format!("not ready because of {words}"), async || problems().contains(words)).await;
         problems()
     }
 
-    /// Ends as a process does that is asked to.
+    /// Stops the watcher gracefully.
     pub(crate) async fn stop(self) {
         self.telemetry.shutdown.request();
         within("the watcher ends", self.task).await.unwrap();
     }
 
-    /// Ends in the middle of whatever it does.
+    /// Kills the watcher in the middle of its work.
     pub(crate) async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 
-    /// Number of attempts to publish objects, by outcome.
+    /// Returns the number of attempts to publish objects, by outcome.
     pub(crate) fn published(&self, outcome: &str) -> u64 {
         let text = self.telemetry.metrics.encode().unwrap();
         let lines = text.lines().filter(|line| {
@@ -122,7 +122,7 @@ pub(crate) fn kind(plural: &str) -> Kind {
     Kind::new(if is_core { "" } else { "landscaper.gardener.cloud" }, plural)
 }
 
-/// An API of one kind, `dynamic(client, "v1", "Secret", "n")`.
+/// Returns an API of one kind: `dynamic(client, "v1", "Secret", "n")`.
 pub(crate) fn dynamic(client: &Client, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -157,12 +157,12 @@ pub(crate) fn configmap(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}})
 }
 
-/// What the stream holds of an object.
+/// Returns the stream's record of an object.
 pub(crate) async fn last(bus: &Bus, plural: &str, namespace: Option<&str>, name: &str) -> Option<Stored> {
     bus.last(&ObjectId::new(kind(plural), namespace, name)).await.ok().flatten()
 }
 
-/// The change that the stream holds of an object of the namespace `default`.
+/// Returns the stream's last change of an object in the namespace `default`.
 pub(crate) async fn change(bus: &Bus, plural: &str, name: &str) -> Option<Change> {
     match last(bus, plural, Some("default"), name).await?.record {
         Record::Object(event) => Some(event.change),
@@ -170,7 +170,7 @@ pub(crate) async fn change(bus: &Bus, plural: &str, name: &str) -> Option<Change
     }
 }
 
-/// Waits until the stream holds this resourceVersion of an object.
+/// Waits until the stream has this resourceVersion of an object.
 pub(crate) async fn arrives(bus: &Bus, plural: &str, object: &DynamicObject) {
     let metadata = &object.metadata;
     let (name, version) = (metadata.name.as_deref().unwrap(), metadata.resource_version.as_deref().unwrap());
@@ -184,7 +184,7 @@ pub(crate) async fn arrives(bus: &Bus, plural: &str, object: &DynamicObject) {
     .await;
 }
 
-/// Waits until the stream says that an object of the namespace `default` is gone.
+/// Waits until the stream shows that an object of the namespace `default` is deleted.
 pub(crate) async fn disappears(bus: &Bus, plural: &str, name: &str) {
     until(&format!("{plural} {name} is deleted on the stream"), async || {
         matches!(change(bus, plural, name).await, Some(Change::Deleted(_)))
@@ -192,20 +192,20 @@ pub(crate) async fn disappears(bus: &Bus, plural: &str, name: &str) {
     .await;
 }
 
-/// Everything on the stream: sequence and what it is, for comparisons.
+/// Returns everything on the stream by sequence, for comparisons.
 pub(crate) async fn contents(bus: &Bus) -> BTreeMap<u64, String> {
     let all = bus.load(Filter::Everything).await.unwrap();
     all.into_iter().map(|stored| (stored.sequence, format!("{:?}", stored.record))).collect()
 }
 
-/// A way to the API server that can be shut.
+/// A proxy to the API server that can be closed.
 pub(crate) struct Gate {
     port: u16,
     is_open: watch::Sender<bool>,
 }
 
 impl Gate {
-    /// Leads to the server of this configuration.
+    /// Opens a proxy to the server of this configuration.
     pub(crate) async fn to(config: &Config) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let (port, server) = (listener.local_addr().unwrap().port(), config.cluster_url.port_u16().unwrap());
@@ -243,13 +243,13 @@ pub(crate) async fn config(plane: &ControlPlane) -> Config {
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
 
-/// A ServiceAccount in the namespace `default`.
+/// Creates a ServiceAccount in the namespace `default`.
 pub(crate) async fn account(client: &Client, name: &str) {
     let metadata = json!({"namespace": "default", "name": name});
     create(client, json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})).await;
 }
 
-/// Lets a ServiceAccount of the namespace `default` do something, in one namespace or in all.
+/// Grants permissions to a ServiceAccount of the namespace `default`, in one namespace or in all.
 pub(crate) async fn grant(client: &Client, account: &str, name: &str, namespace: Option<&str>, rules: Value) {
     let api_version = "rbac.authorization.k8s.io/v1";
     let prefix = if namespace.is_some() { "" } else { "Cluster" };
