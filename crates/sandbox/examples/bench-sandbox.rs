@@ -1,5 +1,6 @@
-//! What worker processes cost: `bench-sandbox PROGRAM NAME`, such as `bench-sandbox target/release/sandbox-probe probe`. A worker of another
-//! program than the probe is started and measured at rest.
+//! Benchmark of worker processes: `bench-sandbox PROGRAM NAME`, such as `bench-sandbox
+//! target/release/sandbox-probe probe`. For a program other than the probe, it only starts a worker
+//! and measures that at rest.
 #![allow(clippy::print_stdout, reason = "figures for people")]
 
 use std::time::{Duration, Instant};
@@ -18,9 +19,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let options = Options {
         pool: "bench",
-        // Names of the pools of services are constants.
+        // The option takes a `&'static str`, since pool names of services are constants.
         name: if name == "probe" { "probe" } else { "renderer" },
-        // A worker begins in the root folder.
+        // A worker starts in the root directory, so the path must be absolute.
         program: Some(std::fs::canonicalize(&program)?),
         ahead: 1,
         most: 1,
@@ -56,7 +57,8 @@ async fn round_trip(pool: &Pool, task: &[u8]) -> Result<Duration, WorkError> {
     Ok(begin.elapsed() / RUNS)
 }
 
-/// Processes that this one has started. A process is the child of the thread that has started it, and threads come and go.
+/// Returns the child processes of this one. The kernel lists a child under the thread that started
+/// it, and threads come and go, so all threads are read.
 fn children() -> std::io::Result<Vec<u32>> {
     let threads = std::fs::read_dir("/proc/self/task")?.flatten();
     let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
@@ -64,7 +66,7 @@ fn children() -> std::io::Result<Vec<u32>> {
     Ok(found.iter().flat_map(|text| text.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect())
 }
 
-/// Memory in kB: its own, and all that is mapped in memory.
+/// Returns a process's memory in kB: its private memory, and all that is mapped in memory.
 fn memory(pid: u32) -> std::io::Result<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let lines = text.lines().filter(|line| {

@@ -1,4 +1,4 @@
-//! A worker that does what it is told, so that tests see from inside what a worker may do.
+//! A worker that follows commands, so that tests see from inside what a worker can do.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -70,7 +70,8 @@ fn spin() -> ! {
     }
 }
 
-/// Works for so many milliseconds, as its own clock counts them: a process that is put off has less of the processor meanwhile.
+/// Works for this many milliseconds by its own clock. A process with low priority uses less
+/// processor time meanwhile.
 fn take(milliseconds: u64) -> String {
     let end = std::time::Instant::now() + Duration::from_millis(milliseconds);
     let mut number = 1_u64;
@@ -85,7 +86,7 @@ fn deeper(level: usize) -> usize {
     if level == usize::MAX { room[0] } else { deeper(level + 1) + room[1] }
 }
 
-/// One of the ways to something outside.
+/// Tries one of the ways to reach something outside.
 fn reaches(what: &str) -> String {
     fn told<T, E: Debug>(result: Result<T, E>) -> String {
         result.map_or_else(|error| format!("{error:?}"), |_| "reached".to_owned())
@@ -105,7 +106,7 @@ fn reaches(what: &str) -> String {
     }
 }
 
-/// What work needs of the system: memory, randomness, clocks, a deep stack.
+/// Uses the system services that work needs: memory, randomness, clocks, a deep stack.
 fn compute() -> String {
     let map: HashMap<usize, String> = (0..10_000).map(|number| (number, number.to_string())).collect();
     let deep = stacker::grow(32 << 20, || map.len());

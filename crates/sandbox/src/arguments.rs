@@ -1,4 +1,4 @@
-//! What services can be told about their workers.
+//! Arguments of services about their workers.
 
 use std::time::Duration;
 
@@ -6,11 +6,12 @@ use clap::Args;
 
 use crate::ceiling::Ceiling;
 
-/// Memory that the work of a worker may take, in MiB.
+/// Memory limit of a worker's work, in MiB.
 const MEMORY: u64 = 256;
-/// Memory that the work of all workers may take together, in MiB: a container of 512 MiB has room for it beside the service.
+/// Memory limit of all workers together, in MiB: a container of 512 MiB has room for it beside the
+/// service.
 const MEMORY_TOTAL: u64 = 384;
-/// Processor time of one piece of work, in seconds.
+/// Processor time limit of one piece of work, in seconds.
 const CPU_SECONDS: u64 = 10;
 
 /// Limits of worker processes.
@@ -20,13 +21,15 @@ pub struct WorkerArguments {
     /// Memory in MiB that the work on one object or call may take.
     #[arg(long, env = "GROUNDWORK_WORKER_MEMORY", default_value_t = MEMORY, value_name = "MEBIBYTES", value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
     pub worker_memory: u64,
-    /// Memory in MiB that the work on all objects and calls may take together; where it is more, the work that takes most of it ends.
+    /// Memory in MiB that the work on all objects and calls may take together; where it is more,
+    /// the work that takes most of it ends.
     #[arg(long, env = "GROUNDWORK_WORKER_MEMORY_TOTAL", default_value_t = MEMORY_TOTAL, value_name = "MEBIBYTES", value_parser = clap::value_parser!(u64).range(16..=1 << 20))]
     pub worker_memory_total: u64,
     /// Processor time in seconds that the work on one object or call may take.
     #[arg(long, env = "GROUNDWORK_WORKER_CPU_SECONDS", default_value_t = CPU_SECONDS, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub worker_cpu_seconds: u64,
-    /// The program of workers; that of this process if none is given. For tests, whose own program is none of a service.
+    /// The program of workers; that of this process if none is given. For tests, whose own program
+    /// is none of a service.
     #[arg(skip)]
     pub worker_program: Option<&'static str>,
 }
@@ -43,17 +46,17 @@ impl Default for WorkerArguments {
 }
 
 impl WorkerArguments {
-    /// The limit of memory in bytes.
+    /// Returns the memory limit in bytes.
     pub fn memory(&self) -> u64 {
         self.worker_memory.saturating_mul(1 << 20)
     }
 
-    /// What all pools of a service share.
+    /// Returns the memory limit that all pools of a service share.
     pub fn ceiling(&self) -> Ceiling {
         Ceiling::new(self.worker_memory_total.saturating_mul(1 << 20))
     }
 
-    /// The limit of processor time.
+    /// Returns the limit of processor time.
     pub fn cpu_time(&self) -> Duration {
         Duration::from_secs(self.worker_cpu_seconds)
     }

@@ -1,4 +1,5 @@
-//! The memory of all workers of a service together: each may take what one may, but a container has no room for all of them to do so at once.
+//! Memory limit of all workers of a service together. Each worker may use its own limit, but a
+//! container has no room for all of them to do so at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,22 +7,22 @@ use std::time::Duration;
 
 use crate::fence::usage;
 
-/// How often memory is looked at while work is done. A process that does nothing else fills some ten MiB in that time.
+/// Interval at which memory is checked during work. A process can fill some ten MiB in that time.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// So many bytes for the work of all pools that share it. Clones are the same.
+/// Memory limit for the work of all pools that share it. Clones share the limit.
 #[derive(Debug, Clone)]
 pub struct Ceiling(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     limit: u64,
-    /// Bytes by process, of those that work.
+    /// Bytes of each working process, by process id.
     working: Mutex<HashMap<u32, u64>>,
 }
 
 impl Ceiling {
-    /// `limit` in bytes.
+    /// Creates a limit of this many bytes.
     pub fn new(limit: u64) -> Self {
         Self(Arc::new(Shared { limit, working: Mutex::default() }))
     }
@@ -30,12 +31,12 @@ impl Ceiling {
         self.0.limit
     }
 
-    /// Comes back once all together take more than there is, and this process takes the most of them.
+    /// Returns when all processes together exceed the limit and this process uses the most of them.
     pub(crate) async fn exceeded_by(&self, pid: u32) {
         let entry = Entry { ceiling: self, pid };
         loop {
             tokio::time::sleep(LOOK).await;
-            // One that has ended takes nothing.
+            // A process that has ended counts as 0 bytes.
             let bytes = usage::resident(pid).unwrap_or_default();
             if entry.is_too_much(bytes) {
                 return;
@@ -48,7 +49,7 @@ impl Ceiling {
     }
 }
 
-/// A process counts as long as it works.
+/// Entry of a process, which counts as long as it works.
 struct Entry<'a> {
     ceiling: &'a Ceiling,
     pid: u32,

@@ -1,17 +1,17 @@
-//! Why a piece of work has no result.
+//! Errors of work in worker processes.
 
 use std::io;
 use std::time::Duration;
 
-/// The end of one piece of work; no other one has to do with it.
+/// Reason why one piece of work failed. Other work is not affected.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// `limit` in bytes.
+    /// The work exceeds its memory limit, `limit` in bytes.
     #[error(
         "it takes more than the {} MiB of memory that it may take (--worker-memory); let it do less, or divide it", .limit >> 20
     )]
     Memory { limit: u64 },
-    /// `limit` in bytes, of all work at this time.
+    /// All work together exceeds the limit, `limit` in bytes, and this work uses the most.
     #[error(
         "all that is worked on takes more than {} MiB of memory (--worker-memory-total), and this the most of it; let it do less, or give the service more", .limit >> 20
     )]
@@ -20,21 +20,22 @@ pub enum WorkError {
         "it takes more than the {} s of processor time that it may take (--worker-cpu-seconds); let it do less, or divide it", .limit.as_secs()
     )]
     CpuTime { limit: Duration },
-    /// Waiting for what it asked for has twice that time, and counts apart.
+    /// The work exceeds its time limit. Waits for answers have a separate limit of twice that time.
     #[error("it takes longer than {} s and was given up", .limit.as_secs())]
     WallTime { limit: Duration },
-    /// What it calls inside of each other takes more than a stack has.
+    /// Calls are nested too deeply for the stack.
     #[error("it leads too deep into itself for the stack of a process; nest it less deeply")]
     Stack,
-    /// `limit` in bytes.
+    /// The answer exceeds the limit, `limit` in bytes.
     #[error("it answers, or asks for, more than {} MiB at a time; let it make less, or divide it", .limit >> 20)]
     Output { limit: usize },
-    /// A mistake in the program. `place` is a line of its source.
+    /// A bug in the program. `place` is a line of its source.
     #[error(
         "the work did not end, because of a mistake in the program at {place}; report it with what it worked on"
     )]
     Panicked { place: String },
-    /// By a signal that none of the limits sends: the system has ended it, or somebody else.
+    /// A signal ended the process that none of the limits sends: from the kernel, or from another
+    /// process.
     #[error(
         "the process that did the work ended ({how}); if it was for lack of memory in the whole container, give that more, or let the work do less"
     )]
@@ -44,7 +45,7 @@ pub enum WorkError {
 }
 
 impl WorkError {
-    /// It was too much for a limit; otherwise something outside the work is amiss.
+    /// Reports whether the work exceeded a limit; otherwise the cause lies outside the work.
     pub fn is_limit(&self) -> bool {
         match self {
             Self::Memory { .. }
@@ -57,7 +58,7 @@ impl WorkError {
         }
     }
 
-    /// The label of metrics.
+    /// Returns the label for metrics.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Memory { .. } => "memory",
@@ -73,7 +74,7 @@ impl WorkError {
     }
 }
 
-/// Why a worker cannot begin.
+/// Reason why a worker cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("the program of the service cannot be run once more: {0}")]
@@ -82,12 +83,12 @@ pub enum StartError {
     Hello(#[source] io::Error),
 }
 
-/// A message cannot be read, or not be written.
+/// A message cannot be decoded, or not be encoded.
 #[derive(Debug, thiserror::Error)]
 #[error("a message of another form")]
 pub struct FormError;
 
-/// Why a task has no answer.
+/// Reason why a task has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     #[error(transparent)]
@@ -103,7 +104,7 @@ pub enum ExchangeError {
 }
 
 impl ExchangeError {
-    /// It was too much for a limit; otherwise something outside the work is amiss.
+    /// Reports whether the work exceeded a limit; otherwise the cause lies outside the work.
     pub fn is_limit(&self) -> bool {
         match self {
             Self::Work(error) => error.is_limit(),

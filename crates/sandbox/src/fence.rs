@@ -1,4 +1,4 @@
-//! What a worker takes from itself before it sees anything, and what its service keeps of it.
+//! Rights that a worker gives up before it receives any work, and limits that its service sets.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,12 @@ use seccompiler::{
     apply_filter,
 };
 
-/// Addresses beyond the memory that a worker may write: programs and libraries are mapped, and allocators set addresses aside.
+/// Address space in bytes beyond the writable memory of a worker, for the mapped program and
+/// libraries and for reservations of allocators.
 const ADDRESSES: u64 = 1 << 30;
 
-/// Sets the limits that the kernel keeps. `memory` in bytes, for all that the process writes.
+/// Sets the limits that the kernel enforces. `memory` is the limit in bytes of all memory that the
+/// process writes.
 pub(crate) fn limit(memory: u64) {
     let to = |limit: u64| Rlimit { current: Some(limit), maximum: Some(limit) };
     let limits = [
@@ -26,12 +28,14 @@ pub(crate) fn limit(memory: u64) {
         (Resource::Nproc, to(0)),
     ];
     for (resource, limit) in limits {
-        // A limit that is lower already stays: nobody may raise it.
+        // Setting may fail for a limit that is already lower, since a process cannot raise it. The
+        // lower limit stays.
         _ = setrlimit(resource, limit);
     }
 }
 
-/// Gives up every right to open or reach anything, for good. What the kernel lacks for that comes back in words.
+/// Gives up every right to open or reach anything, for good. Returns a text for each mechanism that
+/// the kernel lacks.
 pub(crate) fn close() -> Vec<String> {
     let mut lacking = Vec::new();
     match restrict_paths() {
@@ -39,7 +43,7 @@ pub(crate) fn close() -> Vec<String> {
         Ok(RulesetStatus::NotEnforced) => lacking.push("it has no Landlock".to_owned()),
         Err(error) => lacking.push(format!("Landlock refuses: {error}")),
     }
-    // Nothing more can be opened, whatever the kernel has.
+    // With a limit of 0 no file can be opened, on any kernel.
     _ = setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(0) });
     if let Err(error) = restrict_calls() {
         lacking.push(format!("it has no seccomp: {error}"));
@@ -47,7 +51,8 @@ pub(crate) fn close() -> Vec<String> {
     lacking
 }
 
-/// No path, no port, no process: there is no rule that would allow one.
+/// Forbids all paths, ports and signals to other processes: the Landlock ruleset contains no rule
+/// that allows any.
 fn restrict_paths() -> Result<RulesetStatus, RulesetError> {
     let abi = ABI::V6;
     let ruleset = Ruleset::default()
@@ -57,7 +62,7 @@ fn restrict_paths() -> Result<RulesetStatus, RulesetError> {
     Ok(ruleset.create()?.restrict_self()?.ruleset)
 }
 
-/// Why there is no filter of system calls.
+/// Reason why a filter of system calls cannot be built.
 #[derive(Debug, thiserror::Error)]
 enum FilterError {
     #[error(transparent)]
@@ -66,7 +71,8 @@ enum FilterError {
     Backend(#[from] seccompiler::BackendError),
 }
 
-/// Memory, time, the socket that is open, and the end of the process: what computing takes. Everything else answers `EPERM`.
+/// Allows only the system calls for computing: memory, time, the open socket, and the end of the
+/// process. All others return `EPERM`.
 fn restrict_calls() -> Result<(), FilterError> {
     let filter = SeccompFilter::new(
         allowed_calls()?,
@@ -123,9 +129,9 @@ fn allowed_calls() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::Ba
     let with_conditions = [
         (libc::SYS_mmap, not_executable()?),
         (libc::SYS_mprotect, not_executable()?),
-        // `abort` signals its own process, and no other one.
+        // `abort` signals its own process; signals to others stay forbidden.
         (libc::SYS_tgkill, SeccompRule::new(vec![equals(0, own)?])?),
-        // Its own limits may be read, not set.
+        // A process may read its own limits, but not set them.
         (libc::SYS_prlimit64, SeccompRule::new(vec![equals(0, 0)?, equals(2, 0)?])?),
     ];
     let mut calls: BTreeMap<_, _> = CALLS.into_iter().map(|call| (call, Vec::new())).collect();
@@ -133,35 +139,36 @@ fn allowed_calls() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::Ba
     Ok(calls)
 }
 
-/// What a service knows of a worker, and sets, from outside.
+/// Measurements and limits that a service applies to a worker from outside.
 pub(crate) mod usage {
     use std::io;
     use std::time::Duration;
 
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setpriority_process};
 
-    /// In the lines of `/proc`, on every architecture that Rust knows.
+    /// Clock ticks per second in `/proc`, the same on every architecture that Rust supports.
     const TICKS_PER_SECOND: u64 = 100;
 
-    /// Lets a worker have so much processor time in all. The kernel ends it with `SIGXCPU` then; it counts whole seconds.
+    /// Limits the total processor time of a worker, in whole seconds. The kernel ends the worker
+    /// with `SIGXCPU` after that.
     pub(crate) fn limit_cpu_time(pid: u32, most: Duration) -> io::Result<()> {
         let limit = most.as_millis().div_ceil(1000);
         let limit = u64::try_from(limit).unwrap_or(u64::MAX);
         let pid = known(pid)?;
-        // A worker began with the limits of its service; only the lower one may change.
+        // A worker inherits the limits of its service. Only the soft limit may change.
         let maximum = getrlimit(Resource::Cpu).maximum;
         let current = Some(maximum.map_or(limit, |maximum| limit.min(maximum)));
         prlimit(Some(pid), Resource::Cpu, Rlimit { current, maximum })?;
         Ok(())
     }
 
-    /// What a worker has used since it began.
+    /// Returns the processor time that a worker has used since it started.
     pub(crate) fn used_cpu_time(pid: u32) -> io::Result<Duration> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
         Ok(cpu_time(&text).ok_or(io::ErrorKind::InvalidData)?)
     }
 
-    /// Lets processes of a higher priority go before a worker. It cannot be taken back without a privilege.
+    /// Lowers the priority of a worker. Raising it again would need a privilege.
     pub(crate) fn yield_to_others(pid: u32, nice: i32) -> io::Result<()> {
         Ok(setpriority_process(Some(known(pid)?), nice)?)
     }
@@ -171,13 +178,14 @@ pub(crate) mod usage {
         pid.ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
-    /// Bytes of a worker that are in memory and that it shares with nobody.
+    /// Returns the bytes of a worker's memory that it does not share with other processes.
     pub(crate) fn resident(pid: u32) -> io::Result<u64> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/statm"))?;
         Ok(private(&text).ok_or(io::ErrorKind::InvalidData)?)
     }
 
-    /// The 14th and 15th field of all. The second one is the name, which may hold anything and ends with the last parenthesis.
+    /// Reads processor time from `/proc/PID/stat`: fields 14 and 15. The second field is the name,
+    /// which may contain any character and ends with the last parenthesis.
     fn cpu_time(stat: &str) -> Option<Duration> {
         let (_, behind) = stat.rsplit_once(')')?;
         let mut fields =
@@ -186,7 +194,7 @@ pub(crate) mod usage {
         Some(Duration::from_millis(ticks.saturating_mul(1000) / TICKS_PER_SECOND))
     }
 
-    /// Pages: all addresses, those in memory, those of them that are shared or of files.
+    /// Returns the private pages in `/proc/PID/statm`: the resident pages less the shared ones.
     fn private(statm: &str) -> Option<u64> {
         let mut pages = statm.split_ascii_whitespace().skip(1).map_while(|field| field.parse::<u64>().ok());
         let private = pages.next()?.saturating_sub(pages.next()?);

@@ -1,4 +1,5 @@
-//! Where there is no Linux: limits of processes differ from system to system, so workers have none but the time that their service keeps.
+//! Systems other than Linux: process limits differ from system to system, so workers have only the
+//! time limit of their service.
 
 pub(crate) fn limit(_memory: u64) {}
 

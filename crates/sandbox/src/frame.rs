@@ -1,28 +1,30 @@
-//! Messages between a service and its workers: one byte for their kind, four for their length (most significant first), their content.
+//! Messages between a service and its workers: one byte for the kind, four for the length (most
+//! significant first), then the content.
 
 use std::io::{self, Read, Write};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// What a service accepts from a worker in one message, in bytes. What is made of it takes several times as much.
+/// Maximum size in bytes of one message that a service accepts from a worker. The values decoded
+/// from it use several times as much.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
 
 const HEADER: usize = 5;
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// From a worker: it has been fenced in. The content is what the kernel lacks for that, in words.
+    /// From a worker: it is fenced in. The content names the mechanisms that the kernel lacks.
     Hello = 1,
     /// To a worker: a piece of work.
     Task = 2,
-    /// From a worker: what it needs.
+    /// From a worker: a question to its service.
     Question = 3,
-    /// To a worker: that.
+    /// To a worker: the answer to its question.
     Answer = 4,
-    /// From a worker: what came out.
+    /// From a worker: the result of its work.
     Done = 5,
-    /// From a worker: where it panicked.
+    /// From a worker: the place of a panic.
     Panicked = 6,
 }
 
@@ -34,7 +36,7 @@ impl Kind {
     }
 }
 
-/// A message that has been received.
+/// A received message.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: Kind,
@@ -52,13 +54,13 @@ fn read_header([kind, length @ ..]: [u8; HEADER]) -> io::Result<(Kind, usize)> {
     Ok((Kind::of(kind)?, length))
 }
 
-/// Sends from a worker.
+/// Sends a message from a worker.
 pub(crate) fn send(to: &mut impl Write, kind: Kind, content: &[u8]) -> io::Result<()> {
     to.write_all(&header(kind, content)?)?;
     to.write_all(content)
 }
 
-/// Receives in a worker, which trusts its service. `None` at the end.
+/// Receives a message in a worker, which trusts its service. Returns `None` at the end.
 pub(crate) fn receive(from: &mut impl Read) -> io::Result<Option<Frame>> {
     let mut bytes = [0; HEADER];
     match from.read_exact(&mut bytes) {
@@ -72,7 +74,7 @@ pub(crate) fn receive(from: &mut impl Read) -> io::Result<Option<Frame>> {
     Ok(Some(Frame { kind, content }))
 }
 
-/// Sends to a worker.
+/// Sends a message to a worker.
 pub(crate) async fn send_to(
     to: &mut (impl AsyncWrite + Unpin),
     kind: Kind,
@@ -82,8 +84,8 @@ pub(crate) async fn send_to(
     to.write_all(content).await
 }
 
-/// Receives from a worker, which is not trusted: memory is taken as the bytes come, and a message of more than [`MOST_BYTES`] is an error of
-/// the kind `FileTooLarge`.
+/// Receives a message from a worker, which is not trusted. Memory is allocated only as the bytes
+/// arrive, and a message of more than [`MOST_BYTES`] is an error of the kind `FileTooLarge`.
 pub(crate) async fn receive_from(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Frame> {
     let mut bytes = [0; HEADER];
     from.read_exact(&mut bytes).await?;
@@ -118,7 +120,7 @@ mod tests {
         assert!(receive(&mut [].as_slice()).unwrap().is_none());
     }
 
-    /// What a worker announces takes no memory before it has come.
+    /// An announced length must not allocate memory before the bytes arrive.
     #[tokio::test]
     async fn what_no_worker_sends_is_an_error() {
         let kind = |result: io::Result<Frame>| result.unwrap_err().kind();

@@ -1,4 +1,5 @@
-//! The second wall around content of strangers, which needs no counting: work on it is done in processes with hard limits.
+//! Worker processes with hard limits for work on untrusted content: a second barrier that, unlike
+//! the limits inside the engines, counts no steps.
 //!
 //! ```text
 //! service:  Pool::run(task, Host) ──Task──> worker: enter ── fence ── serve(work)
@@ -8,15 +9,18 @@
 //!              └───────────────Done───────────────┘
 //! ```
 //!
-//! A worker is the program of the service itself, begun with [`enter`] as the first thing that its `main` does. It has an empty environment, one
-//! socket, which leads to the service, and no right to open anything else. What it needs while it works it asks for; credentials, network and
-//! caches of the network stay with the service. One worker does one piece of work at a time. One that exceeds a limit, that dies, or whose
-//! caller is gone is killed and replaced, and its end is a [`WorkError`] of that piece of work alone.
+//! A worker is the program of the service itself, started with [`enter`] as the first call of its
+//! `main`. It has an empty environment, one socket to the service, and no right to open anything
+//! else. During its work it asks the service for whatever it needs; credentials, network and
+//! network caches stay with the service. One worker does one piece of work at a time. A worker that
+//! exceeds a limit, dies, or loses its caller is killed and replaced, and its end is a
+//! [`WorkError`] of that piece of work alone.
 //!
-//! Tenants take turns. A worker that waits for an answer from outside gives way to those of other tenants after a moment; its work
-//! begins anew when the answer is there (`patience.rs`).
+//! Tenants share the workers fairly. A worker that waits for an answer from outside gives its place
+//! to other tenants after a moment. Its work starts over when the answer is there (`patience.rs`).
 //!
-//! A service starts its pools with [`Pools`], and hands tasks over with [`Pool::exchange`]: a head in JSON, and bytes.
+//! A service starts its pools with [`Pools`], and hands over tasks with [`Pool::exchange`]: a head
+//! in JSON, and bytes.
 
 mod arguments;
 mod ceiling;

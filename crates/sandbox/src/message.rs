@@ -1,5 +1,5 @@
-//! The form of what a service and its workers say to each other: the length of the head, the head in JSON, and bytes that are passed on as
-//! they are.
+//! Format of messages between a service and its workers: the length of the head, the head in JSON,
+//! and bytes that are passed on unchanged.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ use crate::worker::Connection;
 
 const LENGTH: usize = size_of::<u32>();
 
-/// A message of this head and body.
+/// Returns a message of this head and body.
 ///
 /// # Errors
 ///
@@ -24,20 +24,22 @@ pub fn pack(head: &impl Serialize, body: &[u8]) -> Result<Vec<u8>, FormError> {
     Ok(message)
 }
 
-/// Head and body of a message.
+/// Returns head and body of a message.
 ///
 /// # Errors
 ///
-/// It is cut, the head is of another form, or it nests deeper than JSON is read.
+/// The message is truncated, the head has another form, or it is nested deeper than the JSON
+/// decoder allows.
 pub fn unpack<T: DeserializeOwned>(message: &[u8]) -> Result<(T, &[u8]), FormError> {
     let (length, rest) = message.split_first_chunk::<LENGTH>().ok_or(FormError)?;
     let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| FormError)?;
     let (head, body) = rest.split_at_checked(length).ok_or(FormError)?;
-    // The decoder's message quotes what it found.
+    // The decoder's error quotes the content, so drop it.
     Ok((serde_json::from_slice(head).map_err(|_| FormError)?, body))
 }
 
-/// What a worker answers to a task: nothing if it could not be read, or if the answer cannot be written.
+/// Returns a worker's answer to a task; empty if the task could not be read, or the answer cannot
+/// be encoded.
 pub fn reply(head: Option<&impl Serialize>, body: &[u8]) -> Vec<u8> {
     let nothing = || pack(&None::<()>, &[]).unwrap_or_default();
     let Some(head) = head else { return nothing() };
@@ -45,7 +47,8 @@ pub fn reply(head: Option<&impl Serialize>, body: &[u8]) -> Vec<u8> {
 }
 
 impl Pool {
-    /// Has a task done that is a head and a body, and gives head and body of the answer; see [`Pool::run`].
+    /// Sends a task of a head and a body to a worker, and returns head and body of the answer; see
+    /// [`Pool::run`].
     ///
     /// # Errors
     ///
@@ -65,7 +68,8 @@ impl Pool {
 }
 
 impl Connection {
-    /// The side of a worker of [`Pool::exchange`]: `work` gets head and body of a task, and answers with [`reply`].
+    /// Serves the worker's side of [`Pool::exchange`]: `work` gets head and body of a task, and
+    /// answers with [`reply`].
     pub fn serve_exchanges<T: DeserializeOwned>(&self, mut work: impl FnMut(T, &[u8]) -> Vec<u8>) {
         self.serve(|task| match unpack(&task) {
             Ok((head, body)) => work(head, body),
@@ -88,7 +92,7 @@ mod tests {
         }
     }
 
-    /// What JSON has no form for is no answer, and not half of one.
+    /// A value that JSON cannot represent gives an empty answer, never a part of one.
     #[test]
     fn an_answer_that_cannot_be_written_is_none() {
         let unwritable = std::collections::HashMap::from([((1, 2), 3)]);

@@ -1,4 +1,4 @@
-//! What is measured of workers.
+//! Metrics of workers.
 
 use groundwork_telemetry::Metrics as Registry;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -25,7 +25,7 @@ struct ReasonLabels {
     reason: &'static str,
 }
 
-/// Of one pool.
+/// Metrics of one pool.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     pool: &'static str,
@@ -34,20 +34,20 @@ pub(crate) struct Metrics {
     killed: Family<ReasonLabels, Counter>,
 }
 
-/// Why a worker goes whose work did not fail.
+/// Reason why a worker ends although its work did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// Nobody waits for its work any more.
+    /// The caller no longer waits for its work.
     Abandoned,
-    /// It waited for an answer, and others for its place.
+    /// It waited for an answer while others waited for its place.
     GaveWay,
     /// It keeps too much memory after its work.
     NotAtRest,
-    /// It lets others go before it since its work was long.
+    /// It has a low priority since a long piece of work.
     Yielded,
-    /// There are more than are needed.
+    /// There are more workers than are needed.
     Idle,
-    /// Something else has ended it while it waited.
+    /// Another process ended it while it was idle.
     Lost,
 }
 

@@ -1,7 +1,8 @@
-//! A worker that waits for something from outside keeps nobody else waiting: if the answer is late, it gives way.
+//! Patience of workers: a worker that waits for a late answer from outside gives its place to
+//! others.
 //!
-//! Its work begins anew, in another worker, once the answer is there. Work is a function of its task and of the answers, so nothing is lost
-//! but the processor time that it took so far.
+//! Its work starts over in another worker once the answer is there. Work is a function of its task
+//! and of the answers, so only the processor time so far is lost.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,13 +14,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::pool::Host;
 
-/// How long a worker waits for an answer before it gives way to others that wait for its place.
+/// Time that a worker waits for an answer before it gives its place to others.
 const FIRST: Duration = Duration::from_millis(250);
-/// Each time that the same work has given way, it may wait twice as long, but for no longer than this: else work with many late answers would
-/// never end.
+/// Upper limit of the wait. Each time that the same work has given way, its next wait is twice as
+/// long: otherwise work with many late answers would never end.
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// How long a worker may keep a place while it waits.
+/// Time for which a worker may keep a place while it waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience<'a> {
     turn: &'a Turn,
@@ -27,23 +28,23 @@ pub(crate) struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    /// For work that has given way so many times before.
+    /// Returns the patience of work that has given way this many times before.
     pub(crate) fn after(gave_way: u32, turn: &'a Turn) -> Self {
         Self { turn, time: FIRST.saturating_mul(2_u32.saturating_pow(gave_way)).min(LONGEST) }
     }
 
-    /// Returns once the time is over and another tenant wants the place.
+    /// Returns when the time is over and another tenant wants the place.
     pub(crate) async fn ends(self) {
         sleep(self.time).await;
         self.turn.wanted().await;
     }
 }
 
-/// Waiting for answers may take so many times the time of the work itself.
+/// Time limit of waits for answers, as a multiple of the time limit of the work itself.
 const WAITS: u32 = 2;
 
-/// Time of the clock that is left for a piece of work. Waits for answers have a time of their own: who answers has limits, too, and says
-/// better what took so long.
+/// Remaining time of a piece of work by the wall clock. Waits for answers have a separate limit:
+/// the answering side has limits of its own, and its errors explain better what took so long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     work: Duration,
@@ -55,12 +56,12 @@ impl Clock {
         Self { work, waits: work.saturating_mul(WAITS) }
     }
 
-    /// The result of the work itself, unless its time is over first.
+    /// Returns the result of the work itself, or `None` if its time is over first.
     pub(crate) async fn work<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         Self::run(&mut self.work, work).await
     }
 
-    /// The same for a wait.
+    /// Returns the result of a wait, or `None` if the time for waits is over first.
     pub(crate) async fn wait<T>(&mut self, answer: impl Future<Output = T>) -> Option<T> {
         Self::run(&mut self.waits, answer).await
     }
@@ -73,13 +74,13 @@ impl Clock {
     }
 }
 
-/// A question whose answer is late.
+/// A question with a late answer.
 pub(crate) struct Late<'h> {
     pub(crate) question: Vec<u8>,
     pub(crate) answer: BoxFuture<'h, Vec<u8>>,
 }
 
-/// A host that is not asked again for what came late.
+/// A host that remembers late answers, so that they are not requested again.
 pub(crate) struct Remembering<'h> {
     host: &'h dyn Host,
     late: Mutex<HashMap<Vec<u8>, Vec<u8>>>,

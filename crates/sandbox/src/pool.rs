@@ -1,4 +1,4 @@
-//! Workers that are started ahead, one piece of work each at a time.
+//! Pool of workers that are started ahead and do one piece of work each at a time.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,54 +17,58 @@ use crate::patience::{Clock, Patience, Remembering};
 use crate::priority::{LongWork, Share};
 use crate::process::{Ended, Limits, Process};
 
-/// How long a worker beyond those that are kept waits for work.
+/// Idle time of a worker beyond the permanent ones before it is ended.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long nothing is started after something could not be.
+/// Pause after a failed start of a worker.
 const START_PAUSE: Duration = Duration::from_secs(1);
 
-/// Of so many workers one is kept for tenants that have none.
+/// One of this many workers is reserved for tenants that have none.
 const RESERVE: usize = 4;
 
-/// The tenant of work that is not for one namespace: of calls that name none, and of what is done once for all.
+/// Tenant of work that does not belong to one namespace: calls without a namespace, and work that
+/// is done once for all.
 pub const ANYBODY: &str = "";
 
-/// What a pool is to be.
+/// Settings of a pool.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The label of metrics and the word of logs.
+    /// Name of the pool in metrics and logs.
     pub pool: &'static str,
-    /// The kind of its workers, as [`enter`](crate::enter) knows it.
+    /// Kind of its workers, as [`enter`](crate::enter) knows it.
     pub name: &'static str,
-    /// The program, which calls [`enter`](crate::enter); that of this process if none is given.
+    /// Program of the workers, which calls [`enter`](crate::enter); `None` for the program of this
+    /// process.
     pub program: Option<PathBuf>,
-    /// Workers that are there even if there is nothing to do.
+    /// Number of workers that are kept ready without work.
     pub ahead: usize,
-    /// Workers at the most; work beyond waits.
+    /// Maximum number of workers; further work waits.
     pub most: usize,
-    /// Memory and processor time of a piece of work.
+    /// Limits of memory and processor time of a piece of work.
     pub limits: WorkerArguments,
-    /// Memory of all pools that share this.
+    /// Memory limit that pools share.
     pub ceiling: Ceiling,
-    /// How long a piece of work may take, with what it waits for.
+    /// Time limit of a piece of work. Waits for answers count separately, with a limit of twice
+    /// that.
     pub wall_time: Duration,
-    /// Whether it is for calls, whose workers have the processor only as far as others leave it.
+    /// True for a pool of calls, whose workers run at low priority.
     pub yields: bool,
 }
 
-/// What a piece of work may ask its service for.
+/// Answers the questions of a piece of work to its service.
 pub trait Host: Send + Sync {
-    /// Whatever comes has an answer: what a worker asks for is content of strangers as well.
+    /// Answers a question. Every question must get an answer, even a malformed one, because it
+    /// comes from untrusted work.
     fn answer(&self, question: Vec<u8>) -> BoxFuture<'_, Vec<u8>>;
 }
 
-/// For work that has nothing to ask: every answer is empty.
+/// Host for work without questions: every answer is empty.
 impl Host for () {
     fn answer(&self, _: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 }
 
-/// Workers of one kind. Clones share them; with the last one they end.
+/// Workers of one kind. Clones share them; the workers end with the last clone.
 #[derive(Debug, Clone)]
 pub struct Pool(Arc<Shared>);
 
@@ -75,7 +79,7 @@ struct Shared {
     program: PathBuf,
     turns: Turns,
     workers: Mutex<Workers>,
-    /// Rings when a worker has gone, so that another one is started.
+    /// Notified when a worker has ended, so that another one is started.
     gone: Arc<Notify>,
     long_work: LongWork,
     metrics: Metrics,
@@ -83,18 +87,19 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Workers {
-    /// The one that was used last comes last: it has the most of what the next piece of work may need.
+    /// Idle workers. The last used one is last and is taken first, since its memory is most likely
+    /// to fit the next work.
     idle: Vec<Process>,
-    /// With those that work.
+    /// Number of workers, including working ones.
     alive: usize,
 }
 
 impl Pool {
-    /// Starts the workers that are there ahead.
+    /// Starts the workers that are kept ready.
     ///
     /// # Errors
     ///
-    /// Not one of them begins.
+    /// No worker could be started.
     pub async fn start(
         options: Options,
         metrics: &groundwork_telemetry::Metrics,
@@ -108,7 +113,7 @@ impl Pool {
         let most = options.most.max(1);
         let shared = Arc::new(Shared {
             limits,
-            // The program that runs, even if another one has taken its place on disk.
+            // `own_program` is the running program, even if its file on disk was replaced.
             program: options.program.clone().unwrap_or_else(own_program),
             turns: Turns::new(most, most - most / RESERVE),
             workers: Mutex::default(),
@@ -134,17 +139,20 @@ impl Pool {
         Ok(Self(shared))
     }
 
-    /// Has a piece of work done when it is its turn. What it asks for, `host` answers. Dropping the future ends the work, too. Work whose
-    /// answers are late may begin anew: it is to be a function of the task and the answers.
+    /// Runs a piece of work when a place is free. `host` answers its questions. Dropping the future
+    /// ends the work, too. Work with late answers may start over, so it must be a function of the
+    /// task and the answers.
     ///
-    /// Long work of one `tenant`, say of one namespace, gets together what a single piece of it would get, where others need the processors.
-    /// Where there are four workers or more, no tenant has more than three quarters of them.
+    /// All long work of one `tenant`, such as a namespace, together gets the processor time of a
+    /// single piece of work, if others need the processors. In a pool of four or more workers, a
+    /// tenant never has more than three quarters of them.
     ///
     /// # Errors
     ///
     /// See [`WorkError`].
     pub async fn run(&self, tenant: &str, task: &[u8], host: &dyn Host) -> Result<Vec<u8>, WorkError> {
-        // As `start`.
+        // Counted here and not in `Shared::run`, so that work that gives way and starts over counts
+        // once.
         let shared = &self.0;
         let host = Remembering::new(host);
         let result = shared.run(tenant, task, &host).await;
@@ -160,7 +168,7 @@ fn own_program() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-/// A worker that works, as long as somebody waits for it.
+/// A working worker. Dropping the lease kills the worker.
 struct Lease<'a> {
     shared: &'a Shared,
     worker: Option<Process>,
@@ -168,7 +176,7 @@ struct Lease<'a> {
 }
 
 impl Lease<'_> {
-    /// `gave_way` is how often this work has given way before.
+    /// Runs the work in a worker. `gave_way` is how often this work has given way before.
     async fn run<'h>(
         &mut self,
         task: &[u8],
@@ -207,7 +215,8 @@ impl Lease<'_> {
                     tracing::warn!(pool, reason, %error, "the work of a worker process failed, and the process is replaced");
                     shared.count_out(1);
                     self.worker = None;
-                    // What somebody else did before may have been the reason; with a new worker it cannot be.
+                    // Earlier work in the same process may be the reason, so run the work once more
+                    // in a new worker.
                     if !(was_used && matches!(error, WorkError::Died { .. })) {
                         return result;
                     }
@@ -233,10 +242,10 @@ impl Shared {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has work done, as often as it gives way to others.
+    /// Runs work, and starts it over each time that it gives way to others.
     async fn run(&self, tenant: &str, task: &[u8], host: &Remembering<'_>) -> Result<Vec<u8>, WorkError> {
         let limits = self.limits;
-        // Calls of everybody have one share of the processors together.
+        // Calls of all tenants together share one part of the processors.
         let long_work_of = if limits.yields { ANYBODY } else { tenant };
         let share = Share { long_work: &self.long_work, tenant: long_work_of, is_call: limits.yields };
         let mut clock = Clock::new(limits.wall_time);
@@ -256,7 +265,7 @@ impl Shared {
         Err(error)
     }
 
-    /// A worker that waits, if there is one.
+    /// Returns an idle worker, if there is one.
     fn take(&self) -> Option<Process> {
         loop {
             let mut worker = self.workers().idle.pop()?;
@@ -268,7 +277,7 @@ impl Shared {
         }
     }
 
-    /// Starts one.
+    /// Starts a worker.
     async fn begin(&self) -> Result<Process, StartError> {
         let mut counted = Counted::new(self);
         let worker = Process::start(&self.program, self.options.name, self.limits).await?;
@@ -276,7 +285,7 @@ impl Shared {
         Ok(worker)
     }
 
-    /// After its work.
+    /// Takes a worker back after its work, or ends it.
     fn give_back(&self, worker: Process) {
         let gone = match (worker.has_yielded(), worker.is_at_rest()) {
             (false, true) => return self.put_aside(worker),
@@ -301,7 +310,7 @@ impl Shared {
         self.gone.notify_one();
     }
 
-    /// Those that have waited for long, beyond those that are kept.
+    /// Returns the workers beyond the permanent ones that have been idle for long.
     fn surplus(&self) -> Vec<Process> {
         let now = Instant::now();
         let mut workers = self.workers();
@@ -311,7 +320,7 @@ impl Shared {
         workers.idle.drain(..old).collect()
     }
 
-    /// Starts what lacks of those that are there ahead.
+    /// Starts the missing permanent workers.
     async fn fill(&self) -> Result<(), StartError> {
         while self.workers().alive < self.options.ahead.min(self.options.most.max(1)) {
             let worker = self.begin().await?;
@@ -321,7 +330,7 @@ impl Shared {
     }
 }
 
-/// A worker that is about to begin is counted, so that no more are started than there may be.
+/// Counts a worker while it starts, so that the pool never exceeds its maximum.
 struct Counted<'a> {
     shared: &'a Shared,
     has_begun: bool,
@@ -345,10 +354,10 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Replaces workers that have gone, and ends those that nobody needs, as long as there is a pool.
+/// Replaces workers that have ended, and ends surplus ones, as long as the pool exists.
 async fn keep(pool: Weak<Shared>, gone: Arc<Notify>) {
     loop {
-        // Either way it is time to look.
+        // Continue after the notification or the time-out, whichever comes first.
         _ = timeout(IDLE / 2, gone.notified()).await;
         let Some(shared) = pool.upgrade() else { return };
         for worker in shared.surplus() {

@@ -1,4 +1,5 @@
-//! The pools of a service: others for calls than for its own work, so that neither takes the turn of the other.
+//! The pools of a service. Calls and the service's own work have separate pools, so that neither
+//! uses up the workers of the other.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,30 +11,31 @@ use crate::ceiling::Ceiling;
 use crate::error::StartError;
 use crate::pool::{Options, Pool};
 
-/// How long a piece of work may take, with what it waits for, where a service is not told otherwise.
+/// Default time limit of a piece of work.
 pub const WALL_TIME: Duration = Duration::from_secs(30);
 
-/// How many workers a pool has.
+/// Number of workers of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// There even if there is nothing to do.
+    /// Workers that are kept ready without work.
     pub ahead: usize,
-    /// At the most; work beyond waits.
+    /// Maximum number of workers; further work waits.
     pub most: usize,
 }
 
 impl Count {
-    /// One ahead, and as many as there are processors: for what comes or does not come.
+    /// Returns one worker kept ready, and as many as there are processors at most: for occasional
+    /// work.
     pub fn on_demand() -> Self {
         Self { ahead: 1, most: processors() }
     }
 
-    /// As many as there are processors, all of them ahead.
+    /// Returns as many workers as there are processors, all of them kept ready.
     pub fn of_processors() -> Self {
         Self { ahead: processors(), most: processors() }
     }
 
-    /// The same ahead, and so many at the most.
+    /// Returns the same number kept ready, with another maximum.
     #[must_use]
     pub fn with_most(self, most: usize) -> Self {
         Self { most, ..self }
@@ -44,7 +46,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Starts pools of one kind of workers, which share limits, and the memory that all of them may take together.
+/// Starts pools of one kind of worker, which share their limits and a total memory limit.
 #[derive(Debug)]
 pub struct Pools<'a> {
     worker: &'static str,
@@ -54,16 +56,17 @@ pub struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    /// `worker` is the kind of workers, as [`enter`](crate::enter) knows it.
+    /// Creates the pools of a service. `worker` is the kind of workers, as [`enter`](crate::enter)
+    /// knows it.
     pub fn new(worker: &'static str, limits: WorkerArguments, metrics: &'a Metrics) -> Self {
         Self { worker, limits, ceiling: limits.ceiling(), metrics }
     }
 
-    /// Starts a pool. `pool` is the label of metrics and the word of logs.
+    /// Starts a pool. `pool` is its name in metrics and logs.
     ///
     /// # Errors
     ///
-    /// Not one worker begins.
+    /// No worker could be started.
     pub async fn start(
         &self,
         pool: &'static str,
@@ -73,11 +76,12 @@ impl<'a> Pools<'a> {
         Pool::start(self.options(pool, count, wall_time), self.metrics).await
     }
 
-    /// Starts a pool for calls. Jobs, and whatever else works on the machine, go before them.
+    /// Starts a pool for calls. Its workers have a lower priority than jobs and than other
+    /// processes of the machine.
     ///
     /// # Errors
     ///
-    /// Not one worker begins.
+    /// No worker could be started.
     pub async fn start_for_calls(&self, pool: &'static str) -> Result<Pool, StartError> {
         let options = self.options(pool, Count::on_demand(), WALL_TIME);
         Pool::start(Options { yields: true, ..options }, self.metrics).await

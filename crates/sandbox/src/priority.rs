@@ -1,5 +1,5 @@
-//! Which work goes first where the processors have not enough for all: short work before long work, jobs before calls, and the long work of
-//! one tenant, however much it is, as if it were a single piece.
+//! Priorities of work when the processors are busy: short work before long work, and jobs before
+//! calls. All long work of one tenant together counts as a single piece.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -11,21 +11,21 @@ use tokio::time::sleep;
 
 use crate::fence::usage;
 
-/// The niceness of workers for calls: beside one that does not yield, a twentieth of the processor is theirs.
+/// Niceness of workers for calls: beside a normal process, they get a twentieth of a processor.
 pub(crate) const CALL: i32 = 13;
-/// The niceness of a job that is long: a tenth.
+/// Niceness of a long job: beside a normal process, it gets a tenth of a processor.
 const LONG_JOB: i32 = 10;
-/// The lowest priority that there is.
+/// Niceness of the lowest priority.
 const LOWEST: i32 = 19;
-/// Work is long once it has taken so much processor time.
+/// Processor time after which work counts as long.
 const LONG: Duration = Duration::from_millis(100);
-/// Work that has taken so much has the lowest priority: usual work does not.
+/// Processor time after which work gets the lowest priority; normal work needs less.
 const VERY_LONG: Duration = Duration::from_secs(1);
-/// With each step of niceness the kernel gives that much less (sched(7)).
+/// Factor by which each step of niceness reduces a process's share of the processor (sched(7)).
 const STEP: f64 = 1.25;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// Pieces of long work that are under way in a pool, by tenant.
+/// Number of long pieces of work in progress in a pool, by tenant.
 #[derive(Debug, Default)]
 pub(crate) struct LongWork(Mutex<HashMap<String, u32>>);
 
@@ -40,14 +40,14 @@ impl LongWork {
     }
 }
 
-/// Counts as long as it is there.
+/// Entry of a long piece of work, which counts until it is dropped.
 struct Entry<'a> {
     all: &'a LongWork,
     tenant: &'a str,
 }
 
 impl Entry<'_> {
-    /// With itself.
+    /// Returns the number of long pieces of the tenant, including this one.
     fn count(&self) -> u32 {
         self.all.counts().get(self.tenant).copied().unwrap_or_default()
     }
@@ -65,7 +65,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// Who has a piece of work done, and how: by that it has its share of the processor.
+/// Data that decides the processor share of a piece of work: its tenant and its type.
 pub(crate) struct Share<'a> {
     pub(crate) long_work: &'a LongWork,
     pub(crate) tenant: &'a str,
@@ -73,10 +73,11 @@ pub(crate) struct Share<'a> {
 }
 
 impl Share<'_> {
-    /// Lets others go before a worker whose work is long, so that those who work as long as they may do not slow everybody down. Time in which it
-    /// waits for an answer does not count. `before` is the processor time that it had used when the work began.
+    /// Lowers the priority of a worker whose work is long, so that long work of one tenant does not
+    /// slow down others. Waits for answers use no processor time and so do not count. `before` is
+    /// the processor time of the process at the start of the work.
     ///
-    /// A priority is only ever lowered: to raise it again takes a privilege.
+    /// Priorities are only ever lowered, because raising them needs a privilege.
     pub(crate) async fn yield_when_long(
         &self,
         pid: u32,
@@ -99,16 +100,17 @@ impl Share<'_> {
                 has_yielded.store(true, Ordering::Relaxed);
             }
         }
-        // It counts until it ends.
+        // Keep the entry, so that this work counts as long until it ends.
         std::future::pending().await
     }
 }
 
-/// The niceness with which so many get together about what a single one gets with `nice`, as far as there is one.
+/// Returns the niceness with which `count` processes together get about the share of a single one
+/// at `nice`, limited by the lowest priority.
 fn shared(nice: i32, count: u32) -> i32 {
     let mut all = f64::from(count);
     let mut shared = nice;
-    // Half a step more or less is as near as it gets.
+    // Niceness has whole steps, so the result is exact to half a step.
     while shared < LOWEST && all > STEP.sqrt() {
         all /= STEP;
         shared += 1;

@@ -1,4 +1,4 @@
-//! One worker, seen from its service.
+//! One worker process, from the view of its service.
 
 use std::borrow::Cow;
 use std::io;
@@ -22,13 +22,14 @@ use crate::patience::{Clock, Late, Patience, Remembering};
 use crate::priority::{CALL, Share};
 use crate::worker::{ARGUMENT, AT_REST};
 
-/// How long the program of a service may take to begin, on a machine that has much to do.
+/// Time limit for the start of a worker's program, on a busy machine.
 const STARTED_WITHIN: Duration = Duration::from_secs(30);
-/// How long a process whose connection has ended may take to end itself.
+/// Time limit for the end of a process after its connection has closed.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
-/// Where a panic means that there is no memory left for a further stack: the library has no other way to say so.
+/// Source path of a panic that means there was no memory for a further stack: the stacker library
+/// reports that only by a panic.
 const STACK_PLACE: &str = "/stacker-";
-/// What is read of the last words of a process, in bytes.
+/// Maximum bytes that are read from the standard error of a process that has ended.
 const LAST_WORDS: u64 = 4 << 10;
 
 /// Limits of every piece of work.
@@ -40,14 +41,14 @@ pub(crate) struct Limits {
     pub(crate) yields: bool,
 }
 
-/// How work in a process ends that did not fail.
+/// Outcome of work that did not fail.
 pub(crate) enum Ended<'h> {
     Done(Vec<u8>),
-    /// It waits for an answer, and others for its place.
+    /// The work waits for an answer, while others wait for its place.
     Late(Late<'h>),
 }
 
-/// How a conversation ends.
+/// Outcome of the exchange with a worker.
 enum Said<'h> {
     Last(Frame),
     Late(Late<'h>),
@@ -60,17 +61,17 @@ pub(crate) struct Process {
     child: Child,
     pid: u32,
     stream: UnixStream,
-    /// What the kernel lacks, in words.
+    /// Mechanisms that the kernel lacks, as text.
     pub(crate) lacking: String,
-    /// When it was last put aside.
+    /// Time at which the worker last became idle.
     pub(crate) idle_since: Instant,
-    /// What it had in memory before the first piece of work; unknown where `/proc` does not tell.
+    /// Private memory before the first piece of work; unknown where `/proc` is not available.
     resident: Option<u64>,
-    /// Whether the kernel ends it for its processor time.
+    /// True if the kernel enforces the limit of processor time.
     has_cpu_limit: bool,
-    /// It has done something before.
+    /// True if the worker has done work before.
     pub(crate) is_used: bool,
-    /// It gets what others leave, for good.
+    /// True once the worker's priority was lowered, which cannot be undone.
     has_yielded: bool,
 }
 
@@ -82,7 +83,8 @@ impl Process {
             .args([ARGUMENT, name, &limits.memory.to_string()])
             .env_clear()
             .current_dir("/")
-            // The keys of a terminal are for the service, which ends its workers itself.
+            // A process group of its own keeps Ctrl-C of a terminal from the workers; the service
+            // ends them itself.
             .process_group(0)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
@@ -116,7 +118,8 @@ impl Process {
         Ok(process)
     }
 
-    /// Looks for what can be known and set from outside.
+    /// Reads the process's memory from outside, and checks whether its processor time can be
+    /// limited.
     fn measure(&mut self, limits: Limits) {
         let mut lacking = Vec::from_iter((!self.lacking.is_empty()).then(|| self.lacking.clone()));
         match usage::resident(self.pid) {
@@ -136,7 +139,8 @@ impl Process {
         self.lacking = lacking.join("; ");
     }
 
-    /// Has a piece of work done, as long as its time lasts. After an error, and where an answer is late, the process is of no use any more.
+    /// Runs a piece of work within its time limit. After an error, and after a late answer, the
+    /// process cannot be used any more.
     #[expect(clippy::too_many_arguments, reason = "each is a bound of its own")]
     pub(crate) async fn run<'h>(
         &mut self,
@@ -180,7 +184,8 @@ impl Process {
         }
     }
 
-    /// `most_cpu_time` is what the process may have used in all at the end of this piece of work.
+    /// Exchanges messages with the worker. `most_cpu_time` is the total processor time that the
+    /// process may have used at the end of this work.
     async fn converse<'h>(
         &mut self,
         task: &[u8],
@@ -221,43 +226,46 @@ impl Process {
         }
     }
 
-    /// Why a process has closed its connection.
+    /// Returns the reason why a process has closed its connection.
     async fn why(&mut self, error: &io::Error, limits: Limits) -> WorkError {
         let Ok(Ok(status)) = timeout(ENDED_WITHIN, self.child.wait()).await else {
             return WorkError::Died { how: format!("it closed its connection and went on: {error}") };
         };
         let mut words = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {
-            // Every end of the pipe but this one is closed by now.
+            // All other ends of the pipe are closed by now, so this read ends.
             _ = stderr.take(LAST_WORDS).read_to_end(&mut words).await;
         }
         ending(status, &String::from_utf8_lossy(&words), limits)
     }
 
-    /// Whether it is slower now than a new one would be.
+    /// Reports whether the worker has a lower priority than a new one would have.
     pub(crate) fn has_yielded(&self) -> bool {
         self.has_yielded
     }
 
-    /// Whether it has given back what the last piece of work took, so that the next one finds all of its memory.
+    /// Reports whether the worker has freed the memory of its last work, so that the next one has
+    /// the full limit.
     pub(crate) fn is_at_rest(&self) -> bool {
         let Some(before) = self.resident else { return true };
         usage::resident(self.pid).is_ok_and(|now| now.saturating_sub(before) < AT_REST)
     }
 
-    /// Whether nothing has ended it since it was put aside.
+    /// Reports whether the worker is still running.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 }
 
-/// Which limit a process has met, by the signal that ended it and the words that Rust's library has for the two that are no signals.
+/// Returns the limit that a process has exceeded, from its signal and, for the two limits without a
+/// signal of their own, from the text of Rust's runtime.
 fn ending(status: ExitStatus, words: &str, limits: Limits) -> WorkError {
     match status.signal() {
         Some(SIGXCPU) => WorkError::CpuTime { limit: limits.cpu_time },
         Some(SIGABRT) if words.contains("memory allocation of") => WorkError::Memory { limit: limits.memory },
         Some(SIGABRT | SIGSEGV) if words.contains("overflowed its stack") => WorkError::Stack,
-        // The system takes a process away that has no room for its stack to grow.
+        // This includes a process that the kernel killed because there was no memory for its stack
+        // to grow.
         _ => WorkError::Died { how: status.to_string() },
     }
 }

@@ -1,4 +1,5 @@
-//! The side of a worker: it is asked for work, does it, and answers, until its service closes the connection.
+//! The worker's side: it receives work, does it and answers, until its service closes the
+//! connection.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -11,16 +12,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::fence;
 use crate::frame::{self, Frame, Kind};
 
-/// The first argument of a worker. Nobody types it.
+/// First argument of a worker process. It is internal, not for users.
 pub(crate) const ARGUMENT: &str = "sandbox-worker";
-/// What lies between two pieces of work may have so many bytes; those of the work come on top.
+/// Bytes that a worker may use between two pieces of work; the memory of the work is in addition.
 pub(crate) const AT_REST: u64 = 64 << 20;
 
-/// What workers of one name do with their connection; it returns when that has ended.
+/// Function that workers of one name run with their connection; it returns when the connection has
+/// ended.
 pub type Work = fn(&Connection);
 
-/// Becomes a worker if the process was begun as one by a [`Pool`](crate::Pool). To be called first in `main`, before any thread: what begins
-/// here has neither files nor environment. `works` are the kinds of workers that the program has, by name.
+/// Becomes a worker if a [`Pool`](crate::Pool) started this process as one. Call this first in
+/// `main`, before any thread starts, since a worker has neither files nor environment. `works`
+/// contains the kinds of workers of the program, by name.
 pub fn enter(works: &[(&str, Work)]) -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != ARGUMENT {
@@ -45,31 +48,32 @@ fn refuse() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Where the last panic was. Its text stays here: it may hold values.
+/// Place of the last panic. The panic's text is left out, because it may contain values.
 static PANICKED: Mutex<String> = Mutex::new(String::new());
 
-/// A worker's only way out. Clones are the same.
+/// The worker's only connection to the outside. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Connection(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     stream: Mutex<UnixStream>,
-    /// Set once the service is gone, or says what it does not say.
+    /// Set once the service has closed the connection or broken the protocol.
     is_over: AtomicBool,
 }
 
 impl Connection {
-    /// Takes the socket that is the standard input, and closes everything else.
+    /// Takes the socket on standard input, and gives up all other access.
     fn open(memory: u64) -> io::Result<Self> {
         std::panic::set_hook(Box::new(|panic| {
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
             *PANICKED.lock().unwrap_or_else(PoisonError::into_inner) = place;
         }));
-        // The address of the stack is asked for once, and read from a file.
+        // The address of the stack is read from a file once, so do it before the fence forbids
+        // files.
         stacker::remaining_stack();
         let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        // It is the connection of a service, and not the terminal of somebody who plays.
+        // Fails if standard input is not a socket, because a user started the worker by hand.
         stream.peer_addr()?;
         fence::limit(memory.saturating_add(AT_REST));
         let lacking = fence::close();
@@ -77,9 +81,10 @@ impl Connection {
         Ok(Self(Arc::new(Inner { stream: Mutex::new(stream), is_over: AtomicBool::new(false) })))
     }
 
-    /// Does one piece of work after another, until the service closes the connection: `work` gets a task, and gives what came out.
+    /// Does one piece of work after another, until the service closes the connection: `work` gets a
+    /// task, and returns the result.
     ///
-    /// A panic ends the worker, since nobody knows what it has left.
+    /// A panic ends the worker, because it may leave inconsistent state.
     pub fn serve(&self, mut work: impl FnMut(Vec<u8>) -> Vec<u8>) {
         while !self.0.is_over.load(Ordering::Relaxed) {
             let Ok(Some(Frame { kind: Kind::Task, content })) = frame::receive(&mut *self.stream()) else {
@@ -99,11 +104,11 @@ impl Connection {
         }
     }
 
-    /// Asks the service for something, and waits for it.
+    /// Asks the service a question, and waits for the answer.
     ///
     /// # Errors
     ///
-    /// The service is gone. There is no use in going on.
+    /// The service has closed the connection, so the worker should stop.
     pub fn ask(&self, question: &[u8]) -> io::Result<Vec<u8>> {
         let mut stream = self.stream();
         let answer =

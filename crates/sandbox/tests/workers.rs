@@ -1,4 +1,4 @@
-//! Workers as processes: what they may do, how they end, and that nobody else has to do with their end.
+//! Worker processes: their rights, their ends, and that an end affects only its own work.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ async fn run(pool: &Pool, task: &str) -> Result<String, WorkError> {
     pool.run(ANYBODY, task.as_bytes(), &()).await.map(|done| String::from_utf8(done).unwrap())
 }
 
-/// The value of a metric.
+/// Returns the value of a metric.
 fn value(metrics: &Metrics, name: &str) -> u64 {
     let text = metrics.encode().unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -66,7 +66,7 @@ async fn work_is_done_and_may_ask() {
     assert_eq!(value(&metrics, r#"groundwork_sandbox_jobs_total{pool="test",outcome="done"}"#), 3);
 }
 
-/// What can be seen from inside: nothing is open, nothing can be opened, and the environment is empty.
+/// Seen from inside: no file is open, none can be opened, and the environment is empty.
 #[tokio::test]
 async fn a_worker_reaches_nothing() {
     let (pool, _) = pool(options()).await;
@@ -90,7 +90,8 @@ async fn a_worker_reaches_nothing() {
     assert_eq!(run(&pool, "say still here").await.unwrap(), "still here");
 }
 
-/// Calls that open anything are refused twice: by the filter of calls, which is seen here, and by what the process may hold at all.
+/// Calls that open files are refused twice: by the system call filter, which this test sees, and by
+/// the limit on open files.
 #[tokio::test]
 async fn a_worker_has_walls_behind_walls() {
     let (pool, _) = pool(options()).await;
@@ -107,16 +108,17 @@ async fn a_worker_has_walls_behind_walls() {
     }
 }
 
-/// An operator reads in the log that a wall is missing, and why; or that all of them stand.
+/// The log must tell the operator whether a mechanism is missing and why, or that all are active.
 #[tokio::test]
 async fn what_lacks_is_said() {
     let (words, log) = said(|| async { pool(options()).await.0 }).await;
     assert_eq!(run(&words, "say yes").await.unwrap(), "yes");
-    // As the kernel of this machine is.
+    // The result depends on the kernel of this machine.
     let stands = log.contains("worker processes can open nothing and reach nothing");
     assert!(stands || log.contains("WARN") && log.contains("lacking="), "{log}");
 
-    // A program that is written here may be busy while another test starts one: this one is there.
+    // A program that the test wrote itself could fail as busy while another test forks, so this one
+    // is a file of the repository.
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/without-walls.sh");
     let options = Options { program: Some(program), ..options() };
     let (_pool, log) = said(|| async { pool(options).await.0 }).await;
@@ -124,7 +126,7 @@ async fn what_lacks_is_said() {
     assert!(log.contains("lacking=\"it has no Landlock\""), "{log}");
 }
 
-/// What is logged on this thread meanwhile.
+/// Runs `work` and returns the log of this thread meanwhile.
 async fn said<T, F: Future<Output = T>>(work: impl FnOnce() -> F) -> (T, String) {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let subscriber =
@@ -158,7 +160,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// What a worker takes for itself when nothing is asked of it, besides the program that it shares with the service.
+/// Memory of an idle worker, without the program's pages that it shares with the service.
 #[tokio::test]
 async fn a_worker_at_rest_is_small() {
     let (pool, _) = pool(options()).await;
@@ -170,7 +172,8 @@ async fn a_worker_at_rest_is_small() {
     assert!(own < 10 << 20, "{own} bytes");
 }
 
-/// Each end is an error of that work alone, which names the limit; the next piece finds a new worker.
+/// Each failure is an error of that work alone and names the limit; the next work gets a new
+/// worker.
 #[tokio::test]
 async fn a_limit_ends_the_work_that_exceeds_it_and_no_other() {
     let (pool, metrics) = pool(options()).await;
@@ -205,7 +208,9 @@ async fn a_limit_ends_the_work_that_exceeds_it_and_no_other() {
         assert!(!error.contains("secret"), "{error}");
         assert_eq!(run(&pool, "say next").await.unwrap(), "next", "after {task}");
         let name = format!(r#"groundwork_sandbox_ended_total{{pool="test",reason="{reason}"}}"#);
-        // A used worker may have died of what was there before, so the work is done once more in a new one. There are two ways to need memory.
+        // A used worker may have died of its earlier work, so such work is run once more in a new
+        // one. A worker can run out of memory in two ways, and one of them looks like a plain
+        // death.
         let ends = match task {
             "abort" | "stack 500" => 2,
             _ => 1,
@@ -216,10 +221,10 @@ async fn a_limit_ends_the_work_that_exceeds_it_and_no_other() {
     until(|| value(&metrics, r#"groundwork_sandbox_workers{pool="test"}"#) >= 1).await;
 }
 
-/// Who takes most of the memory goes, and the others go on.
+/// The work that uses the most memory is ended, and the other work continues.
 #[tokio::test]
 async fn all_work_together_has_a_limit_of_memory() {
-    /// Answers once it may.
+    /// A host that answers only after the gate is opened.
     struct Gate {
         came: Arc<Notify>,
         may_go: Arc<Notify>,
@@ -260,18 +265,19 @@ async fn work_that_takes_too_long_is_killed() {
     assert_eq!(value(&metrics, r#"groundwork_sandbox_workers{pool="test"}"#), 1, "the other one is gone");
 }
 
-/// Every piece of work has all of the processor time, however much its worker has taken before.
+/// Every piece of work has the full processor time, regardless of its worker's earlier work.
 #[tokio::test]
 async fn processor_time_is_counted_for_each_piece_of_work() {
     let (pool, _) = pool(Options { most: 1, ..options() }).await;
     for _ in 0..40 {
-        // Some 50 ms each.
+        // Each takes some 50 ms.
         assert_eq!(run(&pool, "memory 100").await.unwrap(), "100");
     }
     assert!(matches!(run(&pool, "spin").await, Err(WorkError::CpuTime { .. })));
 }
 
-/// Who goes frees its worker: with a single turn, the next one would wait for an hour.
+/// A dropped call frees its worker: the pool has a single place, so otherwise the next call would
+/// wait for an hour.
 #[tokio::test]
 async fn a_caller_that_goes_ends_its_work() {
     let asked = Arc::new(Notify::new());
@@ -294,10 +300,11 @@ async fn a_caller_that_goes_ends_its_work() {
     assert_eq!(value(&metrics, r#"groundwork_sandbox_jobs_total{pool="test",outcome="abandoned"}"#), 1);
 }
 
-/// However many workers wait for what one tenant has asked for, another tenant gets one; and nothing that was asked for is lost.
+/// A tenant gets a worker even while many workers wait for answers of another tenant, and no answer
+/// is lost.
 #[tokio::test]
 async fn who_waits_for_an_answer_gives_way() {
-    /// Answers once it may.
+    /// A host that answers only after it is allowed to.
     #[derive(Clone)]
     struct Slow(Arc<Mutex<Vec<Vec<u8>>>>, watch::Receiver<bool>);
     impl Host for Slow {
@@ -331,7 +338,7 @@ async fn who_waits_for_an_answer_gives_way() {
     assert_eq!(asked, 6, "what came late is kept");
 }
 
-/// A worker that somebody kills while it waits is replaced, and nobody notices.
+/// An idle worker that is killed from outside is replaced, without an error for any caller.
 #[tokio::test]
 async fn a_worker_that_is_killed_is_replaced() {
     let (pool, metrics) = pool(Options { ahead: 2, ..options() }).await;
@@ -350,7 +357,7 @@ async fn a_program_that_is_none_is_told_at_once() {
     assert!(error.to_string().starts_with("the program of the service cannot be run once more: "), "{error}");
 }
 
-/// With the pool its workers end.
+/// The workers end when the pool is dropped.
 #[tokio::test]
 async fn workers_end_with_their_pool() {
     let (pool, _) = pool(options()).await;
@@ -361,7 +368,7 @@ async fn workers_end_with_their_pool() {
     until(|| !process.exists()).await;
 }
 
-/// Work that anybody may ask for takes the processor from nobody.
+/// Work of calls must not take processor time from other work.
 #[tokio::test]
 async fn workers_for_calls_yield() {
     let limits = WorkerArguments { worker_cpu_seconds: 60, ..options().limits };
@@ -370,7 +377,7 @@ async fn workers_for_calls_yield() {
         let pid = run(&pool, "pid").await.unwrap();
         assert_eq!(niceness(&pid), nice);
         if yields {
-            // What they take beyond what is usual, they take when nobody else wants it.
+            // Beyond the usual amount, calls get the lowest priority.
             tokio::select! {
                 ended = run(&pool, "spin") => unreachable!("{ended:?}"),
                 () = until(|| niceness(&pid) == "19") => {}
@@ -379,7 +386,8 @@ async fn workers_for_calls_yield() {
     }
 }
 
-/// Who has much done that is long gets no more of the processor for it than somebody else for a single piece.
+/// A tenant with much long work gets no more of the processors than a tenant with a single long
+/// piece.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_work_of_a_tenant_is_as_a_single_piece() {
     struct Told(mpsc::UnboundedSender<(&'static str, String)>, &'static str);
@@ -393,7 +401,7 @@ async fn long_work_of_a_tenant_is_as_a_single_piece() {
     let (pool, _) = pool(Options { limits, most: 8, ..options() }).await;
     let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let is_between = |nice: &String| ("11".."19").contains(&nice.as_str());
-    // On a machine that has much to do they may come one after the other.
+    // On a busy machine the pieces may run one after the other, so the test tries several times.
     for _ in 0..10 {
         let (sender, mut told) = mpsc::unbounded_channel();
         let mut work = JoinSet::new();
@@ -424,12 +432,13 @@ async fn long_work_of_a_tenant_is_as_a_single_piece() {
 
 fn niceness(pid: &str) -> String {
     let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // The 19th field of all (see proc_pid_stat(5)); the name, the second one, ends with the last parenthesis.
+    // Niceness is field 19 (see proc_pid_stat(5)); the name, field 2, ends with the last
+    // parenthesis.
     let (_, behind) = line.rsplit_once(')').unwrap();
     behind.split_ascii_whitespace().nth(16).unwrap().to_owned()
 }
 
-/// Work that takes long lets all others go before it, and whoever comes after it does not have to suffer for that.
+/// Long work gets a low priority, and the next work gets a new worker with the normal one.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn long_work_yields() {
@@ -440,7 +449,7 @@ async fn long_work_yields() {
     assert_eq!(run(&pool, "pid").await.unwrap(), pid, "short work changes nothing");
     tokio::select! {
         ended = run(&pool, "spin") => unreachable!("{ended:?}"),
-        // It is at 10 for less than a second of processor time, and perhaps not seen there.
+        // The niceness is 10 for less than a second of processor time, so the test may miss it.
         () = until(|| niceness(&pid) == "19") => {}
     }
     let next = run(&pool, "pid").await.unwrap();
@@ -450,7 +459,7 @@ async fn long_work_yields() {
     let mut milliseconds = 2_000;
     let reason = r#"groundwork_sandbox_ended_total{pool="test",reason="yielded"}"#;
     while value(&metrics, reason) == 0 {
-        // On a machine that has much to do it may get little of the processor in this time.
+        // On a busy machine the work may get little processor time, so it runs longer each time.
         assert_eq!(run(&pool, &format!("take {milliseconds}")).await.unwrap(), "taken");
         milliseconds *= 2;
     }

@@ -67,8 +67,8 @@ pub(crate) struct Publication {
 pub(crate) enum Outcome {
     /// The stream has the desired state, or a newer one.
     UpToDate,
-    /// The event has this size in bytes and did not fit. The stream has it without the labels and
-    /// annotations of others.
+    /// The event has this size in bytes and did not fit. The stream has it without labels,
+    /// finalizers and long annotations of others.
     Reduced(usize),
     /// The event has this size in bytes and did not fit in any form. The stream is unchanged.
     TooLarge(usize),

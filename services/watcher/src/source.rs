@@ -56,7 +56,7 @@ pub(crate) enum SourceEvent {
     Applied(Key, Box<Snapshot>),
     /// The object is deleted; its last state, with the resourceVersion of the deletion.
     Deleted(Key, Box<Snapshot>),
-    /// Nothing changed up to this resourceVersion.
+    /// All changes up to this resourceVersion were sent.
     Bookmark,
 }
 
