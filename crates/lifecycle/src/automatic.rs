@@ -1,5 +1,6 @@
-//! Jobs that begin without being asked for (`installations.md` 3.5). What follows depends on the object alone, so that a restart forgets
-//! nothing.
+//! Jobs that begin automatically, without a user's request (`installations.md` 3.5).
+//!
+//! Each decision depends on the Installation object alone, so it survives a restart of the service.
 
 use groundwork_api::{AutomaticReconcileStatus, Installation, Time};
 use jiff::{SignedDuration, Timestamp};
@@ -9,21 +10,22 @@ use groundwork_go::cron::Cron;
 
 const SUCCEEDED_INTERVAL: SignedDuration = SignedDuration::from_hours(24);
 const FAILED_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
-/// Shorter ones, and none at all, would be a loop without a pause.
+/// Lower bound for an interval: a shorter interval, or zero, would be a loop without a pause.
 const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
 
-/// When to run again after one outcome.
+/// Schedule of the automatic runs after one outcome of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule<'a> {
-    /// Absent where it is not written.
+    /// Absent if the spec does not set an interval.
     pub interval: Option<&'a groundwork_api::Duration>,
-    /// Empty where it is not written; it wins over the interval.
+    /// Cron expression, empty if the spec does not set one. An expression takes precedence over the
+    /// interval.
     pub cron: &'a str,
-    /// How many runs there are at most.
+    /// Highest number of automatic runs; `None` for no limit.
     pub limit: Option<i64>,
 }
 
-/// What of an Installation decides about automatic runs.
+/// Fields of an Installation that decide about automatic runs.
 #[derive(Debug, Clone, Copy)]
 pub struct AutomaticInput<'a> {
     pub generation: i64,
@@ -31,20 +33,21 @@ pub struct AutomaticInput<'a> {
     pub phase: Phase,
     pub after_success: Option<Rule<'a>>,
     pub after_failure: Option<Rule<'a>>,
-    /// Generation, runs, time of the last one, and whether they follow a failure.
+    /// Generation, number of runs, time of the last run, and whether the runs follow a failure.
     pub status: Option<(i64, i64, Timestamp, bool)>,
 }
 
-/// What is to be done now.
+/// Next step of the automatic runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Automatic {
-    /// There is no automatic run ahead; a status that is there is about something that is over.
+    /// No automatic run is scheduled. An automatic status that exists belongs to an earlier
+    /// schedule.
     Nothing,
-    /// The clock starts: this is what the status says from now on.
+    /// The clock starts: the caller writes this status.
     Begin(AutomaticReconcileStatus),
-    /// A job is due; it begins with this status.
+    /// A job is due. It begins with this status.
     Run(AutomaticReconcileStatus),
-    /// Nothing before this time.
+    /// Time of the next run.
     At(Timestamp),
 }
 
@@ -81,7 +84,8 @@ impl<'a> AutomaticInput<'a> {
     }
 }
 
-/// What follows for an Installation without a job; who asks for one is asked first.
+/// Returns the next automatic step of an Installation whose job has finished. A job that a user
+/// requests takes precedence.
 pub fn automatic(input: &AutomaticInput<'_>, now: Timestamp) -> Automatic {
     let (rule, default, on_failed) = match input.phase {
         Phase::Succeeded => (input.after_success, SUCCEEDED_INTERVAL, false),
@@ -96,7 +100,7 @@ pub fn automatic(input: &AutomaticInput<'_>, now: Timestamp) -> Automatic {
         | Phase::Deleting
         | Phase::Unknown => return Automatic::Nothing,
     };
-    // A changed spec that nobody has asked a job for stops the automatic ones.
+    // A changed spec stops the automatic jobs until a user requests a job for it.
     let Some(rule) =
         rule.filter(|rule| rule.limit != Some(0) && input.observed_generation == input.generation)
     else {
@@ -113,7 +117,7 @@ pub fn automatic(input: &AutomaticInput<'_>, now: Timestamp) -> Automatic {
         .status
         .filter(|(generation, _, _, failed)| *generation == input.generation && *failed == on_failed);
     let Some((_, runs, last, _)) = counted else {
-        // The first run after a failure is at once, unless an expression names the times.
+        // The first run after a failure starts at once, unless a cron expression sets the times.
         let at_once = on_failed && rule.cron.is_empty();
         return if at_once { Automatic::Run(status(1)) } else { Automatic::Begin(status(0)) };
     };
@@ -127,7 +131,8 @@ pub fn automatic(input: &AutomaticInput<'_>, now: Timestamp) -> Automatic {
     }
 }
 
-/// When the next run is due. An expression that cannot be read is refused when the Installation is validated.
+/// Returns the time of the next run. Validation of the Installation has already rejected invalid
+/// cron expressions.
 fn due(rule: Rule<'_>, default: SignedDuration, last: Timestamp) -> Option<Timestamp> {
     if !rule.cron.is_empty() {
         return rule.cron.parse::<Cron>().ok()?.next_after(last);
@@ -175,7 +180,8 @@ mod tests {
         }
     }
 
-    /// I-118, I-124, I-126, I-129: the first run after a failure is at once, the others follow at intervals, up to the limit.
+    /// Cases I-118, I-124, I-126, I-129: the first run after a failure starts at once. Later runs
+    /// follow at intervals, up to the limit.
     #[test]
     fn after_failures() {
         let interval: groundwork_api::Duration = "10m".parse().unwrap();
@@ -192,7 +198,7 @@ mod tests {
         assert_eq!(automatic(&failed(rule(None, "", Some(0))), at("10:00:00")), Automatic::Nothing);
     }
 
-    /// I-119, I-125, I-127: an expression names all times, also the first.
+    /// Cases I-119, I-125, I-127: a cron expression sets all times, including the first.
     #[test]
     fn expressions_name_the_times() {
         let input = failed(rule(None, "0 12 * * *", None));
@@ -203,7 +209,8 @@ mod tests {
         assert_eq!(runs(&automatic(&counted, at("12:00:00"))), Some(1));
     }
 
-    /// I-120, I-130: after a success the clock starts first; the default is a day; what is too short is a second.
+    /// Cases I-120, I-130: after a success the clock starts first. The default interval is a day,
+    /// the shortest a second.
     #[test]
     fn after_success() {
         let none = groundwork_api::Duration::NONE;
@@ -219,7 +226,8 @@ mod tests {
         }
     }
 
-    /// What never ran, runs, or has a spec that nobody asked a job for is left alone.
+    /// An Installation that never ran, that is running, or whose changed spec has no job yet gets
+    /// no automatic run.
     #[test]
     fn what_is_left_alone() {
         let input = failed(rule(None, "", None));

@@ -14,7 +14,7 @@ pub struct ConditionUpdate {
     pub status: ConditionStatus,
     pub reason: String,
     pub message: String,
-    /// Generation of the object that this is about, for conditions that tools wait for.
+    /// Generation of the object that the condition describes, for conditions that tools wait for.
     pub observed_generation: Option<i64>,
 }
 
@@ -60,9 +60,10 @@ impl ConditionUpdate {
     }
 }
 
-/// Puts a condition into a list: an existing one of its type is replaced in place, a new one appended.
+/// Puts a condition into a list. An existing condition of its type is replaced in place, a new one
+/// is appended.
 ///
-/// `lastTransitionTime` moves when the status changes, `lastUpdateTime` when anything does.
+/// `lastTransitionTime` changes when the status changes, `lastUpdateTime` when any field changes.
 pub fn merge_condition(conditions: &mut List<Condition>, update: &ConditionUpdate, now: &Time) {
     let fresh = Condition {
         type_: update.type_name.clone().into_owned(),
@@ -102,7 +103,7 @@ mod tests {
         ConditionUpdate::new("Ready", status, "r", message)
     }
 
-    /// O-41: a second job with the same outcome keeps both times.
+    /// Case O-41: a second job with the same outcome keeps both times.
     #[test]
     fn times_move_as_the_chapter_says() {
         let mut conditions = List::absent();

@@ -1,4 +1,4 @@
-//! DataObjects and Targets that a job writes, and fingerprints of those that it reads
+//! DataObjects and Targets that a job writes, and fingerprints of those that a job reads
 //! (`installations.md` 4.2, 4.3, 5.4).
 
 use groundwork_api::metadata::{annotation, label};
@@ -15,7 +15,7 @@ use crate::imports::{Entries, ImportedObjects};
 use crate::machine::{Change, Write};
 use crate::names::{object_name, scope_name};
 
-/// The DataObject that holds what the items of an Execution export, by item name.
+/// Returns the DataObject that stores the exports of an Execution's items, by item name.
 pub(crate) fn export_holder(execution: &Execution, values: Value) -> DataObject {
     let scope = format!("Exec.{}", execution.metadata.name.as_deref().unwrap_or_default());
     let labels = [(label::DATA_CONTEXT, scope.clone()), (label::DATA_SOURCE, scope.clone())];
@@ -32,11 +32,11 @@ pub(crate) fn export_holder(execution: &Execution, values: Value) -> DataObject 
     }
 }
 
-/// What the label for the origin of an object says.
+/// Value of the label that names the origin of an object.
 pub const SOURCE_TYPE_IMPORT: &str = "import";
 pub const SOURCE_TYPE_EXPORT: &str = "export";
 
-/// An object that holds a value in a scope.
+/// DataObject or Target that stores a value in a scope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ScopedObject {
     Data(DataObject),
@@ -51,7 +51,7 @@ impl ScopedObject {
         }
     }
 
-    /// Its kind in the words of messages.
+    /// Returns the kind as messages name it.
     pub fn kind_name(&self) -> &'static str {
         match self {
             Self::Data(_) => "data object",
@@ -69,7 +69,8 @@ impl From<ScopedObject> for Write {
     }
 }
 
-/// What an Installation publishes in the scope that it lives in (`installations.md` 4.3, 6.1): data first, then Targets.
+/// Returns the objects that an Installation publishes in its own scope (`installations.md` 4.3,
+/// 6.1): DataObjects first, then Targets.
 pub fn export_objects(
     installation: &Installation,
     scope: &str,
@@ -85,8 +86,10 @@ pub fn export_objects(
     data.chain(targets).collect()
 }
 
-/// What export templates of an Installation see of the objects in its own scope: copies of its imports, and exports of its children
-/// (`blueprints.md` 4.2). All elements of a list or map have one key, so that none of them is shown.
+/// Returns the objects that export templates of an Installation see (`blueprints.md` 4.2): copies
+/// of its imports, and exports of its children.
+///
+/// All elements of a list or map share one key, so templates see none of them.
 pub fn export_values<'a>(
     installation: &Installation,
     deploy_items: Map<String, Value>,
@@ -114,7 +117,7 @@ pub fn export_values<'a>(
     }
 }
 
-/// The same, of objects of both kinds.
+/// Returns the same values as [`export_values`], for mixed objects of both kinds.
 pub(crate) fn values_of<'a>(
     installation: &Installation,
     deploy_items: Map<String, Value>,
@@ -133,7 +136,7 @@ pub(crate) fn values_of<'a>(
 
 struct Publisher<'a> {
     source: Copier<'a>,
-    /// Where the objects go; empty for the scope of the namespace.
+    /// Scope of the written objects; empty for the scope of the namespace.
     scope: &'a str,
 }
 
@@ -154,7 +157,7 @@ impl Publisher<'_> {
     fn target(&self, key: &str, template: &TargetTemplate) -> ScopedObject {
         let spec =
             json!({"type": template.type_name, "config": template.config, "secretRef": template.secret_ref});
-        // Built from parts that have been checked.
+        // The conversion cannot fail: the parts have been checked before.
         let spec = serde_json::from_value(spec).unwrap_or_default();
         let mut target = Target { spec, ..Target::default() };
         let mut metadata = self.metadata(key, target_hash(&target));
@@ -169,7 +172,7 @@ impl Publisher<'_> {
     }
 }
 
-/// The copies of all imports that have a value, in the own scope of the Installation.
+/// Returns copies of all imports that have a value, in the Installation's own scope.
 pub fn import_copies(installation: &Installation, job: &str, imports: &Imports) -> Vec<ScopedObject> {
     let copier = Copier::new(installation, job);
     let mut copies = Vec::new();
@@ -220,7 +223,7 @@ impl<'a> Copier<'a> {
         ObjectMeta {
             name: Some(object_name(&self.scope, key)),
             namespace: self.installation.metadata.namespace.clone(),
-            // What is empty is left out (4.3).
+            // Empty labels are left out (`installations.md` 4.3).
             labels: Some(
                 labels
                     .into_iter()
@@ -238,7 +241,7 @@ impl<'a> Copier<'a> {
         DataObject { metadata: self.metadata(import, import, data_hash(value)), data: value.clone().into() }
     }
 
-    /// The copy of a Target keeps the labels and annotations of its source.
+    /// Creates the copy of a Target, which keeps the labels and annotations of its source.
     fn target(
         &self,
         import: &str,
@@ -263,7 +266,7 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// A reference that does not make the owner a controller.
+/// Returns an owner reference that does not mark the owner as controller.
 fn owner<K: Kind + KubeResource>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::API_VERSION.to_owned(),
@@ -278,7 +281,8 @@ fn sha1(bytes: impl AsRef<[u8]>) -> String {
     data_encoding::HEXLOWER.encode(&Sha1::digest(bytes))
 }
 
-/// Fingerprint of a value: JSON with two blanks of indentation and sorted keys.
+/// Returns the fingerprint of a value: the hash of its JSON with sorted keys and an indentation of
+/// two spaces.
 fn data_hash(value: &Value) -> String {
     sha1(serde_json::to_string_pretty(value).unwrap_or_default())
 }
@@ -293,7 +297,7 @@ fn target_hash(target: &Target) -> String {
     }
 }
 
-/// What is written into `status.imports`, and the hash over all imports (`installations.md` 5.4).
+/// Returns the entries of `status.imports` and the hash over all imports (`installations.md` 5.4).
 pub fn fingerprints(
     installation: &Installation,
     scope: &str,
@@ -386,7 +390,8 @@ pub fn fingerprints(
     (statuses, sha1(all.to_string()))
 }
 
-/// Places and fingerprints of the elements of a list or map that the parent passes on, and their largest generation.
+/// Returns places and fingerprints of the elements of a list or map that the parent passes on, and
+/// their largest generation.
 fn passed_on(
     objects: &dyn ImportedObjects,
     scope: &str,
@@ -417,7 +422,7 @@ fn data_fingerprint(object: &DataObject) -> String {
     annotated.cloned().unwrap_or_else(|| data_hash(object.data.get().unwrap_or(&Value::Null)))
 }
 
-/// The content that a Target stands for, with that of its Secret.
+/// Returns the fingerprint of the content of a Target, including the content of its Secret.
 fn target_fingerprint(target: &Target, objects: &dyn ImportedObjects) -> String {
     let own = target_hash(target);
     let secret = target.spec.secret_ref.as_ref().and_then(|reference| {
@@ -442,7 +447,7 @@ fn entries_hash(entries: &Entries, key: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    /// The vectors of `installations.md` 4.3.
+    /// Hashes match the vectors of `installations.md` 4.3.
     #[test]
     fn hashes_of_values() {
         assert_eq!(data_hash(&json!("hello")), "a1f2fbfe2c4ad81749cd0380b735295d06f9d0c4");

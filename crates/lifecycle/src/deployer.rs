@@ -1,8 +1,9 @@
-//! The contract of deployers: how a DeployItem is picked up and how its job ends (`installations.md` 2.4, 7.4, 7.7).
+//! The contract of deployers: how a DeployItem is picked up and how its job ends
+//! (`installations.md` 2.4, 7.4, 7.7).
 //!
 //! ```text
 //! work_of ──> PickUp(status) ──> (the deployer works) ──> conclude(Verdict) ──> status
-//!                                                        └── between two jobs: with_drift(Drifting) ──> status
+//!                                                        └── between jobs: with_drift(Drifting) ──> status
 //! ```
 
 use groundwork_api::metadata::annotation;
@@ -16,31 +17,34 @@ use crate::error::OperationError;
 use crate::machine::{HasJob as _, Phase};
 use crate::reason::Reason;
 
-/// The type of items that no cluster is needed for: what they export stands in their configuration (`installations.md` 7.8).
+/// Type of items that need no cluster: their exports are part of their configuration
+/// (`installations.md` 7.8).
 pub const MOCK_TYPE: &str = "landscaper.gardener.cloud/mock";
-/// How many errors a status keeps.
+/// Number of errors kept in a status.
 const KEPT_ERRORS: usize = 5;
-/// The condition that tells whether the configuration of an item can be read.
+/// Type of the condition that shows whether the configuration of an item is readable.
 const VALIDATION: &str = "DeployItemValidation";
-/// The condition that tells whether others have changed the objects of an item since its last job.
+/// Type of the condition that shows whether other clients have changed the objects of an item since
+/// its last job.
 const DRIFTED: &str = "Drifted";
-/// The condition that tells what the deployer of an item waits for. Only an item whose job runs has it.
+/// Type of the condition that shows the reason for a deployer's wait. Only an item with a running
+/// job has it.
 const WAITING: &str = "Waiting";
 
-/// What a deployer has to do for an item.
+/// Task of a deployer for an item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     None,
-    /// Write this status, then work. `is_done` when the write already ends the job.
+    /// Write this status, then work. `is_done` means that the write already ends the job.
     PickUp {
         item: Box<DeployItem>,
         is_done: bool,
     },
-    /// It has been picked up before; the clock of its job goes on.
+    /// The item was picked up before. The clock of its job continues.
     Continue,
 }
 
-/// Whether an item waits for its deployer.
+/// Returns the work that an item has for its deployer.
 pub fn work_of(item: &DeployItem, deployer: &DeployerInformation, now: &Time) -> Work {
     let status = item.status.clone().unwrap_or_default();
     if is_ignored(item) || !item.job().is_running() {
@@ -61,7 +65,7 @@ pub fn work_of(item: &DeployItem, deployer: &DeployerInformation, now: &Time) ->
     if is_unchanged {
         end(status, Phase::Succeeded, now);
     } else {
-        // The job brings everything back.
+        // The job applies all objects again, so an earlier finding of drift is obsolete.
         clear(&mut status.conditions, DRIFTED);
         let start = if is_deleting { Phase::InitDelete } else { Phase::Init };
         status.phase = Some(start.into());
@@ -85,26 +89,27 @@ fn pick_up(status: &mut DeployItemStatus, deployer: &DeployerInformation, genera
     status.deploy_item_phase = None;
 }
 
-/// True of an item whose last job has ended well, and that is neither to get another one, nor to go, nor to be left alone.
+/// Reports whether the last job of an item succeeded and no job, deletion or `ignore` annotation
+/// follows.
 pub fn is_at_rest(item: &DeployItem) -> bool {
     !item.job().is_running() && item.phase() == Phase::Succeeded && !item.is_deleting() && !is_ignored(item)
 }
 
-/// The outcome of a drift check of an item at rest (`installations.md` 7.9, drift).
+/// Outcome of a drift check of an item at rest (`installations.md` 7.9, drift).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Drifting {
-    /// The objects are as they should be.
+    /// The objects are as the last job applied them.
     None,
-    /// Others have changed objects; with a sentence about them.
+    /// Other clients have changed objects. The text describes the changes.
     Drifted(String),
-    /// The objects were brought back; with a sentence about them.
+    /// The deployer has restored the objects. The text describes the changes.
     Repaired(String),
-    /// They could not be checked, with the reason.
+    /// The check failed. The text gives the reason.
     Unknown(String),
 }
 
 impl Drifting {
-    /// The reason of the condition, and of Events.
+    /// Returns the reason used in the condition and in Events.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::None => "AsApplied",
@@ -115,20 +120,23 @@ impl Drifting {
     }
 }
 
-/// How the objects of an item have changed since its last job, or why nobody knows; `None` if they are as they should be.
+/// Returns a text about the changes to an item's objects since its last job, or about the failure
+/// of the check. `None` if the objects are unchanged.
 pub fn drift_of(item: &DeployItem) -> Option<&str> {
     let mut conditions = item.status.iter().flat_map(|status| status.conditions.iter());
     let condition = conditions.find(|condition| condition.type_ == DRIFTED)?;
     (condition.status != ConditionStatus::False.as_str()).then_some(condition.message.as_str())
 }
 
-/// The item with the outcome of a check in its condition `Drifted`. `None` if that is told already: an item whose objects nobody has ever changed has
-/// no such condition.
+/// Returns the item with the outcome of a check in its condition `Drifted`, or `None` if the
+/// condition needs no change.
+///
+/// An item whose objects were never changed has no such condition.
 pub fn with_drift(item: &DeployItem, drifting: &Drifting, now: &Time) -> Option<DeployItem> {
     let told = item.status.iter().flat_map(|status| status.conditions.iter());
     let told = told.clone().find(|condition| condition.type_ == DRIFTED);
     let (status, message) = match drifting {
-        // A repair stays told.
+        // After a repair the condition keeps its message, although the objects are as expected.
         Drifting::None if told.is_none_or(|told| told.status == ConditionStatus::False.as_str()) => {
             return None;
         }
@@ -143,10 +151,10 @@ pub fn with_drift(item: &DeployItem, drifting: &Drifting, now: &Time) -> Option<
     (changed != *item).then_some(changed)
 }
 
-/// Tells in the status of an item what its deployer waits for, or that it waits for nothing.
+/// Sets or removes the condition that shows the reason for a deployer's wait.
 ///
-/// Between two conditions that differ in their words alone the older one stays, so that counters cost no writes. With `is_written`
-/// something else of the status is written anyway, and the words are those of now.
+/// A condition whose words alone would change stays as it is, so a counter in the message causes no
+/// write. With `is_written` the status is written anyway, so the condition gets the current words.
 pub fn tell_waiting(item: &mut DeployItem, what: Option<&str>, is_written: bool, now: &Time) {
     let conditions = &mut item.status.get_or_insert_default().conditions;
     let is_told = conditions.iter().any(|condition| condition.type_ == WAITING);
@@ -159,7 +167,8 @@ pub fn tell_waiting(item: &mut DeployItem, what: Option<&str>, is_written: bool,
     }
 }
 
-/// The condition that tells of the wait of a deployer, and since when it lasts.
+/// Returns the condition that shows the reason for a deployer's wait and the time since when it
+/// lasts.
 pub(crate) fn waiting_of(item: &DeployItem) -> Option<&Condition> {
     let mut conditions = item.status.iter().flat_map(|status| status.conditions.iter());
     conditions
@@ -179,29 +188,29 @@ pub(crate) fn end(status: &mut DeployItemStatus, phase: Phase, now: &Time) {
     status.transition_times.get_or_insert_default().finished_time = Some(now.clone());
 }
 
-/// What came of the work on an item that still exists.
+/// Result of a deployer's work on an item that still exists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The phase to show; a final one ends the job.
+    /// Phase to show. A final phase ends the job.
     pub phase: String,
     pub error: Option<OperationError>,
-    /// For `status.providerStatus`; `None` keeps what is there.
+    /// New value of `status.providerStatus`; `None` keeps the old value.
     pub provider_status: Option<AnyJson>,
     pub exports: Exports,
 }
 
-/// What becomes of `status.exportRef`.
+/// Change to `status.exportRef`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Exports {
     #[default]
     Keep,
-    /// The item exports nothing any more.
+    /// The item no longer exports values.
     None,
     In(ObjectReference),
 }
 
 impl Verdict {
-    /// An error. One that cannot go away by itself ends the job.
+    /// Returns the verdict for an error. An error that needs a change by the user ends the job.
     pub fn failed(item: &DeployItem, error: OperationError) -> Self {
         let is_deleting = item.metadata.deletion_timestamp.is_some();
         let current = item.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
@@ -214,7 +223,7 @@ impl Verdict {
     }
 }
 
-/// The item with the result of the work in its status.
+/// Returns the item with the result of the work in its status.
 pub fn conclude(item: &DeployItem, verdict: Verdict, now: &Time) -> DeployItem {
     let mut item = item.clone();
     let status = item.status.get_or_insert_default();
@@ -243,7 +252,8 @@ pub fn conclude(item: &DeployItem, verdict: Verdict, now: &Time) -> DeployItem {
     item
 }
 
-/// Notes an error as the last one, and among the first and the last few (1.3).
+/// Records an error as the last error, and among the first and latest errors of the status
+/// (`installations.md` 1.3).
 pub(crate) fn record(status: &mut DeployItemStatus, error: &OperationError, now: &Time) {
     let last_error = error.to_last_error(status.last_error.as_ref(), now);
     if error.reason == Reason::ProviderConfigurationInvalid {
@@ -261,23 +271,24 @@ pub(crate) fn record(status: &mut DeployItemStatus, error: &OperationError, now:
     status.last_error = Some(last_error);
 }
 
-/// The configuration of an item is there and cannot be read.
+/// Error for an item whose configuration exists but is not readable.
 pub fn invalid_configuration(message: impl Into<String>) -> OperationError {
     configuration_problem(Reason::ProviderConfigurationInvalid, message)
 }
 
-/// An item without a configuration.
+/// Error for an item without a configuration.
 pub fn missing_configuration() -> OperationError {
     configuration_problem(Reason::ProviderConfigurationMissing, "spec.config is missing")
 }
 
-/// The Target that an item names does not exist.
+/// Error for an item that names a Target which does not exist.
 pub fn no_target(name: &str) -> OperationError {
     let message = format!("the target {name} does not exist");
     configuration_problem(Reason::NoTargetFound, message)
 }
 
-/// The Target that an item names would be one of another namespace, whose credentials are not for those of this one.
+/// Error for an item that names a Target of another namespace. The credentials of that Target
+/// belong to the other namespace alone.
 pub fn foreign_target(name: &str, namespace: &str) -> OperationError {
     let message = format!(
         "spec.target names {name} of the namespace {namespace}: an item uses Targets of its own namespace alone; have a Target \
@@ -286,7 +297,8 @@ pub fn foreign_target(name: &str, namespace: &str) -> OperationError {
     configuration_problem(Reason::TargetInvalid, message)
 }
 
-/// What the item has to write exists already, and is not its own.
+/// Error for an object that the item has to write, but that exists already and belongs to another
+/// owner.
 pub fn foreign_object(what: &str) -> OperationError {
     configuration_problem(
         Reason::ForeignObject,

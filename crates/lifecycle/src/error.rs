@@ -1,4 +1,4 @@
-//! Why a job failed, in the form that `status.lastError` has (`installations.md` 1.0, 2.2).
+//! Errors of jobs, in the form of `status.lastError` (`installations.md` 1.0, 2.2).
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::message::bounded;
 use crate::reason::Reason;
 
-/// Fixed where the error arises here, owned where it was read from an answer of the resolver.
+/// Borrowed for the constants of this crate, owned for words read from an answer of the resolver.
 type Word = Cow<'static, str>;
 
-/// An operation that failed, and why.
+/// Failed operation with the reason for the failure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct OperationError {
@@ -22,35 +22,38 @@ pub struct OperationError {
 }
 
 impl OperationError {
-    /// A fault of what was written: trying again does not help.
+    /// Creates an error in the user's input, which a retry cannot fix.
     pub fn new(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
         let codes = vec![ErrorCode::ConfigurationProblem];
         Self { operation: operation.into(), reason, message: message.into(), codes }
     }
 
-    /// The work is set aside: processes of the service died in its handling (`installations.md` 7.7).
+    /// Creates the error of an object that is set aside because processes of the service died while
+    /// they handled it (`installations.md` 7.7).
     pub fn set_aside(words: impl Into<String>) -> Self {
         let codes = vec![ErrorCode::InternalProblem];
         Self { operation: "Reconcile".into(), reason: Reason::SetAside, message: words.into(), codes }
     }
 
-    /// An error of something below, which carries its own cause.
+    /// Creates an error of an object below, which carries its own cause.
     pub(crate) fn child(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
         Self { operation: operation.into(), reason, message: message.into(), codes: Vec::new() }
     }
 
-    /// Something that may go away by itself, such as a server that does not answer.
+    /// Creates an error that may go away by itself, such as a server that does not answer.
     pub fn transient(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
         Self::child(operation, reason, message)
     }
 
-    /// Not an error: what the job waits for, told where people look (2.2, 2.3).
+    /// Creates an entry for `status.lastError` that is not an error: it shows the objects that the
+    /// job waits for, in the field where users look first (`installations.md` 2.2, 2.3).
     pub(crate) fn waiting(operation: impl Into<Word>, reason: Reason, message: impl Into<String>) -> Self {
         let codes = vec![ErrorCode::Unfinished, ErrorCode::ForInfoOnly, ErrorCode::NoRetry];
         Self { operation: operation.into(), reason, message: message.into(), codes }
     }
 
-    /// An error inside another one: the inner pair heads the message.
+    /// Wraps an error in another one. The message starts with operation and reason of the inner
+    /// error.
     pub(crate) fn caused_by(
         operation: impl Into<Word>,
         reason: Reason,
@@ -60,7 +63,8 @@ impl OperationError {
         Self::new(operation, reason, format!("Op: {} - Reason: {} - Message: {cause}", inner.0, inner.1))
     }
 
-    /// The status field; of a long message it holds the beginning. `lastTransitionTime` of the previous error is kept unless the operation changes.
+    /// Converts the error to the status field and truncates a long message. `lastTransitionTime` of
+    /// the previous error is kept unless the operation changes.
     pub fn to_last_error(&self, previous: Option<&LastError>, now: &Time) -> LastError {
         let message = bounded(&self.message);
         let codes: Vec<String> = self.codes.iter().map(|code| code.as_str().to_owned()).collect();

@@ -1,13 +1,13 @@
-//! What this version does not do yet. The sentence of the README comes from here.
+//! Features that this version does not support yet. The README takes its sentence from this list.
 
-/// Whoever meets one of these refuses it, in words of its own.
+/// Unsupported features. The code that meets one of them rejects it with its own error.
 pub const TOPICS: &[&str] = &["package functions in containers"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The README says the same.
+    /// The README lists the same topics.
     #[test]
     fn the_readme_names_every_topic() {
         let readme = include_str!("../../../README.md").split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,5 @@
-//! The objects that an Installation imports, and their values (`installations.md` 4.4, `blueprints.md` 3.2, 3.5).
+//! Objects that an Installation imports, and their values (`installations.md` 4.4, `blueprints.md`
+//! 3.2, 3.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::data::SOURCE_TYPE_IMPORT;
 use crate::names::{ROOT_SCOPE, object_name};
 
-/// The entries of a Secret (decoded) or ConfigMap (`data` and `binaryData` in one).
+/// Entries of a Secret (decoded) or of a ConfigMap (`data` and `binaryData` merged).
 pub type Entries = BTreeMap<String, Vec<u8>>;
 
 /// Objects of one namespace that Installations may import, by name.
@@ -24,7 +25,8 @@ pub trait ImportedObjects {
     fn target(&self, name: &str) -> Option<Target>;
     fn secret(&self, name: &str) -> Option<Entries>;
     fn config_map(&self, name: &str) -> Option<Entries>;
-    /// The copies of a list or map of Targets that the Installation which opens a scope imports, in any order.
+    /// Returns the copies of a list or map of Targets that the Installation which opens a scope
+    /// imports, in any order.
     fn imported_targets(&self, scope: &str, import: &str) -> Vec<Target>;
 }
 
@@ -39,7 +41,7 @@ pub struct ObjectSet {
     pub config_maps: BTreeMap<String, Entries>,
 }
 
-/// Entries are bytes, and as lists of numbers they would be four times as long.
+/// Serializes entries as base64: as lists of numbers, bytes would take four times the space.
 mod base64 {
     use std::collections::BTreeMap;
 
@@ -73,7 +75,7 @@ mod base64 {
 }
 
 impl ObjectSet {
-    /// Adds a Secret as the API server answers it.
+    /// Adds a Secret in the form in which the API server returns it.
     pub fn add_secret(&mut self, secret: Secret) {
         let name = secret.name_any();
         let text =
@@ -113,7 +115,8 @@ impl ImportedObjects for ObjectSet {
     }
 }
 
-/// Whether a Target is the copy of an import in a scope, alone or as an element.
+/// Reports whether a Target is the copy of an import in a scope, alone or as an element of a list
+/// or map.
 pub fn is_import_of(target: &Target, scope: &str, import: &str) -> bool {
     let labels = target.metadata.labels.as_ref();
     let is = |name: &str, value: &str| {
@@ -136,7 +139,7 @@ pub struct ImportedNames {
 }
 
 impl ImportedNames {
-    /// What a job of an Installation has to read that lives in this scope.
+    /// Returns the names of the objects that a job of an Installation reads from this scope.
     pub fn of(installation: &Installation, scope: &str) -> Self {
         let mut names = Self::default();
         for import in installation.spec.data_imports() {
@@ -152,7 +155,7 @@ impl ImportedNames {
                 Ok(TargetSource::List(names)) => names,
                 Ok(TargetSource::Map(names)) => names.into_values().collect(),
                 Ok(TargetSource::ListRef(name) | TargetSource::MapRef(name)) => {
-                    // A root has no parent; that is refused when they are loaded.
+                    // A root Installation has no parent. Loading rejects such a reference later.
                     names.parent_targets.extend((scope != ROOT_SCOPE).then(|| name.to_owned()));
                     Vec::new()
                 }
@@ -164,9 +167,10 @@ impl ImportedNames {
     }
 }
 
-/// Reads everything that an Installation in a scope names; what is given stands in the place of data that would be read.
+/// Reads all objects that an Installation in a scope names. Given values replace the data that
+/// would be read.
 ///
-/// Every problem is reported, and none shows a value (`installations.md` 5.3, check 3).
+/// Every problem is reported, and no message shows a value (`installations.md` 5.3, check 3).
 pub(crate) fn load(
     installation: &Installation,
     scope: &str,
@@ -199,7 +203,7 @@ pub(crate) fn load(
 struct Loader<'a> {
     objects: &'a dyn ImportedObjects,
     namespace: String,
-    /// The scope that the Installation lives in.
+    /// Scope that contains the Installation.
     scope: &'a str,
 }
 
@@ -252,7 +256,7 @@ impl Loader<'_> {
         }
     }
 
-    /// The elements of a list that the parent imports, by their places in it.
+    /// Returns the elements of a list that the parent imports, in the order of the list.
     fn target_list(&self, name: &str) -> Result<Vec<ImportedTarget>, String> {
         let index = |target: &Target| {
             let index = label_of(target, label::DATA_INDEX).and_then(|index| index.parse::<usize>().ok());
@@ -265,7 +269,7 @@ impl Loader<'_> {
         elements.iter().map(|(_, target)| self.imported(target)).collect()
     }
 
-    /// The elements of a map that the parent imports.
+    /// Returns the elements of a map that the parent imports, by key.
     fn target_map(&self, name: &str) -> Result<BTreeMap<String, ImportedTarget>, String> {
         let entry = |target: &Target| {
             let key =
@@ -295,10 +299,11 @@ fn label_of<'t>(target: &'t Target, name: &str) -> Option<&'t str> {
     target.metadata.labels.as_ref()?.get(name).map(String::as_str)
 }
 
-/// One entry, or all of them as a map; each is read as YAML.
+/// Parses one entry as YAML, or all entries as a map of YAML values.
 fn value_of(entries: &Entries, key: Option<&str>, place: &str) -> Result<Value, String> {
     let parse = |key: &str, bytes: &[u8]| {
-        // Replacing what is no text would change the value in silence.
+        // Bytes that are not UTF-8 are an error: a lossy conversion would change the value
+        // silently.
         let text = std::str::from_utf8(bytes).map_err(|error| {
             format!(
                 "key {key} in {place} is not UTF-8 text (byte {} is none); import another key of it",

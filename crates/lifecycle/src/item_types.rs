@@ -1,8 +1,11 @@
-//! Items keep their type (`installations.md` 1.3): the deployer of the old one would never take away what it has deployed.
+//! Items keep their type (`installations.md` 1.3).
+//!
+//! After a change of type, the deployer of the old type would never remove the objects that it has
+//! deployed.
 
 use std::fmt::{self, Display, Formatter};
 
-/// An item whose template asks for another type than it has.
+/// Item whose template has another type than the existing item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TypeChange<'a> {
     /// Name of the template.
@@ -12,7 +15,7 @@ pub struct TypeChange<'a> {
 }
 
 impl<'a> TypeChange<'a> {
-    /// `None` where the type stays.
+    /// Returns the change, or `None` if the type stays the same.
     pub fn new(item: &'a str, from: &'a str, to: &'a str) -> Option<Self> {
         (from != to).then_some(Self { item, from, to })
     }
@@ -25,7 +28,8 @@ impl Display for TypeChange<'_> {
     }
 }
 
-/// Why an Execution fails before it writes anything; `None` if no type changes.
+/// Returns the message of an Execution that fails before its first write, or `None` if no type
+/// changes.
 pub fn refused_types<'a>(changes: impl IntoIterator<Item = TypeChange<'a>>) -> Option<String> {
     let changes: Vec<String> = changes.into_iter().map(|change| change.to_string()).collect();
     (!changes.is_empty()).then(|| changes.join("; "))

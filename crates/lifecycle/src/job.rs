@@ -40,39 +40,41 @@ pub use signature::{SignatureCheck, SignaturePolicy, signature_secrets};
 use component::Selection;
 use schemas::{Closure, ComponentSchemas};
 
-/// Everything that a job reads.
+/// Inputs of a job.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     pub installation: &'a Installation,
-    /// The Context that the Installation names, if it exists.
+    /// Context that the Installation names, if it exists.
     pub context: Option<&'a Context>,
-    /// The overwrites that the Context names, if they exist.
+    /// Overwrites that the Context names, if they exist.
     pub overwrites: Option<&'a ComponentVersionOverwrites>,
     /// Objects of the Installation's namespace.
     pub objects: &'a dyn ImportedObjects,
     pub repositories: &'a dyn Repositories,
-    /// Files of a blueprint that its author tries, in place of what the Installation names.
+    /// Files of a blueprint that an author tries out. They replace the blueprint that the
+    /// Installation names.
     pub blueprint: Option<&'a Filesystem>,
-    /// What templates may reach.
+    /// External systems that templates may access.
     pub capabilities: &'a Capabilities,
-    /// The scope that the Installation lives in; [`ROOT_SCOPE`] for a root.
+    /// Scope that contains the Installation; [`ROOT_SCOPE`] for a root.
     pub scope: &'a str,
-    /// What executions have stored before; absent while nobody has looked, see [`Outcome::unread_states`].
+    /// States that executions have stored in earlier jobs; absent before the caller has read them,
+    /// see [`Outcome::unread_states`].
     pub states: Option<&'a States>,
-    /// Blueprints that have been loaded before.
+    /// Cache of loaded blueprints.
     pub cache: Option<&'a dyn BlueprintCache>,
-    /// Of a caller without a cluster.
+    /// Inputs of a caller without a cluster.
     pub offline: Option<Offline<'a>>,
-    /// How signatures are checked; `None` where somebody else has done so before.
+    /// Settings of the signature check; `None` if the resolver has checked signatures already.
     pub signatures: Option<SignatureCheck>,
 }
 
-/// What a caller without a cluster knows of an Installation beside its object.
+/// Inputs of a caller without a cluster, beside the objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Offline<'a> {
-    /// Values that stand in the place of data imports.
+    /// Values that replace data imports.
     pub given: &'a BTreeMap<String, Value>,
-    /// Whether messages may hold values of imports.
+    /// Permits values of imports in messages.
     pub show_values: bool,
 }
 
@@ -84,53 +86,55 @@ impl std::fmt::Debug for Inputs<'_> {
     }
 }
 
-/// What a job found and would write.
+/// Findings of a job, and the objects that it would write.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// How the overwrites were applied; absent when none apply.
+    /// Results of the overwrite rules; absent if no overwrites apply.
     pub overwrites: Option<OverwriteReport>,
-    /// What became of the Installation's reference; absent when it names no component, or before it was evaluated.
+    /// Original and effective reference of the Installation; absent if it names no component, or
+    /// before its evaluation.
     pub reference: Option<Substitution>,
     /// Conditions to merge into the status, in order.
     pub conditions: Vec<ConditionUpdate>,
-    /// Types of conditions that no longer hold and are removed.
+    /// Types of conditions that no longer apply and are removed.
     pub obsolete_conditions: Vec<&'static str>,
     pub error: Option<JobError>,
-    /// Nested installations, so that each comes after those whose exports it imports.
+    /// Nested Installations, each after those whose exports it imports.
     pub children: Vec<Child>,
-    /// Imports of nested installations that were left out.
+    /// Imports of nested Installations that were left out.
     pub dropped: Vec<DroppedImport>,
     pub execution: Option<Execution>,
     pub deploy_items: Vec<DeployItem>,
-    /// The values of the blueprint's imports; empty before they have all been found good.
+    /// Values of the blueprint's imports; empty until all of them are validated.
     pub imports: Imports,
-    /// What executions want to have stored, all of it.
+    /// All states that executions store.
     pub states: States,
-    /// Keys of states that executions may have stored before. Without them nothing was rendered: the caller reads them, and calls again.
+    /// Keys of states that executions may have stored earlier. If there are any, rendering was
+    /// skipped: the caller reads these states and calls again.
     pub unread_states: Vec<String>,
-    /// Whether there is anything to render, check or map when the job completes.
+    /// True if the end of the job has exports to render, check or map.
     pub has_exports: bool,
-    /// Where items and nested installations come from.
+    /// Places in the blueprint that items and nested Installations come from.
     pub origins: Origins,
-    /// What people should know although nothing failed.
+    /// Findings that users should see although the job has not failed.
     pub warnings: Vec<Warning>,
 }
 
-/// A nested installation.
+/// Nested Installation of a job's outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Child {
-    /// Name of its template.
+    /// Name of the template.
     pub template: String,
     pub origin: Origin,
     pub installation: Installation,
 }
 
-/// What an Installation publishes once its own work is done.
+/// Exports of an Installation whose own work is done.
 #[derive(Debug, Default)]
 pub struct ExportOutcome {
     pub exports: Exports,
     pub origins: Origins,
-    /// What executions want to have stored, all of it.
+    /// All states that executions store.
     pub states: States,
     /// As in [`Outcome::unread_states`].
     pub unread_states: Vec<String>,
@@ -138,18 +142,18 @@ pub struct ExportOutcome {
     pub warnings: Vec<Warning>,
 }
 
-/// Something that did not stop the job.
+/// Finding that did not stop the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     pub about: Subject,
     pub message: String,
 }
 
-/// The object that a warning is about.
+/// Object that a warning is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Subject {
     Installation,
-    /// A rule of the overwrites in use, counted from 0.
+    /// Index of a rule in the overwrites, counted from 0.
     OverwriteRule(usize),
 }
 
@@ -159,7 +163,7 @@ impl From<String> for Warning {
     }
 }
 
-/// What became of every rule.
+/// Results of all overwrite rules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverwriteReport {
     pub rules: Overwrites,
@@ -167,13 +171,13 @@ pub struct OverwriteReport {
     pub outcomes: Vec<RuleOutcome>,
 }
 
-/// Why a job fails, with the places in files that it is about, where there are some.
+/// Error of a job, with the places in files that it is about, if there are any.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{cause}")]
 pub struct JobError {
-    /// For the status.
+    /// Error for the status.
     pub cause: OperationError,
-    /// Places in blueprint files, each with the sentence that belongs there.
+    /// Places in blueprint files, each with the message for that place.
     pub excerpts: Vec<(String, Excerpt)>,
 }
 
@@ -190,7 +194,7 @@ const EXPORT: &str = "handlePhaseCompleting";
 
 /// Runs a job up to the objects that it creates.
 ///
-/// It always answers: an error is part of the outcome, beside what had been found before it.
+/// Always returns an outcome: an error is part of it, beside the findings made before the error.
 pub fn render(inputs: &Inputs<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     if let Err(error) = run(inputs, &mut outcome) {
@@ -226,7 +230,7 @@ fn run(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Whether an Installation publishes something, or its blueprint says what has to be published.
+/// Reports whether an Installation has exports, or its blueprint declares some.
 fn exports_something(installation: &Installation, blueprint: &Blueprint) -> bool {
     let (spec, definition) = (&installation.spec, &blueprint.definition);
     !spec.data_exports().is_empty()
@@ -235,8 +239,9 @@ fn exports_something(installation: &Installation, blueprint: &Blueprint) -> bool
         || !definition.export_executions.is_empty()
 }
 
-/// Renders, checks and maps what an Installation exports. It always answers, as [`render`] does. `values` is asked for what export
-/// executions see beside the imports.
+/// Renders, checks and maps the exports of an Installation. Always returns an outcome, as
+/// [`render`] does. The function calls `values` for the values that export executions see beside
+/// the imports.
 pub fn export(inputs: &Inputs<'_>, values: impl FnOnce(&Imports) -> ExportValues) -> ExportOutcome {
     let mut outcome = ExportOutcome::default();
     if let Err(error) = run_exports(inputs, values, &mut outcome) {
@@ -250,7 +255,7 @@ fn run_exports(
     values: impl FnOnce(&Imports) -> ExportValues,
     outcome: &mut ExportOutcome,
 ) -> Result<(), JobError> {
-    // What it finds out beside the material has been told when the Installation was rendered.
+    // Warnings of this second pass are dropped: the first rendering has reported them.
     let mut rendering = Outcome::default();
     let material = Material::gather(inputs, &mut rendering)?;
     match inputs.states {
@@ -292,7 +297,8 @@ fn run_exports(
             cause,
         )
     })?;
-    // A template may have made a name of a value, so only those are told that the blueprint declares.
+    // An undeclared name may contain a secret value, if a template built the name from it. The
+    // warning therefore lists only declared names.
     let dropped = outcome.exports.undeclared.len();
     if dropped > 0 {
         let declared: Vec<&str> =
@@ -305,7 +311,7 @@ fn run_exports(
     Ok(())
 }
 
-/// What the templates of an Installation work on.
+/// Inputs of the templates of an Installation.
 struct Material {
     selection: Option<Selection>,
     blueprint: Blueprint,
@@ -362,7 +368,8 @@ impl Material {
         }
     }
 
-    /// The objects of nested installations (`blueprints.md` 9.4, 9.5), in the order in which they can run.
+    /// Returns the objects of nested Installations (`blueprints.md` 9.4, 9.5), in the order in
+    /// which they can run.
     fn children(&self, installation: &Installation, rendered: &Rendered) -> Result<Vec<Child>, JobError> {
         let effective = self.selection.as_ref().map(|selection| &selection.substitution.effective);
         let failed = |template: &str, error: ChildError| {
@@ -390,7 +397,7 @@ impl Material {
     }
 }
 
-/// The steps before anything is looked up.
+/// Runs the steps before the first lookup.
 fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, JobError> {
     let violations = validate_as(inputs.installation, inputs.scope == ROOT_SCOPE);
     if !violations.is_empty() {
@@ -401,7 +408,7 @@ fn begin(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>
     component::select(inputs, outcome)
 }
 
-/// What templates see of the closure.
+/// Returns the part of the closure that templates see.
 fn visible_components(selection: &Selection, versions: &[ComponentVersion]) -> Components {
     let context = selection.substitution.effective.repository.clone();
     Components::new(versions.to_vec(), selection.overwrites.clone(), context)
@@ -441,7 +448,8 @@ fn load_imports(
     Ok(supplied)
 }
 
-/// The definition as templates see it: what was written, but for the reference, which is the effective one.
+/// Returns the component definition as templates see it: the definition as written, with the
+/// effective reference.
 fn component_definition(installation: &Installation, substitution: Option<&Substitution>) -> Value {
     let Some(definition) = &installation.spec.component_descriptor else { return json!({}) };
     match (&definition.reference, substitution) {
@@ -465,13 +473,14 @@ fn imports_invalid(message: String) -> ConditionUpdate {
     condition("ValidateImports", false, "ImportValidationFailed", message)
 }
 
-/// The conditions that tell how far rendering came (`installations.md` 9).
+/// Records the conditions that show the progress of rendering (`installations.md` 9).
 fn record(rendered: &Result<Rendered, RenderError>, outcome: &mut Outcome) {
     let imports_valid =
         || condition("ValidateImports", true, "ImportsValid", "Imports successfully validated".to_owned());
     let update = match rendered {
         Ok(rendered) if rendered.deploy_items.is_empty() => {
-            // Nothing is deployed, so what an earlier job said about that is over.
+            // The job deploys no items, so a condition of an earlier job about the Execution is
+            // obsolete.
             outcome.obsolete_conditions.push("ReconcileExecution");
             imports_valid()
         }
@@ -526,7 +535,8 @@ fn imports_error(reason: &str, error: &RenderError) -> JobError {
     .into()
 }
 
-/// The condition about overwrites is known before anything can fail, and kept when something does.
+/// Records the condition about overwrites before any later step can fail, so that a failed job
+/// keeps it.
 fn record_overwrites(report: OverwriteReport, outcome: &mut Outcome) {
     let condition = OverwriteCondition::from(&report.substitution);
     let update =

@@ -1,4 +1,5 @@
-//! What a job of an Installation finds, writes and reports: the same in a cluster and offline.
+//! Logic of the jobs of an Installation: findings, objects and status, the same in a cluster and
+//! offline.
 //!
 //! ```text
 //! Inputs (Installation, Context, overwrites, imported objects, repositories)
@@ -6,8 +7,9 @@
 //!         └─ load imports ── render ──> Outcome: conditions, error, Execution, DeployItems
 //! ```
 //!
-//! Pure: callers read the objects that an Installation names before they call, and write what comes back.
-//! The rules are those of the chapter `installations.md`.
+//! The crate does no I/O: callers read the objects that an Installation names before the call, and
+//! write the objects of the outcome after it. The rules are those of the chapter
+//! `installations.md`.
 
 mod automatic;
 mod conditions;

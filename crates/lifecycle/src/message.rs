@@ -1,15 +1,18 @@
-//! How much of a message a status holds.
+//! Limits for the length of messages in a status.
 
 use std::borrow::Cow;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes. An error stands in `lastError` and in up to three conditions, beside whatever else an object of 1.5 MiB holds.
+/// Bytes. An error appears in `lastError` and in up to three conditions, beside the other content
+/// of an object of at most 1.5 MiB.
 const LONGEST: usize = 8 << 10;
 
-/// The message itself, or of a long one the beginning, its length, and a hash that tells two of them apart. Whoever shortens a message
-/// logs the whole.
+/// Returns a short message unchanged. For a long message, returns its beginning, its length, and a
+/// hash to distinguish it from others.
+///
+/// A caller that shortens a message logs it in full.
 pub(crate) fn bounded(message: &str) -> Cow<'_, str> {
     if message.len() <= LONGEST {
         return Cow::Borrowed(message);
@@ -19,10 +22,11 @@ pub(crate) fn bounded(message: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{head}… ({} bytes in all, sha256 {hash}…; the log has the rest)", message.len()))
 }
 
-/// Bytes of a message of something below that is told above. Each level adds names to it, and the whole fits into a status.
+/// Bytes of a child's message that its parent repeats. Each level adds names to the message, and
+/// the result must fit into a status.
 const LONGEST_CAUSE: usize = 3 << 10;
 
-/// The beginning of a message that has its whole in another object.
+/// Returns the beginning of a message whose full text is in another object.
 pub(crate) fn excerpt(message: &str) -> Cow<'_, str> {
     if message.len() <= LONGEST_CAUSE {
         return Cow::Borrowed(message);
@@ -30,7 +34,7 @@ pub(crate) fn excerpt(message: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &message[..message.floor_char_boundary(LONGEST_CAUSE)]))
 }
 
-/// Whether a status holds only the beginning of a message.
+/// Reports whether a status contains only the beginning of a message.
 pub fn is_shortened(message: &str) -> bool {
     message.len() > LONGEST
 }
@@ -51,7 +55,7 @@ mod tests {
         assert_ne!(one, other);
     }
 
-    /// Causes of both kinds of things below fit into one status.
+    /// Causes from both kinds of children fit into one status.
     #[test]
     fn causes_are_cut_shorter_than_messages() {
         assert_eq!(excerpt("short"), "short");

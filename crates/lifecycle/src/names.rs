@@ -1,4 +1,4 @@
-//! Names that are computed, and are part of the stored format (`installations.md` 4.3, 7.2).
+//! Computed names, which are part of the stored format (`installations.md` 4.3, 7.2).
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use groundwork_kubernetes::is_dns_subdomain;
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 
-/// Object names are labels of pods and the like at times, which bounds them.
+/// Limit for object names, because some of them become values of labels, for example on pods.
 const LONGEST_NAME: usize = 63;
 const SUFFIX: usize = 5;
 
@@ -18,7 +18,8 @@ static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
     specification.encoding().expect("the alphabet has 32 different symbols")
 });
 
-/// The name of the DataObject or Target that holds `key` in a scope; the empty scope is that of the namespace.
+/// Returns the name of the DataObject or Target that stores `key` in a scope. The empty scope is
+/// that of the namespace.
 ///
 /// A key that begins with `#` names an object directly.
 pub fn object_name(scope: &str, key: &str) -> String {
@@ -31,46 +32,50 @@ pub fn object_name(scope: &str, key: &str) -> String {
     BASE32.encode(&Sha1::digest(format!("{scope}/{key}")))
 }
 
-/// The scope of a namespace, where Installations live that no other one has made.
+/// Scope of a namespace, which contains the Installations without a parent.
 pub const ROOT_SCOPE: &str = "";
 
-/// The scope that an Installation lives in: that of its namespace, or the one that its parent opens (4.1).
+/// Returns the scope that contains an Installation: that of its namespace, or the scope of its
+/// parent (`installations.md` 4.1).
 pub fn living_scope(installation: &Installation) -> String {
     let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
     parent_name(installation).map_or_else(String::new, |parent| scope_name(namespace, parent))
 }
 
-/// The name of the Installation that owns another one; `None` for a root (2.1).
+/// Returns the name of the Installation that owns another one; `None` for a root
+/// (`installations.md` 2.1).
 pub fn parent_name(installation: &Installation) -> Option<&str> {
     let mut owners = installation.metadata.owner_references.iter().flatten();
     owners.find(|owner| is_installation(owner)).map(|owner| owner.name.as_str())
 }
 
-/// An owner counts as an Installation in any version.
+/// Reports whether an owner is an Installation, in any API version.
 pub(crate) fn is_installation(owner: &OwnerReference) -> bool {
     let group = owner.api_version.split_once('/').map(|(group, _)| group);
     owner.kind == Installation::KIND && group == Some(Installation::GROUP)
 }
 
-/// The name of the Secret that keeps the state of an execution (`blueprints.md` 4.6).
+/// Returns the name of the Secret that stores the state of an execution (`blueprints.md` 4.6).
 pub fn state_secret_name(installation: &str, key: &str) -> String {
     BASE32.encode(&Sha1::digest(format!("{installation}/{key}")))
 }
 
-/// The longest value that a label may have.
+/// Longest value of a label that Kubernetes accepts.
 const LONGEST_LABEL: usize = 63;
 
-/// The name of the scope that an Installation opens for its subinstallations and the copies of its imports.
+/// Returns the name of the scope that an Installation opens for its subinstallations and the copies
+/// of its imports.
 ///
-/// It is part of the stored format: it is the value of labels and goes into the names of objects (4.2).
+/// The name is part of the stored format: it is a value of labels and part of object names
+/// (`installations.md` 4.2).
 pub fn scope_name(namespace: &str, installation: &str) -> String {
     let long = format!("Installation.{namespace}.{installation}");
     if long.len() <= LONGEST_LABEL { long } else { format!("Inst.{installation}") }
 }
 
-/// The name of the DeployItem for one template of an Execution.
+/// Returns the name of the DeployItem for one template of an Execution.
 ///
-/// It is the same on every attempt, so that a repeated create finds the first one's object.
+/// The name is the same on every attempt, so a repeated creation finds the object of the first one.
 pub fn deploy_item_name(execution_uid: &str, execution: &str, template: &str) -> String {
     let digest = Sha256::digest(format!("{execution_uid}/{template}"));
     let suffix = &BASE32.encode(&digest)[..SUFFIX];
@@ -79,9 +84,10 @@ pub fn deploy_item_name(execution_uid: &str, execution: &str, template: &str) ->
     format!("{}-{suffix}", prefix.trim_end_matches(['-', '.']))
 }
 
-/// The characters at the end of a subinstallation's name.
+/// Returns the characters at the end of a subinstallation's name.
 ///
-/// They are the same on every attempt, as those of DeployItems. A parent that exists in no cluster is told apart by its name.
+/// They are the same on every attempt, like those of DeployItems. For a parent outside a cluster,
+/// its name replaces the UID.
 pub(crate) fn subinstallation_suffix(parent: &ObjectMeta, template: &str) -> String {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
     let parent = match &parent.uid {
@@ -95,7 +101,7 @@ pub(crate) fn subinstallation_suffix(parent: &ObjectMeta, template: &str) -> Str
 mod tests {
     use super::*;
 
-    /// The vectors of `installations.md` 4.3.
+    /// Names match the vectors of `installations.md` 4.3.
     #[test]
     fn object_names() {
         for (scope, key, name) in [

@@ -1,4 +1,4 @@
-//! The objects that a job creates (`installations.md` 7.1, 7.2; `blueprints.md` 7.4).
+//! Objects that a job creates (`installations.md` 7.1, 7.2; `blueprints.md` 7.4).
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::names::{deploy_item_name, state_secret_name, subinstallation_suffix};
 
-/// The Execution that carries the deploy items of an Installation.
+/// Returns the Execution that contains the deploy items of an Installation.
 pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) -> Execution {
     let annotations = inherited_annotations(&installation.metadata);
     let mut spec =
         ExecutionSpec { context: Some(installation.spec.context().to_owned()), ..ExecutionSpec::default() };
     if spec.set_templates(items.clone()).is_err() {
-        // Only the encoding of a very long list can fail; the plain one says the same.
+        // Only the compression of a very long list can fail. The plain list has the same meaning.
         spec.deploy_items = List::from(items);
     }
     Execution {
@@ -36,7 +36,8 @@ pub fn execution(installation: &Installation, items: Vec<DeployItemTemplate>) ->
     }
 }
 
-/// A nested installation. Its name depends on the UID of the parent, as those of DeployItems depend on that of the Execution.
+/// Returns a nested Installation. Its name depends on the UID of the parent, as the name of a
+/// DeployItem depends on that of the Execution.
 pub(crate) fn subinstallation(
     parent: &Installation,
     template: &str,
@@ -57,10 +58,11 @@ pub(crate) fn subinstallation(
     }
 }
 
-/// The entry of a Secret that holds the state of an execution.
+/// Entry of a Secret that stores the state of an execution.
 pub(crate) const STATE_ENTRY: &str = "config";
 
-/// The Secret that keeps the state of an execution, as long as the Installation exists (`blueprints.md` 4.6).
+/// Returns the Secret that stores the state of an execution. It exists as long as its Installation
+/// (`blueprints.md` 4.6).
 pub(crate) fn state_secret(installation: &Installation, key: &str, state: &str) -> Secret {
     let name = installation.metadata.name.as_deref().unwrap_or_default();
     Secret {
@@ -76,7 +78,7 @@ pub(crate) fn state_secret(installation: &Installation, key: &str, state: &str) 
     }
 }
 
-/// The Context `default` that a cluster makes in every namespace (`components.md` 1.2).
+/// Returns the Context `default`, which a cluster has in every namespace (`components.md` 1.2).
 pub fn assumed_context(installation: &Installation) -> Option<Context> {
     if installation.spec.context() != DEFAULT_CONTEXT {
         return None;
@@ -89,10 +91,10 @@ pub fn assumed_context(installation: &Installation) -> Option<Context> {
     Some(Context { metadata, ..Context::default() })
 }
 
-/// One DeployItem for every template of an Execution.
+/// Returns one DeployItem for every template of an Execution.
 ///
-/// Their names depend on the Execution's UID, which an object that has not been created lacks; the names shown
-/// offline end in other characters than those in a cluster.
+/// Their names depend on the UID of the Execution. An Execution offline has no UID, so its items
+/// end in other characters than those in a cluster.
 pub fn deploy_items(execution: &Execution) -> Vec<DeployItem> {
     let templates = execution.spec.templates().unwrap_or_default();
     templates.iter().map(|template| deploy_item(execution, template)).collect()
@@ -133,7 +135,8 @@ pub(crate) fn deploy_item(execution: &Execution, template: &DeployItemTemplate) 
     }
 }
 
-/// What is copied down from a root Installation to its items (`installations.md` 1.7).
+/// Returns the annotations that a root Installation passes on to its items (`installations.md`
+/// 1.7).
 fn inherited_annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     let annotations = metadata.annotations.iter().flatten();
     let inherited =
@@ -141,7 +144,8 @@ fn inherited_annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     inherited.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Finalizer and, for an owner that exists in a cluster, the controller reference.
+/// Returns metadata with a finalizer and, for an owner that exists in a cluster, the controller
+/// reference.
 fn owned_by<K: Kind + KubeResource>(owner: &K) -> ObjectMeta {
     let metadata = owner.meta();
     let reference = |uid: &String| OwnerReference {

@@ -1,4 +1,4 @@
-//! What people see of an Installation and everything below it, in one tree (`installations.md` 9).
+//! Tree of an Installation and all objects below it, as users see it (`installations.md` 9).
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,10 +17,11 @@ use crate::waits::{
     Around, Beside, Cause, Clock, Found, ITEM, Wait, causes, of_execution, of_installation, of_item,
 };
 
-/// Nested installations below one another are shown to this depth. No blueprint comes near it; owners that name each other in a circle do.
+/// Depth at which the tree ends. Blueprints do not nest that deep, but owner references that form a
+/// cycle do.
 const DEEPEST: usize = 64;
 
-/// One object of the tree.
+/// Object of the tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
@@ -28,40 +29,41 @@ pub struct Node {
     pub kind: &'static str,
     pub namespace: String,
     pub name: String,
-    /// Its name in the blueprint that it comes from; absent on a root and on an Execution.
+    /// Name of the object in its blueprint; absent for a root and for an Execution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// Of an Installation: the effective component version, `name:version`; of an item: its deployer type.
+    /// For an Installation, the effective component version `name:version`; for an item, its
+    /// deployer type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// As the status shows it; empty before the first job.
+    /// Phase in the status; empty before the first job.
     pub phase: String,
     #[serde(rename = "jobID")]
     pub job_id: String,
-    /// Whether a job is under way.
+    /// True while a job runs.
     pub is_running: bool,
     pub is_deleting: bool,
-    /// The annotation `operation`: a request that has not been taken up yet.
+    /// Value of the annotation `operation`: a request that no service has taken up yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested: Option<String>,
-    /// Why it failed, or what its status says that it waits for.
+    /// Error of the object, or the wait that its status reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
-    /// Absent if it is at rest, or at work itself.
+    /// Absent if the object is at rest or working.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<Wait>,
-    /// Of an item: how its objects have changed since its last job, as its condition `Drifted` tells.
+    /// For an item: changes of its objects since the last job, from its condition `Drifted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<String>,
     #[serde(skip_serializing_if = "Times::is_empty")]
     pub times: Times,
-    /// Of an Installation its Execution, then its nested installations; of an Execution its items. In the order of their names in the
-    /// blueprint.
+    /// Children, in the order of their names in the blueprint. An Installation has its Execution,
+    /// then its nested Installations. An Execution has its items.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Node>,
 }
 
-/// The `lastError` of an object.
+/// Content of the `lastError` of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeError {
     pub operation: String,
@@ -71,7 +73,7 @@ pub struct NodeError {
     pub codes: Vec<String>,
 }
 
-/// When the current or last job reached its stages.
+/// Times at which the current or last job reached its stages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +102,7 @@ impl Times {
         *self == Self::default()
     }
 
-    /// How long the job took, or has taken until now; `None` if none has begun.
+    /// Returns the duration of the job, up to `now` while it runs; `None` if no job has begun.
     pub fn elapsed(&self, now: Timestamp) -> Option<SignedDuration> {
         let begin = self.trigger.or(self.init)?;
         let end = self.finished.filter(|end| *end >= begin).unwrap_or(now);
@@ -109,13 +111,13 @@ impl Times {
 }
 
 impl Node {
-    /// Whether a job has ended without success; that of a deletion, too.
+    /// Reports whether a job, or a deletion, has ended without success.
     pub fn has_failed(&self) -> bool {
         !self.is_running && matches!(Phase::of(Some(&self.phase)), Phase::Failed | Phase::DeleteFailed)
     }
 }
 
-/// The objects of one namespace that a tree is made of, as they were read last. Objects come and go one by one.
+/// Objects of one namespace that form a tree, as last read. Callers add and remove single objects.
 #[derive(Debug, Clone, Default)]
 pub struct Members {
     installations: BTreeMap<String, Installation>,
@@ -136,14 +138,15 @@ impl Members {
         self.items.insert(item.name_any(), item);
     }
 
-    /// Takes all of these in.
+    /// Adds all objects of `others`.
     pub fn extend(&mut self, others: Self) {
         self.installations.extend(others.installations);
         self.executions.extend(others.executions);
         self.items.extend(others.items);
     }
 
-    /// Takes an object out that is gone, by the plural of its kind and its name. What was below it goes by its own events.
+    /// Removes an object that is gone, by the plural of its kind and its name. The objects below it
+    /// are removed by their own events.
     pub fn remove(&mut self, plural: &str, name: &str) {
         match plural {
             Installation::PLURAL => drop(self.installations.remove(name)),
@@ -153,7 +156,7 @@ impl Members {
         }
     }
 
-    /// Whether an object is one of these, by the plural of its kind and its name.
+    /// Reports whether the set contains an object, by the plural of its kind and its name.
     pub fn contains(&self, plural: &str, name: &str) -> bool {
         match plural {
             Installation::PLURAL => self.installations.contains_key(name),
@@ -167,7 +170,7 @@ impl Members {
         self.installations.get(name)
     }
 
-    /// The tree below an Installation; `None` if that is not there.
+    /// Returns the tree below an Installation, or `None` if the Installation does not exist.
     pub fn tree(&self, name: &str, clock: &Clock) -> Option<Node> {
         let mut children: BTreeMap<&str, Vec<&Installation>> = BTreeMap::new();
         let mut roots = Vec::new();
@@ -187,7 +190,7 @@ impl Members {
     }
 }
 
-/// Who belongs to whom.
+/// Index of objects by parent.
 struct Families<'a> {
     members: &'a Members,
     roots: Vec<&'a Installation>,
@@ -197,7 +200,7 @@ struct Families<'a> {
 }
 
 impl Families<'_> {
-    /// A node, and what those above it tell of what it waits for.
+    /// Returns a node, and the causes of its wait for the nodes above it.
     fn installation(&self, installation: &Installation, depth: usize) -> (Node, Vec<Cause>) {
         let name = installation.name_any();
         let status = installation.status.as_ref();
@@ -260,19 +263,19 @@ impl Families<'_> {
     }
 }
 
-/// In the order of their names in the blueprint.
+/// Orders nodes by their names in the blueprint.
 fn in_order(one: &Node, other: &Node) -> Ordering {
     (&one.template, &one.name).cmp(&(&other.template, &other.name))
 }
 
-/// The node with what it waits for, and what those above it tell of that.
+/// Adds the wait to a node, and returns the causes of that wait for the nodes above it.
 fn told(mut node: Node, kind: &'static str, found: Option<Found>, below: Vec<Cause>) -> (Node, Vec<Cause>) {
     let causes = causes(kind, node.template.as_deref().unwrap_or(&node.name), found.as_ref(), below);
     node.waits_for = found.map(|found| found.wait);
     (node, causes)
 }
 
-/// What all kinds have alike.
+/// Creates a node from the fields that all kinds share.
 fn node(
     object: &impl HasJob,
     kind: &'static str,

@@ -1,4 +1,5 @@
-//! Everything that a job computes before it writes: the rendering, the copies of the imports, their fingerprints; at the end the exports.
+//! Computations of a job before its writes: the rendering, the copies of imports with their
+//! fingerprints, and at the end the exports.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,66 +20,66 @@ use crate::names::{object_name, scope_name};
 use crate::objects;
 use crate::sources;
 
-/// The result of rendering for one job, as far as the job goes on with it.
+/// Result of the rendering for one job, reduced to the parts that the job needs later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prepared {
-    /// Generation of the spec that was rendered.
+    /// Generation of the rendered spec.
     pub generation: i64,
     pub job_id: String,
     pub error: Option<OperationError>,
     pub warnings: Vec<Warning>,
     /// Conditions to merge into the status, in order.
     pub(crate) conditions: Vec<ConditionUpdate>,
-    /// Types of conditions that no longer hold.
+    /// Types of conditions that no longer apply.
     pub(crate) obsolete_conditions: Vec<Cow<'static, str>>,
-    /// So that each comes after those whose exports it imports.
+    /// Nested Installations, each after those whose exports it imports.
     pub(crate) children: Vec<Nested>,
     pub(crate) execution: Option<Execution>,
-    /// Whether there is anything to render, check or map when the job completes.
+    /// True if the end of the job has exports to render, check or map.
     pub(crate) has_exports: bool,
-    /// For `status.imports`.
+    /// Entries for `status.imports`.
     pub imports: Vec<ImportStatus>,
-    /// The Installation imports something.
+    /// True if the Installation has imports.
     pub has_imports: bool,
     /// Hash over all imports (`installations.md` 5.4).
     pub imports_hash: String,
-    /// States of executions that changed, and copies of the imports in the own scope; the former also if rendering failed
-    /// (`blueprints.md` 4.6).
+    /// Changed states of executions, and copies of the imports in the Installation's own scope. The
+    /// states are set even if rendering failed (`blueprints.md` 4.6).
     pub(crate) products: Vec<Product>,
-    /// Where the blueprint says what is made, for people ([`sources`]).
+    /// Places in the blueprint where the objects come from, as sentences for users ([`sources`]).
     pub sources: Vec<String>,
 }
 
-/// A nested installation, by the name of its template.
+/// Nested Installation, with the name of its template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Nested {
     pub(crate) template: String,
     pub(crate) installation: Installation,
 }
 
-/// The exports of one job, rendered when everything below has finished.
+/// Exports of one job, rendered after all objects below have finished.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
     pub generation: i64,
     pub job_id: String,
     pub error: Option<OperationError>,
     pub warnings: Vec<Warning>,
-    /// Hash over all imports as they were now.
+    /// Hash over all imports at the time of this rendering.
     pub imports_hash: String,
-    /// States of executions that changed, then exports.
+    /// Changed states of executions, then exports.
     pub(crate) products: Vec<Product>,
     pub(crate) has_exports: bool,
 }
 
-/// An object that keeps what was computed.
+/// Object that stores a computed value.
 #[allow(clippy::large_enum_variant, reason = "few are held at a time")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Product {
-    /// What an execution keeps from one job to the next.
+    /// State that an execution keeps from one job to the next.
     State(Secret),
-    /// Of an import, in the own scope.
+    /// Copy of an import, in the Installation's own scope.
     Copy(ScopedObject),
-    /// In the scope of the siblings.
+    /// Export, in the scope of the siblings.
     Export(ScopedObject),
 }
 
@@ -106,30 +107,33 @@ impl Product {
     }
 }
 
-/// Executions may have stored states under these keys, and nobody has looked: read them and call again.
+/// Keys under which executions may have stored states. The caller must read these states and call
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnreadStates(pub Vec<String>);
 
-/// What lies in the own scope of an Installation, beside the copies of its imports.
+/// Values in the own scope of an Installation, beside the copies of its imports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnScope {
-    /// What the items export, by their names.
+    /// Exports of the items, by item name.
     pub deploy_items: Map<String, Value>,
-    /// What the nested installations export.
+    /// Exports of the nested Installations.
     pub exports: Vec<ScopedObject>,
 }
 
-/// Names of the objects that export executions see in the own scope of an Installation, beside the copies of its imports.
+/// Names of the objects that export executions see in the own scope of an Installation, beside the
+/// copies of its imports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnNames {
-    /// The DataObject with the exports of the items, if they export anything.
+    /// Name of the DataObject with the exports of the items, if they have any.
     pub holder: Option<String>,
     pub data_objects: BTreeSet<String>,
     pub targets: BTreeSet<String>,
 }
 
 impl OwnNames {
-    /// What the Execution has collected, and what the nested installations publish.
+    /// Returns the names of the DataObject that the Execution has collected, and of the exports of
+    /// the nested Installations.
     pub fn of<'a>(
         installation: &Installation,
         execution: Option<&Execution>,
@@ -149,7 +153,8 @@ impl OwnNames {
     }
 }
 
-/// What the items of an Execution export, by name: null where an item exports nothing, nothing at all without an Execution (6.1).
+/// Returns the exports of an Execution's items by name: null for an item without exports, and an
+/// empty map without an Execution (`installations.md` 6.1).
 pub fn item_exports(execution: Option<&Execution>, holder: Option<DataObject>) -> Map<String, Value> {
     if let Some(Value::Object(values)) = holder.and_then(|holder| holder.data.into_value()) {
         return values;
@@ -159,11 +164,11 @@ pub fn item_exports(execution: Option<&Execution>, holder: Option<DataObject>) -
     names.map(|template| (template.name.clone(), Value::Null)).collect()
 }
 
-/// Renders for the job that the Installation has.
+/// Renders for the current job of the Installation.
 ///
 /// # Errors
 ///
-/// See [`UnreadStates`]; everything else is part of the outcome.
+/// [`UnreadStates`] if states are missing. Every other error is part of the result.
 pub fn prepare(inputs: &Inputs<'_>) -> Result<Prepared, UnreadStates> {
     let installation = inputs.installation;
     let mut outcome = render(inputs);
@@ -197,11 +202,12 @@ pub fn prepare(inputs: &Inputs<'_>) -> Result<Prepared, UnreadStates> {
     })
 }
 
-/// Renders, checks and maps what the Installation exports at the end of its job (`installations.md` 6.1).
+/// Renders, checks and maps the exports of the Installation at the end of its job
+/// (`installations.md` 6.1).
 ///
 /// # Errors
 ///
-/// See [`UnreadStates`]; everything else is part of the answer.
+/// [`UnreadStates`] if states are missing. Every other error is part of the result.
 pub fn complete(inputs: &Inputs<'_>, own: &OwnScope) -> Result<Completion, UnreadStates> {
     let installation = inputs.installation;
     let job_id = job_id(installation);
@@ -233,21 +239,21 @@ fn job_id(installation: &Installation) -> String {
     installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default()
 }
 
-/// The Secrets whose state is another one than before.
+/// Returns the Secrets with changed states.
 fn changed_states(installation: &Installation, before: Option<&States>, now: &States) -> Vec<Product> {
     let changed =
         now.iter().filter(|(key, state)| before.and_then(|before| before.get(*key)) != Some(*state));
     changed.map(|(key, state)| Product::State(objects::state_secret(installation, key, state))).collect()
 }
 
-/// The state that a Secret keeps; `None` if there is none in it.
+/// Returns the state in a Secret, or `None` if the Secret has none.
 pub fn state_of(secret: &Secret) -> Option<String> {
     let entry = secret.data.as_ref()?.get(objects::STATE_ENTRY)?;
     String::from_utf8(entry.0.clone()).ok()
 }
 
 impl Prepared {
-    /// A job that came to its end before anything was rendered.
+    /// Creates the result of a job that ended before rendering.
     pub fn failed(installation: &Installation, error: OperationError) -> Self {
         Self {
             generation: installation.metadata.generation.unwrap_or_default(),
@@ -267,8 +273,8 @@ impl Prepared {
         }
     }
 
-    /// Whether everything that it would write lies in this namespace. A job makes nothing elsewhere; who has it from another process can see
-    /// that nothing else has come back.
+    /// Reports whether all objects to write are in this namespace. A job writes to no other
+    /// namespace, so a caller can check a result that it received from another process.
     pub fn is_within(&self, namespace: &str) -> bool {
         let children = self.children.iter().map(|child| child.installation.metadata.namespace.as_deref());
         let execution = self.execution.iter().map(|execution| execution.metadata.namespace.as_deref());
@@ -278,7 +284,7 @@ impl Prepared {
 }
 
 impl Completion {
-    /// A job that came to its end before its exports were rendered.
+    /// Creates the result of a job that ended before its exports were rendered.
     pub fn failed(installation: &Installation, error: OperationError) -> Self {
         Self {
             generation: installation.metadata.generation.unwrap_or_default(),
@@ -291,13 +297,13 @@ impl Completion {
         }
     }
 
-    /// As [`Prepared::is_within`].
+    /// Reports the same as [`Prepared::is_within`].
     pub fn is_within(&self, namespace: &str) -> bool {
         self.products.iter().all(|product| product.namespace() == Some(namespace))
     }
 }
 
-/// The hash over all imports as they are now.
+/// Returns the current hash over all imports.
 pub fn imports_hash(installation: &Installation, scope: &str, objects: &dyn ImportedObjects) -> String {
     data::fingerprints(installation, scope, objects).1
 }

@@ -1,22 +1,22 @@
-//! Reasons of errors, as `status.lastError.reason` has them (`installations.md` 1.0, 6, 7).
+//! Reasons of errors, as in `status.lastError.reason` (`installations.md` 1.0, 6, 7).
 
 use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Names each reason once, beside the text that stands in objects.
+/// Defines each reason once, beside its text in objects.
 macro_rules! reasons {
     ($($name:ident $text:literal,)*) => {
-        /// Why an operation failed, or what it waits for.
+        /// Reason for the failure of an operation, or for its wait.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Reason {
             $($name,)*
-            /// One that only another service gives, such as the resolver for what it could not read.
+            /// Reason of another service, such as the resolver after a failed read.
             Foreign(Box<str>),
         }
 
         impl Reason {
-            /// As it is written into a status.
+            /// Returns the text for the status.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => $text,)*
@@ -36,9 +36,9 @@ macro_rules! reasons {
     };
 }
 
-// Texts are those of the original where it has the reason.
+// The texts equal those of Landscaper if it has the reason.
 reasons! {
-    // What a job needs before it renders.
+    // Reasons before the rendering.
     CalculateContext "CalculateContext",
     GetContext "GetContext",
     GetComponentVersionOverwrites "GetComponentVersionOverwrites",

@@ -1,27 +1,31 @@
-//! Who imports what whom exports, among the Installations of one scope (`installations.md` 5.1, 5.2, 5.5).
+//! Index of imports and exports among the Installations of one scope (`installations.md` 5.1, 5.2,
+//! 5.5).
 //!
 //! ```text
-//! spec ──> Interface ──insert──> SiblingIndex ──> predecessors, successors, exporters of one name, cycles
+//! spec ──> Interface ──insert──> SiblingIndex ──> predecessors, successors, exporters, cycles
 //! ```
 //!
-//! An index, so that what one Installation costs does not grow with the number of those beside it.
+//! With an index, the cost of one Installation does not grow with the number of its siblings.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use groundwork_api::{InstallationSpec, TargetSource, view};
 
-/// Data and Targets have names of their own: one never stands in for the other.
+/// Kind of an imported or exported value. Data and Targets have separate names, so an equal name
+/// does not connect them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DataKind {
     Data,
     Target,
 }
 
-/// The name of a value in a scope.
+/// Name of a value in a scope.
 pub type DataName = (DataKind, String);
 
-/// What an Installation gives to its siblings and takes from them. What is named with `#`, Secrets, ConfigMaps, and lists and maps that
-/// the parent passes on come from no sibling (5.2).
+/// Imports and exports of an Installation that involve siblings.
+///
+/// Names that begin with `#`, Secrets, ConfigMaps, and lists and maps that the parent passes on
+/// never come from siblings (`installations.md` 5.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
     pub exports: BTreeSet<DataName>,
@@ -29,8 +33,9 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Promises of `optimization` count: what exports nothing to siblings has no successors, what imports nothing from them no
-    /// predecessors (5.1).
+    /// Reads the interface from a spec, including the declarations under `optimization`
+    /// (`installations.md` 5.1): an Installation without exports to siblings has no successors, one
+    /// without imports from siblings no predecessors.
     pub fn of(spec: &InstallationSpec) -> Self {
         let promise = |is_made: fn(&groundwork_api::Optimization) -> Option<bool>| {
             spec.optimization.as_ref().and_then(is_made) == Some(true)
@@ -58,7 +63,8 @@ impl Interface {
         interface
     }
 
-    /// What an event shows of it, as [`Interface::of`] reads it from a spec.
+    /// Reads the same interface as [`Interface::of`] from the view of an Installation that an event
+    /// contains.
     pub fn of_view(installation: view::Installation<'_>) -> Self {
         let name = |kind| move |name: &str| -> DataName { (kind, name.to_owned()) };
         let mut interface = Self::default();
@@ -78,7 +84,7 @@ impl Interface {
     }
 }
 
-/// The Installations of one scope: those of a namespace without a parent, or the children of one parent.
+/// Set of sibling Installations: the roots of a namespace, or the children of one parent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     pub namespace: String,
@@ -86,18 +92,19 @@ pub struct Scope {
     pub parent: Option<String>,
 }
 
-/// What the siblings of one Installation have to do with it.
+/// Relations of one Installation to its siblings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Relations {
-    /// Names of the siblings whose exports it imports, sorted.
+    /// Names of the siblings whose exports the Installation imports, sorted.
     pub predecessors: BTreeSet<String>,
-    /// Imported names that several siblings export, with those.
+    /// Imported names that several siblings export, with the names of those siblings.
     pub ambiguous: BTreeMap<DataName, BTreeSet<String>>,
-    /// The members of a cycle that it belongs to, from the smallest one on, which is repeated at the end. Each depends on the next.
+    /// Members of a cycle with this Installation. Each member depends on the next. The list begins
+    /// with the smallest member and repeats it at the end.
     pub cycle: Option<Vec<String>>,
 }
 
-/// The interfaces of many Installations, by what they name.
+/// Interfaces of many Installations, indexed by imported and exported names.
 #[derive(Debug, Default)]
 pub struct SiblingIndex {
     members: HashMap<(String, String), Member>,
@@ -116,11 +123,11 @@ struct ScopeIndex {
     importers: HashMap<DataName, BTreeSet<String>>,
 }
 
-/// Installations that are looked at in the search for a cycle.
+/// Largest number of Installations visited in the search for a cycle, which bounds its time.
 const MOST_VISITED: usize = 10_000;
 
 impl SiblingIndex {
-    /// Takes in what an Installation names now.
+    /// Adds or replaces the interface of an Installation.
     pub fn insert(&mut self, scope: Scope, name: &str, interface: Interface) {
         let key = (scope.namespace.clone(), name.to_owned());
         if self.members.get(&key).is_some_and(|member| member.scope == scope && member.interface == interface)
@@ -141,7 +148,7 @@ impl SiblingIndex {
         self.members.insert(key, Member { scope, interface });
     }
 
-    /// Forgets an Installation.
+    /// Removes an Installation.
     pub fn remove(&mut self, namespace: &str, name: &str) {
         let Some(member) = self.members.remove(&(namespace.to_owned(), name.to_owned())) else { return };
         let Some(index) = self.scopes.get_mut(&member.scope) else { return };
@@ -163,12 +170,12 @@ impl SiblingIndex {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all Installations.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// What the siblings of an Installation with this interface have to do with it.
+    /// Returns the relations of an Installation with this interface to its siblings.
     pub fn relations(&self, scope: &Scope, name: &str, interface: &Interface) -> Relations {
         let mut relations = Relations::default();
         let Some(index) = self.scopes.get(scope) else { return relations };
@@ -186,21 +193,24 @@ impl SiblingIndex {
             }
             relations.predecessors.extend(exporters);
         }
-        // Who feeds nobody is in no circle, and most feed nobody.
+        // An Installation without successors is not part of a cycle, and most have none, so the
+        // search is rare.
         if !self.successors(scope, name, interface).is_empty() {
             relations.cycle = self.cycle(scope, name, &relations.predecessors);
         }
         relations
     }
 
-    /// Names of the siblings that import what an Installation with this interface exports, sorted.
+    /// Returns the names of the siblings that import exports of an Installation with this
+    /// interface, sorted.
     pub fn successors(&self, scope: &Scope, name: &str, interface: &Interface) -> BTreeSet<String> {
         let Some(index) = self.scopes.get(scope) else { return BTreeSet::new() };
         let importers = interface.exports.iter().filter_map(|export| index.importers.get(export)).flatten();
         importers.filter(|importer| *importer != name).cloned().collect()
     }
 
-    /// As [`SiblingIndex::successors`] for an Installation that was taken in.
+    /// Returns the successors, as [`SiblingIndex::successors`] does, of an Installation in the
+    /// index.
     pub fn successors_of(&self, namespace: &str, name: &str) -> (Option<&Scope>, BTreeSet<String>) {
         match self.members.get(&(namespace.to_owned(), name.to_owned())) {
             Some(member) => (Some(&member.scope), self.successors(&member.scope, name, &member.interface)),
@@ -208,7 +218,8 @@ impl SiblingIndex {
         }
     }
 
-    /// Names of the siblings whose exports an Installation imports that was taken in, sorted.
+    /// Returns the names of the siblings whose exports an Installation in the index imports,
+    /// sorted.
     pub fn predecessors_of(&self, namespace: &str, name: &str) -> BTreeSet<String> {
         let Some(member) = self.members.get(&(namespace.to_owned(), name.to_owned())) else {
             return BTreeSet::new();
@@ -222,8 +233,8 @@ impl SiblingIndex {
         exporters.filter(|exporter| *exporter != name).cloned().collect()
     }
 
-    /// The shortest way from an Installation over predecessors back to itself: breadth first, and names in order, so that the answer is
-    /// the same each time.
+    /// Returns the shortest path from an Installation over predecessors back to itself. The search
+    /// is breadth first and follows names in order, so that the result is reproducible.
     fn cycle(&self, scope: &Scope, name: &str, first: &BTreeSet<String>) -> Option<Vec<String>> {
         let mut came_from: HashMap<String, Option<String>> = HashMap::new();
         let mut queue = std::collections::VecDeque::new();
@@ -249,7 +260,7 @@ impl SiblingIndex {
     }
 }
 
-/// The way that led to a member, first to last.
+/// Returns the path that led to a member, first to last.
 fn walk_back(came_from: &HashMap<String, Option<String>>, last: String) -> Vec<String> {
     let mut way = vec![last];
     while let Some(Some(before)) = way.last().and_then(|member| came_from.get(member)) {
@@ -259,7 +270,8 @@ fn walk_back(came_from: &HashMap<String, Option<String>>, last: String) -> Vec<S
     way
 }
 
-/// The cycle of a member and the way over its predecessors, from the smallest member on, which is repeated at the end.
+/// Returns the cycle through a member and the path over its predecessors. The cycle begins with the
+/// smallest member and repeats it at the end.
 fn closed(way: Vec<String>, name: &str) -> Vec<String> {
     let mut cycle: Vec<String> = std::iter::once(name.to_owned()).chain(way).collect();
     let smallest = cycle.iter().enumerate().min_by_key(|(_, member)| *member).map_or(0, |(at, _)| at);
@@ -278,7 +290,7 @@ mod tests {
         Scope { namespace: "team".to_owned(), parent: None }
     }
 
-    /// `name: imports > exports`; a leading `@` stands for a Target.
+    /// Parses `name: imports > exports`. A leading `@` marks a Target.
     fn index(members: &[&str]) -> SiblingIndex {
         let mut index = SiblingIndex::default();
         for member in members {
@@ -335,7 +347,7 @@ mod tests {
         assert!(index.members.is_empty() && index.scopes.is_empty());
     }
 
-    /// 5.2: several exporters of a name are told with it.
+    /// `installations.md` 5.2: several exporters of a name are listed with that name.
     #[test]
     fn several_exporters() {
         let found = relations(&["a: > x", "b: > x", "c: x >"], 2);
@@ -344,7 +356,8 @@ mod tests {
         assert_eq!(exporters.iter().cloned().collect::<Vec<_>>(), ["a", "b"]);
     }
 
-    /// 5.5: each depends on the next, from the smallest member on.
+    /// `installations.md` 5.5: each member depends on the next one, and the list begins with the
+    /// smallest member.
     #[test]
     fn cycles() {
         let members = ["c: e > c", "e: d > e", "d: c > d", "f: c >"];

@@ -1,16 +1,16 @@
-//! Where the blueprint says what a job makes, in sentences for people: the renderer writes them to its journal, and what shows the objects of
-//! an Installation finds them there.
+//! Sentences that name the place in the blueprint for each object of a job. The renderer writes
+//! them to its journal, and commands that show the objects of an Installation read them there.
 
 use groundwork_blueprint::Origin;
 
 use crate::job::Outcome;
 
-/// Whoever has more items than this looks into the blueprint.
+/// Largest number of sentences, to bound the journal. Further items are only counted.
 const MOST: usize = 50;
-/// Between what is made and the place where it is written.
+/// Text between the object and the place.
 const VERB: &str = " is written in ";
 
-/// What a blueprint makes.
+/// Kind of object that a blueprint creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
     NestedInstallation,
@@ -18,7 +18,7 @@ pub enum Made {
 }
 
 impl Made {
-    /// The beginning of the sentence about it, which names it as its template does.
+    /// Returns the start of the sentence about the object, which names its template.
     pub fn subject(self, template: &str) -> String {
         let kind = match self {
             Self::NestedInstallation => "nested installation",
@@ -28,13 +28,15 @@ impl Made {
     }
 }
 
-/// The subject of a sentence (see [`Made::subject`]) and the place in the blueprint; `None` if it tells of no place.
+/// Splits a sentence into its subject (see [`Made::subject`]) and the place in the blueprint;
+/// `None` if it names no place.
 pub fn parts(sentence: &str) -> Option<(&str, &str)> {
-    // A name may hold anything, a place no name of what is made.
+    // Splits at the last verb: the name of a template may contain the verb, a place never does.
     sentence.rsplit_once(VERB)
 }
 
-/// One sentence for each nested installation and deploy item, in this order, [`MOST`] at most; a last one counts the rest.
+/// Returns one sentence for each nested Installation and deploy item, in this order, at most
+/// [`MOST`]. A last sentence counts the rest.
 pub(crate) fn sentences(outcome: &Outcome) -> Vec<String> {
     let children =
         outcome.children.iter().map(|child| (Made::NestedInstallation, &*child.template, &child.origin));

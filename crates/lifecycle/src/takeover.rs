@@ -1,4 +1,4 @@
-//! Exports under names of objects that are there already (`installations.md` 4.3).
+//! Exports whose names belong to existing objects (`installations.md` 4.3).
 
 use groundwork_api::metadata::{annotation, label};
 use groundwork_api::{ObjectMeta, OwnerReference};
@@ -6,7 +6,7 @@ use groundwork_api::{ObjectMeta, OwnerReference};
 use crate::data::SOURCE_TYPE_EXPORT;
 use crate::names::is_installation;
 
-/// Why an export is not written: an object of its name is not this Installation's.
+/// Reason to reject an export: an object of its name belongs to another owner.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Taken {
     #[error(
@@ -22,15 +22,15 @@ pub enum Taken {
     ByHand { kind: &'static str, name: String },
 }
 
-/// Says yes if `wanted`, an export, may replace `found`, which has its name.
+/// Succeeds if `wanted`, an export, may replace the existing object `found` of the same name.
 ///
 /// # Errors
 ///
-/// The owner that it has instead.
+/// The owner of the existing object.
 pub fn may_publish(kind: &'static str, found: &ObjectMeta, wanted: &ObjectMeta) -> Result<(), Taken> {
     let ours = wanted.owner_references.as_deref().unwrap_or_default();
     let name = || wanted.name.clone().unwrap_or_default();
-    // One of our name that has another UID is gone: there is one of a name in a namespace.
+    // An owner with our name but another UID is gone: a namespace has one Installation of a name.
     let is_ours = |owner: &OwnerReference| {
         ours.iter().any(|own| own.uid == owner.uid || is_installation(owner) && own.name == owner.name)
     };
@@ -47,8 +47,10 @@ pub fn may_publish(kind: &'static str, found: &ObjectMeta, wanted: &ObjectMeta) 
     Err(Taken::ByHand { kind, name: name() })
 }
 
-/// An export of the same Installation that has lost its owner, as in a copy of the namespace. The reference, which makes it with the same
-/// labels, has a shorter name for the scope (4.2).
+/// Reports whether an object is an export of the same Installation that has lost its owner, as in a
+/// copy of a namespace.
+///
+/// Landscaper sets the same labels, but abbreviates the scope differently (`installations.md` 4.2).
 fn is_former_export(found: &ObjectMeta, wanted: &ObjectMeta) -> bool {
     let of = |metadata: &'_ ObjectMeta, name: &str| metadata.labels.as_ref()?.get(name).cloned();
     let Some(source) = of(found, label::DATA_SOURCE) else { return false };
@@ -73,7 +75,7 @@ mod tests {
         json!({"data.landscaper.gardener.cloud/source": source, "data.landscaper.gardener.cloud/sourceType": type_})
     }
 
-    /// The refusal for an object when `shop`, whose UID is `1`, exports under its name.
+    /// Returns the error for an object when `shop`, with the UID `1`, exports under its name.
     fn told(found: &Value) -> String {
         let mut wanted = json!({"name": "garden", "namespace": "prod", "ownerReferences": [owner("Installation", "shop", "1")]});
         wanted["labels"] = labels("Installation.prod.shop", "export");
@@ -89,11 +91,13 @@ mod tests {
         let own = owner("Installation", "shop", "1");
         assert_eq!(told(&json!({"ownerReferences": [own.clone()]})), "");
         assert_eq!(told(&json!({"ownerReferences": [owner("Pod", "p", "7"), own]})), "");
-        // A dead owner of the same name, which the garbage collector has not looked at yet.
+        // The owner of the same name is gone, and the garbage collector has not handled the object
+        // yet.
         assert_eq!(told(&json!({"ownerReferences": [owner("Installation", "shop", "0")]})), "");
     }
 
-    /// A copy of a namespace has no owners; the reference writes the second form of the scope.
+    /// Objects in a copy of a namespace have no owners. Landscaper writes the second form of the
+    /// scope.
     #[test]
     fn exports_that_have_lost_their_owner_are_known_by_their_labels() {
         for source in ["Installation.prod.shop", "Inst.shop"] {

@@ -1,4 +1,4 @@
-//! Rules for Installations that a schema cannot state (`installations.md` 1.1, validation).
+//! Rules for Installations that a schema cannot express (`installations.md` 1.1, validation).
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::names::parent_name;
 use groundwork_go::cron::Cron;
 
-/// 63 characters of a label value less the scope prefix `Inst.`.
+/// 63 characters of a label value minus the scope prefix `Inst.`.
 const LONGEST_NAME: usize = 58;
-/// Less the five random characters.
+/// Length limit minus the five random characters that the API server appends.
 const LONGEST_GENERATED_NAME: usize = 53;
 
 static DNS_SUBDOMAIN: LazyLock<Regex> =
@@ -27,12 +27,13 @@ fn pattern(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the patterns of this module are constants and valid")
 }
 
-/// Every rule that an Installation breaks.
+/// Returns an error for every rule that an Installation breaks.
 pub fn validate(installation: &Installation) -> Vec<FieldError> {
     validate_as(installation, is_root(installation))
 }
 
-/// The same where it is known whether another Installation owns it: objects that exist in no cluster have no owners.
+/// Validates an Installation whose caller knows if another Installation owns it: offline objects
+/// have no owner references.
 pub(crate) fn validate_as(installation: &Installation, is_root: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     name(installation, &mut errors);
@@ -49,19 +50,19 @@ pub(crate) fn validate_as(installation: &Installation, is_root: bool) -> Vec<Fie
     errors
 }
 
-/// No other Installation owns it (`installations.md` 2.1).
+/// Reports whether an Installation has no parent Installation (`installations.md` 2.1).
 pub(crate) fn is_root(installation: &Installation) -> bool {
     parent_name(installation).is_none()
 }
 
-/// Rule 1: `metadata.name` or `generateName`, from which names and labels are made.
+/// Rule 1: `metadata.name` or `generateName`, which names and labels are derived from.
 fn name(installation: &Installation, errors: &mut Vec<FieldError>) {
     let metadata = FieldPath::root("metadata");
     let (field, value, longest) = match (&installation.metadata.name, &installation.metadata.generate_name) {
         (None, Some(prefix)) => ("generateName", prefix.as_str(), LONGEST_GENERATED_NAME),
         (name, _) => ("name", name.as_deref().unwrap_or_default(), LONGEST_NAME),
     };
-    // Characters are appended to a prefix, so it may end in a dash.
+    // The API server appends characters to `generateName`, so it may end with a dash.
     let label = if field == "generateName" { value.trim_end_matches('-') } else { value };
     if !looks_like_dns_label(label) || value.len() > longest {
         let detail = format!(
@@ -71,13 +72,13 @@ fn name(installation: &Installation, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Rule 7: when jobs begin by themselves.
+/// Rule 7: cron expressions of automatic jobs.
 fn cron_specs(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(automatic) = &spec.automatic_reconcile else { return };
     let succeeded = automatic.succeeded_reconcile.as_ref().and_then(|timing| timing.cron_spec.as_ref());
     let failed = automatic.failed_reconcile.as_ref().and_then(|timing| timing.cron_spec.as_ref());
     for (field, expression) in [("succeededReconcile", succeeded), ("failedReconcile", failed)] {
-        // An empty text is the same as none.
+        // An empty text counts as absent.
         let Some(expression) = expression.filter(|expression| !expression.is_empty()) else { continue };
         if let Err(problem) = expression.parse::<Cron>() {
             let at = path.key(field).key("cronSpec");
@@ -86,11 +87,11 @@ fn cron_specs(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldE
     }
 }
 
-/// Rule 9: in the scope of the namespace the name is the name of the object.
+/// Rule 9: in the scope of the namespace, the exported name is the name of the Target object.
 fn exported_targets(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for (index, export) in spec.target_exports().iter().enumerate() {
         let target = export.target.as_str();
-        // What is empty or no label value either has been reported already.
+        // Rules 6 and 8 have already reported an empty name or an invalid label value.
         let reported = target.is_empty() || !LABEL_VALUE.is_match(target);
         if !reported && !DNS_SUBDOMAIN.is_match(target) {
             let detail = "the name of a Target is expected: lower-case letters, digits, dashes and dots, with a letter or digit at both ends";
@@ -107,18 +108,18 @@ fn required(path: &FieldPath, detail: &str) -> FieldError {
     error(path, Violation::Required, detail)
 }
 
-/// Rule 2: the definitions of the component and the blueprint.
+/// Rule 2: definitions of the component and the blueprint.
 fn definitions(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let blueprint = &spec.blueprint;
     let fields = [("ref", blueprint.reference.is_some()), ("inline", blueprint.inline.is_some())];
     errors.extend(exactly_one_of(&path.key("blueprint"), &fields));
     if let Some(component) = &spec.component_descriptor {
-        // The names and the path are those that the original reports (`components.md` 1.4).
+        // Field names and path equal those that Landscaper reports (`components.md` 1.4).
         let fields =
             [("Inline", component.inline.get().is_some()), ("Reference", component.reference.is_some())];
         let path = path.key("componentDescriptor");
         errors.extend(exactly_one_of(&path.key("definition"), &fields));
-        // Else a component without a name is looked for, and not found.
+        // Without this check, the lookup of a component with an empty name would fail later.
         if component.reference.as_ref().is_some_and(|reference| reference.component_name.is_empty()) {
             let at = path.key("ref").key("componentName");
             errors.push(required(&at, "componentName must not be empty"));
@@ -126,7 +127,7 @@ fn definitions(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<Field
     }
 }
 
-/// Rules 3 and 5.
+/// Rules 3 and 5: data imports.
 fn data_imports<'a>(
     spec: &'a InstallationSpec,
     path: &FieldPath,
@@ -151,7 +152,7 @@ fn data_imports<'a>(
     }
 }
 
-/// Rules 4 and 5.
+/// Rules 4 and 5: Target imports.
 fn target_imports<'a>(
     spec: &'a InstallationSpec,
     path: &FieldPath,
@@ -211,7 +212,7 @@ fn unique<'a>(name: &'a str, path: &FieldPath, names: &mut HashSet<&'a str>, err
     }
 }
 
-/// Rules 6 and 8.
+/// Rules 6 and 8: exports.
 fn exports(spec: &InstallationSpec, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let data = spec.data_exports().iter().map(|export| ("data", "dataRef", &export.name, &export.data_ref));
     let targets =

@@ -1,12 +1,13 @@
-//! Waits of the objects of a tree: for what, since when, and when they are looked at next (`installations.md` 9).
+//! Waits of the objects of a tree: the reason, the start, and the time of the next check
+//! (`installations.md` 9).
 //!
 //! ```text
-//! Installation, Execution, DeployItem as read ──> Found (Wait, by itself or below) ──> Wait of a Node
-//!                                                    └── Cause ──> Wait of those above: the deepest causes, not the way to them
+//! object as read ──> Found (Wait, by itself or below) ──> Wait of its Node
+//!                      └── Cause ──> Wait of the nodes above: only the deepest causes
 //! ```
 //!
-//! A change of what is waited for wakes the waiter at once. The times here are for the case that its event gets lost, and hold while the services
-//! run.
+//! A change of the awaited object wakes the waiting one at once. The times here apply if that event
+//! gets lost, and only while the services run.
 
 mod installations;
 mod packages;
@@ -25,52 +26,54 @@ pub(crate) use installations::{Around, of_installation};
 pub use packages::{of_revision, of_variant};
 pub(crate) use parts::{Beside, of_execution, of_item};
 
-/// Siblings that are waited for are looked at again after this time (2.2).
+/// Time after which awaited siblings are checked again (`installations.md` 2.2).
 pub const SIBLING_LOOK: Duration = Duration::from_secs(30);
-/// A failed attempt is repeated after this time at the latest (2.2).
+/// Longest back-off after a failed attempt (`installations.md` 2.2).
 pub const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
-/// An item is looked at after this time at the latest by the deployer that works on it (7.7).
+/// Longest time between two checks of an item by its deployer (`installations.md` 7.7).
 pub const WORK_LOOK: Duration = Duration::from_secs(10);
-/// An item whose deployer has not said for so long that it works on it is taken over by another process (7.7).
+/// Time without a sign of life from its deployer after which another process takes over an item
+/// (`installations.md` 7.7).
 pub const OWNED: Duration = Duration::from_secs(60);
-/// An object that is not at rest is looked at after this time at the latest, whatever it waits for.
+/// Longest time between two checks of an object that is not at rest, independent of its wait.
 pub const LONGEST_LOOK: Duration = Duration::from_secs(300);
-/// An item that nobody has picked up in time ends so long after that time (7.6).
+/// Time between the pickup deadline of an item and the end of its job (`installations.md` 7.6).
 pub const PICKUP_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
-/// More names than these are counted.
+/// Names in one sentence. Further objects are only counted.
 const MOST_NAMES: usize = 5;
 
-/// The time at which something is told, and what is known of the settings of the services.
+/// Time of a description, and the known settings of the services.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     pub now: Timestamp,
-    /// How long a deployer may take to pick an item up. `None` where that is unknown, or has no limit.
+    /// Time that a deployer may take to pick an item up. `None` if it is unknown or unlimited.
     pub pickup_timeout: Option<SignedDuration>,
 }
 
 impl Clock {
-    /// The time of now, where the settings of the renderer are unknown.
+    /// Returns the current time, for callers that do not know the settings of the renderer.
     pub fn now() -> Self {
         Self { now: Timestamp::now(), pickup_timeout: None }
     }
 }
 
-/// An object waits for something.
+/// Wait of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
-    /// A noun, for a sentence that begins with "waits for".
+    /// Noun that completes "waits for".
     pub what: String,
-    /// Absent if no object tells.
+    /// Start of the wait; absent if no object contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Absent if it waits for a person or for another program, and no service of ours looks.
+    /// Absent if the object waits for a user or another program, so that no Groundwork service
+    /// checks it.
     #[serde(flatten)]
     pub next_look: Option<Look>,
 }
 
-/// When something is looked at next although nothing has changed.
+/// Time of the next check that does not need a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Look {
     #[serde(rename = "lookedAtWithinSeconds", serialize_with = "seconds")]
@@ -84,7 +87,7 @@ fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S
 }
 
 impl Look {
-    /// How far away it is.
+    /// Returns the time until the check.
     fn left(self, now: Timestamp) -> SignedDuration {
         match self {
             Self::Within(duration) => SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX),
@@ -92,7 +95,7 @@ impl Look {
         }
     }
 
-    /// In words, such as `looked at again within 30s`.
+    /// Returns the time in words, such as `looked at again within 30s`.
     pub fn words(self, now: Timestamp) -> String {
         match self {
             Self::Within(duration) if duration.as_secs().is_multiple_of(60) => {
@@ -109,7 +112,8 @@ impl Look {
 }
 
 impl Wait {
-    /// The sentence that people read, such as `waits for 2 items: a, b, since 3m10s (looked at again within 10s)`.
+    /// Returns the sentence for users, such as `waits for 2 items: a, b, since 3m10s (looked at
+    /// again within 10s)`.
     pub fn sentence(&self, now: Timestamp) -> String {
         let space = match (self.since, self.next_look) {
             (Some(_), _) => ", ",
@@ -119,7 +123,7 @@ impl Wait {
         format!("waits for {}{space}{}", self.what, self.times(now))
     }
 
-    /// The part of the sentence about times; empty if none is known.
+    /// Returns the part of the sentence about times; empty if none is known.
     pub fn times(&self, now: Timestamp) -> String {
         let since = self
             .since
@@ -129,7 +133,7 @@ impl Wait {
     }
 }
 
-/// A time as people say it: the two largest units.
+/// Formats a duration by its two largest units.
 pub fn elapsed(time: SignedDuration) -> String {
     let seconds = time.as_secs();
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
@@ -140,19 +144,19 @@ pub fn elapsed(time: SignedDuration) -> String {
     }
 }
 
-/// A wait, and where that lies which is waited for.
+/// Wait, with the place of the awaited object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) wait: Wait,
     pub(crate) reach: Reach,
 }
 
-/// The place of something that an object waits for.
+/// Place of the object that another one waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Outside of the tree, or in the object itself.
+    /// Outside the tree, or in the object itself.
     Own,
-    /// With others of the same tree, which go first.
+    /// Other objects of the same tree, which go first.
     InLine,
     /// Below the object.
     Below,
@@ -168,23 +172,24 @@ impl Found {
         Some(Self { wait: Wait { what: what.into(), since, next_look }, reach })
     }
 
-    /// It waits by itself, and is looked at with everything that is not at rest.
+    /// Creates the wait of an object by itself. The service checks it with all objects that are not
+    /// at rest.
     fn own(what: impl Into<String>, since: Option<Timestamp>) -> Option<Self> {
         Self::new(Reach::Own, what, since, Some(Look::Within(LONGEST_LOOK)))
     }
 
-    /// It waits for a person or another program.
+    /// Creates a wait for a user or another program.
     fn unseen(what: impl Into<String>, since: Option<Timestamp>) -> Option<Self> {
         Self::new(Reach::Own, what, since, None)
     }
 
-    /// Others of the tree go first.
+    /// Creates a wait for other objects of the tree that go first.
     fn in_line(what: impl Into<String>, since: Option<Timestamp>) -> Option<Self> {
         Self::new(Reach::InLine, what, since, Some(Look::Within(LONGEST_LOOK)))
     }
 }
 
-/// Something that waits by itself, as those above it tell of it.
+/// Wait of an object by itself, in the form that the objects above it repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
     kind: &'static str,
@@ -194,7 +199,7 @@ pub(crate) struct Cause {
     in_line: bool,
 }
 
-/// The causes that those above an object tell, of it and of all below it.
+/// Returns the causes that the objects above repeat, of an object and all objects below it.
 pub(crate) fn causes(kind: &'static str, name: &str, found: Option<&Found>, below: Vec<Cause>) -> Vec<Cause> {
     match found {
         Some(Found { wait, reach: reach @ (Reach::Own | Reach::InLine) }) => vec![Cause {
@@ -208,7 +213,7 @@ pub(crate) fn causes(kind: &'static str, name: &str, found: Option<&Found>, belo
     }
 }
 
-/// The wait of an object for all that is below it; `None` if nothing there waits.
+/// Returns the wait of an object for the objects below it; `None` if none of them waits.
 fn below(causes: &[Cause], since: Option<Timestamp>, clock: &Clock) -> Option<Found> {
     let (behind, first): (Vec<&Cause>, Vec<&Cause>) = causes.iter().partition(|cause| cause.in_line);
     let deepest = if first.is_empty() { behind } else { first };
@@ -231,10 +236,10 @@ fn below(causes: &[Cause], since: Option<Timestamp>, clock: &Clock) -> Option<Fo
     Found::new(Reach::Below, what, since, next_look)
 }
 
-/// An item in sentences; Installations and Executions are called by their kinds.
+/// Word for an item in sentences. Installations and Executions use their kinds.
 pub(crate) const ITEM: &str = "item";
 
-/// `item a`, or `3 items: a, b, c`.
+/// Formats names with their count: `item a`, or `3 items: a, b, c`.
 fn counted(kind: &str, names: &[&str]) -> String {
     match names {
         [name] => format!("{kind} {name}"),
@@ -250,14 +255,14 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// An attempt has failed, and is repeated.
+/// Describes a failed attempt that is repeated.
 fn retried(error: &LastError, look: Duration) -> Option<Found> {
     let first = error.message.lines().next().unwrap_or_default();
     let what = format!("another attempt after {}: {first}", error.reason);
     Found::new(Reach::Own, what, time(error.last_transition_time.as_ref()), Some(Look::Within(look)))
 }
 
-/// An object that is being deleted is held by others.
+/// Describes an object that is being deleted and held by finalizers of other controllers.
 fn held(finalizers: &[String], since: Option<Timestamp>) -> Option<Found> {
     if finalizers.is_empty() {
         return None;

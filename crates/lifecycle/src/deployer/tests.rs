@@ -2,7 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What is to be done for an item in a second job, which had been observed at generation 3 in the first one.
+/// Returns the work for an item in its second job, after generation 3 was observed in the first
+/// job.
 fn second_job(spec: &Value, phase: &str, generation: u8, metadata: &Value) -> Work {
     let mut item = json!({
         "metadata": {"name": "item", "generation": generation},
@@ -20,7 +21,8 @@ fn second_job(spec: &Value, phase: &str, generation: u8, metadata: &Value) -> Wo
     work_of(&item, &DeployerInformation::default(), &Time("2026-02-02T00:00:00Z".parse().unwrap()))
 }
 
-/// B-71: only an item that succeeded, has not been changed since and is not going away is left alone.
+/// Case B-71: only an item that succeeded, has not changed since and is not being deleted is left
+/// alone.
 #[test]
 fn unchanged_items_are_left_alone_where_they_say_so() {
     let (flag, nothing) = (json!({"updateOnChangeOnly": true}), json!({}));
@@ -51,7 +53,8 @@ fn unchanged_items_are_left_alone_where_they_say_so() {
     }
 }
 
-/// A condition comes with the first finding, follows the later ones, and goes with the next job, unless that leaves the item alone.
+/// The condition appears with the first finding and follows later findings. The next job removes
+/// it, unless that job leaves the item alone.
 #[test]
 fn drift_is_told_until_a_job_ends_it() {
     let now = Time("2026-02-02T00:00:00Z".parse().unwrap());
@@ -83,7 +86,8 @@ fn drift_is_told_until_a_job_ends_it() {
     }
 }
 
-/// 7.7: what a deployer waits for stands in a condition, which goes with the waiting, and whose words alone cost no write.
+/// `installations.md` 7.7: a condition shows the object that the deployer waits for, and disappears
+/// when the wait ends. A change of its words alone causes no write.
 #[test]
 fn waiting_is_told_while_it_lasts() {
     let time = |second: u8| Time(format!("2026-01-01T00:00:0{second}Z").parse().unwrap());

@@ -6,14 +6,14 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 const CONFIG_TYPE: &str = "application/vnd.gardener.landscaper.blueprint.config.v1";
-/// What the first layer may be declared as where the config says nothing.
+/// Accepted media types of the first layer if the config does not identify a blueprint.
 const LAYER_TYPES: [&str; 4] = [
     "application/vnd.gardener.landscaper.blueprint.v1+tar",
     "application/vnd.gardener.landscaper.blueprint.v1+tar+gzip",
     "application/vnd.gardener.landscaper.blueprint.layer.v1.tar",
     "application/vnd.gardener.landscaper.blueprint.layer.v1.tar+gzip",
 ];
-/// An artifact with one layer of this type is a blueprint by an older rule.
+/// Media type of the only layer of an artifact that follows an older convention for blueprints.
 const OLD_LAYER_TYPE: &str = "application/tar+gzip";
 
 const ARTIFACT_TYPES: [&str; 2] =
@@ -21,13 +21,13 @@ const ARTIFACT_TYPES: [&str; 2] =
 const INDEX_FILES: [&str; 2] = ["index.json", "artifact-descriptor.json"];
 const MAIN_ANNOTATION: &str = "software.ocm/main";
 
-/// Whether content of this media type is an artifact packed into an archive.
+/// Reports whether content of this media type is an artifact packed into an archive.
 pub(super) fn is_artifact_set(media_type: &str) -> bool {
     let packed = media_type.strip_suffix("+gzip").unwrap_or(media_type);
     packed.strip_suffix("+tar").is_some_and(|artifact| ARTIFACT_TYPES.contains(&artifact))
 }
 
-/// The archive with the blueprint: the first layer of the artifact.
+/// Returns the archive with the blueprint, which is the first layer of the artifact.
 pub(super) fn blueprint_layer(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let files = Filesystem::from_archive(bytes, ArchiveLimits::default())
         .map_err(|error| format!("artifact set: {error}"))?;
@@ -50,7 +50,7 @@ pub(super) fn blueprint_layer(bytes: &[u8]) -> Result<Vec<u8>, String> {
     blob(&files, digest(layer)?).map(<[u8]>::to_vec)
 }
 
-/// The manifest that the index points out, or its only one.
+/// Returns the digest of the manifest that the index marks as main, or of its only manifest.
 fn main_manifest(index: &Value) -> Result<&str, String> {
     let main = index.get("annotations").and_then(|annotations| annotations.get(MAIN_ANNOTATION));
     if let Some(main) = main.and_then(Value::as_str) {
@@ -71,7 +71,7 @@ fn digest(descriptor: &Value) -> Result<&str, String> {
     digest.ok_or_else(|| "artifact set: a digest is missing".to_owned())
 }
 
-/// Both layouts of blobs are in use. What was found is checked against its digest.
+/// Reads a blob from either of the two layouts in use, and checks the content against the digest.
 fn blob<'a>(files: &'a Filesystem, digest: &str) -> Result<&'a [u8], String> {
     let hex = digest.strip_prefix("sha256:").unwrap_or_default();
     let places = [format!("blobs/sha256.{hex}"), format!("blobs/sha256/{hex}")];

@@ -1,4 +1,4 @@
-//! The blueprint of an Installation (`blueprints.md` section 2, `components.md` 6.7).
+//! The blueprint of an Installation (`blueprints.md` 2, `components.md` 6.7).
 
 use groundwork_api::Installation;
 use groundwork_blueprint::{
@@ -15,7 +15,8 @@ use crate::reason::Reason;
 
 const RESOURCE_TYPES: [&str; 2] = ["landscaper.gardener.cloud/blueprint", "blueprint"];
 
-/// What the content of a blueprint resource may be declared as; its compression is found out, not declared.
+/// Accepted media types of a blueprint resource. The compression is detected from the content, not
+/// taken from the media type.
 const MEDIA_TYPES: [&str; 10] = [
     "application/x-tar",
     "application/x-tgz",
@@ -29,20 +30,20 @@ const MEDIA_TYPES: [&str; 10] = [
     "application/vnd.gardener.landscaper.blueprint.layer.v1.tar+gzip",
 ];
 
-/// Keeps blueprints that have been loaded, so that neither their templates are parsed nor their schemas compiled again.
+/// Cache of loaded blueprints, so that their templates and schemas are parsed and compiled once.
 ///
-/// One cache may serve all Installations: an entry follows from its digest alone.
+/// One cache can serve all Installations, because an entry depends on its digest alone.
 pub trait BlueprintCache {
     fn get(&self, digest: BlueprintDigest) -> Option<Blueprint>;
-    /// Takes a blueprint in, or lets it go. What cannot be loaded never comes here.
+    /// Stores a blueprint, or ignores it. Callers never pass a blueprint that failed to load.
     fn keep(&self, digest: BlueprintDigest, blueprint: &Blueprint);
 }
 
-/// SHA-256 of what a blueprint was loaded from, and of the form that it has there.
+/// SHA-256 of the source of a blueprint, including the form of that source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlueprintDigest([u8; 32]);
 
-/// Finds, unpacks and checks the blueprint. Files that their author tries are not looked for in the cache.
+/// Finds, unpacks and checks the blueprint. Files that an author tries out bypass the cache.
 pub(super) fn resolve(
     installation: &Installation,
     root: Option<&ComponentVersion>,
@@ -95,23 +96,23 @@ fn blueprint_error(installation: &Installation, cause: &str) -> OperationError {
     OperationError::new(PREREQUISITES, Reason::ResolveBlueprint, message)
 }
 
-/// Which resource of which component version a blueprint that is not inline comes from.
+/// Names the resource and the component version that a blueprint comes from, unless it is inline.
 fn source(installation: &Installation, root: Option<&ComponentVersion>) -> Option<String> {
     let (reference, root) = (installation.spec.blueprint.reference.as_ref()?, root?);
     let (name, version) = (root.descriptor.name(), root.descriptor.version());
     Some(format!("resource {:?} of component {name}:{version}", reference.resource_name))
 }
 
-/// A problem with the place that its content was fetched from.
+/// Appends the source of the content to the text of a problem.
 fn from(source: Option<&str>, problem: &str) -> String {
     source.map_or_else(|| problem.to_owned(), |source| format!("{problem} ({source})"))
 }
 
-/// A blueprint as it lies where the Installation says.
+/// Blueprint in the packed form of its source.
 enum Packed<'a> {
     Inline(&'a Value),
     Archive(Vec<u8>),
-    /// A whole artifact, packed into an archive.
+    /// Whole OCI artifact, packed into an archive.
     ArtifactSet(Vec<u8>),
 }
 
@@ -194,7 +195,7 @@ fn load_excerpts(error: &LoadError) -> Vec<(String, Excerpt)> {
     }
 }
 
-/// The place in a template that a rendering error is about.
+/// Returns the place in a template where a rendering error occurred.
 pub(super) fn template_excerpts(error: &RenderError) -> Vec<(String, Excerpt)> {
     match error {
         RenderError::ImportExecution(ExecutionError::Template(error))

@@ -1,4 +1,4 @@
-//! From the Installation to its component versions (`components.md` 4.1).
+//! Selection of the component versions of an Installation (`components.md` 4.1).
 
 use groundwork_api::{Context, ErrorCode, Installation};
 use groundwork_component::{
@@ -12,7 +12,7 @@ use super::{Inputs, JobError, Outcome, OverwriteReport, PREREQUISITES, Subject, 
 use crate::error::OperationError;
 use crate::reason::Reason;
 
-/// Which component version an Installation uses, and how references from there are followed.
+/// Component version that an Installation uses, with the rules for following its references.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Selection {
     pub(super) substitution: Substitution,
@@ -21,7 +21,8 @@ pub(super) struct Selection {
     rules: ResolverRules,
 }
 
-/// Steps 1 to 6: the effective reference, before anything is looked up. `None` without a component.
+/// Steps 1 to 6 of `components.md` 4.1: computes the effective reference before any lookup. `None`
+/// without a component.
 pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Option<Selection>, JobError> {
     let installation = inputs.installation;
     let name = installation.spec.context();
@@ -58,12 +59,12 @@ pub(super) fn select(inputs: &Inputs<'_>, outcome: &mut Outcome) -> Result<Optio
 }
 
 impl Selection {
-    /// Step 8: the version that the Installation itself names.
+    /// Step 8 of `components.md` 4.1: reads the version that the Installation itself names.
     pub(super) fn root(&self, repositories: &dyn Repositories) -> Result<ComponentVersion, OperationError> {
         self.resolver(repositories).lookup(&self.substitution.effective).map_err(|error| unreachable(&error))
     }
 
-    /// Step 10: the root and all that belong to it.
+    /// Step 10 of `components.md` 4.1: reads the root and all versions that it refers to.
     pub(super) fn closure(
         &self,
         repositories: &dyn Repositories,
@@ -76,7 +77,8 @@ impl Selection {
         self.inline.descriptors()
     }
 
-    /// Step 7: without overwrites, since a signature is about what its signer has seen.
+    /// Step 7 of `components.md` 4.1: verifies the signature without overwrites, because the signer
+    /// has signed the original descriptors.
     pub(super) fn verify(
         &self,
         repositories: &dyn Repositories,
@@ -90,7 +92,7 @@ impl Selection {
         groundwork_component::verify(&resolver, root, name, trust)
     }
 
-    /// The closure reference by reference, as far as it can be had.
+    /// Returns the closure, reference by reference, as far as the repositories can deliver it.
     pub(super) fn graph(&self, repositories: &dyn Repositories) -> Vec<GraphEntry> {
         self.resolver(repositories).graph(&self.substitution.original)
     }
@@ -105,7 +107,8 @@ fn unreachable(cause: &ResolveError) -> OperationError {
     let message = format!("unable to create installation operation: {cause}");
     let error = OperationError::new(PREREQUISITES, Reason::InitInstallationOperation, message);
     match cause.repository() {
-        // E20: what is wrong is who asks, and not what for.
+        // Error E20 of `components.md` 8: the credentials are wrong, not the configuration of the
+        // component.
         Some(RepositoryError::Denied { .. }) => {
             OperationError { codes: vec![ErrorCode::Unauthorized], ..error }
         }
@@ -117,7 +120,8 @@ fn namespace(installation: &Installation) -> &str {
     installation.metadata.namespace.as_deref().unwrap_or_default()
 }
 
-/// E4 is an error even where no component is concerned (`components.md` 3.2).
+/// Reads the overwrites. Missing overwrites are an error (`components.md` 8, E4) even for an
+/// Installation without a component (`components.md` 3.2).
 fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> Result<Overwrites, JobError> {
     let Some(name) = context.overwrites() else { return Ok(Overwrites::default()) };
     let object = inputs.overwrites.ok_or_else(|| {
@@ -135,7 +139,7 @@ fn overwrites(inputs: &Inputs<'_>, context: &Context, outcome: &mut Outcome) -> 
     Ok(overwrites)
 }
 
-/// What the author of an object with overwrites should know about its rules.
+/// Returns warnings about rules for the author of an object with overwrites.
 pub fn findings(object: &str, overwrites: &Overwrites) -> Vec<Warning> {
     lint(overwrites).iter().map(|finding| warning(object, finding)).collect()
 }
@@ -167,7 +171,7 @@ fn inline(installation: &Installation) -> Result<InlineSet, JobError> {
     })
 }
 
-/// The reference as written, with the Context's repository where none is given.
+/// Returns the reference as written, with the Context's repository if it names none.
 fn original_reference(
     installation: &Installation,
     context: &Context,
@@ -191,7 +195,8 @@ fn original_reference(
     })
 }
 
-/// Without overwrites there is no condition, and an old one is removed (D-3).
+/// Applies the overwrites. Without overwrites the condition is removed if an earlier job has set it
+/// (`components.md` 10.1, D-3).
 fn substitute(
     context: &Context,
     overwrites: &Overwrites,
@@ -209,7 +214,8 @@ fn substitute(
     substitution
 }
 
-/// The OCM configuration of the Context (`components.md` 1.6, E6).
+/// Returns the resolvers from the OCM configuration of the Context (`components.md` 1.6, and E6 in
+/// `components.md` 8).
 fn resolver_rules(
     inputs: &Inputs<'_>,
     context: &Context,

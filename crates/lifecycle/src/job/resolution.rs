@@ -1,4 +1,5 @@
-//! The part of a job that the resolver does: the effective reference, and what belongs to it (`components.md` 4.1).
+//! The part of a job that the resolver does: the effective reference and its component versions
+//! (`components.md` 4.1).
 
 use groundwork_component::{
     ComponentVersion, Descriptor, GraphEntry, OVERWRITE_CONDITION, Repositories, Substitution,
@@ -11,32 +12,35 @@ use super::{Inputs, Outcome, OverwriteReport, Warning, begin};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 
-/// What is known of the component of an Installation before any repository is asked.
+/// Facts about the component of an Installation that need no access to a repository.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Resolution {
-    /// What became of the reference; absent when the Installation names no component, or when an error came before.
+    /// Original and effective reference; absent if the Installation names no component, or after an
+    /// earlier error.
     pub reference: Option<Substitution>,
-    /// What became of every rule; absent when none apply.
+    /// Result of each rule; absent if no overwrites apply.
     pub overwrites: Option<OverwriteReport>,
-    /// What happens to the condition `ComponentReferenceOverwrite`, also when there is an error (3.2).
+    /// Change to the condition `ComponentReferenceOverwrite`, set even after an error
+    /// (`components.md` 3.2).
     pub condition: OverwriteChange,
     pub warnings: Vec<Warning>,
-    /// Why the job ends here.
+    /// Error that ends the job at this point.
     pub error: Option<OperationError>,
     selection: Option<Selection>,
 }
 
-/// What happens to the condition about overwrites (`components.md` 3.2).
+/// Change to the condition about overwrites (`components.md` 3.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OverwriteChange {
-    /// Nothing could be evaluated: what an earlier job found stays.
+    /// The overwrites could not be evaluated. The condition of an earlier job stays.
     Keep,
-    /// No overwrites apply, or there is no component.
+    /// No overwrites apply, or the Installation has no component.
     Remove,
     Set(ConditionUpdate),
 }
 
-/// Evaluates the reference of an Installation, with the errors and texts of [`super::render`]. Asks no repository.
+/// Evaluates the reference of an Installation, with the same errors and texts as [`super::render`].
+/// Never accesses a repository.
 pub fn resolve(inputs: &Inputs<'_>) -> Resolution {
     let mut outcome = Outcome::default();
     let (selection, error) = match begin(inputs, &mut outcome) {
@@ -61,7 +65,7 @@ pub fn resolve(inputs: &Inputs<'_>) -> Resolution {
 }
 
 impl Resolution {
-    /// Of an Installation whose reference cannot be evaluated.
+    /// Creates the resolution of an Installation whose reference cannot be evaluated.
     pub fn failed(error: OperationError) -> Self {
         Self {
             reference: None,
@@ -73,11 +77,12 @@ impl Resolution {
         }
     }
 
-    /// The component version and all that it refers to, the root first; empty without a component.
+    /// Returns the component version and all versions that it refers to, the root first. Empty
+    /// without a component.
     ///
     /// # Errors
     ///
-    /// The error that is known already, or the one of the first version that cannot be had.
+    /// The error found by [`resolve`], or the error of the first version that cannot be read.
     pub fn closure(&self, repositories: &dyn Repositories) -> Result<Vec<ComponentVersion>, OperationError> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -86,11 +91,12 @@ impl Resolution {
         selection.closure(repositories, &selection.root(repositories)?)
     }
 
-    /// The component version alone, without anything that it refers to; `None` without a component.
+    /// Returns the component version alone, without the versions that it refers to. `None` without
+    /// a component.
     ///
     /// # Errors
     ///
-    /// The error that is known already, or why the version cannot be had.
+    /// The error found by [`resolve`], or the error of the lookup.
     pub fn root(&self, repositories: &dyn Repositories) -> Result<Option<ComponentVersion>, OperationError> {
         match (&self.error, &self.selection) {
             (Some(error), _) => Err(error.clone()),
@@ -99,11 +105,12 @@ impl Resolution {
         }
     }
 
-    /// Checks the signature of the component, if it has to carry one (4.1, step 7). Comes before anything is made of the component.
+    /// Checks the signature of the component if the policy or the Installation requires one
+    /// (`components.md` 4.1, step 7). The caller checks it before any other use of the component.
     ///
     /// # Errors
     ///
-    /// The signature does not hold, or nothing says what it is to be checked with.
+    /// The signature is invalid, or no key or certificate is configured to check it.
     pub fn verify(
         &self,
         check: SignatureCheck,
@@ -116,12 +123,13 @@ impl Resolution {
         }
     }
 
-    /// Descriptors that are written into the Installation.
+    /// Returns the descriptors that are part of the Installation object.
     pub fn inline(&self) -> &[Descriptor] {
         self.selection.as_ref().map_or(&[], Selection::inline)
     }
 
-    /// Where every reference of the closure leads, and which rules had a say; empty without a component, and after an error.
+    /// Returns the target of every reference of the closure, with the rules that changed it. Empty
+    /// without a component and after an error.
     pub fn graph(&self, repositories: &dyn Repositories) -> Vec<GraphEntry> {
         self.selection.as_ref().map(|selection| selection.graph(repositories)).unwrap_or_default()
     }

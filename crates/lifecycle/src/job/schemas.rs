@@ -1,4 +1,4 @@
-//! JSON schemas of other components (`components.md` 4.8, 6.7; `blueprints.md` 3.7.2).
+//! JSON schemas of other components (`components.md` 4.8, 6.7; `blueprints.md` 3.7).
 
 use std::io::Read;
 use std::rc::Rc;
@@ -12,20 +12,22 @@ use groundwork_yaml as yaml;
 use serde_json::Value;
 
 const RESOURCE_TYPE: &str = "landscaper.gardener.cloud/jsonschema";
-/// Bound for a schema, unpacked (`components.md` 6.2).
+/// Largest size of an unpacked schema in bytes (`components.md` 6.2).
 const LARGEST_SCHEMA: usize = 4 << 20;
 const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 
-/// The component versions of a job, and how a reference in one of them is followed.
+/// Component versions of a job, with the rules for following their references.
 pub(super) struct Closure {
     pub(super) versions: Vec<ComponentVersion>,
     pub(super) overwrites: Overwrites,
-    /// The root's effective reference: every lookup begins in its repository (`components.md` 2.6).
+    /// Effective reference of the root. Every lookup begins in its repository (`components.md`
+    /// 2.6).
     pub(super) root: Reference,
 }
 
 impl Closure {
-    /// All that can be reached is part of the closure, so nothing is loaded again.
+    /// Finds the version in the closure, which contains all reachable versions, so no version is
+    /// loaded twice.
     fn follow(&self, reference: &ComponentReference) -> Result<ComponentVersion, ResolveError> {
         let original = Reference {
             repository: self.root.repository.clone(),
@@ -44,14 +46,14 @@ impl Closure {
     }
 }
 
-/// The schemas that one component version can refer to.
+/// Schemas that one component version can refer to.
 pub(super) struct ComponentSchemas {
     closure: Rc<Closure>,
     version: ComponentVersion,
 }
 
 impl ComponentSchemas {
-    /// The schemas as the root of the closure sees them; `None` without a component.
+    /// Returns the schemas as the root of the closure sees them. `None` without a component.
     pub(super) fn of_root(closure: Closure) -> Option<Self> {
         let version = closure.versions.first()?.clone();
         Some(Self { closure: Rc::new(closure), version })
@@ -73,7 +75,8 @@ impl SchemaSource for ComponentSchemas {
     }
 }
 
-/// The declared media type says nothing about the content, so it is not asked.
+/// Reads a schema. The declared media type is ignored, because it does not reliably describe the
+/// content.
 fn document(version: &ComponentVersion, resource: &Resource) -> Result<Value, String> {
     let component = format!("{}:{}", version.descriptor.name(), version.descriptor.version());
     if resource.type_name != RESOURCE_TYPE {

@@ -1,4 +1,4 @@
-//! Whether the component of an Installation carries the signature that it has to (`components.md` 7.6).
+//! Check of the signature that an Installation requires of its component (`components.md` 7.6).
 
 use groundwork_api::{Context, Installation, SecretReference, VerificationSignature};
 use groundwork_component::{Repositories, TrustAnchor};
@@ -9,20 +9,20 @@ use crate::error::OperationError;
 use crate::imports::ImportedObjects;
 use crate::reason::Reason;
 
-/// Whose components have to be signed.
+/// Policy that decides which components must be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SignaturePolicy {
-    /// Those of Installations that ask for it.
+    /// Only components of Installations that ask for verification.
     #[default]
     DoNotEnforce,
-    /// All.
+    /// All components.
     Enforce,
-    /// None, whatever an Installation asks for.
+    /// No component, even if an Installation asks for verification.
     Disabled,
 }
 
 impl SignaturePolicy {
-    /// By its name; one that is not known is the strictest.
+    /// Returns the policy of this name. An unknown name gives the strictest policy.
     pub fn parse(name: &str) -> Self {
         match name {
             "DoNotEnforce" => Self::DoNotEnforce,
@@ -40,15 +40,16 @@ impl SignaturePolicy {
     }
 }
 
-/// How signatures are checked.
+/// Settings of the signature check.
 #[derive(Debug, Clone, Copy)]
 pub struct SignatureCheck {
     pub policy: SignaturePolicy,
-    /// When certificates have to be valid, in seconds since 1970.
+    /// Time at which certificates must be valid, in seconds since 1970.
     pub now: i64,
 }
 
-/// The Secrets, of the namespace of a Context, that a signature of an Installation is checked with.
+/// Returns the names of the Secrets that the signatures of an Installation are checked with. The
+/// Secrets are in the namespace of the Context.
 pub fn signature_secrets<'a>(installation: &Installation, context: &'a Context) -> Vec<&'a str> {
     let anchor = installation
         .spec
@@ -61,7 +62,7 @@ pub fn signature_secrets<'a>(installation: &Installation, context: &'a Context) 
     references.map(|reference| reference.name.as_str()).filter(|name| !name.is_empty()).collect()
 }
 
-/// Step 7 of `components.md` 4.1. Without a component there is nothing to check.
+/// Step 7 of `components.md` 4.1. An Installation without a component always passes.
 pub(super) fn verify(
     check: SignatureCheck,
     inputs: &Inputs<'_>,

@@ -1,4 +1,5 @@
-//! Jobs over worlds written as YAML streams: the objects of a namespace and the components in repositories.
+//! Tests of jobs over inputs written as YAML streams: the objects of a namespace and the components
+//! in repositories.
 
 mod artifact_sets;
 mod components;
@@ -11,7 +12,7 @@ mod world;
 
 use world::World;
 
-/// A blueprint without imports whose one item shows what templates see of the component.
+/// Blueprint without imports. Its one item shows the component data that templates see.
 const INLINE_BLUEPRINT: &str = "
     inline:
       filesystem:
@@ -31,7 +32,8 @@ const INLINE_BLUEPRINT: &str = "
                   all: {{ with .components }}{{ range .components }}{{ .component.name }}:{{ .component.version }} {{ end }}{{ end }}
 ";
 
-/// An Installation `server` with further members of its `spec`, each indented by two blanks.
+/// Returns an Installation `server` with further members of its `spec`, each indented by two
+/// spaces.
 fn installation(spec: &str) -> String {
     format!(
         "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\n\
@@ -60,7 +62,7 @@ metadata: {name: default, namespace: team}
 repositoryContext: {type: ociRegistry, baseUrl: R1}
 componentVersionOverwrites: rules";
 
-/// One rule: a component gets another version.
+/// Returns overwrites with one rule that gives a component another version.
 fn overwrites(component: &str, version: &str) -> String {
     format!(
         "{{kind: ComponentVersionOverwrites, metadata: {{name: rules, namespace: team}}, overwrites: \

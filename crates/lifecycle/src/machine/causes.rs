@@ -1,4 +1,5 @@
-//! Why something below has failed, as those above tell it (`installations.md` 2.2, 2.3): up to the root, so that one look is enough.
+//! Messages that pass the cause of a failure up from object to object (`installations.md` 2.2,
+//! 2.3), so that the status of the root is enough to diagnose a job.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,20 +8,21 @@ use groundwork_api::{DeployItem, Execution, Installation, ResourceExt as _};
 use crate::message::excerpt;
 use crate::reason::Reason;
 
-/// The beginning of an Execution's message when items have failed.
+/// Start of an Execution's message after items have failed.
 pub(super) const FAILED_ITEMS: &str = "has failed or missing deploy items";
-/// The same of their deletion.
+/// Start of an Execution's message after the deletion of items has failed.
 pub(super) const UNDELETED_ITEMS: &str = "has failed items";
 
-/// Names in one list; whoever wants the others looks at the objects.
+/// Largest number of names in one list, to keep messages short. The objects themselves show the
+/// rest.
 const MOST_NAMES: usize = 10;
 
-/// An item without which its Execution fails.
+/// Failed or missing item that makes its Execution fail.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FailedItem<'a> {
-    /// Name of its template.
+    /// Name of the template.
     pub(super) template: &'a str,
-    /// Absent where nothing was found of it.
+    /// Absent if the item does not exist.
     pub(super) item: Option<&'a DeployItem>,
 }
 
@@ -40,7 +42,7 @@ impl Display for FailedItem<'_> {
     }
 }
 
-/// `head`, then one item with its cause, then the names of the others.
+/// Returns `head`, then one item with its cause, then the names of the other items.
 pub(super) fn of_items(head: &str, failed: &[FailedItem<'_>]) -> String {
     let with_cause = failed.iter().position(|failed| failed.cause().is_some());
     let first = with_cause.unwrap_or_default();
@@ -58,7 +60,7 @@ pub(super) fn of_items(head: &str, failed: &[FailedItem<'_>]) -> String {
     text
 }
 
-/// The message of an Execution, without the words with which it begins each time.
+/// Returns the message of an Execution without its fixed start.
 pub(super) fn of_execution(execution: &Execution) -> Option<String> {
     let message = execution.status.as_ref()?.last_error.as_ref()?.message.as_str();
     let heads = [FAILED_ITEMS, UNDELETED_ITEMS];
@@ -67,14 +69,15 @@ pub(super) fn of_execution(execution: &Execution) -> Option<String> {
     (!detail.is_empty()).then(|| excerpt(detail).into_owned())
 }
 
-/// The message of a nested installation.
+/// Returns the message of a nested Installation.
 pub(super) fn of_child(child: &Installation) -> Option<String> {
     let message = child.status.as_ref()?.last_error.as_ref()?.message.as_str();
     (!message.is_empty()).then(|| excerpt(message).into_owned())
 }
 
-/// Names of nested installations that have failed, and the cause of one of them. Those that have only waited for another one say nothing
-/// new, so one that has done its own work comes first.
+/// Returns the names of failed nested Installations and the cause of one of them.
+///
+/// An Installation that failed on its own comes before those that failed because a predecessor did.
 pub(super) fn of_children(children: &[(String, Option<&Installation>)]) -> String {
     let cause = |child: Option<&Installation>| {
         let error = child?.status.as_ref()?.last_error.as_ref()?;
@@ -83,7 +86,7 @@ pub(super) fn of_children(children: &[(String, Option<&Installation>)]) -> Strin
     let mut sorted: Vec<_> = children.iter().collect();
     sorted.sort_by(|one, other| one.0.cmp(&other.0));
     let causes = sorted.iter().filter_map(|(name, child)| Some((name, cause(*child)?)));
-    // The first of several that are equal.
+    // `min_by_key` returns the first of several equal entries.
     let told = causes.min_by_key(|(_, (is_consequence, _))| *is_consequence);
     let all: Vec<String> = sorted.iter().map(|(name, _)| name.clone()).collect();
     match told {

@@ -1,4 +1,5 @@
-//! The objects that one object has made: DeployItems of an Execution, nested installations of an Installation.
+//! Objects created from the templates of a parent: DeployItems of an Execution, nested
+//! Installations of an Installation.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -9,9 +10,9 @@ use super::metadata::annotation as annotation_of;
 use super::protocol::HasJob;
 use super::tree::Known;
 
-/// An object that was made from a template of its parent, and is told by it.
+/// Object that was created from a template of its parent.
 pub trait Child: HasJob {
-    /// The name of the template.
+    /// Returns the name of the template.
     fn template(&self) -> Option<&str>;
 }
 
@@ -27,15 +28,16 @@ impl Child for Installation {
     }
 }
 
-/// What is known of the children of one object, by object name.
+/// Known children of one object, by object name.
 #[derive(Debug, Clone)]
 pub struct Children<K> {
     children: BTreeMap<String, Known<K>>,
-    /// Names of the children that were made from a template. One that is no longer there, or has another template by now, may be among them.
+    /// Names of the children by template. The index may contain children that are gone or that have
+    /// another template by now.
     by_template: HashMap<String, BTreeSet<String>>,
-    /// Children that were found to be as their templates want them.
+    /// Names of the children that already match their templates.
     checked: HashSet<String>,
-    /// Every child that exists is an entry.
+    /// True if every existing child is an entry.
     is_complete: bool,
 }
 
@@ -51,15 +53,15 @@ impl<K> Default for Children<K> {
 }
 
 impl<K: Child> Children<K> {
-    /// Whether the names of all children are known.
+    /// Reports whether the names of all children are known.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// From here on these names, beside those that are known, are all there are.
+    /// Adds names. Together with the known children they are the complete list.
     pub fn set_names<'a>(&mut self, names: impl IntoIterator<Item = &'a String>) {
         for name in names {
-            // Most are known, each time.
+            // Most names are known already. The check avoids a copy of the name for them.
             if !self.children.contains_key(name) {
                 self.children.insert(name.clone(), Known::default());
             }
@@ -67,7 +69,7 @@ impl<K: Child> Children<K> {
         self.is_complete = true;
     }
 
-    /// Takes in a complete list.
+    /// Replaces all entries by a complete list.
     pub fn set_list(&mut self, children: impl IntoIterator<Item = K>) {
         *self = Self::default();
         for child in children {
@@ -81,7 +83,7 @@ impl<K: Child> Children<K> {
         self.children.insert(name, child);
     }
 
-    /// Keeps the index true for a child that is about to be kept.
+    /// Updates the indexes for a child that is about to be stored.
     fn note(&mut self, name: &str, child: Option<&K>) {
         self.checked.remove(name);
         if let Some(template) = child.and_then(Child::template) {
@@ -95,7 +97,7 @@ impl<K: Child> Children<K> {
         }
     }
 
-    /// Whether the child was found to be as its template wants it, and has not changed since.
+    /// Reports whether the child matches its template and has not changed since that check.
     pub(super) fn is_checked(&self, child: &K) -> bool {
         child.meta().name.as_ref().is_some_and(|name| self.checked.contains(name))
     }
@@ -108,14 +110,14 @@ impl<K: Child> Children<K> {
         self.checked.clear();
     }
 
-    /// Takes in a child that the API server answered with.
+    /// Stores a child that the API server returned.
     pub fn store(&mut self, child: K) {
         let name = child.name_any();
         self.note(&name, Some(&child));
         self.children.entry(name).or_default().store(child);
     }
 
-    /// See [`Known::outdate`]; a child that was not known yet is noted.
+    /// Calls [`Known::outdate`] for a child, and adds an entry if the child is unknown.
     pub fn outdate(&mut self, name: &str, seen: Option<&str>) {
         self.checked.remove(name);
         self.children.entry(name.to_owned()).or_default().outdate(seen);
@@ -143,14 +145,14 @@ impl<K: Child> Children<K> {
         self.children.values().filter_map(Known::get)
     }
 
-    /// The child made from a template.
+    /// Returns the child created from a template.
     pub(super) fn of_template(&self, template: &str) -> Option<&K> {
         let names = self.by_template.get(template).into_iter().flatten();
         let mut children = names.filter_map(|name| self.children.get(name)?.get());
         children.find(|child| child.template() == Some(template))
     }
 
-    /// Children whose template is gone.
+    /// Returns the children whose template no longer exists.
     pub(super) fn orphans(&self, has_template: impl Fn(&str) -> bool) -> Vec<&K> {
         let is_orphan = |child: &&K| child.template().is_none_or(|name| !has_template(name));
         self.present().filter(is_orphan).collect()

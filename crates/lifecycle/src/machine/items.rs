@@ -12,10 +12,11 @@ use super::phase::Phase;
 use super::protocol::{HasJob as _, Standing};
 use super::tree::Templates;
 
-/// What is known of the DeployItems of one Execution.
+/// Known DeployItems of one Execution.
 pub type Items = Children<DeployItem>;
 
-/// Since when an item waits to be picked up, if it does (7.6).
+/// Returns the time since when an item waits for a deployer to pick it up, if it does
+/// (`installations.md` 7.6).
 pub(super) fn waiting_since(item: &DeployItem) -> Option<Timestamp> {
     let status = item.status.as_ref()?;
     let generated = status.job_id_generation_time.as_ref()?;
@@ -23,18 +24,18 @@ pub(super) fn waiting_since(item: &DeployItem) -> Option<Timestamp> {
     (item.job().is_running() && is_late).then_some(generated.0)
 }
 
-/// Where the items of an Execution stand in a job.
+/// Items of an Execution, grouped by their progress in a job.
 #[derive(Debug, Default)]
 pub(super) struct Classes<'a> {
     pub(super) running: Vec<&'a DeployItem>,
     pub(super) succeeded: usize,
-    /// Also those that are missing.
+    /// Failed items, including missing ones.
     pub(super) failed: Vec<FailedItem<'a>>,
     pub(super) runnable: Vec<&'a DeployItem>,
     pub(super) pending: usize,
 }
 
-/// The way of an installation: dependencies first.
+/// Groups the items for an installation: dependencies run first.
 pub(super) fn classify<'a>(items: &'a Items, templates: &'a Templates, current: &str) -> Classes<'a> {
     let mut classes = Classes::default();
     let is_finished =
@@ -57,8 +58,8 @@ pub(super) fn classify<'a>(items: &'a Items, templates: &'a Templates, current: 
     classes
 }
 
-/// The way of a deletion: what others depend on goes last. Dependencies are those that were written on the items,
-/// since orphans have no template any more.
+/// Groups the items for a deletion: dependencies go last. The dependencies come from the
+/// annotations of the items, because orphans no longer have a template.
 pub(super) fn classify_deletion<'a>(items: &[&'a DeployItem], current: &str) -> Classes<'a> {
     let mut classes = Classes::default();
     let needed: HashSet<&str> = items.iter().flat_map(|item| dependencies(item)).collect();
@@ -78,8 +79,8 @@ pub(super) fn classify_deletion<'a>(items: &[&'a DeployItem], current: &str) -> 
         }
     }
     if classes.running.is_empty() && classes.runnable.is_empty() && classes.failed.is_empty() {
-        // They wait for each other, as after a job that died between turning a dependency round on two items: nobody could ever delete
-        // them.
+        // The remaining items depend on one another, for example after a job died between the two
+        // writes that reverse a dependency. Without this exception they could never be deleted.
         classes.runnable = pending;
     } else {
         classes.pending = pending.len();

@@ -17,14 +17,14 @@ pub(super) fn has_finalizer(metadata: &ObjectMeta) -> bool {
     metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
 }
 
-/// The patch that adds our finalizer.
+/// Returns the patch that adds our finalizer.
 pub(super) fn with_finalizer(metadata: &ObjectMeta) -> MetadataPatch {
     let ours = FINALIZER.to_owned();
     let finalizers = metadata.finalizers.iter().flatten().cloned().chain([ours]).collect();
     MetadataPatch { finalizers: Some(finalizers), ..MetadataPatch::of(metadata) }
 }
 
-/// The patch that takes our finalizer away.
+/// Returns the patch that removes our finalizer.
 pub(super) fn without_finalizer(metadata: &ObjectMeta) -> MetadataPatch {
     let others = metadata.finalizers.iter().flatten().filter(|name| *name != FINALIZER);
     MetadataPatch { finalizers: Some(others.cloned().collect()), ..MetadataPatch::of(metadata) }

@@ -1,5 +1,5 @@
-//! The state machine of an Installation and what it owns: observed state in, next step out
-//! (`installations.md` 2, 7, 8, 10).
+//! State machine of an Installation and the objects that it owns: computes the next step from the
+//! observed state (`installations.md` 2, 7, 8, 10).
 //!
 //! ```text
 //! Tree (Installation, Execution, DeployItems, nested installations as last read or written)
@@ -7,8 +7,9 @@
 //!          the caller does it, puts what came back into the Tree, and asks again
 //! ```
 //!
-//! One step is one write, or several that do not depend on one another, so a process may die between any two and another one
-//! finds its way: whatever a step needs is read from the objects. What a Tree remembers beyond them only saves reads.
+//! One step is one write, or several independent writes. A process may therefore die between any
+//! two writes, and another process continues from the objects. The Tree only caches facts to save
+//! reads.
 
 mod causes;
 mod children;
@@ -37,22 +38,26 @@ pub use status::{READY, RECONCILING, STALLED};
 pub use step::{Change, MetadataPatch, Moment, Need, Next, Predecessors, Read, Sibling, Write};
 pub use tree::{Known, Part, StaleCopy, Tree};
 
-/// The next step for a tree.
+/// Returns the next step for a tree.
 ///
-/// Repeating a step that has been done gives the following one, so a caller that lost an answer reads again.
+/// A caller that lost the response to a step can read the objects again: a step that has been done
+/// already leads to the following one.
 pub fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let step = installation::next(tree, moment);
     if step == Next::Rest { execution::next(tree, moment) } else { step }
 }
 
-/// The end of a job in whose handling the service dies, in these words. `None` if no job runs, or the Installation is not read.
+/// Returns the write that ends a job because the service dies whenever it handles the object.
+/// `words` describe the problem. `None` if no job runs, or the Installation is not read.
 pub fn set_aside(tree: &mut Tree, words: &str, moment: &Moment) -> Option<Write> {
     installation::set_aside(tree, words, moment)
 }
 
-/// What follows from the API server's final no to something that a job needs: its end. `None` if no job runs.
+/// Returns the write that ends a job after the API server has permanently rejected something that
+/// the job needs. `None` if no job runs.
 ///
-/// A job that can never end would hold off every other one, and its deletion too (2.1, 2.2).
+/// A job that never ends would block every later job, and the deletion (`installations.md` 2.1,
+/// 2.2).
 pub fn refused(tree: &mut Tree, need: Need, cause: &str, moment: &Moment) -> Option<Write> {
     let of_execution = |reason| execution::refused(tree.execution.get()?, reason, cause, moment);
     match need {

@@ -1,6 +1,8 @@
-//! Objects that are being deleted and whose owner is gone (`installations.md` 8.7). A request that was held up has created them after their owner
-//! had gone, or somebody has taken the finalizer off their owner: garbage collection deletes them then. Jobs come from owners, so each gets
-//! one of its own.
+//! Objects that are being deleted and whose owner is gone (`installations.md` 8.7).
+//!
+//! This happens if a delayed request creates an object after its owner is gone, or if a user
+//! removes the finalizer of the owner. Garbage collection then deletes the objects. Jobs normally
+//! come from owners, so each of these objects gets a job of its own.
 
 use groundwork_api::{Execution, Installation};
 
@@ -10,7 +12,8 @@ use super::step::{Change, Moment, Next, Read, Write, write_some};
 use super::tree::{Known, Tree};
 use crate::names::parent_name;
 
-/// Tells of an object that needs a job in order to go. One whose deletion has failed is left to a person.
+/// Reports whether an object needs a job for its deletion. An object whose deletion has failed
+/// waits for a user.
 fn waits_for_job(object: &impl HasJob) -> bool {
     object.is_deleting()
         && has_finalizer(object.meta())
@@ -18,12 +21,13 @@ fn waits_for_job(object: &impl HasJob) -> bool {
         && !object.phase().is_of_deletion()
 }
 
-/// Tells of an Execution that waits for the job of an Installation that is gone.
+/// Reports whether an Execution waits for the job of an Installation that is gone.
 pub(super) fn is_execution(execution: &Execution, installation: &Known<Installation>) -> bool {
     matches!(installation, Known::Absent) && waits_for_job(execution)
 }
 
-/// Tells of a nested Installation that waits for the job of a parent that is gone; `Err` is the read that is needed before.
+/// Reports whether a nested Installation waits for the job of a parent that is gone. `Err` is the
+/// read that the answer needs first.
 pub(super) fn is_child(installation: &Installation, tree: &Tree) -> Result<bool, Read> {
     let Some(parent) = parent_name(installation).filter(|_| waits_for_job(installation)) else {
         return Ok(false);
@@ -34,7 +38,7 @@ pub(super) fn is_child(installation: &Installation, tree: &Tree) -> Result<bool,
     }
 }
 
-/// Gives a job to items whose Execution is gone.
+/// Assigns a job to items whose Execution is gone.
 pub(super) fn items(tree: &Tree, moment: &Moment) -> Next {
     if !matches!(tree.installation, Known::Absent) || !tree.looks_for_left_items {
         return Next::Rest;

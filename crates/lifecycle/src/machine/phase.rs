@@ -1,9 +1,10 @@
-//! Values of `status.phase` of Installations, Executions and DeployItems (`installations.md` 2.2 to 2.4).
+//! Values of `status.phase` of Installations, Executions and DeployItems (`installations.md` 2.2 to
+//! 2.4).
 
-/// How far a job has come on one object.
+/// Progress of a job on one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// No job has begun on the object yet.
+    /// The object never had a job.
     None,
     Init,
     ObjectsCreated,
@@ -15,11 +16,11 @@ pub enum Phase {
     TriggerDelete,
     Deleting,
     DeleteFailed,
-    /// A text that nobody writes. Waiting for a person beats guessing.
+    /// Unknown text, which no version writes. The machine waits for a user instead of guessing.
     Unknown,
 }
 
-/// A phase of the original; read as [`Phase::ObjectsCreated`], never written.
+/// Phase that only Landscaper writes; read as [`Phase::ObjectsCreated`].
 const CLEANUP_ORPHANED: &str = "CleanupOrphaned";
 
 impl Phase {
@@ -36,7 +37,7 @@ impl Phase {
         Self::DeleteFailed,
     ];
 
-    /// The phase that a status shows; an empty text is that of an object without one.
+    /// Parses the phase of a status. An empty text means that the object never had a job.
     pub fn of(text: Option<&str>) -> Self {
         match text.unwrap_or_default() {
             "" => Self::None,
@@ -45,7 +46,7 @@ impl Phase {
         }
     }
 
-    /// As it is written into a status; empty where nothing is written.
+    /// Returns the text for the status, empty for [`Phase::None`] and [`Phase::Unknown`].
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None | Self::Unknown => "",
@@ -62,7 +63,8 @@ impl Phase {
         }
     }
 
-    /// Whether it ends a job. The empty one, before the first job, counts as an end too.
+    /// Reports whether the phase ends a job. The empty phase, before the first job, counts as an
+    /// end too.
     pub const fn is_final(self) -> bool {
         match self {
             Self::None | Self::Succeeded | Self::Failed | Self::DeleteFailed => true,
@@ -77,7 +79,7 @@ impl Phase {
         }
     }
 
-    /// Whether the deletion of an object is under way, or has failed.
+    /// Reports whether the object is being deleted, or its deletion has failed.
     pub const fn is_of_deletion(self) -> bool {
         match self {
             Self::InitDelete | Self::TriggerDelete | Self::Deleting | Self::DeleteFailed => true,
@@ -103,7 +105,7 @@ impl From<Phase> for String {
 mod tests {
     use super::*;
 
-    /// I-12: ten phases are written; an eleventh of older versions is read.
+    /// Case I-12: ten phases are written, and an eleventh of older versions is read.
     #[test]
     fn texts_and_back() {
         for phase in Phase::WRITTEN {

@@ -6,12 +6,12 @@ use super::phase::Phase;
 
 pub use groundwork_api::view::Job;
 
-/// An object that takes part in jobs.
+/// Object that takes part in jobs.
 pub trait HasJob: ResourceExt + Clone {
     fn job(&self) -> Job<'_>;
     fn phase(&self) -> Phase;
 
-    /// Where the object stands in a job that it has been given, or has not been given yet.
+    /// Returns the object's progress in the job `current`.
     fn standing(&self, current: &str) -> Standing {
         let job = self.job();
         if job.finished == current {
@@ -28,10 +28,10 @@ pub trait HasJob: ResourceExt + Clone {
     }
 }
 
-/// Where an object stands in a job (7.3).
+/// Progress of an object in a job (`installations.md` 7.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It has not been given the job.
+    /// The object does not have the job yet.
     Waiting,
     Running,
     Succeeded,
@@ -56,7 +56,8 @@ macro_rules! has_job {
 }
 has_job!(Installation, Execution, DeployItem);
 
-/// What enters a start phase has its clock started; the trigger time stays.
+/// Returns the times of an object that enters a start phase: its clock starts, and the trigger time
+/// stays.
 pub(super) fn started(times: Option<&TransitionTimes>, now: &Time) -> TransitionTimes {
     TransitionTimes {
         trigger_time: times.and_then(|times| times.trigger_time.clone()),
@@ -65,7 +66,7 @@ pub(super) fn started(times: Option<&TransitionTimes>, now: &Time) -> Transition
     }
 }
 
-/// An item with a job, which its deployer begins.
+/// Returns an item with a job assigned, which its deployer begins.
 pub(super) fn with_job(item: &DeployItem, id: &str, now: &Time) -> DeployItem {
     let mut item = item.clone();
     let status = item.status.get_or_insert_default();
@@ -75,7 +76,7 @@ pub(super) fn with_job(item: &DeployItem, id: &str, now: &Time) -> DeployItem {
     item
 }
 
-/// The clock of a new job.
+/// Returns the times of a new job.
 pub(super) fn triggered(now: &Time) -> TransitionTimes {
     TransitionTimes { trigger_time: Some(now.clone()), ..TransitionTimes::default() }
 }

@@ -1,4 +1,5 @@
-//! Status writes of Installations: phase, end of a job, kstatus conditions (`installations.md` 2.1, 9).
+//! Status writes of Installations: phase, end of a job, kstatus conditions (`installations.md` 2.1,
+//! 9).
 
 use std::borrow::Cow;
 
@@ -11,16 +12,16 @@ use super::protocol::{started, triggered};
 use crate::conditions::{ConditionUpdate, merge_condition};
 use crate::error::OperationError;
 
-/// `True` when the last job succeeded.
+/// Condition that is `True` when the last job succeeded.
 pub const READY: &str = "Ready";
-/// `True` while a job runs.
+/// Condition that is `True` while a job runs.
 pub const RECONCILING: &str = "Reconciling";
 /// Reason of the conditions of an Installation that never had a job.
 const NOT_REQUESTED: &str = "NotRequested";
-/// `True` when a job ended without success.
+/// Condition that is `True` when a job ended without success.
 pub const STALLED: &str = "Stalled";
 
-/// An Installation whose status is about to be written.
+/// Installation whose status is about to be written.
 pub(super) struct Draft<'a> {
     installation: Installation,
     now: &'a Time,
@@ -35,7 +36,7 @@ impl<'a> Draft<'a> {
         self.installation.status.get_or_insert_default()
     }
 
-    /// A new job.
+    /// Assigns a new job.
     pub(super) fn trigger(mut self, job: &str) -> Self {
         let times = triggered(self.now);
         let status = self.status();
@@ -44,7 +45,8 @@ impl<'a> Draft<'a> {
         self
     }
 
-    /// The first phase of a job. The cache of children is only valid within one job (10.3).
+    /// Enters the first phase of a job. The cache of children is valid within one job only
+    /// (`installations.md` 10.3).
     pub(super) fn start(mut self, phase: Phase) -> Self {
         let generation = self.installation.metadata.generation.unwrap_or_default();
         let now = self.now;
@@ -55,7 +57,7 @@ impl<'a> Draft<'a> {
         self.phase(phase)
     }
 
-    /// Another phase. A step that went well clears the last error (1.0).
+    /// Enters another phase. A successful step clears the last error (`installations.md` 1.0).
     pub(super) fn phase(mut self, phase: Phase) -> Self {
         let now = self.now.clone();
         let status = self.status();
@@ -68,20 +70,20 @@ impl<'a> Draft<'a> {
         self
     }
 
-    /// How often rendering has been begun.
+    /// Sets the number of renderings begun.
     pub(super) fn rendering(mut self, attempts: Option<i64>) -> Self {
         self.status().rendering_attempts = attempts;
         self
     }
 
-    /// The own work is done, that of the children begins.
+    /// Records that the Installation's own work is done and the work of its children begins.
     pub(super) fn waiting(mut self) -> Self {
         let now = self.now.clone();
         self.status().transition_times.get_or_insert_default().wait_time = Some(now);
         self
     }
 
-    /// The last phase of a job.
+    /// Enters the last phase of a job.
     pub(super) fn finish(mut self, phase: Phase) -> Self {
         self = self.phase(phase);
         let now = self.now.clone();
@@ -91,7 +93,7 @@ impl<'a> Draft<'a> {
         self
     }
 
-    /// Why the job is where it is. To be called after the phase has been set, which clears it.
+    /// Sets the last error. Call it after [`Self::phase`], which clears the error.
     pub(super) fn error(mut self, error: &OperationError, previous: Option<&LastError>) -> Self {
         let last_error = error.to_last_error(previous, self.now);
         self.status().last_error = Some(last_error);
@@ -106,7 +108,7 @@ impl<'a> Draft<'a> {
         self
     }
 
-    /// Removes conditions that no longer hold. Those about overwrites are the resolver's.
+    /// Removes obsolete conditions, except those about overwrites, which belong to the resolver.
     pub(super) fn without(mut self, types: &[Cow<'static, str>]) -> Self {
         let is_obsolete = |condition: &Condition| {
             types.iter().any(|type_| *type_ == condition.type_) && condition.type_ != OVERWRITE_CONDITION
@@ -118,14 +120,14 @@ impl<'a> Draft<'a> {
         self
     }
 
-    /// The object to write, with the conditions that tools wait for.
+    /// Returns the object to write, with the conditions that tools wait for.
     pub(super) fn done(self) -> Installation {
         let updates = kstatus(self.installation.status.as_ref());
         self.conditions(&updates).installation
     }
 }
 
-/// The three conditions that follow from phase, job and last error.
+/// Returns the three conditions that follow from phase, job and last error.
 fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
     let Some(status) = status else { return Vec::new() };
     let phase = Phase::of(status.phase.as_deref());
@@ -145,7 +147,8 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
         observed_generation: Some(status.observed_generation),
     };
     if status.job_id.as_ref().is_none_or(String::is_empty) {
-        // People wonder why nothing happens.
+        // A new Installation does nothing until a user requests a job, so the condition explains
+        // how to do that.
         let message =
             "no job was asked for yet: set the annotation landscaper.gardener.cloud/operation to reconcile";
         return vec![
@@ -172,7 +175,8 @@ fn kstatus(status: Option<&InstallationStatus>) -> Vec<ConditionUpdate> {
     vec![ready, reconciling, stalled]
 }
 
-/// Reasons of errors are free texts of the original; those of the API conventions have no blanks and are not empty.
+/// Converts a reason of an error, a free text in Landscaper, to a reason of a condition. The API
+/// conventions forbid spaces and empty reasons.
 fn condition_reason(reason: &str) -> String {
     let word = |word: &str| {
         let mut characters = word.chars();

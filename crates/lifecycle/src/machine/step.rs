@@ -1,4 +1,4 @@
-//! The words in which the machine and its caller speak: what to read, what to write, and what a job cannot do without.
+//! Types of the interface between machine and caller: reads, writes, and the needs of a job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,43 +14,46 @@ use super::phase::Phase;
 use super::protocol::HasJob as _;
 use crate::siblings::DataName;
 
-/// What a step takes from the outside.
+/// External inputs of a step.
 #[derive(Debug, Clone)]
 pub struct Moment {
-    /// The current time; statuses hold whole seconds.
+    /// Current time, in whole seconds as in a status.
     pub now: Time,
-    /// The id of a job, should one start in this step.
+    /// Id for a job that starts in this step.
     pub job_id: String,
-    /// How long a deployer may take to pick an item up; `None` switches the limit off.
+    /// Time that a deployer may take to pick an item up; `None` switches the limit off.
     pub pickup_timeout: Option<SignedDuration>,
 }
 
-/// What to do next.
+/// Next step for the caller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// Read something and put it into the Tree.
+    /// Read objects and put them into the Tree.
     Read(Read),
-    /// Read the inputs of the job, render, and put the result into [`Tree`](super::Tree)`::prepared`.
+    /// Read the inputs of the job, render, and put the result into
+    /// [`Tree`](super::Tree)`::prepared`.
     Prepare,
-    /// Read the inputs of the job and what lies in the own scope, render the exports, and put the result into
-    /// [`Tree`](super::Tree)`::completion`.
+    /// Read the inputs of the job and the objects in the Installation's own scope, render the
+    /// exports, and put the result into [`Tree`](super::Tree)`::completion`.
     Complete,
-    /// Read the imported objects again and put their hash into [`Tree`](super::Tree)`::imports_hash`.
+    /// Read the imported objects again and put their hash into
+    /// [`Tree`](super::Tree)`::imports_hash`.
     HashImports,
-    /// Write these, in any order and side by side, and put the objects as stored into the Tree.
+    /// Execute these writes, in any order and concurrently, and put the stored objects into the
+    /// Tree.
     Write(Vec<Write>),
-    /// Nothing, until an object changes.
+    /// Do nothing until an object changes.
     Rest,
-    /// Nothing, here and below, until another Installation has come further. Its event says so; since that may get lost, look again now and
-    /// then.
+    /// Do nothing, for this tree, until another Installation makes progress. Its event announces
+    /// that. Because an event may get lost, check again from time to time.
     Wait,
 }
 
-/// An object or several to read directly from the API server.
+/// One or several objects to read directly from the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
     Installation,
-    /// The existence of the owner of the Installation, which has this name, for [`Tree`](super::Tree)`::has_parent`.
+    /// Existence of the owner with this name, for [`Tree`](super::Tree)`::has_parent`.
     Parent(String),
     Execution,
     /// All DeployItems with the label of the Execution.
@@ -59,21 +62,22 @@ pub enum Read {
     Items(Vec<String>),
     /// Values that DeployItems export: names of Secrets, by template name.
     Exports(Vec<(String, String)>),
-    /// Whether a Target of this name exists, for [`Tree`](super::Tree)`::targets`.
+    /// Existence of a Target with this name, for [`Tree`](super::Tree)`::targets`.
     Target(String),
-    /// Names of DataObjects and Targets in the Installation's own scope that stem from another job.
+    /// Names of DataObjects and Targets in the Installation's own scope that an earlier job wrote.
     StaleCopies,
     /// Names of DataObjects and Targets that the Installation exported in former jobs.
     OwnExports,
-    /// All nested installations with the label of the Installation.
+    /// All nested Installations with the label of the Installation.
     ListChildren,
     /// Nested installations by name.
     Children(Vec<String>),
-    /// The siblings whose exports the Installation imports, for [`Tree`](super::Tree)`::predecessors`.
+    /// Siblings whose exports the Installation imports, for [`Tree`](super::Tree)`::predecessors`.
     Predecessors,
-    /// Names of the siblings that import its exports, for [`Tree`](super::Tree)`::dependents`.
+    /// Names of the siblings that import the Installation's exports, for
+    /// [`Tree`](super::Tree)`::dependents`.
     Dependents,
-    /// The siblings that import its exports, for [`Tree`](super::Tree)`::successors`.
+    /// Siblings that import the Installation's exports, for [`Tree`](super::Tree)`::successors`.
     Successors,
 }
 
@@ -84,7 +88,7 @@ pub struct Sibling {
     pub job_id: String,
     pub job_id_finished: String,
     pub phase: Phase,
-    /// A job was asked for that has not begun.
+    /// True if a requested job has not begun.
     pub requests_job: bool,
 }
 
@@ -93,7 +97,7 @@ impl Sibling {
         let job = installation.job();
         let metadata = &installation.metadata;
         let observed = installation.status.as_ref().map_or(0, |status| status.observed_generation);
-        // 3.4: who follows its spec has asked by changing it.
+        // `installations.md` 3.4: with `reconcile-if-changed`, a changed spec counts as a request.
         let follows = is_set(metadata, annotation::RECONCILE_IF_CHANGED)
             && metadata.generation.unwrap_or_default() != observed;
         let asks = annotation_of(metadata, annotation::OPERATION) == Some(operation::RECONCILE);
@@ -107,16 +111,17 @@ impl Sibling {
     }
 }
 
-/// What the siblings of an Installation have to do with it (5.2).
+/// Siblings that an Installation depends on (`installations.md` 5.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predecessors {
-    /// Those that exist.
+    /// Siblings that exist.
     pub found: Vec<Sibling>,
     pub ambiguous: BTreeMap<DataName, BTreeSet<String>>,
     pub cycle: Option<Vec<String>>,
 }
 
-/// The most writes of one step, so that a caller can let others go between two steps.
+/// Largest number of writes in one step, so that a caller can serve other objects between two
+/// steps.
 pub(super) const MOST_WRITES: usize = 32;
 
 /// One write of an object of a job, by its kind.
@@ -132,24 +137,26 @@ pub enum Write {
     DeployItem(Change<DeployItem>),
     DataObject(Change<DataObject>),
     Target(Change<Target>),
-    /// What an execution keeps from one job to the next.
+    /// State that an execution keeps from one job to the next.
     Secret(Change<Secret>),
 }
 
-/// What happens to an object. Every change of something that exists carries the resourceVersion it was decided on.
+/// Change of an object. Every change of an existing object carries the resourceVersion that the
+/// decision was based on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<K> {
-    /// Create it; that it exists already is an answer, not a failure.
+    /// Create the object. If it exists already, the caller reads it, and the step does not count as
+    /// a failure.
     Create(K),
-    /// Create it, or replace what has its name.
+    /// Create the object, or replace the object of the same name.
     Ensure(K),
-    /// The same, unless another Installation owns what has its name.
+    /// Create or replace the object, unless another Installation owns the object of the same name.
     Publish(K),
     Replace(K),
     /// Replace the status.
     Status(K),
     Metadata(MetadataPatch),
-    /// Only exactly this object, and with a version only while it is in it.
+    /// Delete the object with exactly this UID and, if given, only at this version.
     Delete {
         name: String,
         uid: Option<String>,
@@ -168,7 +175,7 @@ impl<K> Change<K> {
 }
 
 impl<K: ResourceExt> Change<K> {
-    /// Name of the object that changes.
+    /// Returns the name of the object that changes.
     pub fn name(&self) -> String {
         match self {
             Self::Create(object)
@@ -181,14 +188,14 @@ impl<K: ResourceExt> Change<K> {
     }
 }
 
-/// A merge patch of metadata. Users' annotations and finalizers stay.
+/// Merge patch of metadata. Annotations and finalizers of users stay.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MetadataPatch {
     pub name: String,
     pub resource_version: Option<String>,
-    /// The whole list, if it changes.
+    /// Complete new list; `None` if it does not change.
     pub finalizers: Option<Vec<String>>,
-    /// Values to set, and annotations to remove.
+    /// Annotations to set, and with `None` to remove.
     pub annotations: Vec<(&'static str, Option<String>)>,
 }
 
@@ -202,29 +209,30 @@ impl MetadataPatch {
     }
 }
 
-/// Something that a job cannot do without.
+/// Object or value that a job cannot do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Export values of the items can be read.
+    /// Read access to the export values of the items.
     Exports,
     /// The DataObject with the exports of the items.
     ExportHolder,
     Item,
     Execution,
-    /// The status of the Execution, which names all items.
+    /// Status of the Execution, which names all items.
     ExecutionStatus,
-    /// The copy of a data import, or of a target import.
+    /// Copy of a data import or of a target import.
     DataCopy,
     TargetCopy,
     Child,
-    /// What is published in the scope of the siblings.
+    /// Export to the scope of the siblings.
     DataExport,
     TargetExport,
     State,
 }
 
 impl Need {
-    /// What a write is needed for; `None` where a refusal ends nothing and the write is tried again.
+    /// Returns the need that a write serves; `None` if a rejected write does not end the job and is
+    /// retried.
     pub fn of(write: &Write) -> Option<Self> {
         match write {
             Write::DeployItem(Change::Create(_) | Change::Replace(_)) => Some(Self::Item),
@@ -250,18 +258,18 @@ impl Need {
     }
 }
 
-/// Whether a DataObject holds what an Execution exports.
+/// Reports whether a DataObject stores the exports of an Execution.
 fn is_export(metadata: &ObjectMeta) -> bool {
     let source = metadata.labels.as_ref().and_then(|labels| labels.get(label::DATA_SOURCE));
     source.is_some_and(|source| source.starts_with("Exec."))
 }
 
-/// A step of a single write.
+/// Returns a step with a single write.
 pub(super) fn write(write: Write) -> Next {
     Next::Write(vec![write])
 }
 
-/// As many of these writes as one step may have; `None` if there are none.
+/// Returns a step with as many of these writes as it may have; `None` if there are none.
 pub(super) fn write_some(writes: impl Iterator<Item = Write>) -> Option<Next> {
     let writes: Vec<Write> = writes.take(MOST_WRITES).collect();
     (!writes.is_empty()).then_some(Next::Write(writes))

@@ -1,4 +1,5 @@
-//! Whole lives of Installations against a world in memory, and the same with a process that dies after every write.
+//! Whole lives of Installations against an in-memory API server, and the same lives with a process
+//! that dies after every write.
 
 mod cluster;
 mod deletion;
@@ -14,7 +15,8 @@ use serde_json::{Value, json};
 
 use cluster::Cluster;
 
-/// A blueprint with one mock item for each name; `>` names what it depends on.
+/// Returns a blueprint with one mock item for each name. `>` separates the name from its
+/// dependency.
 fn blueprint(items: &[&str]) -> String {
     let item = |text: &&str| {
         let (name, depends_on) = text.split_once('>').unwrap_or((text, ""));

@@ -1,4 +1,4 @@
-//! What is known of an Installation and of what it owns.
+//! Cache of the known state of an Installation and the objects that it owns.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::items::{Items, waiting_since};
 use super::step::{Predecessors, Sibling};
 use crate::prepare::{Completion, Prepared};
 
-/// What is known of one object.
+/// Known state of one object.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Known<T> {
-    /// Nothing; it has to be read before something rests on it.
+    /// Not known. The object must be read before a decision depends on it.
     #[default]
     Unread,
     Absent,
-    /// As last read, or as stored by our last write.
+    /// Object as last read, or as stored by our last write.
     Present(Arc<T>),
 }
 
@@ -46,8 +46,8 @@ impl<T> From<Option<T>> for Known<T> {
 }
 
 impl<T: ResourceExt> Known<T> {
-    /// Takes in an object that the API server answered a write with. One that lost its last finalizer while it
-    /// was being deleted is gone.
+    /// Stores an object that the API server returned after a write. An object that lost its last
+    /// finalizer during its deletion is gone.
     pub fn store(&mut self, object: T) {
         let metadata = object.meta();
         let is_gone =
@@ -55,8 +55,8 @@ impl<T: ResourceExt> Known<T> {
         *self = if is_gone { Self::Absent } else { Self::Present(Arc::new(object)) };
     }
 
-    /// Forgets the object if a newer version of it has been seen, or `None`: its deletion, which is newer than every version. What cannot be
-    /// compared is taken for newer.
+    /// Forgets the object if a newer version of it has been seen. `None` means that it was deleted,
+    /// which counts as newer than every version, and so does a version that cannot be compared.
     pub fn outdate(&mut self, seen: Option<&str>) {
         let known = self.get().and_then(ResourceExt::resource_version);
         let known = known.and_then(|version| ResourceVersion::parse(&version));
@@ -69,7 +69,8 @@ impl<T: ResourceExt> Known<T> {
 }
 
 impl<T: ResourceExt> Known<T> {
-    /// Forgets what differs from the newest version that is known elsewhere; `None`: it is not there, or `is_fresh` not yet.
+    /// Forgets an object that differs from the newest version known elsewhere. `None` means that
+    /// the object does not exist there or, with `is_fresh`, that its event has not arrived yet.
     fn compare(&mut self, newest: Option<&str>, is_fresh: bool) {
         match (&self, newest) {
             (Self::Present(_), Some(newest)) => self.outdate(Some(newest)),
@@ -80,7 +81,7 @@ impl<T: ResourceExt> Known<T> {
     }
 }
 
-/// A part of a [`Tree`].
+/// Part of a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<'a> {
     Installation,
@@ -89,17 +90,17 @@ pub enum Part<'a> {
     Child(&'a str),
 }
 
-/// A DataObject or Target that an earlier job of an Installation left.
+/// DataObject or Target that an earlier job of an Installation left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleCopy {
     pub is_target: bool,
     pub name: String,
     pub uid: String,
-    /// Version in which it was found to be left over; absent where its UID is enough.
+    /// Version in which the object was found to be left over; absent if its UID is enough.
     pub resource_version: Option<String>,
 }
 
-/// The templates of an Execution, decoded once for each of its versions.
+/// Templates of an Execution, decoded once for each of its versions.
 #[derive(Debug)]
 pub(super) struct Templates {
     version: Option<String>,
@@ -122,53 +123,54 @@ pub struct Tree {
     pub installation: Known<Installation>,
     pub execution: Known<Execution>,
     pub items: Items,
-    /// The nested installations.
+    /// Nested Installations.
     pub children: Children<Installation>,
-    /// What the current pass of `Init` has rendered.
+    /// Result of the rendering in the current pass of `Init`.
     pub prepared: Option<Prepared>,
-    /// The exports that the current pass of `Completing` has rendered.
+    /// Rendered exports of the current pass of `Completing`.
     pub completion: Option<Completion>,
-    /// Hash of the imports as read last.
+    /// Hash of the imports as last read.
     pub imports_hash: Option<String>,
     /// Export values of the items by template name, while the Execution completes.
     pub exports: Option<Map<String, Value>>,
-    /// What is left over in the own scope, as found last.
+    /// Leftover objects in the Installation's own scope, as last found.
     pub stale_copies: Option<Vec<StaleCopy>>,
-    /// What former jobs exported, as found last.
+    /// Exports of earlier jobs, as last found.
     pub own_exports: Option<Vec<StaleCopy>>,
-    /// Siblings whose exports are imported, as read last.
+    /// Siblings whose exports the Installation imports, as last read.
     pub predecessors: Option<Predecessors>,
-    /// The same as they were when the current pass of `Init` began.
+    /// State of the predecessors at the start of the current pass of `Init`.
     pub(super) sampled: Option<Predecessors>,
-    /// Siblings that import what is exported: their names at the end of a job, and what they look like before a deletion.
+    /// Names of the siblings that import the exports, read at the end of a job.
     pub dependents: Option<Vec<String>>,
     pub successors: Option<Vec<Sibling>>,
-    /// How many of the dependents have been triggered.
+    /// Number of dependents that have been triggered.
     pub(super) triggered: usize,
-    /// The current job is known to export nothing.
+    /// Id of the job, once it is known to export no values.
     pub(super) exports_nothing: Option<String>,
-    /// How many import copies and states of this pass, or exports, have been written.
+    /// Number of import copies, states and exports written in this pass.
     pub(super) copies_written: usize,
-    /// The export holder of this pass has been written.
+    /// True once the DataObject with the exports of this pass has been written.
     pub(super) exports_written: bool,
-    /// The annotation that started the current job is still on the object.
+    /// True while the annotation that started the current job is still on the object.
     pub(super) request_taken: bool,
-    /// The job whose rendering this process has begun, and lived through so far.
+    /// Id of the job whose rendering this process has begun without dying so far.
     pub(super) begun: Option<String>,
-    /// The job that it was filled for.
+    /// Id of the job that the tree was filled for.
     pub(super) job: Option<String>,
-    /// The version of the Installation in which its job was found to begin. Whoever knows that version by events knows all that people did
-    /// before they asked for the job.
+    /// Version of the Installation in which its job was found to begin. A cache that has seen this
+    /// version by events also contains all changes that users made before they requested the job.
     pub asked_in: Option<String>,
-    /// The attempt that filled it goes on.
+    /// True while the attempt that filled the tree continues.
     pub goes_on: bool,
-    /// The job whose warnings have been told.
+    /// Id of the job whose warnings have been reported.
     pub warned: Option<String>,
-    /// The parent of a nested Installation exists, as read last.
+    /// True if the parent of a nested Installation exists, as last read.
     pub has_parent: Option<bool>,
-    /// Items may be left whose Execution is gone, so that they have to be looked for.
+    /// True if items without their Execution may be left, so that the machine has to search for
+    /// them.
     pub looks_for_left_items: bool,
-    /// Whether Targets that late items name exist, as read last.
+    /// Existence of the Targets that overdue items name, as last read.
     pub targets: BTreeMap<String, bool>,
     templates: Option<Arc<Templates>>,
 }
@@ -178,34 +180,36 @@ impl Tree {
         Self { namespace: namespace.into(), name: name.into(), ..Self::default() }
     }
 
-    /// Forgets what is not the newest: others may have changed it, and their events may have gone elsewhere.
-    /// `newest` gives the version that is known of a part, or `None` if it is not there.
+    /// Forgets outdated parts: other replicas may have changed them, and this replica may not have
+    /// received the events.
     ///
-    /// While an attempt goes on in parts, what it has just made may not have come round yet: nothing follows from its absence then.
+    /// `newest` returns the known version of a part, or `None` if the part does not exist. While an
+    /// attempt continues in several parts, an object that it has just created may not have an event
+    /// yet, so `None` does not count as a deletion then.
     pub fn outdate(&mut self, newest: impl Fn(Part<'_>) -> Option<String>) {
         let is_fresh = std::mem::take(&mut self.goes_on);
         self.installation.compare(newest(Part::Installation).as_deref(), is_fresh);
         self.execution.compare(newest(Part::Execution).as_deref(), is_fresh);
         self.items.for_each(|name, item| item.compare(newest(Part::Item(name)).as_deref(), is_fresh));
         self.children.for_each(|name, child| child.compare(newest(Part::Child(name)).as_deref(), is_fresh));
-        // Nobody tells this tree when others change.
+        // The tree receives no events about siblings and the parent.
         self.predecessors = None;
         self.successors = None;
         self.has_parent = None;
     }
 
-    /// When the first of the items that nobody has picked up yet must have been (7.6).
+    /// Returns the earliest deadline for the pickup of an item (`installations.md` 7.6).
     pub fn pickup_deadline(&self, timeout: SignedDuration) -> Option<Timestamp> {
         let deadline = |item: &DeployItem| waiting_since(item)?.checked_add(timeout).ok();
         self.items.present().filter_map(deadline).min()
     }
 
-    /// What remains of it after a failed attempt: nothing but what no object tells.
+    /// Returns an empty tree after a failed attempt. It keeps only facts that no object contains.
     pub fn forget(self) -> Self {
         Self { begun: self.begun, warned: self.warned, ..Self::new(self.namespace, self.name) }
     }
 
-    /// Drops what was kept for another job than the one that runs: another replica has begun that.
+    /// Drops the data of another job than the running one, which another replica has begun.
     pub(super) fn follow_job(&mut self, id: &str) {
         if self.job.as_deref().is_some_and(|job| job != id) {
             let kept = std::mem::take(self);
@@ -215,7 +219,7 @@ impl Tree {
         self.job = Some(id.to_owned());
     }
 
-    /// The templates of the Execution as it is known now.
+    /// Returns the templates of the Execution in its current version.
     pub(super) fn templates(&mut self, execution: &Execution) -> Result<Arc<Templates>, DeployItemsError> {
         let version = execution.resource_version();
         if let Some(templates) =
@@ -227,12 +231,12 @@ impl Tree {
         let names = list.iter().map(|template| template.name.clone()).collect();
         let templates = Arc::new(Templates { version, list, names });
         self.templates = Some(Arc::clone(&templates));
-        // What an item should be like follows from the Execution.
+        // New templates may want other items, so earlier checks are void.
         self.items.forget_checks();
         Ok(templates)
     }
 
-    /// Drops what a former job left.
+    /// Drops the data of an earlier job.
     pub(super) fn forget_job(&mut self) {
         self.forget_pass();
         self.own_exports = None;
@@ -242,7 +246,7 @@ impl Tree {
         self.triggered = 0;
     }
 
-    /// Drops what one pass gathered, before the next one.
+    /// Drops the data of one pass before the next one.
     pub(super) fn forget_pass(&mut self) {
         self.prepared = None;
         self.completion = None;

@@ -1,4 +1,4 @@
-//! Targets and Secrets of the home namespace, and what they should be.
+//! Targets and Secrets in the namespace of a TargetSync, and their wanted state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,15 @@ use k8s_openapi::api::core::v1::Secret;
 
 use super::{SHOOT_RENEWAL, is_over};
 
-/// The type of the Targets that are clusters.
+/// Type of Targets that are clusters.
 pub const KUBERNETES_CLUSTER: &str = "landscaper.gardener.cloud/kubernetes-cluster";
-/// The entry of a mirrored Secret that its Target refers to.
+/// Entry of a mirrored Secret that its Target refers to.
 pub const KUBECONFIG: &str = "kubeconfig";
-/// The type of mirrored Secrets: an API server has ideas of its own about some others, and fills in tokens of its own cluster.
+/// Type of mirrored Secrets. API servers validate some other types, and fill in tokens of their own
+/// cluster.
 const OPAQUE: &str = "Opaque";
 
-/// What the namespace of a TargetSync holds for it, by name.
+/// Objects in the namespace of a TargetSync that belong to it, by name.
 #[derive(Debug, Clone, Default)]
 pub struct Home {
     targets: BTreeMap<String, Target>,
@@ -25,7 +26,8 @@ pub struct Home {
 }
 
 impl Home {
-    /// The objects with the label that a TargetSync gives. Copies that Installations have made of such Targets have it, too, and are theirs.
+    /// Selects the objects that belong to a TargetSync from those with its label. Copies that
+    /// Installations have made of such Targets have the label too, but belong to the Installations.
     pub fn new(targets: Vec<Target>, secrets: Vec<Secret>) -> Self {
         let own = targets.into_iter().filter(|target| !target.labels().contains_key(label::DATA_SOURCE_TYPE));
         Self {
@@ -35,39 +37,41 @@ impl Home {
     }
 }
 
-/// A cluster that is to have a Target, with the content of its Secret.
+/// Cluster that needs a Target, with the content of its Secret.
 #[derive(Clone, PartialEq)]
 pub struct Mirror {
     pub name: String,
     pub data: BTreeMap<String, ByteString>,
 }
 
-/// Without the content, which holds credentials.
+/// Omits the content, which contains credentials.
 impl std::fmt::Debug for Mirror {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mirror").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// An object to write; one that carries a resourceVersion is replaced, another created.
+/// Object to write. An object with a resourceVersion is replaced, one without is created.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     Secret(Box<Secret>),
     Target(Box<Target>),
 }
 
-/// What is there and is not wanted any more.
+/// Existing objects that are no longer wanted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Obsolete {
     pub targets: Vec<Target>,
     pub secrets: Vec<Secret>,
 }
 
-/// The writes that a mirror needs, in their order: the Secret comes before the Target that refers to it.
+/// Returns the writes for a mirror, in their order: the Secret comes before the Target that refers
+/// to it.
 ///
 /// # Errors
 ///
-/// The name is that of the Secret with the credentials of the source, which must not be overwritten.
+/// The name is that of the Secret with the credentials of the source, which must not be
+/// overwritten.
 pub fn write(sync: &TargetSync, home: &Home, mirror: Mirror, now: &Time) -> Result<Vec<Write>, String> {
     let Mirror { name, data } = mirror;
     if name == sync.spec.secret_ref.name {
@@ -89,14 +93,15 @@ pub fn write(sync: &TargetSync, home: &Home, mirror: Mirror, now: &Time) -> Resu
     Ok(writes)
 }
 
-/// The Target of the source cluster itself, if it has to be written.
+/// Returns the write for the Target of the source cluster itself, or `None` if it is up to date.
 pub fn target_to_source(sync: &TargetSync, home: &Home, name: &str, now: &Time) -> Option<Write> {
     let key = Some(sync.spec.secret_key().to_owned());
     let reference = LocalSecretReference { name: sync.spec.secret_ref.name.clone(), key };
     target(sync, home, name, reference, false, now)
 }
 
-/// A Target, if it differs from the one that is there, or what it refers to has changed.
+/// Returns the write for a Target if it differs from the existing one, or if its Secret has
+/// changed.
 fn target(
     sync: &TargetSync,
     home: &Home,
@@ -130,7 +135,8 @@ fn metadata(sync: &TargetSync, name: &str) -> ObjectMeta {
     }
 }
 
-/// Whether the kubeconfig of a Shoot has to be made, or made anew: it lives 24 hours and is renewed after 12 (`installations.md` 1.5).
+/// Reports whether the kubeconfig of a Shoot is missing or due for renewal: it lives 24 hours and
+/// is renewed after 12 (`installations.md` 1.5).
 pub fn is_due(home: &Home, name: &str, now: &Time) -> bool {
     let secret = home.secrets.get(name).and_then(|secret| secret.data.as_ref());
     let has_kubeconfig = secret.is_some_and(|data| data.contains_key(KUBECONFIG));
@@ -142,7 +148,8 @@ pub fn is_due(home: &Home, name: &str, now: &Time) -> bool {
     !has_kubeconfig || made.is_none_or(|made| is_over(&made, SHOOT_RENEWAL, now))
 }
 
-/// All that a TargetSync has made, which goes with it. The Secret that holds the credentials of the source is not its own.
+/// Returns all objects that a TargetSync has created and that are deleted with it. The Secret with
+/// the credentials of the source is not among them.
 pub fn everything(sync: &TargetSync, home: Home) -> Obsolete {
     let secrets = home.secrets.into_iter().filter(|(name, _)| *name != sync.spec.secret_ref.name);
     Obsolete {
@@ -151,7 +158,8 @@ pub fn everything(sync: &TargetSync, home: Home) -> Obsolete {
     }
 }
 
-/// What is left over: `mirrored` are the names of Secrets that are wanted with their Targets, and the Target of the source comes beside them.
+/// Returns the leftover objects. `mirrored` lists the names of Secrets that are wanted with their
+/// Targets. The Target of the source is wanted as well.
 pub fn obsolete(sync: &TargetSync, mut home: Home, mirrored: &BTreeSet<String>) -> Obsolete {
     let to_source = sync.spec.target_to_source();
     home.targets.retain(|name, _| !mirrored.contains(name) && to_source != Some(name));

@@ -1,8 +1,10 @@
-//! What a TargetSync (`installations.md` 1.5) keeps in its namespace: the rules, without the clusters.
+//! Rules for the objects that a TargetSync (`installations.md` 1.5) keeps in its namespace, without
+//! access to clusters.
 //!
 //! ```text
-//! selection(spec) ──> names of Secrets or Shoots of the source ──> Mirror ──plan(Home)──> Write: Secret, then Target
-//!                                                               └──> obsolete(Home): what is there and nobody wants any more
+//! selection(spec) ──> names of Secrets or Shoots of the source ──> Mirror
+//! Mirror ──write(Home)──> Write: Secret, then Target
+//!        └──> obsolete(Home): existing objects that are no longer wanted
 //! ```
 
 mod mirror;
@@ -21,20 +23,20 @@ pub use mirror::{
 };
 pub use token::{Account, TokenError, account, with_token};
 
-/// How often the source is looked at although nothing has changed here.
+/// Time after which the source is read again even without a change in this cluster.
 pub const ROUND: Duration = Duration::from_secs(5 * 60);
-/// How long the kubeconfig of a Shoot lives, in seconds.
+/// Seconds that the kubeconfig of a Shoot is valid.
 pub const SHOOT_LIFE: i64 = 24 * 3600;
-/// After which it is renewed.
+/// Age at which the kubeconfig of a Shoot is renewed.
 const SHOOT_RENEWAL: Duration = Duration::from_secs(12 * 3600);
-/// How long a renewed token lives, in seconds.
+/// Seconds that a renewed token is valid.
 pub const TOKEN_LIFE: i64 = 90 * 24 * 3600;
-/// After which it is renewed.
+/// Age at which a token is renewed.
 const TOKEN_RENEWAL: Duration = Duration::from_secs(60 * 24 * 3600);
-/// How many errors a status holds.
+/// Number of errors kept in a status.
 const KEPT_ERRORS: usize = 20;
 
-/// What is wrong with what a TargetSync says.
+/// Error in the spec of a TargetSync.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     #[error(
@@ -50,7 +52,7 @@ pub enum SpecError {
     TargetName(String),
 }
 
-/// What of the source gets a Target.
+/// Objects of the source cluster that get a Target.
 #[derive(Debug, Clone)]
 pub enum Selection {
     Nothing,
@@ -58,11 +60,11 @@ pub enum Selection {
     Shoots(Names),
 }
 
-/// Which names are meant.
+/// Filter for names of Secrets or Shoots.
 #[derive(Debug, Clone)]
 pub struct Names(Option<Pattern>);
 
-/// The largest expression, as [`regexp::weight`] has it; `[a-z0-9-]{1,253}` is 759.
+/// Limit for an expression, in units of [`regexp::weight`]. `[a-z0-9-]{1,253}` has a weight of 759.
 const HEAVIEST: usize = 3_000;
 
 impl Names {
@@ -71,24 +73,26 @@ impl Names {
             return Ok(Self(None));
         }
         let failed = |problem| SpecError::Expression { field, problem };
-        // It is searched in the names of a whole namespace, by the service itself.
+        // The service itself searches all names of a namespace with this expression, so its cost is
+        // bounded.
         if regexp::reading_weight(expression).max(regexp::weight(expression)) > HEAVIEST {
             return Err(failed("it is too large: name fewer classes, or repeat them less often".to_owned()));
         }
         Pattern::compile(expression).map(|pattern| Self(Some(pattern))).map_err(failed)
     }
 
-    /// Whether a name is meant: the expression need not match all of it.
+    /// Reports whether the expression matches a name or a part of it.
     pub fn has(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|pattern| pattern.regex().is_match(name))
     }
 }
 
-/// What a TargetSync selects. Expressions are RE2, `*` is all and an empty one nothing (1.5).
+/// Returns the selection of a TargetSync. Expressions are RE2, `*` selects all names, an empty text
+/// none (`installations.md` 1.5).
 ///
 /// # Errors
 ///
-/// What is written cannot be meant so; all of the round waits until it is put right.
+/// An invalid spec. The whole round waits for its correction.
 pub fn selection(spec: &TargetSyncSpec) -> Result<Selection, SpecError> {
     if !is_dns_subdomain(&spec.source_namespace) {
         return Err(SpecError::Namespace(spec.source_namespace.clone()));
@@ -105,7 +109,7 @@ pub fn selection(spec: &TargetSyncSpec) -> Result<Selection, SpecError> {
     }
 }
 
-/// What is written and has no effect, in words for people.
+/// Returns warnings about fields that have no effect.
 pub fn without_effect(sync: &TargetSync) -> Vec<&'static str> {
     let asks =
         sync.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotation::ROTATE_TOKEN));
@@ -124,7 +128,8 @@ pub fn without_effect(sync: &TargetSync) -> Vec<&'static str> {
     parts.into_iter().filter_map(|(is_there, text)| is_there.then_some(text)).collect()
 }
 
-/// Whether the token of the source is to be renewed now: at once, every 60 days, and when somebody asks for it (1.5).
+/// Reports whether the token of the source must be renewed now: at once, every 60 days, and on a
+/// user's request (`installations.md` 1.5).
 pub fn token_is_due(sync: &TargetSync, now: &Time) -> bool {
     let renewed = sync.status.as_ref().and_then(|status| status.last_token_rotation_time.as_ref());
     let is_asked_for =
@@ -133,13 +138,16 @@ pub fn token_is_due(sync: &TargetSync, now: &Time) -> bool {
         && (is_asked_for || renewed.is_none_or(|last| is_over(last, TOKEN_RENEWAL, now)))
 }
 
-/// Whether so much time has passed.
+/// Reports whether `time` has passed since `since`.
 fn is_over(since: &Time, time: Duration, now: &Time) -> bool {
     Duration::try_from(now.0.duration_since(since.0)).is_ok_and(|passed| passed > time)
 }
 
-/// The TargetSync with the end of a round in its status; `None` if there is nothing new to say. A round that fails as the one before did is
-/// told again only after the time of a round, since it is repeated more often.
+/// Returns the TargetSync with the result of a round in its status, or `None` if the status needs
+/// no write.
+///
+/// Failed rounds repeat quickly, so a failure that equals the previous one is written again only
+/// after a full interval.
 pub fn concluded(
     sync: &TargetSync,
     errors: &[String],
@@ -172,7 +180,7 @@ pub fn concluded(
     Some(sync)
 }
 
-/// The name of a Shoot, which the address of its API server begins with: `https://api.NAME.…`.
+/// Returns the name of a Shoot from the address of its API server, `https://api.NAME.…`.
 pub fn shoot_of_server(server: &str) -> Option<&str> {
     let (name, rest) = server.strip_prefix("https://api.")?.split_once('.')?;
     (is_dns_subdomain(name) && !rest.is_empty()).then_some(name)

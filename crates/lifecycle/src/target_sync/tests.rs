@@ -31,7 +31,7 @@ fn mirror(name: &str, content: &str) -> Mirror {
     Mirror { name: name.to_owned(), data }
 }
 
-/// What the API server would hold after these writes.
+/// Returns the objects as the API server stores them after these writes.
 fn stored(writes: &[Write]) -> (Vec<Target>, Vec<Secret>) {
     let (mut targets, mut secrets) = (Vec::new(), Vec::new());
     for write in writes {
@@ -52,7 +52,7 @@ fn kinds(writes: &[Write]) -> Vec<&'static str> {
     writes.iter().map(|write| if matches!(write, Write::Secret(_)) { "secret" } else { "target" }).collect()
 }
 
-/// Expressions are RE2, `*` is all, nothing is none, both are an error.
+/// Expressions are RE2. `*` selects all names, an empty text none, and both together are an error.
 #[test]
 fn expressions() {
     for (secrets, shoots, name, expected) in [
@@ -67,7 +67,7 @@ fn expressions() {
         (json!("a"), json!("b"), "a", None),
         (json!("("), json!(null), "a", None),
         (json!(null), json!("**"), "a", None),
-        // Go's engine has no look-ahead.
+        // RE2, as in Go, has no look-ahead.
         (json!("(?=a)"), json!(null), "a", None),
     ] {
         let spec = json!({"secretNameExpression": secrets, "shootNameExpression": shoots});
@@ -95,12 +95,12 @@ fn what_cannot_be_meant() {
         let error = selection(&sync(&spec).spec).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
-    // A name that is not used may be anything.
+    // A name without effect is not validated.
     assert!(selection(&sync(&json!({"targetToSourceName": "A_b"})).spec).is_ok());
 }
 
-/// A Secret comes with its Target, with label, time and a reference; a second round finds nothing to write; a changed
-/// Secret is replaced in the version that was read, and its Target says when.
+/// A Secret gets its Target with label, time and a reference. A second round writes no object. A
+/// changed Secret is replaced in the version that was read, and its Target records the time.
 #[test]
 fn a_secret_and_its_target() {
     let sync = sync(&json!({"secretNameExpression": "*"}));
@@ -137,7 +137,7 @@ fn a_secret_and_its_target() {
     assert_eq!(targets[0].annotations()["mine"], "stays");
 }
 
-/// A Target that somebody has changed is put right, and the Secret stays as it is.
+/// A Target that a user has changed is restored, and the Secret stays as it is.
 #[test]
 fn a_target_that_differs() {
     let sync = sync(&json!({"secretNameExpression": "*"}));
@@ -147,7 +147,8 @@ fn a_target_that_differs() {
     assert_eq!(kinds(&writes), ["target"]);
 }
 
-/// The Secret with the credentials of the source is neither overwritten nor deleted, whatever label it has.
+/// The Secret with the credentials of the source is neither overwritten nor deleted, even with the
+/// label.
 #[test]
 fn the_credentials_of_the_source_are_left_alone() {
     let sync = sync(&json!({"secretNameExpression": "*"}));
@@ -182,7 +183,7 @@ fn the_target_of_the_source() {
     }
 }
 
-/// What is mirrored stays, the rest goes: also a Secret whose Target is gone already.
+/// Mirrored objects stay, all others go, including a Secret whose Target is gone already.
 #[test]
 fn what_is_left_over() {
     let sync = sync(&json!({"secretNameExpression": "*"}));
@@ -197,7 +198,8 @@ fn what_is_left_over() {
     assert_eq!(left.secrets.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["b", "c"]);
 }
 
-/// With the TargetSync all goes that it has made, but not the copies that Installations have of its Targets, which keep its label.
+/// With the TargetSync, all its objects go. Copies of its Targets in Installations stay, although
+/// they have its label.
 #[test]
 fn what_goes_with_it() {
     let sync = sync(&json!({"secretNameExpression": "*", "createTargetToSource": true}));
@@ -218,7 +220,7 @@ fn what_goes_with_it() {
     assert_eq!(names(&obsolete(&sync, home, &BTreeSet::new())), ["a", "a"]);
 }
 
-/// A kubeconfig of a Shoot is renewed after twelve hours, and when part of it is missing.
+/// A kubeconfig of a Shoot is renewed after twelve hours, or if part of it is missing.
 #[test]
 fn when_the_kubeconfig_of_a_shoot_is_due() {
     let sync = sync(&json!({"shootNameExpression": "*"}));
@@ -282,7 +284,8 @@ fn what_has_no_effect() {
     }
 }
 
-/// A round that ends well is always told; one that fails as the one before did, not more often than rounds come.
+/// A successful round is always recorded. A failure that equals the previous one is recorded once
+/// per interval.
 #[test]
 fn what_the_status_says() {
     let first = sync(&json!({}));
@@ -309,7 +312,7 @@ fn what_the_status_says() {
     );
 }
 
-/// A token whose payload is this; nobody here checks its signature.
+/// Returns a token with this payload. The code under test does not check its signature.
 fn token(payload: &Value) -> String {
     format!("e30.{}.c2ln", data_encoding::BASE64URL_NOPAD.encode(payload.to_string().as_bytes()))
 }
@@ -345,7 +348,7 @@ fn whose_token_it_is() {
     assert_eq!(account("[canary]"), Err(TokenError::NoUser));
 }
 
-/// Nothing but the token of the one user changes.
+/// Only the token of the one user changes.
 #[test]
 fn another_token() {
     let before = kubeconfig(&json!({"token": "old", "as": "x"}));

@@ -1,17 +1,18 @@
-//! The token in a kubeconfig: whose it is, and another one in its place. No text quotes what stands in the kubeconfig.
+//! Token in a kubeconfig: its account, and its replacement. Error messages never quote the
+//! kubeconfig.
 
 use data_encoding::BASE64URL_NOPAD;
 use groundwork_kubernetes::is_dns_subdomain;
 use serde_json::{Value, json};
 
-/// The service account that a token stands for.
+/// Service account that a token belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     pub namespace: String,
     pub name: String,
 }
 
-/// Why a token cannot be renewed.
+/// Reason why a token cannot be renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error("it is no YAML")]
@@ -29,11 +30,11 @@ pub enum TokenError {
     NoAccount,
 }
 
-/// Whose token a kubeconfig holds.
+/// Returns the service account of the token in a kubeconfig.
 ///
 /// # Errors
 ///
-/// It holds none of a service account.
+/// The kubeconfig has no token of a service account.
 pub fn account(kubeconfig: &str) -> Result<Account, TokenError> {
     let mut kubeconfig = groundwork_yaml::from_str(kubeconfig).map_err(|_| TokenError::Yaml)?;
     let user = user(&mut kubeconfig)?;
@@ -41,18 +42,18 @@ pub fn account(kubeconfig: &str) -> Result<Account, TokenError> {
     subject(token).ok_or(TokenError::NoAccount)
 }
 
-/// The kubeconfig with another token of its user.
+/// Returns the kubeconfig with another token for its user.
 ///
 /// # Errors
 ///
-/// As [`account`].
+/// As for [`account`].
 pub fn with_token(kubeconfig: &str, token: &str) -> Result<String, TokenError> {
     let mut kubeconfig = groundwork_yaml::from_str(kubeconfig).map_err(|_| TokenError::Yaml)?;
     user(&mut kubeconfig)?["token"] = json!(token);
     Ok(groundwork_yaml::to_string(&kubeconfig))
 }
 
-/// The user of the current context.
+/// Returns the user of the current context.
 fn user(kubeconfig: &mut Value) -> Result<&mut Value, TokenError> {
     let current = kubeconfig["current-context"].as_str().ok_or(TokenError::NoUser)?;
     let contexts = kubeconfig["contexts"].as_array().ok_or(TokenError::NoUser)?;
@@ -63,7 +64,8 @@ fn user(kubeconfig: &mut Value) -> Result<&mut Value, TokenError> {
     user.get_mut("user").filter(|user| user.is_object()).ok_or(TokenError::NoUser)
 }
 
-/// Whom a JWT is about, which its signer vouches for: the source cluster, who is asked for another one, looks at it again.
+/// Returns the subject of a JWT. The signature is not checked here: the source cluster checks the
+/// token again when it receives the request for a new one.
 fn subject(token: &str) -> Option<Account> {
     let payload = token.split('.').nth(1)?.trim_end_matches('=');
     let payload: Value = serde_json::from_slice(&BASE64URL_NOPAD.decode(payload.as_bytes()).ok()?).ok()?;

@@ -2,7 +2,8 @@ use super::*;
 
 const BLUEPRINT: &str = "blueprint: {ref: {resourceName: bp}}";
 
-/// What `validate` says of an Installation with these metadata and members of `spec`, as `path: rest`.
+/// Returns the errors of an Installation with these metadata and members of `spec`, as `path:
+/// rest`.
 fn findings(metadata: &str, spec: &str) -> Vec<String> {
     let text = format!("{{metadata: {{{metadata}}}, spec: {{{spec}}}}}");
     let mut object = groundwork_yaml::from_str(&text).unwrap();
@@ -40,7 +41,7 @@ fn rule_1_names() {
     check(&format!("generateName: {}", &long[..54]), BLUEPRINT, &["metadata.generateName: Invalid value: "]);
 }
 
-/// I-42, I-43, E3.
+/// Cases I-42, I-43 and error E3 (`components.md` 8): both or neither of two alternative fields.
 #[test]
 fn rule_2_definitions() {
     check(
@@ -67,7 +68,7 @@ fn rule_2_definitions() {
     check_spec("componentDescriptor: {inline: {}}", &[]);
 }
 
-/// I-32, where the API server cannot help: the name is there and says nothing.
+/// Case I-32, which the schema cannot reject: the name exists but is empty.
 #[test]
 fn a_component_needs_a_name() {
     check_spec("componentDescriptor: {ref: {componentName: a, version: b}}", &[]);
@@ -77,7 +78,7 @@ fn a_component_needs_a_name() {
     );
 }
 
-/// I-73.
+/// Case I-73: errors in data imports.
 #[test]
 fn rule_3_data_imports() {
     let data = |import: &str| format!("imports: {{data: [{import}]}}");
@@ -106,7 +107,7 @@ fn rule_3_data_imports() {
     );
 }
 
-/// I-77.
+/// Case I-77: errors in Target imports.
 #[test]
 fn rule_4_target_imports() {
     let target = |import: &str| format!("imports: {{targets: [{import}]}}");
@@ -136,7 +137,7 @@ fn rule_4_target_imports() {
     );
 }
 
-/// I-64, I-90.
+/// Cases I-64, I-90: names of imports and exports are unique.
 #[test]
 fn rules_5_and_6_unique_names() {
     check_spec(
@@ -172,7 +173,7 @@ fn rule_7_cron_specs() {
     );
 }
 
-/// I-98 for rule 9: only where no other Installation is the owner.
+/// Case I-98 for rule 9, which applies only to Installations without a parent.
 #[test]
 fn rules_8_and_9_exported_names() {
     let long = "x".repeat(64);

@@ -13,26 +13,26 @@ use crate::machine::{Awaited, HasJob as _, Phase, awaited};
 use crate::names::parent_name;
 use crate::siblings::{DataName, Interface};
 
-/// The Installations that one has to do with, as far as they are known.
+/// Installations related to one Installation, as far as they are known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Around<'a> {
     pub(crate) parent: Option<&'a Installation>,
     pub(crate) siblings: &'a [&'a Installation],
-    /// False if it belongs to another one, which may be unknown.
+    /// False if the Installation has a parent, which may be unknown.
     pub(crate) is_root: bool,
 }
 
-/// The name of an Installation in the blueprint that it comes from, or else its own.
+/// Returns the name of an Installation in its blueprint, or its object name.
 pub(crate) fn installation_name(installation: &Installation) -> String {
     let template = installation.annotations().get(annotation::SUBINSTALLATION_NAME);
     template.cloned().unwrap_or_else(|| installation.name_any())
 }
 
-/// Others that are not told of are not looked for.
+/// Limit for the related Installations to read: messages name no more of them.
 const MOST_AROUND: usize = 10;
 
-/// Names of the Installations beside the tree of one that have to be known for what is told of it: those that it waits for by its status,
-/// and the one that it belongs to.
+/// Returns the names of Installations outside the tree that a description needs: those that the
+/// Installation waits for, according to its status, and its parent.
 pub fn names_around(installation: &Installation) -> Vec<&str> {
     let error = installation.status.as_ref().and_then(|status| status.last_error.as_ref());
     let siblings = match error.filter(|_| installation.job().is_running()).and_then(awaited) {
@@ -42,7 +42,7 @@ pub fn names_around(installation: &Installation) -> Vec<&str> {
     siblings.into_iter().take(MOST_AROUND).chain(parent_name(installation)).collect()
 }
 
-/// The wait of an Installation. `None` if it is at rest, or at work itself.
+/// Returns the wait of an Installation. `None` if it is at rest or working.
 pub(crate) fn of_installation(
     installation: &Installation,
     around: Around<'_>,
@@ -93,11 +93,12 @@ fn of_running(
                 let since = time(error.last_transition_time.as_ref());
                 return Found::new(Reach::InLine, what, since, Some(Look::Within(SIBLING_LOOK)));
             }
-            // Objects below wait before the own work is done only if they are in the way of their successors.
+            // In this phase, objects below wait only if they block a successor of this
+            // Installation.
             failed().or_else(|| below(causes, None, clock))
         }
         Phase::ObjectsCreated | Phase::Completing | Phase::TriggerDelete => failed(),
-        // An error stays told while what is below goes on.
+        // An error stays visible while the objects below continue.
         Phase::Progressing | Phase::Deleting => {
             below(causes, times.and_then(|times| time(times.wait_time.as_ref())), clock).or_else(failed)
         }
@@ -112,7 +113,7 @@ fn of_deleted(installation: &Installation, around: Around<'_>) -> Option<Found> 
         Some(parent) if parent.job().is_running() && parent.job().id != installation.job().id => {
             turn(parent, since)
         }
-        // A person has to ask for another one.
+        // A user must request another job.
         _ if installation.phase() == Phase::DeleteFailed && requested(installation).is_none() => None,
         None if around.is_root => Found::own("the job that deletes it to begin", since),
         _ => Found::unseen("the next job of the Installation that it belongs to, which deletes it", since),
@@ -168,10 +169,10 @@ fn of_idle(installation: &Installation, around: Around<'_>, clock: &Clock) -> Op
     }
 }
 
-/// A rule of `automaticReconcile` leads to it.
+/// Job that a rule of `automaticReconcile` starts.
 const NEXT_JOB: &str = "its next automatic job";
 
-/// Names of values that one Installation exports and another one imports.
+/// Returns the names of values that one Installation exports and another one imports.
 fn between(exporter: &Installation, importer: &Installation) -> Vec<String> {
     let exports = Interface::of(&exporter.spec).exports;
     let imports = Interface::of(&importer.spec).imports;
@@ -204,7 +205,7 @@ fn successors(installation: &Installation, names: &[&str], around: Around<'_>) -
     said(names, around, one, "which import from it, to be gone")
 }
 
-/// Of one sibling the values are told, of more their names.
+/// Describes siblings: one sibling with its values, several by their names only.
 fn said(
     names: &[&str],
     around: Around<'_>,

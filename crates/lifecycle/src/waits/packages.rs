@@ -1,11 +1,11 @@
-//! Waits of PackageVariants, sets of them and package revisions. Their conditions say why.
+//! Waits of PackageVariants, PackageVariantSets and package revisions, read from their conditions.
 
 use groundwork_api::{Lifecycle, MetaCondition, ObjectMeta, PackageRevision};
 
 use super::{LONGEST_LOOK, Look, Wait, held, time};
 use crate::machine::READY;
 
-/// The wait of a PackageVariant or a set. `None` if it is ready.
+/// Returns the wait of a PackageVariant or PackageVariantSet. `None` if it is ready.
 pub fn of_variant(metadata: &ObjectMeta, conditions: &[MetaCondition]) -> Option<Wait> {
     if metadata.deletion_timestamp.is_some() {
         let since = time(metadata.deletion_timestamp.as_ref());
@@ -28,7 +28,8 @@ pub fn of_variant(metadata: &ObjectMeta, conditions: &[MetaCondition]) -> Option
     }
 }
 
-/// The wait of a package revision, by the stage that git has. `None` if it is published, or somebody still writes it.
+/// Returns the wait of a package revision, with its stage in git. `None` if it is published, or its
+/// author still edits it.
 pub fn of_revision(revision: &PackageRevision, stage: Option<Lifecycle>) -> Option<Wait> {
     let metadata = &revision.metadata;
     let since = time(metadata.deletion_timestamp.as_ref());

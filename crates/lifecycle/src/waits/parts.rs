@@ -9,10 +9,10 @@ use super::{WORK_LOOK, below, counted, held, retried, time};
 use crate::deployer::waiting_of;
 use crate::machine::{HasJob, Phase};
 
-/// An ignored object is left alone until then.
+/// Wait of an object with the annotation `ignore`.
 pub(super) const IGNORED: &str = "somebody to take the annotation landscaper.gardener.cloud/ignore away";
 
-/// The Execution of an item, and all of its items.
+/// Execution of an item, with all its items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Beside<'a> {
     pub(crate) execution: &'a Execution,
@@ -31,7 +31,7 @@ pub(super) fn deleted_at(object: &impl HasJob) -> Option<Timestamp> {
     time(object.meta().deletion_timestamp.as_ref())
 }
 
-/// The name of an item in the blueprint, or else its own.
+/// Returns the name of an item in the blueprint, or its object name.
 pub(crate) fn item_name(item: &DeployItem) -> String {
     item.labels().get(label::DEPLOY_ITEM_NAME).cloned().unwrap_or_else(|| item.name_any())
 }
@@ -41,7 +41,7 @@ fn dependencies(item: &DeployItem) -> impl Iterator<Item = &str> {
     written.unwrap_or_default().split(',').filter(|name| !name.is_empty())
 }
 
-/// The wait of an item. `None` if it is at rest.
+/// Returns the wait of an item. `None` if it is at rest.
 pub(crate) fn of_item(item: &DeployItem, beside: Beside<'_>, clock: &Clock) -> Option<Found> {
     let job = beside.execution.job();
     if item.is_deleting() && !has_finalizer(item) {
@@ -59,7 +59,7 @@ pub(crate) fn of_item(item: &DeployItem, beside: Beside<'_>, clock: &Clock) -> O
     }
 }
 
-/// Its job has been given, and no deployer has begun.
+/// Describes an item that has a job, which no deployer has begun.
 fn of_unpicked(item: &DeployItem, clock: &Clock) -> Option<Found> {
     let status = item.status.as_ref();
     let since = time(status.and_then(|status| status.job_id_generation_time.as_ref()));
@@ -71,7 +71,7 @@ fn of_unpicked(item: &DeployItem, clock: &Clock) -> Option<Found> {
     Found::new(Reach::Own, what, since, Some(look))
 }
 
-/// A deployer works on it.
+/// Describes an item that a deployer works on.
 fn of_worked(item: &DeployItem, clock: &Clock) -> Option<Found> {
     let status = item.status.as_ref()?;
     let said = time(status.last_reconcile_time.as_ref());
@@ -96,7 +96,7 @@ fn of_worked(item: &DeployItem, clock: &Clock) -> Option<Found> {
     Found::new(Reach::Own, what, time(begun), next_look)
 }
 
-/// Its Execution has a job that it has not been given yet: others go first.
+/// Describes an item that does not have the job of its Execution yet, because others go first.
 fn of_waiting(item: &DeployItem, beside: Beside<'_>) -> Option<Found> {
     let execution = beside.execution;
     let times = execution.status.as_ref().and_then(|status| status.transition_times.as_ref());
@@ -121,7 +121,7 @@ fn of_waiting(item: &DeployItem, beside: Beside<'_>) -> Option<Found> {
     }
 }
 
-/// The wait of an Execution. `None` if it is at rest, or at work itself.
+/// Returns the wait of an Execution. `None` if it is at rest or working.
 pub(crate) fn of_execution(execution: &Execution, causes: &[Cause], clock: &Clock) -> Option<Found> {
     if execution.is_deleting() && !has_finalizer(execution) {
         return held(execution.finalizers(), deleted_at(execution));

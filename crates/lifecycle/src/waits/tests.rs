@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::overview::{Members, Node};
 
-/// Ten minutes after the objects below were made.
+/// Returns a clock ten minutes after the creation of the objects below.
 fn clock() -> Clock {
     Clock { now: at("00:10:00"), pickup_timeout: None }
 }
@@ -18,7 +18,7 @@ fn stamp(time: &str) -> String {
     format!("2026-01-01T{time}Z")
 }
 
-/// Puts the members of one JSON object over those of another one.
+/// Merges the members of one JSON object over those of another one.
 fn over(mut base: Value, changes: &Value) -> Value {
     match (&mut base, changes) {
         (Value::Object(base), Value::Object(changes)) => {
@@ -40,7 +40,7 @@ fn object(kind: &str, name: &str, changes: &Value) -> Value {
     over(base, changes)
 }
 
-/// An Installation, by its changes of one whose job `j` waits for what is below it.
+/// Returns an Installation whose job `j` waits for the objects below it, with changes.
 fn installation(name: &str, parent: Option<&str>, changes: &Value) -> Installation {
     let mut base = object(
         "Installation",
@@ -57,7 +57,7 @@ fn installation(name: &str, parent: Option<&str>, changes: &Value) -> Installati
     serde_json::from_value(over(base, changes)).unwrap()
 }
 
-/// A job that is over.
+/// Returns a status whose job has finished.
 fn over_with(phase: &str) -> Value {
     json!({"status": {"phase": phase, "jobIDFinished": "j", "transitionTimes": {"finishedTime": stamp("00:08:00")}}})
 }
@@ -67,7 +67,7 @@ fn error(operation: &str, reason: &str, message: &str) -> Value {
         "lastTransitionTime": stamp("00:09:00"), "lastUpdateTime": stamp("00:09:50")})
 }
 
-/// An item of the Execution `shop`, by its changes of one that its deployer works on.
+/// Returns an item of the Execution `shop` that its deployer works on, with changes.
 fn item(name: &str, changes: &Value) -> Value {
     let base = object(
         "DeployItem",
@@ -101,7 +101,7 @@ fn members(installations: &[Installation], items: &[Value]) -> Members {
     members
 }
 
-/// The sentences of a tree, by name, in the order in which it is shown.
+/// Returns the sentences of a tree with their names, in display order.
 fn told(members: &Members, clock: &Clock) -> Vec<String> {
     fn collect(node: &Node, clock: &Clock, told: &mut Vec<String>) {
         let wait = node.waits_for.as_ref().map_or_else(|| "-".to_owned(), |wait| wait.sentence(clock.now));
@@ -115,7 +115,7 @@ fn told(members: &Members, clock: &Clock) -> Vec<String> {
     sentences
 }
 
-/// The sentence about the Installation `shop` alone, with these others around it.
+/// Returns the sentence about the Installation `shop`, with these other Installations around it.
 fn told_of(changes: &Value, others: &[Installation]) -> String {
     let mut all = vec![installation("shop", None, changes)];
     all.extend_from_slice(others);
@@ -123,7 +123,7 @@ fn told_of(changes: &Value, others: &[Installation]) -> String {
     first.strip_prefix("Installation shop: ").unwrap_or_default().to_owned()
 }
 
-/// The sentences about one item, and about the Execution and the Installation above it.
+/// Returns the sentences about one item, its Execution and its Installation.
 fn told_above(changes: &Value) -> [String; 3] {
     let shop = installation("shop", None, &json!({}));
     let all = told(&members(&[shop], &[item("web", changes)]), &clock());
@@ -171,7 +171,7 @@ fn items_tell_what_their_deployers_wait_for() {
     ] {
         let [own, execution, installation] = told_above(&changes);
         assert_eq!(own, format!("waits for {expected}"));
-        // Those above tell of the same cause, and since when they wait themselves.
+        // The Execution and the Installation show the same cause, with the start of their own wait.
         let (what, _) = expected.split_once(", since").unwrap_or((expected, ""));
         for (above, since) in [(execution, "7m30s"), (installation, "8m00s")] {
             assert!(above.starts_with(&format!("waits for item web: {what}, since {since}")), "{above}");
@@ -180,7 +180,7 @@ fn items_tell_what_their_deployers_wait_for() {
     assert_eq!(told_above(&over_with("Succeeded")), ["-", "-", "-"]);
 }
 
-/// 7.6: where the limit is known the time is exact.
+/// `installations.md` 7.6: with a known limit, the time is exact.
 #[test]
 fn a_pick_up_has_its_time() {
     let given = json!({"status": {"phase": "Succeeded", "jobIDGenerationTime": stamp("00:07:00")}});
@@ -195,7 +195,8 @@ fn a_pick_up_has_its_time() {
     assert_eq!(item.waits_for.as_ref().unwrap().times(at("00:12:05")), "since 5m05s (due now)");
 }
 
-/// 7.3: who waits for its turn says for whom, and those above it tell of who goes first.
+/// `installations.md` 7.3: an item names those that go before it. The objects above it name the
+/// items that go first.
 #[test]
 fn items_wait_for_one_another() {
     let waits = |needs: &str| json!({"metadata": {"annotations": {annotation::DEPENDS_ON: needs}}, "status": {"jobID": "i", "jobIDFinished": "i", "phase": "Succeeded"}});
@@ -235,7 +236,8 @@ fn several_causes_are_counted() {
     );
 }
 
-/// 5.2, 8.2: siblings are named with what goes between them, where they are known.
+/// `installations.md` 5.2, 8.2: siblings are named with the values that connect them, if those are
+/// known.
 #[test]
 fn installations_wait_for_siblings() {
     let imports = json!({"imports": {"data": [{"name": "url", "dataRef": "url"}]}});
@@ -286,7 +288,8 @@ fn installations_wait_for_siblings() {
     );
 }
 
-/// A parent tells of who goes first, not of those behind, and names an Installation that waits for something outside.
+/// A parent names the children that go first, not those behind them, and a child that waits for
+/// something outside the tree.
 #[test]
 fn parents_tell_the_deepest_causes() {
     let unfinished =
@@ -313,7 +316,7 @@ fn parents_tell_the_deepest_causes() {
     );
 }
 
-/// Installations wait without a job, too, and with one that waits for nothing below.
+/// Installations also wait without a job, or with a job that does not wait for objects below.
 #[test]
 fn installations_wait_by_themselves() {
     let annotated = |name: &str, value: &str| json!({"metadata": {"annotations": {name: value}}});
@@ -394,7 +397,7 @@ fn installations_wait_by_themselves() {
     }
 }
 
-/// 8.6: what somebody has deleted by hand goes with the next job of those above it.
+/// `installations.md` 8.6: an object that a user has deleted goes with the next job of its parents.
 #[test]
 fn what_was_deleted_by_hand_waits_for_a_job() {
     let done = over_with("Succeeded");

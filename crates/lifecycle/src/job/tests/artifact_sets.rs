@@ -5,7 +5,8 @@ use sha2::{Digest as _, Sha256};
 use super::world::pack;
 use super::*;
 
-/// An artifact with one layer, packed; `separator` stands between the algorithm and the digits in file names.
+/// Packed artifact with one layer. File names have `separator` between the algorithm and the
+/// digits.
 struct Artifact {
     config_type: &'static str,
     layer_type: &'static str,
@@ -54,7 +55,8 @@ impl Artifact {
     }
 }
 
-/// The message of the failure of an Installation with this blueprint resource, if it fails.
+/// Returns the error message of an Installation with this blueprint resource, or `None` if it
+/// renders.
 fn render(bytes: &[u8], rest: &str) -> Option<String> {
     let shop = format!(
         "{{kind: Component, in: R1, id: 'example.org/shop:1.0.0', resources: [{{name: bp, type: blueprint, \
@@ -67,7 +69,8 @@ fn render(bytes: &[u8], rest: &str) -> Option<String> {
 
 const OCI: &str = "mediaType: application/vnd.oci.image.manifest.v1+tar";
 
-/// `components.md` 6.7 form 2 and 6.8 (11, item 12): each layout of the archive, each sign of a blueprint.
+/// `components.md` 6.7 form 2 and 6.8 (item 12 of `components.md` 11): covers each layout of the
+/// archive and each mark of a blueprint.
 #[test]
 fn accepted_artifacts() {
     let old_layer = "application/tar+gzip";

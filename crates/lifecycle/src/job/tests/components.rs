@@ -21,7 +21,8 @@ fn check(documents: &[&str], component: &str, all: &str) {
     assert_eq!((config["component"].as_str(), config["all"].as_str()), (Some(component), Some(all)));
 }
 
-/// I-27 to I-29, I-34, I-52: the Context's repository, and the one that the reference names itself.
+/// Cases I-27 to I-29, I-34, I-52: the Context's repository, and the repository that the reference
+/// itself names.
 #[test]
 fn repositories_by_precedence() {
     check(
@@ -40,7 +41,8 @@ fn repositories_by_precedence() {
     }
 }
 
-/// O-02 to O-04: the component itself, and one below it; parents need no new release.
+/// Cases O-02 to O-04: overwrites of the component itself and of a component below it. Parents need
+/// no new release.
 #[test]
 fn overwritten_components() {
     let installation = with_inline_blueprint(SHOP_REFERENCE);
@@ -56,7 +58,8 @@ fn overwritten_components() {
     );
 }
 
-/// I-24: `components.md` 4.1 step 2; templates see null and an empty definition.
+/// Case I-24 (`components.md` 4.1, step 2): without a component, templates see null and an empty
+/// definition.
 #[test]
 fn no_component_at_all() {
     let world = world(&[&with_inline_blueprint(""), EMPTY_CONTEXT]);
@@ -64,7 +67,8 @@ fn no_component_at_all() {
     assert_eq!(world.render().obsolete_conditions, ["ComponentReferenceOverwrite"]);
 }
 
-/// `components.md` 4.9: the reference is the effective one, with the Context's repository filled in.
+/// `components.md` 4.9: the definition shows the effective reference, with the Context's repository
+/// filled in.
 #[test]
 fn the_definition_binding_holds_the_effective_reference() {
     let rules = overwrites("example.org/shop", "2.0.0");
@@ -76,7 +80,8 @@ fn the_definition_binding_holds_the_effective_reference() {
     );
 }
 
-/// B-47: templates see how the Installation names its blueprint, not what the blueprint's file says.
+/// Case B-47: templates see the blueprint reference of the Installation, not the content of the
+/// blueprint's file.
 #[test]
 fn the_blueprint_binding_holds_the_definition_of_the_installation() {
     const BLUEPRINT: &str = r#"
@@ -146,7 +151,8 @@ const INLINE_SHOP: &str = "
 ";
 const ALL_INLINE: &str = "example.org/shop:1.0.0 example.org/ingress:v0.2.0 example.org/leaf:3.0.0";
 
-/// I-25, I-35, I-37, I-39 to I-41: three levels without any repository, and before an equal component in one.
+/// Cases I-25, I-35, I-37, I-39 to I-41: inline components on three levels, without a repository,
+/// and in preference to an equal component in one.
 #[test]
 fn inline_components() {
     for context in [EMPTY_CONTEXT, CONTEXT] {
@@ -156,8 +162,8 @@ fn inline_components() {
     assert_eq!(config["definition"]["inline"]["component"]["name"], "example.org/shop");
 }
 
-/// `components.md` 2.4 b: an overwritten inline component is looked up where the Context says, and one that keeps
-/// name and version stays inline.
+/// `components.md` 2.4 b: an overwritten inline component is looked up in the Context's repository.
+/// If name and version stay the same, it stays inline.
 #[test]
 fn overwritten_inline_components() {
     let installation = with_inline_blueprint(INLINE_SHOP);
@@ -177,7 +183,8 @@ kind: Context
 metadata: {name: default, namespace: team}
 ocmConfig: {name: resolvers}";
 
-/// `components.md` 4.1 step 5, 4.2 step 3: without any repository context the resolvers find everything.
+/// `components.md` 4.1 step 5, 4.2 step 3: without any repository context, the resolvers find every
+/// component.
 #[test]
 fn resolvers_find_components() {
     let config = "{type: generic.config.ocm.software/v1, configurations: [{type: other}, \
@@ -205,7 +212,8 @@ const NOT_OVERWRITTEN: &str =
 const IMPORTS_VALID: &str = "ValidateImports=True ImportsValid: Imports successfully validated";
 const RENDERED: &str = "ReconcileExecution=True ExecutionDeployed: Deploy items successfully rendered";
 
-/// O-25, O-29, O-38 to O-40 and D-3.
+/// Cases O-25, O-29, O-38 to O-40 and divergence D-3 (`components.md` 10.1): the condition appears,
+/// changes and is removed.
 #[test]
 fn the_overwrite_condition() {
     let installation = with_inline_blueprint(SHOP_REFERENCE);
@@ -220,11 +228,12 @@ fn the_overwrite_condition() {
     check(CONTEXT_WITH_OVERWRITES, &matching, &[OVERWRITTEN, IMPORTS_VALID, RENDERED], &[]);
     check(CONTEXT_WITH_OVERWRITES, &other, &[NOT_OVERWRITTEN, IMPORTS_VALID, RENDERED], &[]);
     check(CONTEXT_WITH_OVERWRITES, empty, &[NOT_OVERWRITTEN, IMPORTS_VALID, RENDERED], &[]);
-    // The object is there, but the Context does not name it.
+    // The overwrites object exists, but the Context does not name it.
     check(CONTEXT, &matching, &[IMPORTS_VALID, RENDERED], &["ComponentReferenceOverwrite"]);
 }
 
-/// `components.md` 3.2: what was overwritten is told even when the job fails at a later step.
+/// `components.md` 3.2: the condition about overwrites is kept even if the job fails at a later
+/// step.
 #[test]
 fn the_overwrite_condition_outlives_failures() {
     let gone = overwrites("example.org/shop", "9.0.0");
@@ -233,8 +242,8 @@ fn the_overwrite_condition_outlives_failures() {
     assert!(world.error().1.contains("\"example.org/shop:9.0.0\" not found in R1"));
 }
 
-/// I-36, I-38: only the descriptor is inline. Its blobs are looked for in the effective repository, then in the one
-/// it names itself.
+/// Cases I-36, I-38: only the descriptor is inline. Its blobs are read from the effective
+/// repository, then from the repository that the descriptor names.
 #[test]
 fn blobs_of_inline_components() {
     let inline = |contexts: &str| {

@@ -6,7 +6,7 @@ fn with_blueprint_reference(component: &str) -> String {
     installation(&format!("{component}\n{BLUEPRINT_REFERENCE}"))
 }
 
-/// A component whose resource `blueprint` has the given members.
+/// Returns a component whose resource `blueprint` has the given members.
 fn shop(resource: &str) -> String {
     format!(
         "{{kind: Component, in: R1, id: 'example.org/shop:1.0.0', resources: [{{name: blueprint, {resource}}}]}}"
@@ -20,7 +20,8 @@ fn check(documents: &[&str], operation_and_reason: &str, message_start: &str) {
     assert!(message.starts_with(message_start), "{message:?} does not begin with {message_start:?}");
 }
 
-/// E1, E2, E4; I-19, O-26.
+/// Errors E1, E2 and E4 of `components.md` 8, and cases I-19 and O-26: missing Context, repository
+/// or overwrites.
 #[test]
 fn context_and_overwrites() {
     let installation = with_inline_blueprint(SHOP_REFERENCE);
@@ -38,11 +39,12 @@ fn context_and_overwrites() {
     let missing = "Op: ComponentVersionOverwrites - Reason: GetComponentVersionOverwrites - Message: \
                    context 'default' references ComponentVersionOverwrites resource 'rules', which cannot be found";
     check(&[&installation, CONTEXT_WITH_OVERWRITES], place, missing);
-    // Even without a component.
+    // The error occurs even without a component.
     check(&[&with_inline_blueprint(""), CONTEXT_WITH_OVERWRITES], place, missing);
 }
 
-/// E6; E2 does not arise where a Context has an ocmConfig (`components.md` 11, item 6).
+/// Errors of `components.md` 8: E6 for a bad configuration. E2 does not occur if the Context has an
+/// ocmConfig (`components.md` 11, item 6).
 #[test]
 fn ocm_configuration() {
     let installation = with_inline_blueprint(SHOP_REFERENCE);
@@ -60,7 +62,7 @@ fn ocm_configuration() {
         place,
         "invalid ocm config in \"resolvers\" in namespace \"team\": document: a map is expected",
     );
-    // An empty configuration has no rules.
+    // An empty configuration has no rules, so the lookup fails.
     check(
         &[&installation, context, &map(".ocmconfig: ''")],
         "InitPrerequisites/InitInstallationOperation",
@@ -69,7 +71,7 @@ fn ocm_configuration() {
     );
 }
 
-/// E7, E8, E15 to E17, E23.
+/// Errors E7, E8, E15 to E17 and E23 of `components.md` 8: versions that are missing or invalid.
 #[test]
 fn component_versions() {
     let place = "InitPrerequisites/InitInstallationOperation";
@@ -111,7 +113,8 @@ fn component_versions() {
     );
 }
 
-/// E12, E13, E18, E19, E25; I-44 to I-46, I-51.
+/// Errors E12, E13, E18, E19 and E25 of `components.md` 8, and cases I-44 to I-46 and I-51:
+/// blueprints that are missing or unreadable.
 #[test]
 fn blueprints() {
     let blueprint_type = "type: landscaper.gardener.cloud/blueprint";
@@ -120,7 +123,7 @@ fn blueprints() {
     let fails = |resource: &str, cause: &str| {
         let documents = [&with_blueprint_reference(SHOP_REFERENCE), CONTEXT, &shop(resource)];
         check(&documents, place, &format!("{start}{cause}"));
-        // Who reads of it wants to know which version to look at.
+        // The message must name the component version to look at.
         let message = world(&documents).render().error.map(|error| error.cause.message);
         let named = message.is_some_and(|message| message.contains("of component example.org/shop:1.0.0)"));
         assert!(named, "{resource}");
@@ -131,7 +134,7 @@ fn blueprints() {
         "artifact does not match blueprint downloader (check config media type)",
     );
     fails(&format!("{blueprint_type}, access: {{type: ftp}}"), "access method \"ftp\" not supported");
-    // The file has to lie at the root.
+    // `blueprint.yaml` must be at the root of the tree.
     for files in ["readme: x", "folder/blueprint.yaml: 'kind: Blueprint'"] {
         fails(
             &format!("{blueprint_type}, tree: {{{files}}}"),
@@ -153,7 +156,8 @@ fn blueprints() {
     check(&[&with_blueprint_reference(""), CONTEXT], place, &format!("{start}{cause}"));
 }
 
-/// `components.md` 4.1: of a broken blueprint and a dangling reference the blueprint is told.
+/// `components.md` 4.1: if the blueprint is broken and a reference dangles, the job reports the
+/// blueprint.
 #[test]
 fn the_blueprint_comes_before_the_closure() {
     let shop = "{kind: Component, in: R1, id: 'example.org/shop:1.0.0', references: {db: 'example.org/db:1'}, \
@@ -165,7 +169,8 @@ fn the_blueprint_comes_before_the_closure() {
     );
 }
 
-/// I-44, I-45, and `components.md` 11, item 12: both types, packed in both ways whatever the media type says.
+/// Cases I-44, I-45 and item 12 of `components.md` 11: both resource types, plain and packed, with
+/// any media type.
 #[test]
 fn blueprint_resources() {
     let tree = "tree: {blueprint.yaml: '{apiVersion: landscaper.gardener.cloud/v1alpha1, kind: Blueprint}'}";
@@ -184,7 +189,8 @@ fn blueprint_resources() {
     }
 }
 
-/// E3, E26: rules for Installations stop a job before it begins.
+/// Errors E3 and E26 of `components.md` 8: validation of the Installation stops a job before it
+/// begins.
 #[test]
 fn invalid_installations() {
     check(
@@ -194,7 +200,7 @@ fn invalid_installations() {
     );
 }
 
-/// A blueprint with an import, an import execution and a deploy execution.
+/// Returns a blueprint with an import, an import execution and a deploy execution.
 fn checking_blueprint(errors: &str, item: &str) -> String {
     installation(&format!(
         "
@@ -232,7 +238,7 @@ fn check_step(installation: &str, data: &str, place: &str, message: &str, condit
     }
 }
 
-/// The steps after the prerequisites, each with its condition; I-62, I-63.
+/// Cases I-62, I-63: the steps after the prerequisites, each with its condition.
 #[test]
 fn imports_and_executions() {
     let place = "handlePhaseInit/CreateImportsAndSubobjects";

@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A blueprint that takes anything under the name `value` and shows it, for an Installation with these imports.
+/// Returns an Installation with these imports. Its blueprint accepts any value under the name
+/// `value` and shows it.
 fn importing(imports: &str) -> String {
     installation(&format!(
         "  imports: {imports}
@@ -45,7 +46,8 @@ fn check(import: &str, expected: &Value) {
     assert_eq!(&config["value"], expected, "{import}");
 }
 
-/// I-05, I-08, I-66 to I-68, I-70, I-71, I-74: all sources; entries are read as YAML; an empty key is none.
+/// Cases I-05, I-08, I-66 to I-68, I-70, I-71, I-74: all sources of data. Entries are parsed as
+/// YAML, and an empty key counts as absent.
 #[test]
 fn data_sources() {
     let whole_secret = json!({"port": 8080, "user": "admin", "nested": {"a": 1}});
@@ -68,7 +70,8 @@ fn check_failure(imports: &str, expected: &str) {
     assert_eq!((place.as_str(), message.as_str()), ("init/ImportsSatisfied", expected));
 }
 
-/// I-68: the object, the key, the place in the text; never the text itself.
+/// Case I-68: the message names object, key and position in the text, but never shows the text
+/// itself.
 #[test]
 fn missing_and_broken_sources() {
     let data = |import: &str| format!("{{data: [{{name: value, {import}}}]}}");
@@ -89,7 +92,7 @@ fn missing_and_broken_sources() {
     }
 }
 
-/// Replacing bytes that are no text would change a value in silence.
+/// A lossy conversion of bytes that are not UTF-8 would change a value silently.
 #[test]
 fn entries_that_are_no_text() {
     let data = |import: &str| format!("{{data: [{{name: value, {import}}}]}}");
@@ -107,7 +110,7 @@ fn entries_that_are_no_text() {
     }
 }
 
-/// Every problem is told at once, and targets are looked up like data.
+/// All problems are reported at once, and Targets are looked up like data.
 #[test]
 fn missing_targets() {
     check_failure(
@@ -151,7 +154,8 @@ fn importing_targets(type_name: &str, import: &str, item: &str) -> String {
     ))
 }
 
-/// I-09, I-10, I-75, I-76, I-78, I-80: one, a list in its order, a map in each of its spellings.
+/// Cases I-09, I-10, I-75, I-76, I-78, I-80: a single Target, an ordered list, and a map in each of
+/// its spellings.
 #[test]
 fn target_sources() {
     for (type_name, import, item, expected) in [
@@ -170,8 +174,8 @@ fn target_sources() {
     }
 }
 
-/// `blueprints.md` 3.8: what import executions say under a name that the blueprint declares is an import like any other, which is copied; what
-/// they add is for templates, which see it, and becomes no object.
+/// `blueprints.md` 3.8: a value that an import execution returns for a declared import is copied
+/// like any other import. Additional values are visible to templates but become no objects.
 #[test]
 fn what_import_executions_add_is_not_copied() {
     let execution = "importExecutions: [{name: more, type: GoTemplate, template: 'bindings: {added: 1, value: changed}'}]";
@@ -195,7 +199,8 @@ fn what_import_executions_add_is_not_copied() {
     assert_eq!(copied, [("value", Some(&json!("changed")))]);
 }
 
-/// An Installation with these imports and mappings. Its blueprint shows every data import that it has a value for.
+/// Returns an Installation with these imports and mappings. Its blueprint shows every data import
+/// that has a value.
 fn mapping(imports: &str, mappings: &str) -> String {
     installation(&format!(
         "  imports: {imports}
@@ -221,8 +226,9 @@ fn mapping(imports: &str, mappings: &str) -> String {
     ))
 }
 
-/// I-82, I-84: what a mapping says wins over the import of its name, needs none, and leaves the others alone. Only Spiff
-/// is a template here, and names that the blueprint does not know are nobody's.
+/// Cases I-82, I-84: a mapping overrides the import of the same name, needs no import, and leaves
+/// other imports unchanged. Mappings are Spiff templates, and names that the blueprint does not
+/// declare are ignored.
 #[test]
 fn literal_mappings() {
     let object = "{data: [{name: value, dataRef: object}]}";
@@ -243,7 +249,7 @@ fn literal_mappings() {
     }
 }
 
-/// A mapped value has to fit the schema like any other.
+/// A mapped value must match the schema like any other value.
 #[test]
 fn mapped_values_are_validated() {
     let (place, message) = world(&[&mapping("{}", "{other: five}"), EMPTY_CONTEXT]).error();
@@ -254,7 +260,8 @@ fn mapped_values_are_validated() {
     );
 }
 
-/// `blueprints.md` 3.4: expressions see the imports of the Installation by name. I-81, I-83, I-85, I-86, I-88.
+/// `blueprints.md` 3.4: expressions see the imports of the Installation by name (cases I-81, I-83,
+/// I-85, I-86, I-88).
 #[test]
 fn mappings_with_expressions_are_evaluated() {
     let object = "{data: [{name: source, dataRef: object}]}";

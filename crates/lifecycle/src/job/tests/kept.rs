@@ -1,4 +1,4 @@
-//! Blueprints that are kept from one job to the next (`blueprints.md` 2.5).
+//! Tests of the blueprint cache that jobs share (`blueprints.md` 2.5).
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use groundwork_blueprint::{Blueprint, ExportValues, Filesystem};
 use super::*;
 use crate::job::{BlueprintCache, BlueprintDigest, Inputs, export, render};
 
-/// Keeps everything, and counts.
+/// Cache that keeps every blueprint and counts its hits and misses.
 #[derive(Default)]
 struct Kept {
     blueprints: RefCell<HashMap<BlueprintDigest, Blueprint>>,
@@ -30,12 +30,12 @@ impl BlueprintCache for Kept {
 }
 
 impl Kept {
-    /// Hits and misses so far, and how many are kept.
+    /// Returns the numbers of hits, misses and kept blueprints.
     fn counts(&self) -> (usize, usize, usize) {
         (self.hits.get(), self.misses.get(), self.blueprints.borrow().len())
     }
 
-    /// The message of a job that fails.
+    /// Returns the error message of a failed job.
     fn error(&self, world: &World) -> Option<String> {
         render(&Inputs { cache: Some(self), ..world.inputs() }).error.map(|error| error.cause.message)
     }
@@ -66,7 +66,8 @@ fn what_is_the_same_is_loaded_once_and_gives_the_same() {
     assert_eq!(outcome.error, None);
     assert_eq!(kept.counts(), (3, 1, 1));
 
-    // Archives are told apart by their bytes, whatever they hold.
+    // The cache key is the digest of the packed bytes, so equal files in two archives are two
+    // entries.
     for (hits, world) in [(3, of_component(EMPTY, "gzip: false")), (5, of_component(EMPTY, "gzip: true"))] {
         assert_eq!((kept.error(&world), kept.error(&world), kept.error(&world)), (None, None, None));
         assert_eq!(kept.hits.get(), hits + 2);
@@ -91,7 +92,8 @@ fn errors_and_files_that_are_tried_are_not_kept() {
     assert_eq!(kept.counts(), (0, 2, 0));
 }
 
-/// A schema behind `cd://` is that of the component of the job, whoever had the blueprint before.
+/// A schema behind `cd://` comes from the component of the current job, even if another job has
+/// filled the cache.
 #[test]
 fn schemas_of_components_are_not_shared() {
     let kept = Kept::default();

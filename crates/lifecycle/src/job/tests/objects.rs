@@ -7,7 +7,7 @@ use super::*;
 use crate::job::Outcome;
 use crate::sources::sentences;
 
-/// A job of an Installation with further metadata, whose blueprint gives two items.
+/// Runs a job of an Installation with further metadata. Its blueprint returns two items.
 fn job(metadata: &str) -> Outcome {
     let installation = format!(
         "
@@ -39,7 +39,8 @@ fn map(entries: &[(&str, &str)]) -> Option<BTreeMap<String, String>> {
     Some(entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
 }
 
-/// `installations.md` 7.1: one Execution of the same name, with all items in their order; I-22.
+/// `installations.md` 7.1, case I-22: the job writes one Execution with the name of the
+/// Installation, with all items in their order.
 #[test]
 fn the_execution() {
     let execution = job("").execution.unwrap();
@@ -52,7 +53,7 @@ fn the_execution() {
     assert_eq!(names, ["first", "second"]);
 }
 
-/// `installations.md` 1.7, 7.2; I-22.
+/// `installations.md` 1.7, 7.2, case I-22: metadata and spec of the DeployItems.
 #[test]
 fn the_deploy_items() {
     let outcome = job("");
@@ -76,7 +77,8 @@ fn the_deploy_items() {
     }
 }
 
-/// Where the blueprint says what is made; of very many that there are more.
+/// The outcome names the places in the blueprint that create items. For a large number of items it
+/// says that there are more.
 #[test]
 fn sources_of_items() {
     let all = sentences(&job(""));
@@ -116,7 +118,8 @@ spec:
     assert_eq!(many[50], "10 more deploy items or nested installations follow");
 }
 
-/// The wish to cache charts reaches every item; other annotations and another value do not.
+/// The annotation that caches charts is copied to every item. Other annotations and other values
+/// are not.
 #[test]
 fn cached_charts() {
     let name = annotation::CACHE_HELM_CHARTS;
@@ -131,7 +134,7 @@ fn cached_charts() {
     }
 }
 
-/// An Installation that exists in a cluster owns what it creates.
+/// An Installation that exists in a cluster becomes the owner of the objects that it creates.
 #[test]
 fn owners() {
     let execution = job(", uid: some-uid").execution.unwrap();

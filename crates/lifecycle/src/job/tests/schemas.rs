@@ -1,6 +1,6 @@
 use super::*;
 
-/// A component with a schema resource; `resource` describes its content.
+/// Returns a component with a schema resource. `resource` describes the content.
 fn db(version: &str, resource: &str) -> String {
     format!(
         "{{kind: Component, in: R1, id: 'example.org/db:{version}', references: {{types: 'example.org/types:1.0.0'}}, \
@@ -32,7 +32,7 @@ fn importing(component: &str, reference: &str) -> String {
     ))
 }
 
-/// Nothing, or the message of the failure, for a size of 7.
+/// Validates a size of 7 and returns the error message, or `None` if the size is accepted.
 fn check_size(reference: &str, documents: &[&str]) -> Option<String> {
     let installation = importing(SHOP_REFERENCE, reference);
     let mut all = vec![installation.as_str(), SHOP, TYPES, SIZE];
@@ -46,7 +46,8 @@ fn check_refused(reference: &str, documents: &[&str], part: &str) {
     assert!(message.contains(part), "{message} lacks {part}");
 }
 
-/// O-07, D-1: the overwriting version is stricter, so a value that fits the other one is refused.
+/// Case O-07, divergence D-1 (`components.md` 10.1): the overwriting version has a stricter schema,
+/// which rejects a value that the original version accepts.
 #[test]
 fn schemas_follow_overwrites() {
     let (old, new) = (db("1.0.0", "text: '{\"maximum\": 9}'"), db("2.0.0", "text: '{\"maximum\": 6}'"));
@@ -56,7 +57,7 @@ fn schemas_follow_overwrites() {
     check_refused(REFERENCE, &documents, "Must be less than or equal to 6");
 }
 
-/// Packed or not, whatever the media type says; YAML too.
+/// Schema resources may be plain or packed, JSON or YAML, with any media type.
 #[test]
 fn forms_of_schema_resources() {
     for resource in [
@@ -70,7 +71,8 @@ fn forms_of_schema_resources() {
     }
 }
 
-/// References inside are those of the component that owns the document; the fragment picks a part.
+/// References inside a schema are resolved in the component that owns the document. The fragment
+/// selects a part.
 #[test]
 fn references_inside_schemas() {
     let nested = "cd://componentReferences/types/resources/types#/definitions/size";

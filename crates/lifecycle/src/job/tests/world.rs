@@ -1,4 +1,4 @@
-//! Everything that a job reads, in memory.
+//! In-memory inputs of a job.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::imports::{Entries, ObjectSet};
 use crate::job::{Inputs, Outcome, render};
 use crate::names::ROOT_SCOPE;
 
-/// Templates of these tests reach nothing.
+/// Templates of these tests have no access to the outside.
 static NO_CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(Capabilities::default);
 
 #[derive(Default)]
@@ -30,7 +30,8 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Reads a stream of documents; kinds are those of the API, and `Component` for a version in a repository.
+    /// Reads a stream of documents. Their kinds are those of the API, and `Component` for a version
+    /// in a repository.
     pub(super) fn parse(text: &str) -> Self {
         let mut world = Self::default();
         for node in yaml::parse_all(text, yaml::Options::default()).unwrap() {
@@ -87,7 +88,7 @@ impl World {
         }
     }
 
-    /// The config of the first item of a job that must succeed.
+    /// Returns the config of the first item of a job that must succeed.
     #[track_caller]
     pub(super) fn config(&self) -> Value {
         let outcome = self.render();
@@ -95,14 +96,14 @@ impl World {
         outcome.deploy_items[0].spec.config.get().cloned().unwrap()
     }
 
-    /// Operation and reason of a job that must fail, and its message.
+    /// Returns operation with reason, and the message, of a job that must fail.
     #[track_caller]
     pub(super) fn error(&self) -> (String, String) {
         let error = self.render().error.expect("this job fails").cause;
         (format!("{}/{}", error.operation, error.reason), error.message)
     }
 
-    /// `Type=Status reason: message` of every condition.
+    /// Returns `Type=Status reason: message` of every condition.
     pub(super) fn conditions(&self) -> Vec<String> {
         let shown = |condition: &crate::ConditionUpdate| {
             let status = condition.status.as_str();
@@ -112,7 +113,7 @@ impl World {
     }
 }
 
-/// Secrets are given as they are behind the API: decoded.
+/// Returns the entries of a Secret in decoded form, as callers receive them.
 fn entries(document: &Value) -> Entries {
     let data = document["data"].as_object().into_iter().flatten();
     data.map(|(key, value)| (key.clone(), value.as_str().unwrap().as_bytes().to_vec())).collect()
@@ -129,9 +130,11 @@ struct Store {
 }
 
 impl Stores {
-    /// `{in: <repository>, id: <name>:<version>, references: {<local name>: <name>:<version>}, resources: [...]}`;
-    /// a resource has `text`, a `tree` of files or `base64`, and may say `gzip: true`. `descriptor` is the text of another
-    /// descriptor than that which follows from these.
+    /// Adds a component version: `{in: <repository>, id: <name>:<version>, references: {<local
+    /// name>: <name>:<version>}, resources: [...]}`.
+    ///
+    /// A resource has `text`, a `tree` of files or `base64`, and may set `gzip: true`. `descriptor`
+    /// replaces the descriptor that would be generated from these members.
     fn add(&mut self, document: &Value) {
         let store = self.0.entry(document["in"].as_str().unwrap().to_owned()).or_default();
         let (name, version) = document["id"].as_str().unwrap().split_once(':').unwrap();
@@ -179,7 +182,7 @@ fn content(resource: &Value) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Files as a tar.
+/// Packs files into a tar archive.
 pub(super) fn pack<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
     for (name, content) in files {

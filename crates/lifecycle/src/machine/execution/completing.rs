@@ -1,4 +1,4 @@
-//! What items export is collected (`installations.md` 7.5).
+//! Collection of the items' exports (`installations.md` 7.5).
 
 use groundwork_api::{DataObject, DeployItem, DeployItemTemplate, Execution, ObjectReference};
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn export_secret(item: &DeployItem) -> Option<&str> {
     item.status.as_ref()?.export_ref.as_ref().map(|reference| reference.name.as_str())
 }
 
-/// Whether there is, or was, something to collect.
+/// Reports whether the Execution has exports to collect, or had some earlier.
 pub(super) fn exports_something(tree: &Tree, execution: &Execution) -> bool {
     tree.items.present().any(|item| export_secret(item).is_some())
         || execution.status.as_ref().is_some_and(|status| status.export_ref.is_some())

@@ -1,4 +1,4 @@
-//! `InitDelete` and `Deleting`: items go, those that others depend on last (`installations.md` 7.3, 8).
+//! `InitDelete` and `Deleting`: deletion of items, dependencies last (`installations.md` 7.3, 8).
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{DeployItem, DeployItemCache, Execution};
@@ -33,7 +33,8 @@ pub(super) fn init(tree: &Tree, execution: &Execution, moment: &Moment) -> Next 
     status(execution, |status| {
         enter(status, Phase::Deleting, &moment.now);
         status.transition_times.get_or_insert_default().wait_time = Some(moment.now.clone());
-        // All of them go; whoever takes over in the middle reads them by name.
+        // All items are orphans now. Another replica that takes over reads them by the names in
+        // this cache.
         status.deploy_item_cache =
             Some(DeployItemCache { orphaned_dis: items, ..DeployItemCache::default() });
     })
@@ -46,11 +47,12 @@ pub(super) fn next(tree: &Tree, execution: &Execution, moment: &Moment) -> Next 
     }
     let items: Vec<&DeployItem> = tree.items.present().collect();
     if items.is_empty() {
-        // Finalizers of others keep it a while longer.
+        // Finalizers of other controllers may keep the Execution for a while.
         let is_ours = has_finalizer(&execution.metadata);
         return if is_ours { patch(without_finalizer(&execution.metadata)) } else { Next::Rest };
     }
-    // 8.4: nobody uninstalls anything, so nobody is asked to.
+    // `installations.md` 8.4: no deployer uninstalls the items, so their finalizers are removed
+    // directly.
     if is_set(&execution.metadata, annotation::DELETE_WITHOUT_UNINSTALL) {
         let held = items.iter().filter(|item| has_finalizer(&item.metadata));
         let release =

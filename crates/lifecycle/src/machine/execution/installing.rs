@@ -1,4 +1,5 @@
-//! `Init` and `Progressing`: items are made, triggered in their order, and waited for (`installations.md` 2.3, 7.2, 7.3).
+//! `Init` and `Progressing`: creates items, triggers them in order and waits for them
+//! (`installations.md` 2.3, 7.2, 7.3).
 
 use groundwork_api::metadata::{FINALIZER, annotation};
 use groundwork_api::{DeployItem, DeployItemCache, DeployItemTemplate, Execution, LastError, List, NamePair};
@@ -21,7 +22,7 @@ pub(super) fn init(tree: &mut Tree, execution: &Execution, templates: &Templates
     if is_given_up(tree) {
         return failed(execution, moment, Phase::Failed, Reason::CreateOrUpdateDeployItem, GIVEN_UP);
     }
-    // Before anything is written or deleted: a job that fails for it leaves all items as they were.
+    // Checked before any write or deletion: a job that fails here leaves all items unchanged.
     if let Some(message) = changed_types(tree, templates) {
         let error = OperationError::new(OPERATION, Reason::CreateOrUpdateDeployItem, message);
         return finish(execution, moment, Phase::Failed, Some(&error));
@@ -34,7 +35,8 @@ pub(super) fn init(tree: &mut Tree, execution: &Execution, templates: &Templates
     if let Some(step) = ensure_items(tree, execution, templates, moment) {
         return step;
     }
-    // One whose template came back while it is being deleted ends in this job (6.2), then it is made anew.
+    // An item whose template returned while the item is being deleted finishes its deletion in this
+    // job (`installations.md` 6.2). A later job creates it anew.
     let returning: Vec<&DeployItem> =
         items_of(tree, templates).filter(|item| item.metadata.deletion_timestamp.is_some()).collect();
     if !returning.is_empty() {
@@ -60,21 +62,23 @@ pub(super) fn init(tree: &mut Tree, execution: &Execution, templates: &Templates
     })
 }
 
-/// A job whose Installation is being deleted starts nothing more, so that the deletion can begin.
+/// Reports whether the Installation is being deleted. Its job then starts no more items, so that
+/// the deletion can begin.
 fn is_given_up(tree: &Tree) -> bool {
     tree.installation.get().is_some_and(|installation| installation.metadata.deletion_timestamp.is_some())
 }
 
 const GIVEN_UP: &str = "the installation is being deleted, so that nothing more is started";
 
-/// What the status says while items run (2.3).
+/// Returns the status entry shown while items run (`installations.md` 2.3).
 fn waiting_error(execution: &Execution, moment: &Moment) -> LastError {
     let previous = execution.status.as_ref().and_then(|status| status.last_error.as_ref());
     OperationError::waiting(OPERATION, Reason::HandlePhaseProgressing, "some running items")
         .to_last_error(previous, &moment.now)
 }
 
-/// 1.3: why items cannot be updated. One that is being deleted goes by its old type, and is made anew.
+/// Returns an error if items would change their type (`installations.md` 1.3). An item that is
+/// being deleted may get a new type: it goes with its old type, and a later job creates it anew.
 fn changed_types(tree: &Tree, templates: &Templates) -> Option<String> {
     refused_types(templates.list.iter().filter_map(|template| {
         let item = tree.items.of_template(&template.name)?;
@@ -91,14 +95,14 @@ pub(super) fn name_of(item: &DeployItem) -> String {
     item.metadata.name.clone().unwrap_or_default()
 }
 
-/// Asks for the deletion of those that nobody has asked for yet.
+/// Deletes the items that are not being deleted yet.
 pub(super) fn delete_items<'a>(items: impl Iterator<Item = &'a DeployItem>) -> Option<Next> {
     let here = items.filter(|item| item.metadata.deletion_timestamp.is_none());
     write_some(here.map(|item| Write::DeployItem(Change::delete(&item.metadata))))
 }
 
-/// Creates or updates the items of the templates; `None` when all are as they should be (7.2). Those that are being deleted are passed
-/// over.
+/// Creates or updates the items of the templates; `None` if all of them match (`installations.md`
+/// 7.2). Items that are being deleted are skipped.
 fn ensure_items(
     tree: &mut Tree,
     execution: &Execution,
@@ -145,15 +149,16 @@ fn ensure_items(
     write_some(writes.into_iter())
 }
 
-/// The item as its template wants it; `None` when it is already.
+/// Returns the item as its template wants it, or `None` if it matches already.
 fn update_item(found: &DeployItem, wanted: DeployItem, moment: &Moment) -> Option<DeployItem> {
     let mut updated = found.clone();
-    // Labels and annotations are merged: what others put there stays.
+    // Labels and annotations are merged, so those of other clients stay.
     updated.metadata.labels.get_or_insert_default().extend(wanted.metadata.labels.unwrap_or_default());
     let annotations = updated.metadata.annotations.get_or_insert_default();
     let wanted_annotations = wanted.metadata.annotations.unwrap_or_default();
     if !wanted_annotations.contains_key(annotation::DEPENDS_ON) {
-        // A dependency of a former job would order the deletion, and two of them could bar each other's way (7.3).
+        // A dependency of an earlier job would still order the deletion. Two reversed dependencies
+        // could block each other (`installations.md` 7.3).
         annotations.remove(annotation::DEPENDS_ON);
     }
     annotations.extend(wanted_annotations);
@@ -215,14 +220,14 @@ pub(super) fn progressing(
     if let Some(cache) = execution.status.as_mut().and_then(|status| status.deploy_item_cache.as_mut()) {
         cache.orphaned_dis = List::absent();
     }
-    // Nobody waits between the end of the items and the end of the job: no write says so.
+    // The phase `Completing` is never written: the exports are collected at once, in the same step.
     if completing::exports_something(tree, &execution) {
         return completing::next(tree, &execution, templates, moment);
     }
     finish(&execution, moment, Phase::Succeeded, None)
 }
 
-/// Triggers the items that may run; nothing is triggered once one has failed.
+/// Triggers the items that may run. After a failure no more items are triggered.
 pub(super) fn trigger_items(classes: &Classes<'_>, execution: &Execution, moment: &Moment) -> Option<Next> {
     if !classes.failed.is_empty() {
         return None;
@@ -231,7 +236,8 @@ pub(super) fn trigger_items(classes: &Classes<'_>, execution: &Execution, moment
     write_some(given.map(|item| Write::DeployItem(Change::Status(item))))
 }
 
-/// Orphans go before any active item starts, and one that cannot go fails the Execution.
+/// Removes orphans before any active item starts. An orphan that cannot be deleted fails the
+/// Execution.
 fn remove_orphans(tree: &Tree, orphans: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
     if let Some(step) = delete_items(orphans.iter().copied()) {
         return step;
@@ -239,7 +245,7 @@ fn remove_orphans(tree: &Tree, orphans: &[&DeployItem], execution: &Execution, m
     delete_all(tree, orphans, execution, moment)
 }
 
-/// Has items that are being deleted go in this job.
+/// Completes the deletion of items in this job.
 fn delete_all(tree: &Tree, items: &[&DeployItem], execution: &Execution, moment: &Moment) -> Next {
     let id = execution.job().id;
     if let Some(step) = expire_items(tree, id, moment) {

@@ -1,4 +1,4 @@
-//! Items whose job is ended in the name of their deployers (`installations.md` 3.2, 7.6).
+//! End of items' jobs by the renderer in place of their deployers (`installations.md` 3.2, 7.6).
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{DeployItem, ErrorCode, Execution, Time};
@@ -13,7 +13,7 @@ use crate::machine::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Rea
 use crate::machine::tree::Tree;
 use crate::reason::Reason;
 
-/// 7.6: items that no deployer has picked up in time.
+/// Ends the jobs of items that no deployer has picked up in time (`installations.md` 7.6).
 pub(super) fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {
     let timeout = moment.pickup_timeout?;
     let is_late = |item: &&DeployItem| {
@@ -48,7 +48,7 @@ pub(super) fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Nex
     write_some(late.into_iter().map(expire))
 }
 
-/// Ends the job of an item in the name of its deployer.
+/// Ends the job of an item in place of its deployer.
 fn end_item(
     status: &mut groundwork_api::DeployItemStatus,
     is_deleting: bool,
@@ -60,7 +60,7 @@ fn end_item(
     end(status, phase, now);
 }
 
-/// 3.2: every item that has not finished the job is ended, then the request is removed.
+/// Ends every unfinished item of the job, then removes the request (`installations.md` 3.2).
 pub(super) fn interrupt(tree: &mut Tree, execution: &Execution, moment: &Moment) -> Next {
     if let Some(step) = read_items(tree, execution) {
         return step;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! next ──> interrupting (a request)
-//!      └─> by phase: installing (Init, Progressing) ── completing     deleting (InitDelete, Deleting)
+//!      └─> by phase: installing (Init, Progressing) ── completing
+//!                    deleting (InitDelete, Deleting)
 //! ```
 
 mod completing;
@@ -31,7 +32,8 @@ const OPERATION: &str = "handleReconcilePhase";
 pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     let is_idle = |installation: &Installation| !installation.job().is_running();
     let execution = match &tree.execution {
-        // Work on an Execution comes from the job of its Installation.
+        // An Execution gets its work from the job of its Installation, so without a running job
+        // there is no reason to read the Execution.
         Known::Unread if tree.installation.get().is_some_and(is_idle) => return Next::Rest,
         Known::Unread => return Next::Read(Read::Execution),
         Known::Absent => return ownerless::items(tree, moment),
@@ -92,7 +94,8 @@ fn status(execution: &Execution, change: impl FnOnce(&mut ExecutionStatus)) -> N
     write(Write::Execution(Change::Status(execution)))
 }
 
-/// The Execution with a job, which begins in the same write unless another one is under way.
+/// Returns the Execution with the job assigned. The job begins in the same write, unless another
+/// one is running.
 pub(super) fn begun(tree: &mut Tree, execution: &Execution, id: &str, now: &Time) -> Execution {
     let mut given = execution.clone();
     let status = given.status.get_or_insert_default();
@@ -101,7 +104,8 @@ pub(super) fn begun(tree: &mut Tree, execution: &Execution, id: &str, now: &Time
     if execution.phase().is_final() { started_execution(tree, &given, now) } else { given }
 }
 
-/// What to store in place of an Execution, if it is not as it should be. `None` for `wanted` empties it.
+/// Returns the Execution to store, or `None` if the stored one matches. With `None` for `wanted`,
+/// all its items are removed.
 pub(super) fn updated(
     found: &Execution,
     installation: &Installation,
@@ -116,7 +120,8 @@ pub(super) fn updated(
     let annotations = found.metadata.annotations.clone().unwrap_or_default();
     let mut wanted_annotations = annotations.clone();
     wanted_annotations.extend(wanted.metadata.annotations.clone().unwrap_or_default());
-    // Without the finalizer a deletion would leave the items without an owner (1.6).
+    // Without the finalizer, a deletion of the Execution would leave its items without an owner
+    // (`installations.md` 1.6).
     let is_held = has_finalizer(&found.metadata);
     if same_items
         && found.spec.context() == wanted.spec.context()
@@ -144,8 +149,9 @@ fn started_execution(tree: &mut Tree, execution: &Execution, now: &Time) -> Exec
     let generation = execution.metadata.generation.unwrap_or_default();
     let is_deleting = execution.is_deleting();
     let status = execution.status.get_or_insert_default();
-    // The old cache is where the job starts from, and is cleared in the same write (10.3); whoever comes later
-    // and does not know it lists by label. One that never had a job has no items.
+    // The job starts with the items in the old cache and clears the cache in the same write
+    // (`installations.md` 10.3). Another replica without that knowledge lists the items by label.
+    // An Execution that never had a job has no items.
     match status.deploy_item_cache.take() {
         Some(cache) => tree.items.set_names(cached_names(&cache)),
         None if status.job_id_finished.as_ref().is_none_or(String::is_empty) => tree.items.set_names([]),
@@ -186,10 +192,11 @@ fn cached_names(cache: &DeployItemCache) -> impl Iterator<Item = &String> {
     active.chain(cache.orphaned_dis.iter())
 }
 
-/// Makes sure that every item is known as it is.
+/// Reads items until the tree contains the current state of each.
 fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
     match execution.status.as_ref().and_then(|status| status.deploy_item_cache.as_ref()) {
-        // Also if the tree is complete: another replica may have made items since it was filled.
+        // Needed even for a complete tree: another replica may have created items since the tree
+        // was filled.
         Some(cache) => tree.items.set_names(cached_names(cache)),
         None if !tree.items.is_complete() => return Some(Next::Read(Read::ListItems)),
         None => {}
@@ -198,7 +205,8 @@ fn read_items(tree: &mut Tree, execution: &Execution) -> Option<Next> {
     (!unread.is_empty()).then_some(Next::Read(Read::Items(unread)))
 }
 
-/// The end of a job one of whose writes the API server will never accept.
+/// Returns the write that ends a job after the API server has permanently rejected one of its
+/// writes.
 pub(super) fn refused(execution: &Execution, reason: Reason, cause: &str, moment: &Moment) -> Option<Write> {
     if !execution.job().is_running() {
         return None;

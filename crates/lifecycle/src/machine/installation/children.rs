@@ -1,4 +1,5 @@
-//! Nested installations as their parent sees them (`blueprints.md` 9.5; `installations.md` 6.2, 6.3, 8).
+//! Nested Installations as their parent handles them (`blueprints.md` 9.5; `installations.md` 6.2,
+//! 6.3, 8).
 
 use std::collections::HashMap;
 
@@ -19,8 +20,8 @@ use crate::machine::tree::Tree;
 use crate::prepare::Prepared;
 use crate::reason::Reason;
 
-/// At the start of a job the old cache says where to begin; it is cleared in the same write (10.3). One that never had a job has no
-/// children.
+/// Starts a job with the children in the old cache, which the same write clears (`installations.md`
+/// 10.3). An Installation that never had a job has no children.
 pub(super) fn start(tree: &mut Tree, installation: &Installation) {
     let Some(status) = &installation.status else {
         tree.children.set_names([]);
@@ -38,10 +39,11 @@ fn cached_names(cache: &SubInstallationCache) -> impl Iterator<Item = &String> {
     active.chain(cache.orphaned_subs.iter())
 }
 
-/// Makes sure that every child is known as it is; `None` when that is so.
+/// Reads children until the tree contains the current state of each; `None` when it does.
 pub(super) fn read(tree: &mut Tree, installation: &Installation) -> Option<Next> {
     match installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref()) {
-        // Also if the tree is complete: another replica may have made children since it was filled.
+        // Needed even for a complete tree: another replica may have created children since the tree
+        // was filled.
         Some(cache) => tree.children.set_names(cached_names(cache)),
         None if !tree.children.is_complete() => return Some(Next::Read(Read::ListChildren)),
         None => {}
@@ -50,7 +52,8 @@ pub(super) fn read(tree: &mut Tree, installation: &Installation) -> Option<Next>
     (!unread.is_empty()).then_some(Next::Read(Read::Children(unread)))
 }
 
-/// Creates or updates the children, and asks for the deletion of those whose template is gone; `None` when all are as they should be.
+/// Creates or updates the children, and deletes those whose template is gone; `None` if no child
+/// needs a write.
 pub(super) fn ensure(
     tree: &mut Tree,
     installation: &Installation,
@@ -87,7 +90,8 @@ pub(super) fn ensure(
         }
         match tree.children.of_template(&child.template) {
             Some(found) if found.is_deleting() => {
-                // As an orphan of this job (6.2): it goes, and is made anew then.
+                // The child counts as an orphan of this job (`installations.md` 6.2): its deletion
+                // finishes, then a new child is created.
                 if found.job().finished == installation.job().id {
                     let mut cause = format!(
                         "an installation {} should be created which is currently under deletion, and that failed",
@@ -124,8 +128,8 @@ pub(super) fn ensure(
     step.or_else(|| is_held_up.then_some(Next::Rest))
 }
 
-/// Nothing is left of what a user put onto a child: spec, labels and annotations are those of its template (1.7). `None` when it is
-/// already so.
+/// Returns the child with spec, labels and annotations of its template, without any change that a
+/// user made (`installations.md` 1.7). `None` if the child matches already.
 fn updated(found: &Installation, wanted: &Installation) -> Option<Installation> {
     let mut updated = found.clone();
     updated.spec = wanted.spec.clone();
@@ -138,7 +142,8 @@ fn updated(found: &Installation, wanted: &Installation) -> Option<Installation> 
     (updated != *found).then_some(updated)
 }
 
-/// No sibling holds up what nobody wants any more: they are marked, then deleted (6.2).
+/// Marks orphans, then deletes them (`installations.md` 6.2). The mark keeps siblings that import
+/// from an orphan from blocking its deletion.
 fn delete_orphans(orphans: &[&Installation]) -> Option<Next> {
     if let Some(step) = write_some(orphans.iter().filter_map(|orphan| mark(orphan))) {
         return Some(step);
@@ -151,7 +156,7 @@ fn mark(child: &Installation) -> Option<Write> {
     annotated(child, annotation::DELETE_IGNORE_SUCCESSORS)
 }
 
-/// The write that sets an annotation to `true`; `None` if it is.
+/// Returns the write that sets an annotation to `true`, or `None` if it has that value.
 pub(super) fn annotated(child: &Installation, name: &'static str) -> Option<Write> {
     if is_set(&child.metadata, name) {
         return None;
@@ -160,10 +165,11 @@ pub(super) fn annotated(child: &Installation, name: &'static str) -> Option<Writ
     Some(Write::Child(Change::Metadata(MetadataPatch { annotations, ..MetadataPatch::of(&child.metadata) })))
 }
 
-/// Hands the job of the parent down; `None` when that has been done.
+/// Returns the write that assigns the parent's job to a child, or `None` if the child has it
+/// already or still runs another job.
 pub(super) fn give_job(child: &Installation, parent: &Installation, moment: &Moment) -> Option<Write> {
     let id = parent.job().id;
-    // A job that runs is never replaced; it ends by itself.
+    // A running job is never replaced. It ends on its own.
     if child.job().id == id || child.job().is_running() {
         return None;
     }
@@ -174,7 +180,8 @@ pub(super) fn give_job(child: &Installation, parent: &Installation, moment: &Mom
     Some(Write::Child(Change::Status(child)))
 }
 
-/// What the status says of the children: those that were asked for, in the order of the templates, and those that go.
+/// Returns the children for the status: the wanted ones, in the order of the templates, and the
+/// orphans.
 pub(super) fn known(tree: &Tree, prepared: &Prepared) -> (SubInstallationCache, Vec<NamedObjectReference>) {
     let active = prepared.children.iter().filter_map(|child| {
         let found = tree.children.of_template(&child.template)?;

@@ -1,4 +1,4 @@
-//! `Completing`: exports are collected, checked and written (2.2, 6.1).
+//! `Completing`: collects, checks and writes exports (`installations.md` 2.2, 6.1).
 
 use groundwork_api::Installation;
 
@@ -50,7 +50,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
         }
         None if exports_nothing => Next::HashImports,
         None if tree.execution.is_unread() => Next::Read(Read::Execution),
-        // Children export into the scope that is read now.
+        // The children must be known first: they export into the scope that is read next.
         None => children::read(tree, installation).unwrap_or_else(|| {
             tree.copies_written = 0;
             Next::Complete
@@ -62,13 +62,13 @@ fn has_imports(installation: &Installation) -> bool {
     !installation.spec.data_imports().is_empty() || !installation.spec.target_imports().is_empty()
 }
 
-/// Whether exports are about the spec and the job that the object has now.
+/// Reports whether rendered exports belong to the current spec and job of the object.
 fn fits(completion: &Completion, installation: &Installation) -> bool {
     Some(completion.generation) == installation.metadata.generation
         && completion.job_id == installation.job().id
 }
 
-/// Renamed and removed imports leave copies behind.
+/// Deletes the copies that renamed and removed imports leave behind.
 fn delete_stale_copies(tree: &mut Tree, installation: &Installation) -> Option<Next> {
     let had_job = installation.status.as_ref().is_some_and(|status| status.job_id_finished.is_some());
     if !has_imports(installation) && !had_job {
@@ -79,7 +79,8 @@ fn delete_stale_copies(tree: &mut Tree, installation: &Installation) -> Option<N
     write_some(copies.drain(..some).map(delete_copy))
 }
 
-/// What ran below may have run with other values.
+/// Returns an error if the imports have changed, because the objects below may have run with the
+/// old values.
 fn changed(installation: &Installation, hash: &str) -> Option<OperationError> {
     let before = installation.status.as_ref().and_then(|status| status.imports_hash.as_deref());
     (before != Some(hash)).then(|| {
@@ -88,7 +89,7 @@ fn changed(installation: &Installation, hash: &str) -> Option<OperationError> {
     })
 }
 
-/// States, then exports, then the end.
+/// Writes states, then exports, then the end of the job.
 fn write_exports(
     tree: &mut Tree,
     installation: &Installation,

@@ -1,4 +1,4 @@
-//! `ObjectsCreated`: what nobody wants any more goes before anything else is given the job (2.2).
+//! `ObjectsCreated`: deletes orphans before any other child gets the job (`installations.md` 2.2).
 
 use groundwork_api::{Installation, List, ResourceExt};
 
@@ -23,7 +23,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
     if tree.execution.is_unread() {
         return Next::Read(Read::Execution);
     }
-    // The rest is given the job in the phase that waits for it.
+    // The other children get the job in the next phase, which waits for them.
     let has_execution = own_execution(tree, installation).is_some();
     let mut draft = waiting(Draft::of(installation, &moment.now), tree, has_execution);
     if let Some(cache) = &mut draft.status().sub_inst_cache {
@@ -32,7 +32,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
     status(draft)
 }
 
-/// No other child is started before those are gone that nobody wants any more.
+/// Waits for the deletion of orphans. No other child starts before they are gone.
 fn wait_for_orphans(orphans: &[&Installation], installation: &Installation, moment: &Moment) -> Next {
     let jobs = orphans.iter().filter_map(|orphan| children::give_job(orphan, installation, moment));
     if let Some(step) = write_some(jobs) {
@@ -57,7 +57,8 @@ fn wait_for_orphans(orphans: &[&Installation], installation: &Installation, mome
     tell(installation, &error, moment).unwrap_or(Next::Rest)
 }
 
-/// `Progressing`, with what is waited for in the same write as the phase: the reference needs another one to say so (2.5, write 13).
+/// Enters `Progressing` and names the unfinished objects in the same write. Landscaper needs
+/// another write for that (`installations.md` 2.5, write 13).
 pub(super) fn waiting<'m>(draft: Draft<'m>, tree: &Tree, has_execution: bool) -> Draft<'m> {
     let draft = draft.phase(Phase::Progressing).waiting();
     let names: Vec<String> = tree.children.present().map(ResourceExt::name_any).collect();
@@ -67,7 +68,7 @@ pub(super) fn waiting<'m>(draft: Draft<'m>, tree: &Tree, has_execution: bool) ->
     }
 }
 
-/// What is waited for, if anything is.
+/// Returns the status entry that names the unfinished objects, if there are any.
 pub(super) fn unfinished(children: &[String], execution: bool) -> Option<OperationError> {
     let names = children.join(", ");
     let message = match (children.is_empty(), execution) {

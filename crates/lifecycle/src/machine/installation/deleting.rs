@@ -1,4 +1,4 @@
-//! `InitDelete`, `TriggerDelete`, `Deleting` (2.2, 8).
+//! `InitDelete`, `TriggerDelete`, `Deleting` (`installations.md` 2.2, 8).
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{Execution, Installation, ResourceExt as _};
@@ -14,7 +14,7 @@ use crate::machine::step::{Change, MetadataPatch, Moment, Next, Read, Write, wri
 use crate::machine::tree::Tree;
 use crate::reason::Reason;
 
-/// Asks for the deletion of all that is below.
+/// Deletes the Execution and all nested Installations.
 pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     if let Some(step) = siblings::check_successors(tree, installation, moment) {
         return step;
@@ -44,7 +44,7 @@ pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment
     delete_below(tree, execution.as_deref()).unwrap_or_else(|| trigger(installation, moment))
 }
 
-/// Asks for the deletion of everything below that is not being deleted yet.
+/// Deletes the Execution and the nested Installations that are not being deleted yet.
 fn delete_below(tree: &Tree, execution: Option<&Execution>) -> Option<Next> {
     let own = execution.filter(|own| !own.is_deleting());
     let own = own.map(|own| Write::Execution(Change::delete(&own.metadata)));
@@ -57,18 +57,19 @@ fn execution_patch(patch: MetadataPatch) -> Write {
     Write::Execution(Change::Metadata(patch))
 }
 
-/// Nobody waits in `TriggerDelete`: what is below is given the job in the phase that waits for it.
+/// Skips the phase `TriggerDelete`: objects below get the job in `Deleting`, the phase that waits
+/// for them.
 pub(super) fn trigger(installation: &Installation, moment: &Moment) -> Next {
     status(Draft::of(installation, &moment.now).phase(Phase::Deleting).waiting())
 }
 
-/// Waits until nothing is left, or only what has failed.
+/// Waits until all objects below are gone, or until those that are left have failed.
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     if let Some(step) = read_below(tree, installation) {
         return step;
     }
     let execution = own_execution(tree, installation);
-    // A delayed request may have created it after the earlier object of that name was deleted.
+    // A delayed request of another replica may have created an object again after its deletion.
     if let Some(step) = delete_below(tree, execution.as_deref()) {
         return step;
     }
@@ -93,7 +94,7 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
     fail(installation, moment, &error, &[])
 }
 
-/// Names of the objects that are left, and a cause.
+/// Returns the names of the objects that are left, and a cause.
 fn undeleted(tree: &Tree, execution: Option<&Execution>) -> String {
     let cause = execution.and_then(causes::of_execution);
     let children: Vec<_> = tree.children.present().map(|child| (child.name_any(), Some(child))).collect();
@@ -122,7 +123,8 @@ fn read_below(tree: &mut Tree, installation: &Installation) -> Option<Next> {
     children::read(tree, installation)
 }
 
-/// Nothing is left: the object goes, unless finalizers of others keep it a while longer.
+/// Removes the finalizer after all objects below are gone. Finalizers of other controllers may keep
+/// the Installation for a while.
 fn release(installation: &Installation) -> Next {
     patch(without_finalizer(&installation.metadata))
 }

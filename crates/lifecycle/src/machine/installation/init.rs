@@ -1,4 +1,5 @@
-//! `Init`: old exports go, predecessors are waited for, everything is rendered and written (2.2).
+//! `Init`: deletes old exports, waits for predecessors, renders, and writes the results
+//! (`installations.md` 2.2).
 
 use groundwork_api::{Installation, List, ObjectReference};
 use groundwork_component::OVERWRITE_CONDITION;
@@ -18,7 +19,7 @@ use crate::reason::Reason;
 
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     if installation.is_deleting() {
-        // Nothing has been started yet, so the job ends here and the deletion begins.
+        // The job has started no object below, so it ends here and the deletion begins.
         let error = OperationError::child(
             INIT,
             Reason::Deleting,
@@ -48,7 +49,8 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
     step
 }
 
-/// 6.2: an export that is there stems from the last job of its exporter, and no later one has begun. Once a job is enough.
+/// Deletes exports of earlier jobs, once per job (`installations.md` 6.2). While they exist,
+/// siblings take them for exports of the current job.
 fn delete_exports(tree: &mut Tree, installation: &Installation) -> Option<Next> {
     let status_ = installation.status.as_ref();
     let is_first = status_.is_none_or(|status| status.job_id_finished.as_ref().is_none_or(String::is_empty));
@@ -70,10 +72,10 @@ pub(super) fn delete_copy(copy: StaleCopy) -> Write {
     }
 }
 
-/// How often rendering may end the process that does it before the job is given up.
+/// Number of renderings that may kill their process before the job fails.
 pub const MOST_ATTEMPTS: i64 = 3;
 
-/// Counts a rendering that another process has begun and not lived through, before this one begins it again.
+/// Counts a rendering that killed another process, before this process repeats it.
 fn count_attempt(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Option<Next> {
     let id = installation.job().id;
     if tree.begun.as_deref() == Some(id) {
@@ -103,7 +105,7 @@ fn count_attempt(tree: &mut Tree, installation: &Installation, moment: &Moment) 
     Some(status(draft.error(&error, previous)))
 }
 
-/// Writes what was rendered.
+/// Writes the rendered objects.
 fn create_objects(
     tree: &mut Tree,
     installation: &Installation,
@@ -129,7 +131,8 @@ fn create_objects(
         match &tree.imports_hash {
             None => return Next::HashImports,
             Some(hash) if *hash != prepared.imports_hash => {
-                // An import changed while its copies were written (10.4): once more from the start.
+                // An import changed while its copies were written (`installations.md` 10.4), so the
+                // pass starts again.
                 tree.forget_pass();
                 return Next::Prepare;
             }
@@ -141,7 +144,8 @@ fn create_objects(
     status(objects_created(tree, installation, prepared, moment))
 }
 
-/// The write that ends `Init`. Without orphans there is nothing to wait for in `ObjectsCreated`: what is below is given the job next.
+/// Builds the write that ends `Init`. Without orphans the job skips `ObjectsCreated`, and the
+/// objects below get the job next.
 fn objects_created<'m>(
     tree: &Tree,
     installation: &Installation,
@@ -178,7 +182,7 @@ fn objects_created<'m>(
     draft
 }
 
-/// Whether a rendering is about the spec and the job that the object has now.
+/// Reports whether a rendering belongs to the current spec and job of the object.
 fn fits(prepared: &Prepared, installation: &Installation) -> bool {
     Some(prepared.generation) == installation.metadata.generation && prepared.job_id == installation.job().id
 }
@@ -198,8 +202,8 @@ fn created_conditions(prepared: &Prepared) -> Vec<ConditionUpdate> {
     updates
 }
 
-/// Creates or updates the Execution, or empties it if nothing is rendered any more (6.2). `None` when it is as it
-/// should be.
+/// Creates or updates the Execution, or empties it if the blueprint renders no items
+/// (`installations.md` 6.2). `None` if the Execution matches.
 fn ensure_execution(
     tree: &mut Tree,
     installation: &Installation,
@@ -214,7 +218,7 @@ fn ensure_execution(
         if !is_first || prepared.execution.is_none() {
             return Some(Next::Read(Read::Execution));
         }
-        // It cannot exist yet; if it does after all, creating it says so.
+        // The Execution cannot exist yet. If it does, its creation fails and reveals it.
         tree.execution = Known::Absent;
     }
     let wanted = prepared.execution.as_ref();
@@ -225,7 +229,8 @@ fn ensure_execution(
         return Some(fail(installation, moment, &error, &prepared.conditions));
     }
     if found.is_deleting() {
-        // Deleted by hand (8.6): this job finishes the deletion, then it is created anew.
+        // A user deleted the Execution (`installations.md` 8.6): this job finishes the deletion,
+        // then a new Execution is created.
         if found.job().finished == installation.job().id {
             let mut cause = "the execution is being deleted, and that failed".to_owned();
             if let Some(below) = causes::of_execution(found) {

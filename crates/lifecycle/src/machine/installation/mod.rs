@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! next ──> requests (finalizer, dependents, interrupt, new job)
-//!      └─> by phase: init ── created ── progressing ── completing     siblings: predecessors, successors, dependents
-//!                    deleting (InitDelete, TriggerDelete, Deleting)   children: nested installations
+//!      └─> by phase: init ── created ── progressing ── completing
+//!                    deleting (InitDelete, TriggerDelete, Deleting)
+//! siblings: predecessors, successors, dependents      children: nested Installations
 //! ```
 
 mod children;
@@ -54,7 +55,7 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
         tree.follow_job(installation.job().id);
     }
     let step = next_of(tree, &installation, moment);
-    // Who has to be told of the end of a job is looked up once it is certain that it ends.
+    // The dependents to trigger are read only when the next step ends the job.
     if tree.dependents.is_none() && ends_job(&installation, &step) && siblings::has_dependents(&installation)
     {
         return Next::Read(Read::Dependents);
@@ -62,7 +63,7 @@ pub(super) fn next(tree: &mut Tree, moment: &Moment) -> Next {
     with_dependents(tree, step)
 }
 
-/// Whether a step is the write that ends the job of an Installation.
+/// Reports whether a step is the write that ends the job of an Installation.
 fn ends_job(installation: &Installation, step: &Next) -> bool {
     let Next::Write(writes) = step else { return false };
     installation.job().is_running()
@@ -74,7 +75,8 @@ fn ends_job(installation: &Installation, step: &Next) -> bool {
         })
 }
 
-/// The write that ends a job names those who are to be triggered after it (5.6).
+/// Adds the names of the dependents to trigger (`installations.md` 5.6) to the write that ends a
+/// job.
 fn with_dependents(tree: &mut Tree, mut step: Next) -> Next {
     let Some(installation) = tree.installation.get().filter(|found| ends_job(found, &step)) else {
         return step;
@@ -88,7 +90,7 @@ fn with_dependents(tree: &mut Tree, mut step: Next) -> Next {
         for write in writes {
             if let Write::Installation(Change::Status(object)) = write {
                 let status = object.status.get_or_insert_default();
-                // Those in a circle would trigger one another for ever.
+                // Installations in a cycle would trigger one another forever.
                 let is_cyclic = status.last_error.as_ref().is_some_and(|error| {
                     error.codes.iter().any(|code| code == ErrorCode::CyclicDependencies.as_str())
                 });
@@ -110,7 +112,8 @@ fn next_of(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Nex
     let running = installation.job().is_running();
     let requests_job = annotation_of(metadata, annotation::OPERATION) == Some(operation::RECONCILE);
     if !has_finalizer(metadata) {
-        // A request is removed in the same write, and that comes after the one that begins the job. Nothing else has been made by then.
+        // The request is removed in the same write as the finalizer is added, after the write that
+        // begins the job. The job has created no other objects by then.
         match is_deleting {
             true => return Next::Rest,
             false if requests_job && is_root(installation) && !running => {}
@@ -158,7 +161,7 @@ fn status(draft: Draft<'_>) -> Next {
     write(Write::Installation(Change::Status(draft.done())))
 }
 
-/// The next of the writes that a rendering asks for; `None` when all have been made.
+/// Returns the next of the writes that a rendering asks for, or `None` after all of them.
 fn write_computed(tree: &mut Tree, products: &[Product]) -> Option<Next> {
     let left = products.get(tree.copies_written..).unwrap_or_default();
     let step = super::step::write_some(left.iter().map(Product::to_write))?;
@@ -175,13 +178,15 @@ fn without_request(installation: &Installation) -> MetadataPatch {
     }
 }
 
-/// 2.1: a job starts at a root that is idle, because somebody asks for it, the spec changed, or it is deleted.
+/// Starts a job at an idle root that has a request, a changed spec, or a deletion
+/// (`installations.md` 2.1).
 fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, requests_job: bool) -> Next {
     let metadata = &installation.metadata;
     let status_ = installation.status.as_ref();
     let is_deleting = installation.is_deleting();
     let deletes = is_deleting && !installation.phase().is_of_deletion();
-    // 3.4; the annotation `operation`, which would be set and removed again at once, is left out.
+    // `installations.md` 3.4: the job starts directly. Landscaper would set the annotation
+    // `operation` here and remove it at once.
     let observed = status_.map_or(0, |status| status.observed_generation);
     let changed = is_set(metadata, annotation::RECONCILE_IF_CHANGED)
         && metadata.generation.unwrap_or_default() != observed
@@ -207,13 +212,15 @@ fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, reques
         }
     };
     let mut draft = Draft::of(installation, &moment.now).trigger(&moment.job_id);
-    // Who asks for a job from outside begins the count anew; that of the retry timer goes on (3.5).
+    // A user's request resets the count of automatic runs. A request of the retry timer keeps it
+    // (`installations.md` 3.5).
     let is_retry =
         annotation_of(metadata, annotation::RECONCILE_REASON) == Some(annotation::RECONCILE_REASON_RETRY);
     if is_due.is_some() || !is_retry {
         draft.status().automatic_reconcile_status = is_due;
     }
-    // The job begins in the write that gives it; the annotation is removed after that (2.1).
+    // The job begins in the same write that assigns its id. The annotation is removed after that
+    // write (`installations.md` 2.1).
     let id = moment.job_id.clone();
     let step = start(tree, installation, draft, is_deleting);
     tree.job = Some(id.clone());
@@ -222,7 +229,7 @@ fn trigger(tree: &mut Tree, installation: &Installation, moment: &Moment, reques
     step
 }
 
-/// An Installation that never had a job says what it waits for, once.
+/// Writes a status for an Installation that never had a job: it waits for a request. Written once.
 fn tell_of_request(installation: &Installation, moment: &Moment) -> Next {
     let is_told = installation.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
     if is_told || installation.is_deleting() {
@@ -233,7 +240,8 @@ fn tell_of_request(installation: &Installation, moment: &Moment) -> Next {
     status(draft)
 }
 
-/// The first write of a job. It counts the rendering that follows as begun: a process that dies of it leaves the count behind.
+/// Returns the first write of a job. It counts the following rendering as begun, so the count
+/// survives a process that dies of the rendering.
 fn start(tree: &mut Tree, installation: &Installation, draft: Draft<'_>, is_deleting: bool) -> Next {
     tree.forget_job();
     tree.asked_in.clone_from(&installation.metadata.resource_version);
@@ -245,7 +253,8 @@ fn start(tree: &mut Tree, installation: &Installation, draft: Draft<'_>, is_dele
     status(draft.start(Phase::Init).rendering(Some(1)))
 }
 
-/// 3.2: what is below is told first, so that a crash leaves the request in place.
+/// Interrupts the objects below first, so that the request survives a crash (`installations.md`
+/// 3.2).
 fn interrupt(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     let running = installation.job().is_running();
     if running {
@@ -255,7 +264,7 @@ fn interrupt(tree: &mut Tree, installation: &Installation, moment: &Moment) -> N
         if let Some(read) = children::read(tree, installation) {
             return read;
         }
-        // What has not been given the job yet would take it after the interruption, and run.
+        // An object without the job would otherwise get the job after the interruption and run it.
         if matches!(installation.phase(), Phase::Progressing | Phase::Deleting)
             && let Some(step) = hand_down(tree, installation, moment)
         {
@@ -283,7 +292,8 @@ fn interrupt(tree: &mut Tree, installation: &Installation, moment: &Moment) -> N
     patch(without_request(installation))
 }
 
-/// The Execution, if it belongs to the Installation: one that only has its name is none of its business.
+/// Returns the Execution if the Installation owns it. An Execution that only has the same name
+/// belongs to another owner.
 fn own_execution(tree: &Tree, installation: &Installation) -> Option<Arc<Execution>> {
     match &tree.execution {
         Known::Present(execution) if owned_by(execution, installation).is_ok() => Some(Arc::clone(execution)),
@@ -309,7 +319,8 @@ fn owned_by(found: &Execution, installation: &Installation) -> Result<(), Operat
     ))
 }
 
-/// Hands the job of the Installation down to its Execution, which begins with it; `None` when that has been done.
+/// Assigns the job of the Installation to its Execution, which begins in the same write; `None` if
+/// the Execution has the job already.
 fn give_job(
     tree: &mut Tree,
     execution: &Execution,
@@ -322,7 +333,7 @@ fn give_job(
     }
     let metadata = &execution.metadata;
     let change = if annotation_of(metadata, annotation::OPERATION) == Some(operation::INTERRUPT) {
-        // Meant for a job that is over; it must not end this one.
+        // The request to interrupt was meant for a finished job, so it must not end this one.
         let annotations = vec![(annotation::OPERATION, None)];
         Change::Metadata(MetadataPatch { annotations, ..MetadataPatch::of(metadata) })
     } else {
@@ -331,7 +342,7 @@ fn give_job(
     Some(Write::Execution(change))
 }
 
-/// The writes that give the job to those below that do not have it yet; `None` when all have it.
+/// Returns the writes that assign the job to the objects below; `None` if all of them have it.
 fn hand_down(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Option<Next> {
     let execution = own_execution(tree, installation);
     let own = execution.as_ref().and_then(|execution| give_job(tree, execution, installation, moment));
@@ -353,7 +364,8 @@ fn fail(
     status(Draft::of(installation, &moment.now).finish(phase).conditions(updates).error(error, previous))
 }
 
-/// Says what the job waits for; the phase stays. `None` when the status says so already.
+/// Writes a reason for the job's wait into the status without changing the phase; `None` if the
+/// status shows it already.
 fn tell(installation: &Installation, error: &OperationError, moment: &Moment) -> Option<Next> {
     let previous = installation.status.as_ref().and_then(|status| status.last_error.as_ref());
     let draft = Draft::of(installation, &moment.now).error(error, previous).done();
@@ -361,8 +373,8 @@ fn tell(installation: &Installation, error: &OperationError, moment: &Moment) ->
     (!is_told).then(|| write(Write::Installation(Change::Status(draft))))
 }
 
-/// The write that tells about an error which may go away by itself; the phase stays. `None` when the status says
-/// so already.
+/// Returns the write that reports a temporary error without changing the phase; `None` if the
+/// status shows it already.
 pub fn report(tree: &Tree, error: &OperationError, moment: &Moment) -> Option<Write> {
     match tell(tree.installation.get()?, error, moment)? {
         Next::Write(mut writes) => writes.pop(),
@@ -370,7 +382,8 @@ pub fn report(tree: &Tree, error: &OperationError, moment: &Moment) -> Option<Wr
     }
 }
 
-/// The end of a job one of whose writes the API server will never accept.
+/// Returns the write that ends a job after the API server has permanently rejected one of its
+/// writes.
 pub(super) fn refused(tree: &mut Tree, reason: &Reason, cause: &str, moment: &Moment) -> Option<Write> {
     let installation = Arc::clone(match &tree.installation {
         Known::Present(installation) => installation,
@@ -379,7 +392,7 @@ pub(super) fn refused(tree: &mut Tree, reason: &Reason, cause: &str, moment: &Mo
     if !installation.job().is_running() {
         return None;
     }
-    // Exports are written while the phase is that of waiting for what is below: nobody waits in between.
+    // Exports are written while the phase is `Progressing`: the job never waits in `Completing`.
     let step = if matches!(installation.phase(), Phase::Progressing | Phase::Completing) {
         let update = ConditionUpdate::new("CreateExports", false, reason.as_str(), cause);
         let error = OperationError::new(COMPLETING, Reason::CreateOrUpdateExports, cause);
@@ -398,7 +411,7 @@ pub(super) fn refused(tree: &mut Tree, reason: &Reason, cause: &str, moment: &Mo
     only_write(with_dependents(tree, step))
 }
 
-/// The end of a job in whose handling the service dies.
+/// Returns the write that ends a job because the service dies whenever it handles the object.
 pub(super) fn set_aside(tree: &mut Tree, words: &str, moment: &Moment) -> Option<Write> {
     let Known::Present(installation) = &tree.installation else { return None };
     let installation = Arc::clone(installation);

@@ -1,4 +1,4 @@
-//! `Progressing`: everything below works; its end is collected (2.2).
+//! `Progressing`: waits for all objects below and collects their results (`installations.md` 2.2).
 
 use groundwork_api::{Installation, ResourceExt};
 
@@ -10,7 +10,8 @@ use crate::machine::step::{Moment, Next, Read};
 use crate::machine::tree::Tree;
 use crate::reason::Reason;
 
-/// A failed child does not stop the others: all are waited for.
+/// Returns the next step. A failed child does not stop the others, so the job waits for all of
+/// them.
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     let status_ = installation.status.as_ref();
     let expects_execution = status_.is_some_and(|status| status.execution_ref.is_some());
@@ -55,11 +56,11 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
             OperationError::child("buildErrorIfFailedChild", Reason::ChildrenFailed, parts.join("; "));
         return fail(installation, moment, &error, &[]);
     }
-    // Nobody waits between the end of what is below and the end of the job: no write says so.
+    // The phase `Completing` is never written: the exports are rendered at once, in the same step.
     completing::next(tree, installation, moment)
 }
 
-/// Children that were removed by force count as failed.
+/// Returns the children that were removed by force, which count as failed.
 fn missing(tree: &Tree, installation: &Installation) -> Vec<String> {
     let cache = installation.status.as_ref().and_then(|status| status.sub_inst_cache.as_ref());
     let active = cache.into_iter().flat_map(|cache| cache.active_subs.iter());

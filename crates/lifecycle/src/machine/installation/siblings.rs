@@ -1,4 +1,5 @@
-//! Siblings: those whose exports are waited for, those that wait, and those that are triggered (5.2, 5.3, 5.5, 5.6, 8.2).
+//! Siblings of an Installation: predecessors, successors and dependents to trigger
+//! (`installations.md` 5.2, 5.3, 5.5, 5.6, 8.2).
 
 use std::collections::BTreeSet;
 
@@ -19,21 +20,21 @@ use crate::validate::is_root;
 
 const OPERATION: &str = "init";
 const GUARD: &str = "CheckSuccessorSibling";
-/// Words before the names of those that are waited for, which [`awaited`] finds again.
+/// Start of the message before the names of unfinished predecessors, which [`awaited`] parses.
 const UNFINISHED: &str =
     "Op: CheckPredecessors - Reason: NotCompletedDependents - Message: predecessors are not finished: ";
 const STILL_IMPORTING: &str = "a sibling still imports some of the exports: ";
 
-/// The siblings that a job waits for, by what its status says.
+/// Siblings that a job waits for, read from its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Awaited<'a> {
-    /// Their exports are imported, and they have not finished.
+    /// Unfinished siblings whose exports the Installation imports.
     Predecessors(Vec<&'a str>),
-    /// They import what is exported, and have to be gone first.
+    /// Siblings that import the Installation's exports and must be deleted first.
     Successors(Vec<&'a str>),
 }
 
-/// Reads the names of siblings from a `lastError` that says that they are waited for.
+/// Reads the names of the awaited siblings from a `lastError`.
 pub(crate) fn awaited(error: &LastError) -> Option<Awaited<'_>> {
     let names = |words| Some(error.message.strip_prefix(words)?.split(", ").collect());
     match error.operation.as_str() {
@@ -43,10 +44,10 @@ pub(crate) fn awaited(error: &LastError) -> Option<Awaited<'_>> {
     }
 }
 
-/// What checks 1 and 2 of 5.3 say of the predecessors.
+/// Result of checks 1 and 2 of `installations.md` 5.3 for the predecessors.
 enum Verdict {
     Good,
-    /// Names of those that have not finished.
+    /// Names of the unfinished predecessors.
     Unfinished(Vec<String>),
     Bad(OperationError),
 }
@@ -104,7 +105,7 @@ fn not_finished(names: &[String]) -> OperationError {
     OperationError::waiting(OPERATION, Reason::AllPredecessorsFinished, message)
 }
 
-/// What holds `Init` up because of siblings; `None` if nothing does.
+/// Returns the step of an `Init` that siblings hold up; `None` if no sibling does.
 pub(super) fn check_predecessors(
     tree: &mut Tree,
     installation: &Installation,
@@ -121,7 +122,8 @@ pub(super) fn check_predecessors(
         }
         Verdict::Bad(error) => Some(fail(installation, moment, &error, &[])),
         Verdict::Unfinished(names) => {
-            // Waiting is no attempt to render: it may outlive many processes.
+            // A wait is not an attempt to render: it may last longer than several processes, which
+            // would use up the attempts.
             tree.begun = None;
             let previous = installation.status.as_ref().and_then(|status| status.last_error.as_ref());
             let draft = Draft::of(installation, &moment.now).rendering(None);
@@ -129,15 +131,16 @@ pub(super) fn check_predecessors(
             if told.status == installation.status {
                 return Some(Next::Wait);
             }
-            // The next look follows at once, and may find more.
+            // The next check follows at once, and may find more unfinished siblings.
             Some(super::write(Write::Installation(crate::machine::step::Change::Status(told))))
         }
     }
 }
 
-/// 10.4: the predecessors must be the same, with the same jobs, as when the pass began; else it is done again. `None` if they are.
+/// Compares the predecessors and their jobs with those at the start of the pass (`installations.md`
+/// 10.4), and repeats the pass after a change. `None` if they are equal.
 pub(super) fn compare_predecessors(tree: &mut Tree, installation: &Installation) -> Option<Next> {
-    // Those of a child are held by the job that they share.
+    // Predecessors of a child cannot start another job: all children share the job of their parent.
     let sampled = tree.sampled.as_ref().filter(|sampled| !sampled.found.is_empty())?;
     if !is_root(installation) {
         return None;
@@ -154,12 +157,14 @@ pub(super) fn compare_predecessors(tree: &mut Tree, installation: &Installation)
     Some(Next::Read(Read::Predecessors))
 }
 
-/// The same checks when the job completes, where nothing is waited for any more (5.3). `None` if they hold.
+/// Repeats the checks at the end of the job, where the job no longer waits (`installations.md`
+/// 5.3). `None` if they pass.
 pub(super) fn check_again(
     tree: &mut Tree,
     installation: &Installation,
 ) -> Option<Result<Next, OperationError>> {
-    // What a child depends on has finished in the job that both have, and begins no other one before it.
+    // The predecessors of a child have finished the shared job, and start no other one before it
+    // ends.
     if !is_root(installation) || !imports_from_siblings(installation) {
         return None;
     }
@@ -177,14 +182,16 @@ pub(super) fn check_again(
     }
 }
 
-/// Whether the end of its job triggers others. Children share a job, so that nobody has to start one for them.
+/// Reports whether the end of an Installation's job triggers other Installations. Children share
+/// the job of their parent, so they trigger no one.
 pub(super) fn has_dependents(installation: &Installation) -> bool {
     is_root(installation)
         && !installation.is_deleting()
         && !Interface::of(&installation.spec).exports.is_empty()
 }
 
-/// 5.6: triggers those whose predecessor has finished, then clears the list. A crash in between triggers all again.
+/// Triggers the dependents whose predecessor has finished, then clears the list (`installations.md`
+/// 5.6). After a crash in between, all of them are triggered again.
 pub(super) fn trigger_dependents(
     tree: &mut Tree,
     installation: &Installation,
@@ -213,7 +220,8 @@ pub(super) fn trigger_dependents(
     Some(status(draft))
 }
 
-/// 8.2: what others still import is not deleted. `None` if nothing is in the way.
+/// Stops a deletion while other Installations import the exports (`installations.md` 8.2). `None`
+/// if the deletion may proceed.
 pub(super) fn check_successors(
     tree: &mut Tree,
     installation: &Installation,
@@ -226,7 +234,7 @@ pub(super) fn check_successors(
     }
     let Some(successors) = tree.successors.take() else { return Some(Next::Read(Read::Successors)) };
     if successors.is_empty() {
-        // It holds for the rest of this phase.
+        // The result stays valid for the rest of this phase.
         tree.successors = Some(successors);
         return None;
     }

@@ -31,10 +31,11 @@ use crate::reason::Reason;
 use crate::siblings::{Interface, Scope, SiblingIndex};
 use crate::takeover::may_publish;
 
-/// The Installation that most tests are about.
+/// Name of the Installation in most tests.
 const SERVER: &str = "server";
 
-/// An API server with the objects of one namespace, a deployer, and a process that works on its Installations.
+/// API server with the objects of one namespace, a deployer, and a process that handles the
+/// Installations.
 pub(super) struct Cluster {
     pub(super) installations: BTreeMap<String, Installation>,
     pub(super) executions: BTreeMap<String, Execution>,
@@ -45,21 +46,22 @@ pub(super) struct Cluster {
     version: u64,
     seconds: i64,
     jobs: u32,
-    /// What was written, in order: kind, verb, and the phase where there is one.
+    /// Log of the writes, in order: kind, verb, and the phase if there is one.
     pub(super) log: Vec<String>,
-    /// Verdicts of the deployer by template name; others succeed.
+    /// Verdicts of the deployer by template name. All other items succeed.
     pub(super) verdicts: BTreeMap<String, &'static str>,
-    /// Creations of this kind are refused for ever.
+    /// Kind whose creation always fails.
     pub(super) refuses: Option<&'static str>,
-    /// Whether the process dies when it renders, and how often it has begun to.
+    /// True if the process dies when it renders, with the number of renderings begun.
     pub(super) dies_of_rendering: bool,
     pub(super) renderings: usize,
     is_dead: bool,
-    /// Nobody works on items.
+    /// True if no deployer works on items.
     pub(super) has_no_deployer: bool,
-    /// Templates whose items the deployer worked on, in order; picking up alone is not work.
+    /// Templates whose items the deployer worked on, in order. An item that was only picked up is
+    /// not listed.
     pub(super) worked: Vec<String>,
-    /// How many steps wrote something.
+    /// Number of steps that wrote an object.
     pub(super) batches: usize,
     trees: BTreeMap<String, Tree>,
 }
@@ -91,7 +93,7 @@ impl Cluster {
         cluster
     }
 
-    // === what users do ===
+    // Actions of users.
 
     /// Creates a root Installation.
     pub(super) fn apply(&mut self, installation: Value) {
@@ -154,7 +156,7 @@ impl Cluster {
         self.seconds += seconds;
     }
 
-    // === what is seen ===
+    // Observations.
 
     pub(super) fn phase(&self) -> String {
         self.phase_of(SERVER)
@@ -176,23 +178,23 @@ impl Cluster {
             .unwrap_or_default()
     }
 
-    /// Where everybody stands, and why, and how it came to that.
+    /// Returns phase, error and log of all objects, for assertion messages.
     pub(super) fn told(&self) -> String {
         let line = |name: &String| format!("{name} {}: {}\n", self.phase_of(name), self.error_of(name));
         self.installations.keys().map(line).collect::<String>() + &self.log.join("\n")
     }
 
-    /// The value of a DataObject by the end of its name, or by all of it.
+    /// Returns the value of a DataObject, found by its full name or by the end of its name.
     pub(super) fn data(&self, name: &str) -> Option<Value> {
         self.data_objects.get(name)?.data.get().cloned()
     }
 
-    /// The nested installation made from a template.
+    /// Returns the nested Installation created from a template.
     pub(super) fn child(&self, template: &str) -> Option<&Installation> {
         self.installations.values().find(|found| super::super::Child::template(*found) == Some(template))
     }
 
-    /// Everything, without what differs between two runs that do the same.
+    /// Returns all objects, without the values that differ between two equal runs.
     pub(super) fn dump(&self) -> Value {
         let mut dump = json!({
             "installations": self.installations, "executions": self.executions, "items": self.items.values().collect::<Vec<_>>(),
@@ -208,7 +210,8 @@ impl Cluster {
 
     // === the process ===
 
-    /// Works until nothing happens any more. The process dies after `writes` writes and is started again; `None` lets it live.
+    /// Runs until no step is left. The process dies after `writes` writes and is started again;
+    /// `None` keeps it alive.
     pub(super) fn run(&mut self, mut writes: Option<usize>) {
         for _ in 0..400 {
             let before = self.version;
@@ -238,7 +241,7 @@ impl Cluster {
         panic!("it never comes to rest:\n{}", self.log.join("\n"));
     }
 
-    /// Works on one Installation; false when the process died.
+    /// Works on one Installation. Returns false if the process died.
     fn settle(&mut self, name: &str, tree: &mut Tree, writes: &mut Option<usize>) -> bool {
         for _ in 0..500 {
             if let Some(lives) = self.step(name, tree, writes) {
@@ -248,7 +251,8 @@ impl Cluster {
         panic!("it goes round in circles:\n{}", self.log.join("\n"));
     }
 
-    /// Works with a tree of a replica of its own, as long as `goes_on`, or until nothing is left to do.
+    /// Works with the tree of a separate replica, while `goes_on` returns true or until no step is
+    /// left.
     pub(super) fn replica(&mut self, name: &str, tree: &mut Tree, goes_on: impl Fn(&Self) -> bool) {
         let version = |part: super::super::Part<'_>| match part {
             super::super::Part::Installation => self.installations.get(name)?.resource_version(),
@@ -261,7 +265,7 @@ impl Cluster {
         tree.goes_on = true;
     }
 
-    /// One step; whether the process lives when nothing is left to do.
+    /// Executes one step. When no step is left, returns whether the process is alive.
     pub(super) fn step(&mut self, name: &str, tree: &mut Tree, writes: &mut Option<usize>) -> Option<bool> {
         self.seconds += 1;
         self.jobs += 1;
@@ -309,7 +313,7 @@ impl Cluster {
         None
     }
 
-    /// Calls with everything that a job reads, and once more when it turns out that it keeps state.
+    /// Calls `job` with all its inputs, and a second time if the job keeps state.
     fn with_inputs<T>(&self, name: &str, job: impl Fn(&Inputs<'_>) -> Result<T, UnreadStates>) -> T {
         let context = Context::default();
         let installation = &self.installations[name];
@@ -356,7 +360,7 @@ impl Cluster {
         }
     }
 
-    /// One write of a step. False when the process died of it.
+    /// Executes one write of a step. Returns false if the process died of it.
     fn carry_out(
         &mut self,
         tree: &mut Tree,
@@ -372,7 +376,7 @@ impl Cluster {
         self.write(tree, write);
         match writes {
             Some(0) => {
-                // Killed: all that was known is lost.
+                // The process dies, and all its memory is lost.
                 *writes = None;
                 false
             }
@@ -384,7 +388,7 @@ impl Cluster {
         }
     }
 
-    /// Why a write is not made.
+    /// Returns an error if the test rejects this write.
     fn is_refused(&self, write: &Write) -> Option<String> {
         let kind = match write {
             Write::Execution(Change::Create(_)) => "Execution",
@@ -495,7 +499,7 @@ impl Cluster {
         }
     }
 
-    /// Objects of an Installation of both kinds whose metadata are such.
+    /// Returns the DataObjects and Targets of an Installation whose metadata match.
     fn copies(&self, owner: &Installation, is_one: impl Fn(&ObjectMeta) -> bool) -> Vec<StaleCopy> {
         let uid = owner.uid().unwrap();
         let is_owned = |metadata: &ObjectMeta| {
@@ -589,7 +593,8 @@ impl Cluster {
         self.log.push(log);
     }
 
-    /// A change of an Installation; when it goes, so does what it owns and nobody holds.
+    /// Changes an Installation. A deleted Installation takes along the objects that it owns and
+    /// that no finalizer holds.
     fn change_installation(
         &mut self,
         kind: &str,
@@ -617,7 +622,7 @@ impl Cluster {
         (line, stored)
     }
 
-    /// One look of the mock deployer at every item.
+    /// Runs the mock deployer once for every item.
     fn deploy(&mut self) {
         let deployer = DeployerInformation {
             identity: "id".into(),
@@ -664,7 +669,7 @@ impl Cluster {
         }
     }
 
-    /// What the configuration of an item says that it exports.
+    /// Returns the exports in the configuration of an item.
     fn export(&mut self, item: &DeployItem) -> Exports {
         let Some(values) = item.spec.config.get().and_then(|config| config.get("export")) else {
             return Exports::Keep;
@@ -691,7 +696,8 @@ impl Cluster {
     }
 }
 
-/// What the API server does with one change. Every version-checked write must be about the stored version.
+/// Applies one change as the API server does. Every version-checked write must name the stored
+/// version.
 fn change_one<K: ResourceExt + Clone + StatusOf>(
     stored: Option<K>,
     change: Change<K>,
@@ -756,7 +762,7 @@ fn change_one<K: ResourceExt + Clone + StatusOf>(
     Some(object)
 }
 
-/// An object that is being deleted goes with its last finalizer.
+/// Removes an object that is being deleted and has no finalizer left.
 fn collect<K: ResourceExt>(object: Option<K>) -> Option<K> {
     object.filter(|object| object.meta().deletion_timestamp.is_none() || !object.finalizers().is_empty())
 }
@@ -790,7 +796,7 @@ impl StatusOf for Secret {
     fn take_status(&mut self, _: Self) {}
 }
 
-/// Where an Installation looks for siblings.
+/// Returns the scope in which an Installation looks for siblings.
 fn sibling_scope(installation: &Installation) -> Scope {
     Scope { namespace: "team".to_owned(), parent: parent_name(installation).map(str::to_owned) }
 }
@@ -864,7 +870,7 @@ impl Repositories for NoRepositories {
     }
 }
 
-/// What another process has computed comes as text, and is the same.
+/// Serializes and parses a value, as between two processes, and checks that it stays equal.
 fn sent<T: PartialEq + Serialize + DeserializeOwned>(computed: &T) -> T {
     let text = serde_json::to_string(computed).unwrap();
     let read: T = serde_json::from_str(&text).unwrap();

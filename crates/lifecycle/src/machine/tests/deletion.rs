@@ -29,7 +29,8 @@ fn a_deletion_goes_from_the_items_up() {
     );
 }
 
-/// 8.1: a request of before that is late, of another replica or of one that has died, makes the Execution anew when the old one has gone.
+/// `installations.md` 8.1: a delayed request of another replica, or of a dead process, creates the
+/// Execution again after its deletion.
 #[test]
 fn what_is_made_late_goes_too() {
     let mut cluster = cluster(&["a"]);
@@ -59,7 +60,8 @@ fn an_installation_that_never_ran_just_goes() {
     assert!(cluster.installations.is_empty(), "{:?}", cluster.log);
 }
 
-/// 8.3: a failed deletion stays, and a request starts it again. I-116.
+/// `installations.md` 8.3, case I-116: a failed deletion stays failed, and a request starts it
+/// again.
 #[test]
 fn a_failed_deletion_can_be_repeated() {
     let mut cluster = cluster(&["a"]);
@@ -76,7 +78,7 @@ fn a_failed_deletion_can_be_repeated() {
     assert!(cluster.installations.is_empty());
 }
 
-/// The annotation of `installations.md` 8.4.
+/// `installations.md` 8.4: with the annotation, no deployer has to act.
 #[test]
 fn deleting_without_uninstalling_asks_no_deployer() {
     let mut cluster = cluster(&["a", "b>a"]);
@@ -88,7 +90,8 @@ fn deleting_without_uninstalling_asks_no_deployer() {
     assert!(cluster.installations.is_empty() && cluster.items.is_empty());
 }
 
-/// 8.6: an Execution deleted by hand goes with the next job, and comes back.
+/// `installations.md` 8.6: an Execution that a user deletes goes with the next job, which creates a
+/// new one.
 #[test]
 fn an_execution_deleted_by_hand_is_made_anew() {
     let mut cluster = cluster(&["a"]);
@@ -104,7 +107,7 @@ fn an_execution_deleted_by_hand_is_made_anew() {
     assert!(cluster.execution().unwrap().metadata.deletion_timestamp.is_none());
 }
 
-/// An Execution that only has the name is somebody else's, and stays.
+/// An Execution with the same name but another owner stays.
 #[test]
 fn a_foreign_execution_is_left_alone() {
     let mut cluster = cluster(&["a"]);
@@ -122,7 +125,8 @@ fn a_foreign_execution_is_left_alone() {
     assert!(cluster.execution().unwrap().metadata.deletion_timestamp.is_none());
 }
 
-/// 8.6: an item deleted by hand that cannot go ends the job that waits for it.
+/// `installations.md` 8.6: an item that a user deletes and that cannot go ends the job that waits
+/// for it.
 #[test]
 fn an_item_deleted_by_hand_that_cannot_go_fails_the_job() {
     let mut cluster = cluster(&["a"]);
@@ -141,7 +145,8 @@ fn an_item_deleted_by_hand_that_cannot_go_fails_the_job() {
     assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
 }
 
-/// A finalizer of others keeps an Execution, and the Installation waits for it without a write.
+/// A finalizer of another controller keeps an Execution. The Installation waits for it without a
+/// write.
 #[test]
 fn finalizers_of_others_are_waited_for() {
     let mut cluster = cluster(&["a"]);
@@ -155,7 +160,7 @@ fn finalizers_of_others_are_waited_for() {
     assert!(cluster.installations.is_empty());
 }
 
-/// 3.2: a request to interrupt that came too late ends no later job.
+/// `installations.md` 3.2: a delayed request to interrupt does not end a later job.
 #[test]
 fn an_interrupt_of_a_finished_job_is_dropped() {
     let mut cluster = cluster(&["a"]);
@@ -170,14 +175,15 @@ fn an_interrupt_of_a_finished_job_is_dropped() {
     assert!(cluster.execution().unwrap().metadata.annotations.as_ref().unwrap().is_empty());
 }
 
-/// An Installation that somebody has taken the finalizer off, and what garbage collection does with what it owned.
+/// Removes the Installation whose finalizer a user has taken away, and lets garbage collection
+/// delete the objects that it owned.
 fn forced_away(cluster: &mut Cluster) {
     let now = groundwork_api::Time(jiff::Timestamp::from_second(1_780_000_000).unwrap());
     cluster.installations.remove("server");
     cluster.execution_mut().metadata.deletion_timestamp = Some(now.clone());
 }
 
-/// 8.7: nobody else gives a job to what has lost its owner.
+/// `installations.md` 8.7: objects without their owner get a job of their own.
 #[test]
 fn an_execution_whose_installation_is_gone_goes_with_its_items() {
     let mut cluster = cluster(&["a", "b>a"]);
@@ -192,7 +198,7 @@ fn an_execution_whose_installation_is_gone_goes_with_its_items() {
     assert_eq!(cluster.log.first().map(String::as_str), Some("status Execution InitDelete"));
 }
 
-/// The same for one that a late request has made, and that never had a job.
+/// An Execution that a delayed request has created, and that never had a job, is deleted too.
 #[test]
 fn an_execution_that_comes_too_late_goes() {
     let mut cluster = cluster(&["a"]);
@@ -235,7 +241,8 @@ fn items_whose_execution_is_gone_go() {
     assert!(cluster.items.is_empty(), "{:?}", cluster.log);
 }
 
-/// A nested Installation waits for its parent's job as long as there is a parent.
+/// A nested Installation waits for its parent's job while the parent exists. Without a parent it
+/// gets its own job.
 #[test]
 fn a_child_whose_parent_is_gone_goes() {
     let mut nested = nested::shop(&["db: who > access"]);

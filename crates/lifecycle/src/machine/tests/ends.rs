@@ -1,11 +1,11 @@
-//! Jobs come to an end, whatever happens, and say where they stand meanwhile.
+//! Every job ends, even after crashes and rejected writes, and its status shows the progress.
 
 use super::*;
 
 const INTERRUPT: (&str, &str) = ("landscaper.gardener.cloud/operation", "interrupt");
 const RECONCILE: (&str, &str) = ("landscaper.gardener.cloud/operation", "reconcile");
 
-/// Rendering that ends the process: it is begun three times, and then the job is over and says why.
+/// A rendering that kills the process is attempted three times. Then the job fails with the reason.
 #[test]
 fn rendering_that_ends_the_process_is_given_up() {
     let mut cluster = cluster(&["a"]);
@@ -26,7 +26,7 @@ fn rendering_that_ends_the_process_is_given_up() {
         told[3].1
     );
     assert_eq!(told[4], told[3], "and stays over");
-    // The next job counts anew, and a job that succeeds leaves no count behind.
+    // The next job counts from zero, and a successful job removes the count.
     cluster.dies_of_rendering = false;
     cluster.annotate(RECONCILE.0, RECONCILE.1);
     cluster.run(None);
@@ -34,7 +34,7 @@ fn rendering_that_ends_the_process_is_given_up() {
     assert_eq!(cluster.server().status.clone().unwrap().rendering_attempts, None);
 }
 
-/// Deletion is looked at before rendering.
+/// The machine checks for a deletion before it renders.
 #[test]
 fn what_is_being_deleted_is_not_rendered() {
     let mut cluster = cluster(&["a"]);
@@ -47,7 +47,8 @@ fn what_is_being_deleted_is_not_rendered() {
     assert_eq!(cluster.renderings, 1);
 }
 
-/// A deletion need not wait for items that have not been started: those that run end, the others never begin.
+/// A deletion does not wait for items that have not started: running items finish, the others never
+/// start.
 #[test]
 fn what_is_being_deleted_starts_no_more_items() {
     let mut cluster = cluster(&["a", "b>a", "c>b"]);
@@ -61,7 +62,8 @@ fn what_is_being_deleted_starts_no_more_items() {
     assert!(cluster.log.iter().any(|line| line == "status Execution Failed"), "{:?}", cluster.log);
 }
 
-/// 1.3, 7.6: what the core ends has its errors in all three places, and a missing Target is named.
+/// `installations.md` 1.3, 7.6: an item that the renderer ends has its errors in all three fields,
+/// and a missing Target is named.
 #[test]
 fn items_ended_by_the_core_tell_their_errors() {
     for (target, told) in
@@ -94,7 +96,8 @@ fn items_ended_by_the_core_tell_their_errors() {
     assert_eq!(status.last_errors.len(), 1);
 }
 
-/// 1.7, 7.2: a dependency that is gone leaves the item, so that a reversed one does not bar the deletion.
+/// `installations.md` 1.7, 7.2: a removed dependency is removed from the item, so that a reversed
+/// dependency does not block the deletion.
 #[test]
 fn dependencies_can_be_reversed() {
     let mut cluster = cluster(&["a", "b>a"]);
@@ -119,7 +122,8 @@ fn dependencies_can_be_reversed() {
     assert!(cluster.installations.is_empty(), "{:?}", cluster.log);
 }
 
-/// 7.3: items that wait for each other are deleted all the same. A job that dies while it turns a dependency round leaves that behind.
+/// `installations.md` 7.3: items with cyclic dependencies are deleted. A job that dies while it
+/// reverses a dependency leaves such items behind.
 #[test]
 fn a_circle_of_dependencies_does_not_bar_the_deletion() {
     let mut cluster = cluster(&["a", "b>a"]);
@@ -134,7 +138,7 @@ fn a_circle_of_dependencies_does_not_bar_the_deletion() {
     assert!(cluster.installations.is_empty(), "{:?}", cluster.log);
 }
 
-/// 1.6: the finalizer keeps the items from losing their owner.
+/// `installations.md` 1.6: the finalizer prevents items from losing their owner.
 #[test]
 fn a_finalizer_taken_away_by_hand_comes_back() {
     let mut cluster = cluster(&["a"]);
@@ -148,7 +152,8 @@ fn a_finalizer_taken_away_by_hand_comes_back() {
     assert!(cluster.items.values().all(|item| item.metadata.finalizers == ours));
 }
 
-/// 2.2, 2.3: while something is waited for, the statuses say what; at the end nothing is left of it.
+/// `installations.md` 2.2, 2.3: while a job waits, the statuses name the awaited objects. At the
+/// end these entries are gone.
 #[test]
 fn what_is_waited_for_is_told() {
     let mut cluster = cluster(&["a", "b"]);
@@ -173,7 +178,8 @@ fn what_is_waited_for_is_told() {
     assert_eq!(status.export_ref, None, "nothing is exported");
 }
 
-/// 9: the condition about the Execution is there when there is one to speak of.
+/// `installations.md` 9: the condition about the Execution exists only if there is an Execution
+/// with items.
 #[test]
 fn nothing_is_said_about_items_when_there_are_none() {
     let mut cluster = cluster(&["a"]);

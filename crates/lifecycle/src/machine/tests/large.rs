@@ -1,4 +1,5 @@
-//! Executions with many items: steps that do several things at once, and cost that does not grow faster than the items.
+//! Executions with many items: steps contain several writes, and the cost grows linearly with the
+//! number of items.
 
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ fn run(count: usize) -> Cluster {
     cluster
 }
 
-/// Creations, triggers and deletions that do not depend on one another are one step, and no step is without bound.
+/// Independent creations, triggers and deletions form one step, and each step has a bound.
 #[test]
 fn independent_writes_go_together() {
     let mut cluster = run(200);
@@ -31,7 +32,8 @@ fn independent_writes_go_together() {
     assert!(cluster.batches < 13 + 2 * 200 / 25, "{} steps for 400 writes about items", cluster.batches);
 }
 
-/// What one item costs hardly depends on how many there are: it grew with the square of their number.
+/// The cost of one item hardly depends on the number of items. It used to grow with that number, so
+/// the total grew with its square.
 #[test]
 fn the_cost_of_an_item_does_not_grow_with_their_number() {
     let cost = |count: usize| {
@@ -46,7 +48,7 @@ fn the_cost_of_an_item_does_not_grow_with_their_number() {
     assert!(many < 6.0 * few, "an item costs {:.1} times as much among 1000 as among 50", many / few);
 }
 
-/// A process that dies after any write of a step that has several leaves nothing behind that the next one cannot take up.
+/// A process may die after any write within a step: the next process continues from there.
 #[test]
 fn a_death_within_a_step_is_survived() {
     let names = names(40);
@@ -63,8 +65,8 @@ fn a_death_within_a_step_is_survived() {
     }
 }
 
-/// Two replicas take turns at one job with more items than one turn has writes, and then at two jobs: what one has kept does not hide what
-/// the other one has made.
+/// Two replicas alternate on one job with more items than one step has writes, and then on two
+/// jobs. Each sees the objects that the other one created.
 #[test]
 fn what_another_replica_made_is_seen() {
     let names: Vec<String> = (0..70).map(|index| format!("i{index}")).collect();
@@ -76,7 +78,7 @@ fn what_another_replica_made_is_seen() {
     let first: Vec<String> = cluster.items.keys().cloned().collect();
     cluster.replica("server", &mut other, |_| true);
     assert_eq!((cluster.items.len(), cluster.phase().as_str()), (70, "Progressing"));
-    // All that the first one knows of have succeeded.
+    // All items that the first replica knows of have succeeded.
     for name in &first {
         let item = cluster.items.get_mut(name).unwrap();
         item.metadata.resource_version = Some("1000000".to_owned());
@@ -92,7 +94,7 @@ fn what_another_replica_made_is_seen() {
     cluster.run(None);
     assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.error());
 
-    // The next job belongs to the other one, but for its end.
+    // The other replica runs the next job, except for its end.
     cluster.has_no_deployer = true;
     cluster.change_spec(installation(&["i0", "new"], &json!({})));
     cluster.replica("server", &mut other, |_| true);

@@ -4,7 +4,8 @@ use super::*;
 
 const RECONCILE: (&str, &str) = ("landscaper.gardener.cloud/operation", "reconcile");
 
-/// The order of the writes that `installations.md` 2.5 prints in bold, for an item without exports. B-02, I-14.
+/// Cases B-02, I-14: the order of the writes printed in bold in `installations.md` 2.5, for an item
+/// without exports.
 #[test]
 fn writes_of_a_first_job() {
     let mut cluster = cluster(&["echo"]);
@@ -36,7 +37,7 @@ fn writes_of_a_first_job() {
     assert_eq!(condition("Stalled"), ("False".to_owned(), Some(1)));
 }
 
-/// 2.1: the status is written before the annotation is removed.
+/// `installations.md` 2.1: the status is written before the annotation is removed.
 #[test]
 fn a_request_starts_a_job_and_is_removed_after_that() {
     let mut cluster = cluster(&["echo"]);
@@ -59,7 +60,8 @@ fn a_request_starts_a_job_and_is_removed_after_that() {
     assert_eq!(cluster.log.iter().filter(|line| **line == "annotate Installation").count(), 1);
 }
 
-/// 2.1: a new object that asks for a job gets the finalizer with the write that removes the request, before anything is made.
+/// `installations.md` 2.1: a new object with a request gets the finalizer in the write that removes
+/// the request, before the job creates any object.
 #[test]
 fn a_request_of_a_new_object_is_removed_with_the_finalizer_set() {
     let mut object = installation(&["echo"], &json!({}));
@@ -84,7 +86,7 @@ fn nothing_starts_by_itself() {
     let mut cluster = Cluster::new(object);
     cluster.run(None);
     assert_eq!(cluster.log, ["finalizer Installation", "status Installation "]);
-    // It says what it waits for, once.
+    // The status explains once that the object waits for a request.
     let status = cluster.server().status.clone().unwrap();
     let told = |name: &str| {
         let found = status.conditions.iter().find(|condition| condition.type_ == name).unwrap();
@@ -98,7 +100,8 @@ fn nothing_starts_by_itself() {
     assert_eq!(cluster.log.len(), 2);
 }
 
-/// The process dies after each single write of a life in turn. The end is the same, and nothing is made twice.
+/// The process dies after each single write of a life in turn. The result is the same, and no
+/// object is created twice.
 #[test]
 fn every_crash_ends_the_same() {
     let life = |deaths: [Option<usize>; 3]| {
@@ -157,7 +160,8 @@ fn items_run_in_order_and_a_failure_stops_what_comes_after() {
     );
 }
 
-/// 6.2: an Execution whose blueprint renders nothing any more is emptied; `blueprints.md` 7.4, acceptance item 8.
+/// `installations.md` 6.2, `blueprints.md` 7.4: an Execution is emptied if its blueprint no longer
+/// renders items.
 #[test]
 fn items_without_template_go() {
     let mut cluster = cluster(&["a", "b>a"]);
@@ -182,7 +186,8 @@ fn a_missing_import_fails_the_job_and_says_so() {
     assert!(cluster.execution().is_none());
 }
 
-/// 7.6: an item that nobody picks up fails after the time-out, and with it the job.
+/// `installations.md` 7.6: an item that no deployer picks up fails after the timeout, and the job
+/// fails with it.
 #[test]
 fn an_item_without_deployer_fails_in_the_end() {
     let mut cluster = cluster(&["a"]);
@@ -197,7 +202,7 @@ fn an_item_without_deployer_fails_in_the_end() {
     assert_eq!((error.reason.as_str(), &error.codes[..]), ("PickupTimeout", &["ERR_TIMEOUT".to_owned()][..]));
 }
 
-/// The operation of `installations.md` 3.2.
+/// `installations.md` 3.2: the operation `interrupt` ends the job.
 #[test]
 fn an_interrupt_ends_the_job() {
     let mut cluster = cluster(&["a", "b>a"]);
@@ -212,7 +217,7 @@ fn an_interrupt_ends_the_job() {
     assert_eq!(cluster.server().metadata.annotations.as_ref().unwrap().len(), 1, "the request is gone");
 }
 
-/// 2.5, 7.5: what items export ends in the export holder.
+/// `installations.md` 2.5, 7.5: exports of items are stored in the Execution's DataObject.
 #[test]
 fn exports_of_items_are_collected() {
     let mut cluster = cluster(&["a", "b"]);
@@ -239,7 +244,8 @@ fn exports_of_items_are_collected() {
     assert_eq!(Some(reference.name), holder.metadata.name);
 }
 
-/// 2.1, 2.2: what the API server will never accept ends the job, so that the next one, or a deletion, can begin.
+/// `installations.md` 2.1, 2.2: a permanently rejected write ends the job, so that the next job or
+/// a deletion can begin.
 #[test]
 fn a_final_no_ends_the_job() {
     for (kind, condition) in [
@@ -268,7 +274,7 @@ fn a_final_no_ends_the_job() {
     }
 }
 
-/// What was kept of a tree is not trusted where others may have been faster.
+/// A kept tree forgets objects that other replicas may have changed since.
 #[test]
 fn a_kept_tree_forgets_what_is_not_the_newest() {
     use super::super::{Known, Part, Tree};
@@ -284,7 +290,8 @@ fn a_kept_tree_forgets_what_is_not_the_newest() {
             |part: Part<'_>| (part == Part::Item("item")).then_some(newest).flatten().map(str::to_owned);
         tree.outdate(known);
         assert_eq!(tree.items.unread().is_empty(), is_kept, "{newest:?}");
-        // What the attempt has made itself a moment ago need not have come round.
+        // The event of an object that this attempt has just created may not have arrived yet, so
+        // the object is kept.
         tree.items.insert("item".to_owned(), object("5"));
         tree.goes_on = true;
         tree.outdate(known);
@@ -293,8 +300,8 @@ fn a_kept_tree_forgets_what_is_not_the_newest() {
     }
 }
 
-/// B-71: what the template says reaches the item, and with it an item that succeeded is worked on again only after its
-/// spec has changed. Another item of the same job always is.
+/// Case B-71: with `updateOnChangeOnly` in the template, a succeeded item runs again only after a
+/// change of its spec. Another item of the same job always runs.
 #[test]
 fn an_unchanged_item_is_left_alone_where_it_says_so() {
     let careful = |setting: &str| {
@@ -340,7 +347,7 @@ fn an_unchanged_item_is_left_alone_where_it_says_so() {
     assert_eq!(state(&cluster).1, Some(2));
     assert_eq!(next_job(&mut cluster), ["eager"]);
 
-    // A failure is tried again, changed or not.
+    // A failed item is retried even without a change.
     cluster.verdicts.insert("careful".to_owned(), "Failed");
     cluster.change_spec(careful("three"));
     cluster.run(None);
@@ -349,8 +356,9 @@ fn an_unchanged_item_is_left_alone_where_it_says_so() {
     assert_eq!(next_job(&mut cluster), ["careful", "eager"]);
 }
 
-/// I-118 to I-130, 3.5: jobs that begin by themselves: after a failure at once and then at intervals, so many times; who asks for one
-/// begins the count anew; after a success at its interval.
+/// Cases I-118 to I-130 (`installations.md` 3.5): after a failure automatic jobs run at once and
+/// then at intervals, up to the limit. A request of a user resets the count. After a success jobs
+/// run at the interval.
 #[test]
 fn automatic_jobs() {
     let mut object = installation(&["a"], &json!({}));

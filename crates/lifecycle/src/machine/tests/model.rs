@@ -1,5 +1,8 @@
-//! Random lives: people create, change, annotate and delete, deployers fail and go away, the process dies. Whatever came before, everything
-//! works once nothing is in the way any more, and nothing is left of what is deleted.
+//! Random lives: users create, change, annotate and delete objects, deployers fail and disappear,
+//! the process dies.
+//!
+//! After any such history, everything works once all obstacles are removed, and a deletion leaves
+//! no objects behind.
 
 use std::collections::HashSet;
 
@@ -12,12 +15,12 @@ use super::roots::root;
 use super::*;
 use crate::names::parent_name;
 
-/// How many sequences are tried if nothing is said.
+/// Number of sequences by default.
 const SEQUENCES: u64 = 150;
 const VARIABLE: &str = "GROUNDWORK_MODEL_SEQUENCES";
 const OPERATION: &str = "landscaper.gardener.cloud/operation";
 
-/// Numbers that look random, the same for a seed each time (splitmix64).
+/// Pseudo-random numbers, reproducible by seed (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -40,7 +43,7 @@ impl Random {
 
 const ROOTS: [&str; 3] = ["server", "source", "sink"];
 
-/// A root of this name as people may write it.
+/// Returns a root Installation of this name as a user may write it.
 fn written(name: &str, random: &mut Random) -> Value {
     match name {
         "source" => root(random.one(&["source: > fact", "source: > fact more", "source: who > fact"])),
@@ -54,7 +57,7 @@ fn written(name: &str, random: &mut Random) -> Value {
     }
 }
 
-/// What somebody does.
+/// Executes one random action of a user, a deployer or the process.
 fn act(cluster: &mut Cluster, random: &mut Random) {
     let name = random.one(&ROOTS);
     let exists = cluster.installations.contains_key(name);
@@ -84,7 +87,7 @@ fn act(cluster: &mut Cluster, random: &mut Random) {
     }
 }
 
-/// What holds at every moment (2.1, 6.2).
+/// Checks the invariants that apply at every moment (`installations.md` 2.1, 6.2).
 fn check(cluster: &Cluster) {
     fn ended<K: HasJob>(object: &K) {
         let job = object.job();
@@ -119,7 +122,7 @@ fn check(cluster: &Cluster) {
     }
 }
 
-/// Nothing is in the way any more, and people ask for everything once more.
+/// Removes all obstacles and requests a job for every Installation.
 fn recover(cluster: &mut Cluster) {
     cluster.verdicts.clear();
     cluster.has_no_deployer = false;

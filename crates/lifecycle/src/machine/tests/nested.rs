@@ -1,9 +1,11 @@
-//! Nested installations: data down and up, orphans, failures, deletion (`installations.md` 2.2, 6, 8).
+//! Nested Installations: data down and up, orphans, failures, deletion (`installations.md` 2.2, 6,
+//! 8).
 
 use super::*;
 use crate::names::object_name;
 
-/// The blueprint of a child: imports data, deploys one item that exports, publishes what that gave.
+/// Returns the blueprint of a child that imports data, deploys one item with exports, and publishes
+/// those exports.
 fn child_blueprint(imports: &[&str], exports: &[&str]) -> String {
     let mut text = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\nimports:".to_owned();
     if imports.is_empty() {
@@ -35,7 +37,8 @@ fn child_blueprint(imports: &[&str], exports: &[&str]) -> String {
     text
 }
 
-/// `name: imports > exports` as a template of a nested installation; names in the scope are those of its own imports and exports.
+/// Parses `name: imports > exports` to a template of a nested Installation. Names in the scope
+/// equal those of its imports and exports.
 fn template(text: &str) -> Value {
     let (name, rest) = text.split_once(": ").unwrap();
     let (imports, exports) = rest.split_once('>').unwrap();
@@ -58,7 +61,8 @@ fn template(text: &str) -> Value {
     })
 }
 
-/// An Installation that imports `who`, nests these, and exports what the last one exports last.
+/// Returns an Installation that imports `who`, nests these children, and exports the last export of
+/// the last child.
 pub(super) fn parent(children: &[&str]) -> Value {
     let templates: Vec<Value> = children.iter().map(|child| template(child)).collect();
     let last = children.last().and_then(|child| child.split_whitespace().last()).filter(|name| *name != ">");
@@ -99,12 +103,13 @@ pub(super) fn shop(children: &[&str]) -> Cluster {
     cluster
 }
 
-/// I-58, I-89, I-96, B-91: values go down through copies of imports, from sibling to sibling, and up through exports. Siblings that are
-/// not ready are waited for, whatever their order.
+/// Cases I-58, I-89, I-96, B-91: values flow down through copies of imports, from sibling to
+/// sibling, and up through exports. Siblings wait for unfinished siblings in any order of the
+/// templates.
 #[test]
 fn values_flow_down_across_and_up() {
     let mut cluster = shop(&["web: who access > url", "db: who > access"]);
-    // The last one is `db`; its export is the result.
+    // The last child is `db`, so its export is the result.
     cluster.run(None);
     assert_eq!(cluster.phase(), "Succeeded", "{}", cluster.told());
     assert_eq!(cluster.data("shop-result"), Some(json!("{\"who\":\"me\"}-access")));
@@ -127,7 +132,8 @@ fn values_flow_down_across_and_up() {
     }
 }
 
-/// The process dies after each single write of a life in turn: the end is the same, and nothing is made twice.
+/// The process dies after each single write of a life in turn. The result is the same, and no
+/// object is created twice.
 #[test]
 fn every_crash_ends_the_same() {
     let life = |deaths: [Option<usize>; 3]| {
@@ -160,7 +166,7 @@ fn every_crash_ends_the_same() {
     }
 }
 
-/// 6.2: a child without template goes before any other one is started.
+/// `installations.md` 6.2: a child without template is deleted before any other child starts.
 #[test]
 fn orphans_go_first() {
     let mut cluster = shop(&["db: who > access", "old: who > x"]);
@@ -173,7 +179,7 @@ fn orphans_go_first() {
     assert!(cluster.child("old").is_none());
     let status = cluster.server().status.clone().unwrap().sub_inst_cache.unwrap();
     assert!(status.orphaned_subs.is_empty());
-    // One whose deletion fails ends the job; the others have not begun.
+    // An orphan whose deletion fails ends the job before the other children start.
     let mut cluster = shop(&["db: who > access", "old: who > x"]);
     cluster.run(None);
     let old = cluster.child("old").unwrap().metadata.name.clone().unwrap();
@@ -193,7 +199,7 @@ fn orphans_go_first() {
     assert!(cluster.child("old").is_none());
 }
 
-/// A failed child does not stop its siblings, but those that need it; the parent names it.
+/// A failed child stops only the siblings that depend on it. The parent names the failed child.
 #[test]
 fn failures_are_named() {
     let mut cluster = shop(&["db: who > access", "web: access > url", "mail: who > address"]);
@@ -203,7 +209,8 @@ fn failures_are_named() {
     let name = |template: &str| cluster.child(template).unwrap().metadata.name.clone().unwrap();
     let mut names = [name("db"), name("mail"), name("web")];
     names.sort();
-    // The one that only waited for `db` is not the cause, whatever its name is.
+    // The child that only waited for `db` is not reported as the cause, even if its name sorts
+    // first.
     let first = names.iter().find(|one| **one != name("web")).unwrap();
     let item = cluster.items.keys().find(|item| item.starts_with(&format!("{first}-item-"))).unwrap();
     assert_eq!(
@@ -220,7 +227,8 @@ fn failures_are_named() {
     );
 }
 
-/// 8.3: the root names what is left of a deletion, down to the item and its cause.
+/// `installations.md` 8.3: the root names the objects that a failed deletion leaves, down to the
+/// item and its cause.
 #[test]
 fn a_failed_deletion_is_told_up_to_the_root() {
     let mut cluster = shop(&["db: who > access"]);
@@ -245,7 +253,8 @@ fn a_failed_deletion_is_told_up_to_the_root() {
     );
 }
 
-/// 8.6: a child that was deleted by hand goes with the next job of its parent, and comes back.
+/// `installations.md` 8.6: a child that a user deletes goes with the next job of its parent, which
+/// creates it anew.
 #[test]
 fn a_child_deleted_by_hand_is_made_anew() {
     let mut cluster = shop(&["db: who > access", "web: access > url"]);
@@ -263,7 +272,7 @@ fn a_child_deleted_by_hand_is_made_anew() {
     assert_eq!(db.metadata.uid, uid, "a name and a UID of this world are the same");
 }
 
-/// 3.2: an interrupt reaches everything below.
+/// `installations.md` 3.2: an interrupt reaches all objects below.
 #[test]
 fn an_interrupt_ends_the_whole_tree() {
     let mut cluster = shop(&["db: who > access", "web: access > url"]);
@@ -282,7 +291,8 @@ fn an_interrupt_ends_the_whole_tree() {
     }
 }
 
-/// 5.5, 9.6: a cycle among templates fails before anything is made.
+/// `installations.md` 5.5, `blueprints.md` 9.6: a cycle among templates fails before the job
+/// creates any object.
 #[test]
 fn a_cycle_changes_nothing() {
     let mut cluster = shop(&["c: e > c", "e: d > e", "d: c > d"]);
@@ -296,7 +306,8 @@ fn a_cycle_changes_nothing() {
     assert_eq!(cluster.installations.len(), 1);
 }
 
-/// 6.2: during a job the exports of the one before are gone; when it fails they stay away.
+/// `installations.md` 6.2: a job deletes the exports of the previous job. If it fails, they stay
+/// deleted.
 #[test]
 fn exports_vanish_while_a_job_runs() {
     let mut cluster = shop(&["db: who > access"]);
@@ -309,7 +320,7 @@ fn exports_vanish_while_a_job_runs() {
     assert!(cluster.data("shop-result").is_none());
 }
 
-/// 4.6 of blueprints: what an execution keeps comes back in the next job.
+/// `blueprints.md` 4.6: state of an execution is available in the next job.
 #[test]
 fn state_is_kept_from_job_to_job() {
     let blueprint = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\ndeployExecutions:\n- name: default\n  type: GoTemplate\n  \

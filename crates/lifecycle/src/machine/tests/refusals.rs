@@ -1,12 +1,12 @@
-//! Refusals for the sake of objects that are there already: items of another type, exports under names of others
-//! (`installations.md` 1.3, 4.3).
+//! Jobs that fail to protect existing objects: items of another type, exports under names of other
+//! owners (`installations.md` 1.3, 4.3).
 
 use super::roots::root;
 use super::*;
 
 const RECONCILE: (&str, &str) = ("landscaper.gardener.cloud/operation", "reconcile");
 
-/// `cluster`, whose blueprint is the same but for a text.
+/// Returns `cluster` with one text of its blueprint replaced.
 fn with(items: &[&str], from: &str, to: &str) -> Value {
     let mut object = installation(items, &json!({}));
     let text = blueprint(items).replace(from, to);
@@ -17,7 +17,8 @@ fn with(items: &[&str], from: &str, to: &str) -> Value {
 const MOCK: &str = "type: landscaper.gardener.cloud/mock";
 const MANIFEST: &str = "type: landscaper.gardener.cloud/kubernetes-manifest";
 
-/// 1.3: neither items nor orphans are touched by a job that would change a type; the message, which has both, stands at the root, too.
+/// `installations.md` 1.3: a job that would change a type touches neither items nor orphans. The
+/// message names both types, also at the root.
 #[test]
 fn a_type_that_changes_is_refused_before_anything_is_written() {
     let mut cluster = cluster(&["x", "old"]);
@@ -37,14 +38,14 @@ fn a_type_that_changes_is_refused_before_anything_is_written() {
         format!("buildErrorIfFailedChild/children failed: Execution is failed: {told}")
     );
     assert_eq!(json!(cluster.items), before, "{:?}", cluster.log);
-    // The former type is as good as it was, and what has to go goes then.
+    // With the old type the job succeeds again, and the orphans are deleted.
     cluster.change_spec(installation(&["x"], &json!({})));
     cluster.run(None);
     assert_eq!((cluster.phase().as_str(), cluster.error().as_str()), ("Succeeded", ""));
     assert_eq!(cluster.items.len(), 1);
 }
 
-/// Under another name an item may be of any type, and a job that was refused bars no deletion.
+/// An item with a new name may have any type, and a failed job does not block the deletion.
 #[test]
 fn a_new_name_makes_way_for_a_new_type() {
     let mut cluster = cluster(&["x"]);
@@ -67,7 +68,7 @@ fn a_new_name_makes_way_for_a_new_type() {
     assert!(cluster.installations.is_empty() && cluster.items.is_empty(), "{:?}", cluster.log);
 }
 
-/// 8.6: what is being deleted goes by its old type.
+/// `installations.md` 8.6: an item that is being deleted goes with its old type.
 #[test]
 fn an_item_deleted_by_hand_comes_back_with_another_type() {
     let mut cluster = cluster(&["x"]);
@@ -92,7 +93,8 @@ fn by_hand(cluster: &mut Cluster, metadata: &Value) {
     cluster.data_objects.insert("one".to_owned(), serde_json::from_value(object).unwrap());
 }
 
-/// 4.3: whoever deletes the root would delete what somebody has written by hand.
+/// `installations.md` 4.3: otherwise the deletion of the root would delete an object that a user
+/// wrote by hand.
 #[test]
 fn an_export_takes_nothing_that_was_written_by_hand() {
     let mut cluster = Cluster::new(root("server: > one"));
@@ -104,7 +106,7 @@ fn an_export_takes_nothing_that_was_written_by_hand() {
     let condition = condition.iter().find(|one| one.type_ == "CreateExports").cloned().unwrap();
     assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "CreateDataObjects"));
     assert_eq!(cluster.data("one"), Some(json!("by hand")));
-    // A further job takes nothing either, and the deletion leaves it.
+    // A further job leaves the object alone too, and so does the deletion.
     cluster.annotate(RECONCILE.0, RECONCILE.1);
     cluster.run(None);
     assert_eq!((cluster.phase().as_str(), cluster.data("one")), ("Failed", Some(json!("by hand"))));
@@ -129,7 +131,8 @@ fn what_was_written_by_hand_is_handed_over_by_an_annotation() {
     assert_eq!(cluster.data("one"), None, "it is the root's now");
 }
 
-/// 4.3: what the reference has exported for the same Installation is updated, with its owner and without.
+/// `installations.md` 4.3: objects that Landscaper exported for the same Installation are updated,
+/// with or without an owner.
 #[test]
 fn exports_of_the_reference_are_updated() {
     let labels = json!({

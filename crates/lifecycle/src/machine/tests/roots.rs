@@ -1,8 +1,8 @@
-//! Root Installations that feed one another (`installations.md` 5, 8.2).
+//! Root Installations that import from one another (`installations.md` 5, 8.2).
 
 use super::*;
 
-/// `name: imports > exports`; what it exports is its name and what it imports.
+/// Parses `name: imports > exports`. The value of the export consists of the name and the imports.
 pub(super) fn root(text: &str) -> Value {
     let (name, rest) = text.split_once(": ").unwrap();
     let (imports, exports) = rest.split_once('>').unwrap();
@@ -56,7 +56,8 @@ fn phases(cluster: &Cluster) -> String {
     cluster.installations.keys().map(|name| format!("{name}={} ", cluster.phase_of(name))).collect()
 }
 
-/// I-89, I-101: each waits for those whose exports it imports, in whatever order they come.
+/// Cases I-89, I-101: each Installation waits for those whose exports it imports, in any order of
+/// creation.
 #[test]
 fn a_chain_runs_in_order() {
     for order in [["a: > one", "b: one > two", "c: two >"], ["a: two >", "b: one > two", "c: > one"]] {
@@ -69,7 +70,8 @@ fn a_chain_runs_in_order() {
     }
 }
 
-/// I-104 to I-110, 5.6: who imports from it runs again when an Installation has, also when it has failed.
+/// Cases I-104 to I-110 (`installations.md` 5.6): dependents of an Installation run again after its
+/// job, even after their own failure.
 #[test]
 fn dependents_follow() {
     let mut cluster = landscape(&["a: > one", "b: one > two", "c: two >"]);
@@ -85,7 +87,7 @@ fn dependents_follow() {
         let status = cluster.installations[name].status.clone().unwrap();
         assert!(status.dependents_to_trigger.is_empty());
     }
-    // `a` fails: so do those behind it, and with it they come back.
+    // `a` fails, so its dependents fail too. After its repair they succeed.
     let mut broken = root("a: missing > one");
     broken["metadata"]["annotations"] = json!({});
     cluster.change_spec(broken);
@@ -100,7 +102,8 @@ fn dependents_follow() {
     assert_eq!(phases(&cluster), "a=Succeeded b=Succeeded c=Succeeded ");
 }
 
-/// 5.3: one whose predecessor never ran fails, and is started by it later.
+/// `installations.md` 5.3: an Installation fails if its predecessor never ran. The predecessor
+/// triggers it later.
 #[test]
 fn a_predecessor_that_never_ran() {
     let mut idle = root("a: > one");
@@ -114,7 +117,8 @@ fn a_predecessor_that_never_ran() {
     assert_eq!(phases(&cluster), "a=Succeeded b=Succeeded ");
 }
 
-/// 5.2, 5.5: several exporters of a name, and cycles, are told by name.
+/// `installations.md` 5.2, 5.5: errors name several exporters of a name, and the members of a
+/// cycle.
 #[test]
 fn what_can_never_run_fails() {
     let mut cluster = landscape(&["a: two > one", "b: one > two"]);
@@ -131,12 +135,14 @@ fn what_can_never_run_fails() {
         cluster.error_of("c"),
         "init/AmbiguousPredecessors: the data \"one\", which is imported, is exported by several installations: a, b; only one may"
     );
-    // 4.3: the one that came later does not take the object of the other over.
+    // `installations.md` 4.3: the later Installation does not take over the object of the earlier
+    // one.
     let (one, other) = (cluster.phase_of("a"), cluster.phase_of("b"));
     assert!((one == "Succeeded") != (other == "Succeeded"), "{one} {other}");
 }
 
-/// 8.2, I-131: what others import stays until they are gone, unless somebody says otherwise.
+/// `installations.md` 8.2, case I-131: an Installation stays while others import from it, unless a
+/// user overrides that.
 #[test]
 fn a_deletion_waits_for_successors() {
     let mut cluster = landscape(&["a: > one", "b: one >"]);
@@ -161,7 +167,8 @@ fn a_deletion_waits_for_successors() {
     assert_eq!(phases(&cluster), "b=Succeeded ");
 }
 
-/// 5.1: promises are taken at their word.
+/// `installations.md` 5.1: declared exports are trusted, which saves work and decides about the
+/// order.
 #[test]
 fn promises_save_work_and_order() {
     let mut careless = root("b: one > two");
@@ -180,7 +187,7 @@ fn promises_save_work_and_order() {
     assert_eq!(phases(&cluster), "b=Succeeded ");
 }
 
-/// The process dies after each single write in turn; everybody ends as without it.
+/// The process dies after each single write in turn. All Installations end as without the crash.
 #[test]
 fn every_crash_ends_the_same() {
     let life = |death: Option<usize>| {
