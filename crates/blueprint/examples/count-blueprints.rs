@@ -1,5 +1,8 @@
-//! Counts what whole renderings allocate: `NAME-cold-bytes` and `NAME-warm-bytes` for the inputs of `bench-blueprints`, which is a
-//! program of its own since counting would cost a sixth of the time that it measures.
+//! Counts the allocations of whole renderings: `NAME-cold-bytes` and `NAME-warm-bytes` for the
+//! inputs of `bench-blueprints`.
+//!
+//! This is a separate program, because counting would cost a sixth of the time that
+//! `bench-blueprints` measures.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! What templates see beside functions: values by name (`blueprints.md` 4.1, 4.2).
+//! Bindings of templates: values by name (`blueprints.md` 4.1, 4.2).
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -8,10 +8,10 @@ use groundwork_gotemplate::{NumberMode, Value as GoValue};
 use groundwork_spiff::Value as SpiffValue;
 use serde_json::{Map, Value};
 
-/// Bindings whose values must not be seen in messages (`blueprints.md` 5.7).
+/// Bindings whose values must not appear in messages (`blueprints.md` 5.7).
 const SENSITIVE: [&str; 6] = ["imports", "values", "state", "deployitems", "dataobjects", "targets"];
 
-/// What a name stands for: imports are a map of their own, which need not be copied to be bound.
+/// Value of a name. Imports are a separate variant, so that their map is bound without a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bound<'a> {
     Value(&'a Value),
@@ -31,7 +31,7 @@ impl<'a> From<&'a Map<String, Value>> for Bound<'a> {
 }
 
 impl<'a> Bound<'a> {
-    /// As one value.
+    /// Returns the binding as one value.
     pub(crate) fn to_value(self) -> Cow<'a, Value> {
         match self {
             Self::Value(value) => Cow::Borrowed(value),
@@ -66,17 +66,18 @@ fn go_map<'n>(entries: impl Iterator<Item = (&'n str, GoValue)>) -> GoValue {
     GoValue::Map(map)
 }
 
-/// Named values, shared by the executions of a list: each gets its own copy in the form of its language, so that none sees what another
-/// one changed (`blueprints.md` 4.5).
+/// Named values that the executions of a list share. Each execution gets its own copy in the form
+/// of its language, so that none sees changes by another one (`blueprints.md` 4.5).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bindings<'a> {
     entries: BTreeMap<&'static str, Bound<'a>>,
-    /// The values of spiff never change, so one copy does for all executions.
+    /// Copy for Spiff, made once: Spiff never changes its values, so all executions can share the
+    /// copy.
     spiff: OnceCell<BTreeMap<&'static str, SpiffValue>>,
 }
 
 impl<'a> Bindings<'a> {
-    /// Binds a name; what was bound to it before is forgotten.
+    /// Binds a name and replaces an earlier binding.
     pub(crate) fn bind(&mut self, name: &'static str, value: impl Into<Bound<'a>>) {
         self.entries.insert(name, value.into());
         self.spiff.take();
@@ -86,12 +87,12 @@ impl<'a> Bindings<'a> {
         self.entries.iter().map(|(name, value)| (*name, *value))
     }
 
-    /// A map that a Go template may change.
+    /// Returns a map that a Go template may change.
     pub(crate) fn to_go(&self, numbers: NumberMode) -> GoValue {
         go_map(self.iter().map(|(name, value)| (name, value.to_go(numbers))))
     }
 
-    /// The outer scope of a spiff template.
+    /// Returns the outer scope of a Spiff template.
     pub(crate) fn to_spiff(&self) -> SpiffValue {
         let convert = || self.iter().map(|(name, value)| (name, value.to_spiff())).collect();
         SpiffValue::map(self.spiff.get_or_init(convert).iter().map(|(name, value)| (*name, value.clone())))

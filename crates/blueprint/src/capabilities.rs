@@ -1,4 +1,4 @@
-//! What the program lets templates reach beside their bindings.
+//! External sources and limits that the caller grants to templates.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,20 +7,21 @@ use std::time::{Duration, Instant, SystemTime};
 use groundwork_budget::TemplateLimits;
 pub use groundwork_gotemplate::{Clock, Randomness};
 
-/// Sources that executions may use (`blueprints.md` 5.4, 6.6), by default none: a function that needs one fails where it is called. Data
-/// mappings get none, whatever stands here.
+/// Sources that executions may use (`blueprints.md` 5.4, 6.6). By default there are none, and a
+/// function that needs one fails when it is called. Data mappings never get any.
 #[derive(Clone, Default)]
 pub struct Capabilities {
     pub clock: Option<Clock>,
     pub randomness: Option<Randomness>,
-    /// When to give up, however little was done.
+    /// Time at which rendering is cancelled.
     pub deadline: Option<Instant>,
-    /// What the executions of one blueprint may take, and as much again its exports, and its data mappings.
+    /// Limits for all executions of one blueprint together. Its exports, and its data mappings, get
+    /// the same limits again.
     pub limits: TemplateLimits,
 }
 
 impl Capabilities {
-    /// Clock and randomness of this machine.
+    /// Grants the clock and the randomness of this machine.
     pub fn system() -> Self {
         Self {
             clock: Some(Arc::new(SystemTime::now)),
@@ -30,13 +31,13 @@ impl Capabilities {
         }
     }
 
-    /// The same within other limits.
+    /// Returns the same capabilities with other limits.
     #[must_use]
     pub fn limited(self, limits: TemplateLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// The same until so much time from now has passed.
+    /// Returns the same capabilities with a deadline `limit` from now.
     #[must_use]
     pub fn within(self, limit: Duration) -> Self {
         Self { deadline: Some(Instant::now() + limit), ..self }

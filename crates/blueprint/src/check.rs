@@ -1,4 +1,4 @@
-//! Everything that can be said of a blueprint without values, for whoever writes it.
+//! Static check of a blueprint for its author: all findings that need no values.
 
 mod children;
 #[cfg(test)]
@@ -20,28 +20,29 @@ use crate::template::check::{Place, check as check_template};
 use crate::template::{Excerpt, Execution, ExecutionKind};
 use crate::validate;
 
-/// Blueprints written into blueprints are looked at down to this depth.
+/// Depth of nested inline blueprints that the check follows.
 const DEEPEST: usize = 16;
-/// Characters of a line that are shown.
+/// Largest number of characters shown of a line.
 const LONGEST_LINE: usize = 1000;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The blueprint cannot be used, or not all of it.
+    /// The blueprint, or a part of it, cannot be used.
     Error,
-    /// Something is probably not meant so.
+    /// The blueprint works, but probably not as its author expects.
     Warning,
 }
 
-/// One finding; it displays as a sentence without its place.
+/// Finding of the check. It displays as a sentence without its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub severity: Severity,
     pub message: String,
-    /// The nested installations, from the outside in, whose own inline blueprint this is about.
+    /// Names of the nested Installations, from the outside in, whose inline blueprint the finding
+    /// is about.
     pub children: Vec<String>,
-    /// The line, of a file of that blueprint.
+    /// Line in a file of that blueprint.
     pub excerpt: Option<Excerpt>,
 }
 
@@ -55,14 +56,19 @@ impl fmt::Display for Finding {
 }
 
 impl Blueprint {
-    /// Finds out what is wrong with the files of a blueprint: all that [`Blueprint::load`] refuses or warns of, and what would fail
-    /// only later: templates that cannot be parsed or are missing, references of schemas, templates of nested installations and
-    /// how they fit together (V38 to V43, with all imports of the parent taken for satisfied), and the blueprints that are written
-    /// into them. Findings come blueprint by blueprint, in the order of its files and lines.
+    /// Checks the files of a blueprint. The findings include:
+    ///
+    /// - all errors and warnings of [`Blueprint::load`],
+    /// - problems that would appear only later: invalid or missing templates, dangling references
+    ///   of schemas,
+    /// - problems of templates of nested Installations and their connections (V38 to V43, with all
+    ///   imports of the parent taken for satisfied), and problems inside their inline blueprints.
+    ///
+    /// Findings are grouped by blueprint, in the order of its files and lines.
     ///
     /// # Errors
     ///
-    /// There is no blueprint file.
+    /// The blueprint file is missing.
     pub fn check(files: &Filesystem) -> Result<Vec<Finding>, PathError> {
         check(files, &[])
     }
@@ -86,7 +92,7 @@ fn check(files: &Filesystem, children: &[String]) -> Result<Vec<Finding>, PathEr
     Ok(findings)
 }
 
-/// The file of the blueprint comes first.
+/// Sort key of a finding. The file `blueprint.yaml` comes first.
 fn order(finding: &Finding) -> (bool, String, usize, usize) {
     finding.excerpt.as_ref().map_or_else(
         || (false, String::new(), 0, 0),
@@ -108,7 +114,7 @@ fn undecodable(error: &LoadError, children: &[String]) -> Finding {
     Finding { severity: Severity::Error, message, children, excerpt }
 }
 
-/// A file by its lines: there may be many findings about one.
+/// File split into lines once, because many findings may refer to it.
 struct SourceFile {
     name: String,
     lines: Vec<String>,
@@ -127,7 +133,7 @@ impl SourceFile {
         self.shown(position.line, Some(position.column))
     }
 
-    /// A line, or the begin of one that nobody reads to its end.
+    /// Returns a line, truncated if it is very long.
     fn shown(&self, line: usize, column: Option<usize>) -> Excerpt {
         let text = self.line(line).unwrap_or_default();
         let text = match text.char_indices().nth(LONGEST_LINE) {
@@ -138,13 +144,13 @@ impl SourceFile {
     }
 }
 
-/// Looks at one blueprint, without those inside of it.
+/// Checker of one blueprint, without the inline blueprints of its children.
 struct Checker<'a> {
     files: &'a Filesystem,
     written: &'a Written,
     /// `blueprint.yaml`.
     source: Rc<SourceFile>,
-    /// As in [`Finding`].
+    /// Same as [`Finding::children`].
     children: &'a [String],
     findings: Vec<Finding>,
 }
@@ -155,14 +161,14 @@ impl Checker<'_> {
         self.findings.push(Finding { severity, message, children, excerpt });
     }
 
-    /// A finding about a place of `blueprint.yaml`.
+    /// Adds a finding about a place of `blueprint.yaml`.
     fn add_at(&mut self, severity: Severity, message: impl fmt::Display, path: &FieldPath) {
         let position = path.locate(&self.written.document);
         let excerpt = self.source.excerpt(position);
         self.add(severity, message, Some(excerpt));
     }
 
-    /// V1 to V37 and G1 to G5, as far as `blueprint.yaml` tells.
+    /// Checks the rules V1 to V37 and G1 to G5, as far as they concern `blueprint.yaml`.
     fn rules(&mut self) {
         let found = validate::blueprint(&self.written.definition);
         for error in found.errors {
@@ -173,7 +179,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What schemas refer to in the blueprint.
+    /// Checks the references from schemas into the blueprint.
     fn schemas(&mut self) {
         let definition = &self.written.definition;
         self.imports(&definition.imports, &FieldPath::root("imports"));
@@ -196,7 +202,7 @@ impl Checker<'_> {
 
     fn schema(&mut self, schema: &Value, path: &FieldPath) {
         let definition = &self.written.definition;
-        // G4 has told of what is no schema.
+        // Rule G4 has already reported invalid schemas.
         if schema::Checker::new(definition).check(schema).is_ok()
             && let Some(problem) = schema::compilation_problem(schema, definition, self.files)
         {
@@ -220,7 +226,8 @@ impl Checker<'_> {
     }
 
     fn execution(&mut self, kind: ExecutionKind, index: usize, executor: &TemplateExecutor) {
-        // G2 has told of other languages.
+        // Converts a line of an inline template to a line of `blueprint.yaml`. Only templates that
+        // are written there line by line have one.
         let Some(Ok(language)) = executor.type_.as_deref().map(str::parse) else { return };
         let path = FieldPath::root(kind.list()).index(index).named(&executor.name);
         for remark in check_template(Execution { kind, index, executor }, language, self.files) {
@@ -243,14 +250,15 @@ impl Checker<'_> {
         }
     }
 
-    /// A line of a template that stands in `blueprint.yaml`, as a line of that file. Only texts that stand there line by line have
-    /// one.
+    /// A line of a template that stands in `blueprint.yaml`, as a line of that file. Only texts
+    /// that stand there line by line have one.
     fn in_text(&self, kind: ExecutionKind, index: usize, inner: &Excerpt) -> Option<Excerpt> {
         let node = node_at(
             &self.written.document,
             &[Step::Key(kind.list()), Step::Index(index), Step::Key("template")],
         )?;
-        // A block begins where its first line does that is not empty.
+        // A block scalar starts at its first non-empty line, so empty lines before it are
+        // subtracted.
         let empty = node.as_str()?.lines().take_while(|line| line.is_empty()).count();
         let before_block = node.position.line.checked_sub(empty + 1)?;
         let is_block = self.source.line(before_block).is_some_and(opens_block);
@@ -259,7 +267,7 @@ impl Checker<'_> {
         let offset = if is_block {
             found.strip_suffix(inner.text.as_str())?.chars().count()
         } else {
-            // A text of one line, which is there unless it is written with escapes.
+            // A single-line text is found literally, unless it contains escapes.
             (inner.line == 1).then_some(())?;
             found.split_once(inner.text.as_str())?.0.chars().count()
         };
@@ -268,14 +276,14 @@ impl Checker<'_> {
     }
 }
 
-/// Whether a block that keeps its line breaks begins behind this line.
+/// Reports whether the line ends with the header of a literal block scalar.
 fn opens_block(line: &str) -> bool {
     let line = line.split(" #").next().unwrap_or_default().trim_end();
     line.trim_end_matches(|character: char| "+-".contains(character) || character.is_ascii_digit())
         .ends_with('|')
 }
 
-/// The part of a document that the whole path leads to.
+/// Returns the node at a path, or `None` if a step does not exist.
 fn node_at<'n>(document: &'n Node, path: &[Step<'_>]) -> Option<&'n Node> {
     path.iter().try_fold(document, |node, step| match (step, &node.content) {
         (Step::Key(key), _) => node.get(key),

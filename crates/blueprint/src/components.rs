@@ -1,4 +1,4 @@
-//! The component versions that templates can see.
+//! Component versions that templates can see.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,10 +7,11 @@ use groundwork_component::{
 };
 use serde_json::{Map, Value, json};
 
-/// The annotation of a blueprint that chooses the format of descriptors (`blueprints.md` 4.3).
+/// Annotation of a blueprint that selects the format of descriptors (`blueprints.md` 4.3).
 const SCHEMA_ANNOTATION: &str = "ocmSchemaVersion";
 
-/// A component version and all that belong to it, the root first; empty without a component. Cheap to clone.
+/// Component version and all versions that it refers to, the root first; empty without a component.
+/// Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Components {
     closure: Arc<Closure>,
@@ -23,11 +24,11 @@ struct Closure {
     context: Option<RepositoryContext>,
 }
 
-/// A component version of the closure.
+/// Component version of the closure.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) version: ComponentVersion,
-    /// The descriptor in the format that functions answer in, made when the first one asks.
+    /// Descriptor in the format that functions return, converted on first use.
     v2: OnceLock<Value>,
 }
 
@@ -36,26 +37,26 @@ impl Member {
         &self.version.descriptor
     }
 
-    /// The descriptor in the schema version v2.
+    /// Returns the descriptor in the schema version v2.
     pub(crate) fn document(&self) -> &Value {
         self.v2.get_or_init(|| self.descriptor().to_schema(SchemaVersion::V2))
     }
 }
 
-/// The bindings `cd` and `components`.
+/// Bindings `cd` and `components`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DescriptorBindings {
     pub descriptor: Value,
     pub components: Value,
 }
 
-/// TPL-009.
+/// Error TPL-009 (`blueprints.md` 10): the annotation names an unknown schema version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error during serializing of the resolved components: unknown schema version {0:?}")]
 pub struct UnknownSchemaVersion(String);
 
 impl Components {
-    /// The closure of a component, and the rules by which references in it are followed.
+    /// Creates the closure of a component, with the rules for following references in it.
     pub fn new(
         versions: Vec<ComponentVersion>,
         overwrites: Overwrites,
@@ -66,7 +67,7 @@ impl Components {
         Self { closure: Arc::new(Closure { members, overwrites, context }) }
     }
 
-    /// The component version that owns the blueprint.
+    /// Returns the component version that owns the blueprint.
     pub fn root(&self) -> Option<&Descriptor> {
         self.root_member().map(Member::descriptor)
     }
@@ -75,7 +76,8 @@ impl Components {
         self.closure.members.first()
     }
 
-    /// The version that a component reference leads to, overwrites applied (`components.md` 2.4 f).
+    /// Returns the version that a component reference leads to, with overwrites applied
+    /// (`components.md` 2.4 f).
     pub fn follow(&self, name: &str, version: &str) -> Option<&Descriptor> {
         self.follow_member(name, version).map(Member::descriptor)
     }
@@ -92,11 +94,12 @@ impl Components {
         })
     }
 
-    /// The descriptors in the format that the blueprint asks for, else the one the root is stored in.
+    /// Returns the descriptors in the format that the blueprint requests, or in the format of the
+    /// stored root.
     ///
     /// # Errors
     ///
-    /// The annotation names no format.
+    /// The annotation names an unknown format.
     pub fn bindings(
         &self,
         annotations: &groundwork_api::Map<String>,
@@ -122,7 +125,7 @@ impl Components {
     }
 }
 
-/// The original leaves empty lists out of this format.
+/// Removes empty lists, which Landscaper omits from this format.
 fn without_empty_lists(mut descriptor: Value) -> Value {
     const ELEMENTS: [&str; 3] = ["resources", "sources", "references"];
     let prune = |members: &mut Map<String, Value>, lists: &[&str]| {

@@ -1,4 +1,4 @@
-//! Deploy items: decoding, target references, checks of the whole list (`blueprints.md` section 7).
+//! Deploy items: decoding, target references, checks of the whole list (`blueprints.md` 7).
 
 mod decode;
 mod dependencies;
@@ -16,15 +16,15 @@ use crate::redaction::Texts;
 pub use decode::DecodeError;
 pub(crate) use decode::{MOST_ENTRIES, ScalarText, decode_items, too_many};
 
-/// A deploy item as a template wrote it, its target not yet resolved.
+/// Deploy item as a template wrote it, with its target not yet resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnresolvedItem {
-    /// Without a target.
+    /// Template without its target.
     pub template: DeployItemTemplate,
     pub target: Option<TargetReference>,
 }
 
-/// How a deploy item names its target (`blueprints.md` 7.2).
+/// Reference of a deploy item to its target (`blueprints.md` 7.2).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TargetReference {
     pub import: Option<String>,
@@ -33,18 +33,18 @@ pub struct TargetReference {
     pub name: Option<String>,
 }
 
-/// Why rendered deploy items cannot be used.
+/// Error in rendered deploy items.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DeployError {
-    /// DI-001.
+    /// Error DI-001 (`blueprints.md` 10): a target cannot be resolved.
     #[error("invalid deployitem specification {item:?}: {problem}")]
     Target { item: String, problem: String },
-    /// DI-002: all findings.
+    /// Error DI-002 (`blueprints.md` 10): all errors of the list.
     #[error("error validating deployitem templates: {}", aggregate(.0))]
     Invalid(Vec<FieldError>),
 }
 
-/// Names of rendered items may be imported values.
+/// Names of rendered items may be imported values, so messages with them are redacted.
 impl Texts for DeployError {
     fn texts(&mut self) -> Vec<&mut String> {
         match self {
@@ -54,11 +54,11 @@ impl Texts for DeployError {
     }
 }
 
-/// Resolves targets by what is imported, and checks the whole list (`blueprints.md` 7.2, 7.3).
+/// Resolves targets among the imports, and checks the whole list (`blueprints.md` 7.2, 7.3).
 ///
 /// # Errors
 ///
-/// The first target that leads nowhere, or all findings about the list.
+/// The first target that cannot be resolved, or all errors of the list.
 pub fn resolve_items(
     items: Vec<UnresolvedItem>,
     targets: &BTreeMap<String, TargetValue>,
@@ -79,7 +79,8 @@ pub fn resolve_items(
 }
 
 impl TargetReference {
-    /// The object that the import stands for; the first way of naming it that is used counts.
+    /// Returns the object of the imported Target. If several ways of naming it are used, the first
+    /// one counts.
     fn resolve(
         &self,
         targets: &BTreeMap<String, TargetValue>,
@@ -120,7 +121,7 @@ impl TargetReference {
     }
 }
 
-/// `blueprints.md` 7.3.
+/// Checks the list by the rules of `blueprints.md` 7.3.
 fn validate(items: &[DeployItemTemplate]) -> Vec<FieldError> {
     let root = FieldPath::root("deployExecutions");
     let mut errors = Vec::new();
@@ -136,7 +137,7 @@ fn validate(items: &[DeployItemTemplate]) -> Vec<FieldError> {
             errors.push(FieldError::new(at.clone(), Violation::Duplicate(json!(item.name)), ""));
         }
         if !item.name.is_empty() && !is_label_value(&item.name) {
-            // It becomes the value of a label.
+            // The name becomes the value of a label.
             let detail = "a name is at most 63 of A-Z, a-z, 0-9, - _ . with a letter or digit at both ends";
             errors.push(FieldError::new(at.key("name"), Violation::Invalid(json!(item.name)), detail));
         }
@@ -173,7 +174,7 @@ fn label_errors(item: &DeployItemTemplate, path: &FieldPath) -> Vec<FieldError> 
         let invalid =
             |shown: &str, problem| FieldError::new(path.clone(), Violation::Invalid(json!(shown)), problem);
         errors.extend(label_key_problems(key).into_iter().map(|problem| invalid(key, problem)));
-        // What comes from an import is taken out with all other messages.
+        // The message may contain an imported value. A later step redacts all messages.
         errors.extend(label_value_problems(value).into_iter().map(|problem| invalid(value, problem)));
     }
     errors

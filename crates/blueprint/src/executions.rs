@@ -1,5 +1,7 @@
-//! The four lists of executions of a blueprint (`blueprints.md` section 4): what each is given, what its output means, and the state
-//! that is kept from one run to the next. Nothing of an Installation is decided here.
+//! The four lists of executions of a blueprint (`blueprints.md` 4): their inputs, the meaning of
+//! their output, and the state kept between runs.
+//!
+//! Decisions about an Installation are made elsewhere.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,32 +22,32 @@ use crate::redaction::{Guard, REDACTED, Texts};
 use crate::subinstallations::decode_template;
 use crate::template::{Engine, Execution, ExecutionKind, Output, TemplateError};
 
-/// What executions store, by their keys (`blueprints.md` 4.6): YAML texts.
+/// Stored states of executions by key (`blueprints.md` 4.6), as YAML texts.
 pub type States = BTreeMap<String, String>;
 
-/// What all executions of one rendering are given, whatever list they stand in.
+/// Inputs that all executions of one rendering share.
 #[derive(Debug, Clone, Copy)]
 pub struct ExecutionInputs<'a> {
     pub blueprint: &'a Blueprint,
     pub components: &'a Components,
-    /// `spec.blueprint` of the Installation; absent where there is no Installation.
+    /// `spec.blueprint` of the Installation; absent without an Installation.
     pub blueprint_definition: Option<&'a Value>,
-    /// `spec.componentDescriptor` with the effective reference, `{}` without a component (`components.md` 4.9); absent where there is
-    /// no Installation.
+    /// `spec.componentDescriptor` with the effective reference, `{}` without a component
+    /// (`components.md` 4.9); absent without an Installation.
     pub component_definition: Option<&'a Value>,
     pub capabilities: &'a Capabilities,
-    /// Whether messages may hold values of bindings.
+    /// Permits values of bindings in messages.
     pub show_values: bool,
 }
 
-/// What export executions see of what a job has done.
+/// Results of a job that export executions see.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExportValues {
-    /// What the deployers exported, by the names of items; null for an item without exports.
+    /// Exports of the deployers, by item name; null for an item without exports.
     pub deploy_items: Value,
     /// DataObjects in the scope of the Installation, by key.
     pub data_objects: Value,
-    /// Targets in the scope of the Installation, by key: whole objects.
+    /// Targets in the scope of the Installation, by key, as whole objects.
     pub targets: Value,
 }
 
@@ -55,32 +57,33 @@ impl Default for ExportValues {
     }
 }
 
-/// What import executions gave.
+/// Results of import executions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImportBindings {
-    /// Names that were added or replaced, with their last values.
+    /// Added or replaced names, with their last values.
     pub bindings: Map<String, Value>,
-    /// What the author's own checks complain about, values included; after the first complaints no further execution ran.
+    /// Errors from the author's own checks, values included. After the first execution with errors,
+    /// no further one runs.
     pub errors: Vec<String>,
 }
 
-/// Why one execution gave nothing.
+/// Error of one execution.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ExecutionError {
     #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(transparent)]
     Descriptors(#[from] UnknownSchemaVersion),
-    /// TPL-008.
+    /// Error TPL-008 (`blueprints.md` 10): the state cannot be stored.
     #[error("unable to store state: {0}")]
     StoreState(FieldError),
-    /// TPL-007.
+    /// Error TPL-007 (`blueprints.md` 10): the output cannot be decoded.
     #[error("{}{source} (execution {executor:?})", kind.decoding())]
     Decode { kind: ExecutionKind, executor: String, source: DecodeError },
 }
 
 impl ExecutionError {
-    /// What is wrong and nothing else: no lines of the template, no input, not which execution it is.
+    /// Returns the problem alone, without lines of the template, input and name of the execution.
     pub fn words(&self) -> String {
         match self {
             Self::Template(error) => error.words(),
@@ -91,8 +94,9 @@ impl ExecutionError {
 }
 
 impl Blueprint {
-    /// Keys of the states that its executions may have stored (`blueprints.md` 4.6), each once. A blueprint none of whose files has the
-    /// word `state` has none, so that nobody looks for what cannot be there.
+    /// Returns the keys of states that the executions may have stored (`blueprints.md` 4.6), each
+    /// once. If no file of the blueprint contains the word `state`, the list is empty, so that
+    /// callers skip the lookup.
     pub fn state_keys(&self) -> Vec<String> {
         if !self.mentions_state {
             return Vec::new();
@@ -111,27 +115,29 @@ impl Blueprint {
     }
 }
 
-/// Runs the executions of a blueprint, list by list.
+/// Runner for the executions of a blueprint, list by list.
 #[derive(Debug)]
 pub struct Executions<'a> {
     inputs: ExecutionInputs<'a>,
     engine: Engine<'a>,
-    /// The bindings that all executions share.
+    /// Bindings that all executions share.
     standard: Arc<[(&'static str, Value)]>,
-    /// What is stored, as far as the executions have come.
+    /// States as stored by the executions so far.
     pub states: States,
-    /// Oddities of templates and their output.
+    /// Warnings about templates and their output.
     pub warnings: Vec<String>,
-    /// What each Go template printed, in order.
+    /// Output text of each Go template, in order.
     pub texts: Vec<String>,
-    /// Where what was rendered comes from.
+    /// Origins of the rendered objects.
     pub origins: Origins,
 }
 
 impl<'a> Executions<'a> {
+    /// Creates the runner.
+    ///
     /// # Errors
     ///
-    /// The blueprint asks for descriptors in a format that there is none of.
+    /// The blueprint requests descriptors in an unknown format.
     pub fn new(inputs: ExecutionInputs<'a>, states: States) -> Result<Self, ExecutionError> {
         let blueprint = inputs.blueprint;
         let descriptors = inputs.components.bindings(&blueprint.definition.annotations)?;
@@ -140,7 +146,7 @@ impl<'a> Executions<'a> {
         let engine = Engine::new(&blueprint.templates, functions, inputs.capabilities, inputs.show_values);
         let mut standard = vec![("cd", descriptors.descriptor), ("components", descriptors.components)];
         if let Some(definition) = inputs.blueprint_definition {
-            // `blueprint` is the old name, which people use.
+            // `blueprint` is the old name, which existing blueprints use.
             standard.push(("blueprint", definition.clone()));
             standard.push(("blueprintDef", definition.clone()));
         }
@@ -158,12 +164,12 @@ impl<'a> Executions<'a> {
         })
     }
 
-    /// Executions that derive further bindings and check the imports; the first that complains ends the list
-    /// (`blueprints.md` 4.4).
+    /// Runs the import executions, which add bindings and check the imports. The first one that
+    /// reports errors ends the list (`blueprints.md` 4.4).
     ///
     /// # Errors
     ///
-    /// An execution fails. Complaints are no error of an execution.
+    /// An execution fails. Errors that its checks report are part of the result instead.
     pub fn import(&mut self, imports: &Map<String, Value>) -> Result<ImportBindings, ExecutionError> {
         let mut gathered = ImportBindings::default();
         if self.inputs.blueprint.definition.import_executions.is_empty() {
@@ -191,7 +197,7 @@ impl<'a> Executions<'a> {
         Ok(gathered)
     }
 
-    /// The deploy items of all deploy executions, in order; their targets are not yet resolved.
+    /// Returns the deploy items of all deploy executions, in order, with unresolved targets.
     ///
     /// # Errors
     ///
@@ -220,7 +226,8 @@ impl<'a> Executions<'a> {
         Ok(items)
     }
 
-    /// The templates of nested installations of all subinstallation executions, in order, as they were rendered.
+    /// Returns the templates of nested Installations from all subinstallation executions, in order,
+    /// as rendered.
     ///
     /// # Errors
     ///
@@ -251,8 +258,8 @@ impl<'a> Executions<'a> {
         Ok(templates)
     }
 
-    /// The exports of all export executions, those of later ones merged into those of former ones (`blueprints.md` 8.2). Nothing is
-    /// filtered or checked.
+    /// Returns the exports of all export executions. Later ones are merged into earlier ones
+    /// (`blueprints.md` 8.2). They are neither filtered nor checked.
     ///
     /// # Errors
     ///
@@ -267,7 +274,7 @@ impl<'a> Executions<'a> {
         if executors.is_empty() {
             return Ok(merged);
         }
-        // The old form, in which people still read them.
+        // Old binding, which existing blueprints still read.
         let all = json!({
             "deployitems": values.deploy_items, "dataobjects": values.data_objects, "targets": values.targets,
         });
@@ -313,13 +320,14 @@ impl<'a> Executions<'a> {
         Ok(output)
     }
 
-    /// What is stored for an execution.
+    /// Returns the stored state of an execution.
     fn state(&self, execution: Execution<'_>) -> Option<&str> {
         let key = execution.kind.state_key(&execution.executor.name)?;
         self.states.get(&key).map(String::as_str)
     }
 
-    /// What was to be stored is stored before the output is decoded: a later failure does not take it back.
+    /// Runs an execution and stores its state before the output is decoded, so that a later failure
+    /// does not revert the state.
     fn run_with_state(
         &mut self,
         execution: Execution<'_>,
@@ -334,7 +342,7 @@ impl<'a> Executions<'a> {
         Ok(output)
     }
 
-    /// Executions without a name would have one state (`blueprints.md` 1.8).
+    /// Rejects executions without a name if they would share one state (`blueprints.md` 1.8).
     fn refuse_shared_state(&self, execution: Execution<'_>) -> Result<(), ExecutionError> {
         let executors = executors(self.inputs.blueprint, execution.kind);
         let nameless = executors.iter().filter(|executor| executor.name.is_empty()).count();
@@ -347,7 +355,7 @@ impl<'a> Executions<'a> {
         Err(ExecutionError::StoreState(FieldError::new(path, violation, detail)))
     }
 
-    /// `decode` is what failed.
+    /// Creates a redacted decoding error. `decode` is the function that failed.
     fn decode_error<T>(
         &self,
         execution: Execution<'_>,
@@ -365,7 +373,8 @@ impl<'a> Executions<'a> {
         ExecutionError::Decode { kind: execution.kind, executor, source: guard.withhold(source, others) }
     }
 
-    /// A message, or an error, without what depends on the imports. `again` gives the same of a run with other ones.
+    /// Redacts parts of a message or error that depend on the imports. `again` produces the same
+    /// message in a run with other imports.
     pub(crate) fn withhold<T: Texts>(
         &self,
         message: T,
@@ -386,7 +395,7 @@ impl<'a> Executions<'a> {
         guard.withhold(message, others)
     }
 
-    /// Warns of output whose result nobody will find.
+    /// Warns if the output lacks the expected key or has unknown ones.
     fn look_over(
         &mut self,
         execution: Execution<'_>,
@@ -404,7 +413,8 @@ impl<'a> Executions<'a> {
         }
     }
 
-    /// A key that nobody reads is most likely misspelt. In spiff templates other nodes are helpers.
+    /// Warns about unknown keys, which are most likely misspelt. Spiff templates are exempt,
+    /// because they use further nodes as helpers.
     fn warn_of_keys(
         &mut self,
         execution: Execution<'_>,
@@ -425,7 +435,8 @@ impl<'a> Executions<'a> {
         if names.is_empty() {
             return;
         }
-        // What a key is called that the template does not write is a value.
+        // A key that the template does not contain literally was rendered from a value, so it is
+        // redacted.
         let guard = self.engine.guard(execution, bindings, self.state(execution));
         let is_shown = |name: &str| guard.as_ref().is_none_or(|guard| guard.is_written(name));
         let shown = |name: &str| format!("{:?}", if is_shown(name) { name } else { REDACTED });
@@ -447,7 +458,7 @@ fn executors(blueprint: &Blueprint, kind: ExecutionKind) -> &[TemplateExecutor] 
     }
 }
 
-/// The bindings that all executions share, and the imports.
+/// Returns the shared bindings and the imports.
 fn bindings<'v>(standard: &'v [(&'static str, Value)], imports: &'v Map<String, Value>) -> Bindings<'v> {
     let mut bindings = Bindings::default();
     for (name, value) in standard {
@@ -461,7 +472,7 @@ fn list(kind: ExecutionKind, executors: &[TemplateExecutor]) -> impl Iterator<It
     executors.iter().enumerate().map(move |(index, executor)| Execution { kind, index, executor })
 }
 
-/// Where what is in a list or map of the output comes from.
+/// Returns the origin of elements in a list or map of the output.
 fn place(execution: Execution<'_>, output: &Output, member: &'static str) -> Place {
     let entry = format!("{}[{}]", execution.kind.list(), execution.executor.name);
     Place { entry: entry.into(), file: output.origin.clone(), source: output.source.clone(), member }
@@ -488,7 +499,7 @@ fn decode_import_output(output: &mut Output) -> Result<(Map<String, Value>, Vec<
     Ok((bindings, errors))
 }
 
-/// The rendered list, and how many templates came before it.
+/// Decodes the rendered list. `before` templates of earlier executions precede it.
 fn decode_templates(list: Option<&Value>, before: usize) -> Result<Vec<InstallationTemplate>, DecodeError> {
     match list {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -507,7 +518,7 @@ fn decode_templates(list: Option<&Value>, before: usize) -> Result<Vec<Installat
     }
 }
 
-/// Maps are merged key by key, everything else is replaced (`blueprints.md` 8.2).
+/// Merges maps key by key and replaces any other value (`blueprints.md` 8.2).
 fn merge(into: &mut Map<String, Value>, later: Map<String, Value>) {
     for (key, value) in later {
         match (into.get_mut(&key), value) {

@@ -1,4 +1,5 @@
-//! What a blueprint gives back: from the output of its export executions to what an Installation publishes (`blueprints.md` section 8).
+//! Exports of a blueprint: from the output of its export executions to the values that an
+//! Installation publishes (`blueprints.md` 8).
 
 use std::collections::BTreeMap;
 
@@ -10,18 +11,18 @@ use crate::load::Blueprint;
 use crate::mappings::{MappingError, export_mappings};
 use crate::schema::{SchemaError, SchemaSource};
 
-/// What an Installation asks of its blueprint, and how messages call it.
+/// Inputs for the exports of one Installation.
 #[derive(Clone, Copy)]
 pub struct ExportRequest<'a> {
     pub blueprint: &'a Blueprint,
-    /// Name of the Installation.
+    /// Name of the Installation, for messages.
     pub installation: &'a str,
     /// Documents behind `cd://` schema references.
     pub schemas: Option<&'a dyn SchemaSource>,
     pub data: &'a [DataExport],
     pub targets: &'a [TargetExport],
     pub mappings: &'a groundwork_api::Map<AnyJson>,
-    /// What one mapping may take.
+    /// Limits of one mapping.
     pub limits: TemplateLimits,
 }
 
@@ -31,20 +32,20 @@ impl std::fmt::Debug for ExportRequest<'_> {
     }
 }
 
-/// The checked exports of a blueprint, and those that the Installation publishes.
+/// Checked exports of a blueprint, and those that the Installation publishes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Exports {
-    /// By the names that the blueprint declares.
+    /// Exports by their declared names.
     pub declared: Map<String, Value>,
     /// Data by the name of the DataObject in the scope of the Installation.
     pub data: BTreeMap<String, Value>,
     /// Targets by the name of the Target in the scope of the Installation.
     pub targets: BTreeMap<String, TargetTemplate>,
-    /// Names that export executions gave and the blueprint does not declare: they are dropped.
+    /// Undeclared names from export executions, which are dropped.
     pub undeclared: Vec<String>,
 }
 
-/// A Target that is exported (`blueprints.md` 8.7).
+/// Exported Target (`blueprints.md` 8.7).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TargetTemplate {
     pub type_name: String,
@@ -55,18 +56,18 @@ pub struct TargetTemplate {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Why exports cannot be published. Texts name exports and types, never values.
+/// Error of exports. Texts name exports and types, never values.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// EXP-002 to EXP-005: one problem of one export.
+    /// Errors EXP-002 to EXP-005 (`blueprints.md` 10): a problem of one export.
     #[error("{path}: {problem}")]
     Export { path: String, problem: ExportProblem },
-    /// EXP-006.
+    /// Error EXP-006 (`blueprints.md` 10): a mapping fails.
     #[error(transparent)]
     Mapping(#[from] MappingError),
 }
 
-/// What is wrong with an export.
+/// Problem of an export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportProblem {
     #[error("unknown export type '{0}'")]
@@ -81,13 +82,13 @@ pub enum ExportProblem {
     NoTarget(&'static str),
     #[error("exported target type is {actual} but expected {expected}")]
     TargetType { actual: String, expected: String },
-    /// EXP-004.
+    /// Error EXP-004 (`blueprints.md` 10).
     #[error("export is declared by the blueprint but has no value")]
     NoValue,
-    /// EXP-005.
+    /// Error EXP-005 (`blueprints.md` 10).
     #[error("data export is not defined")]
     NoData,
-    /// EXP-005.
+    /// Error EXP-005 (`blueprints.md` 10).
     #[error("target export is not defined")]
     NoTargetExport,
 }
@@ -96,12 +97,13 @@ fn join(violations: &[groundwork_schema::Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks what export executions gave, maps it, and picks what the Installation publishes.
+/// Checks the results of export executions, maps them, and selects those that the Installation
+/// publishes.
 ///
 /// # Errors
 ///
-/// Every export that has no value or does not fit; or the first mapping that gives nothing; or everything that the Installation publishes
-/// and that has no value. Nothing is to be written unless all is well.
+/// All exports without a value or with an invalid one; or the first failed mapping; or all
+/// published names without a value. After an error the caller must not write any export.
 pub fn construct_exports(
     request: &ExportRequest<'_>,
     rendered: Map<String, Value>,
@@ -162,7 +164,7 @@ fn check(
     }
 }
 
-/// Mappings replace and add data; they never feed targets.
+/// Selects the published values. Mappings replace and add data, but never Targets.
 fn publish(request: &ExportRequest<'_>, path: &str, exports: &mut Exports) -> Result<(), Vec<ExportError>> {
     let null = Value::Null;
     let mappings = request.mappings.iter();
@@ -196,12 +198,12 @@ fn publish(request: &ExportRequest<'_>, path: &str, exports: &mut Exports) -> Re
 }
 
 impl TargetTemplate {
-    /// The problem is a sentence about the shape.
+    /// Decodes a template. The error is a sentence about the shape.
     fn decode(value: &Value) -> Result<Self, &'static str> {
         let members = value.as_object().ok_or("a map is expected")?;
         let type_name = members.get("type").and_then(Value::as_str).ok_or("type must be a text")?;
         let present = |name: &str| members.get(name).filter(|value| !value.is_null()).cloned();
-        // The design document has the other name in its list of fields.
+        // The design document names the field `configuration` in its list of fields.
         let config = present("config").or_else(|| present("configuration"));
         let secret_ref = present("secretRef");
         if config.is_some() && secret_ref.is_some() {
@@ -260,7 +262,7 @@ exports:
             .map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }
 
-    /// `blueprints.md` 8.1, 8.5, 8.6. B-93, B-98.
+    /// Cases B-93, B-98: `blueprints.md` 8.1, 8.5, 8.6.
     #[test]
     fn exports_are_picked() {
         let all = format!("{{url: http://x, cluster: {CLUSTER}, more: 1}}");
@@ -277,7 +279,7 @@ exports:
         assert_eq!(construct(&all, "{}", "{}").unwrap().data.len(), 0);
     }
 
-    /// EXP-002 to EXP-006; acceptance item 11. B-38, B-39, B-91.
+    /// Cases B-38, B-39, B-91: errors EXP-002 to EXP-006 (`blueprints.md` 10), acceptance item 11.
     #[test]
     fn exports_are_refused() {
         let good = format!("cluster: {CLUSTER}");
@@ -343,7 +345,8 @@ exports:
         );
     }
 
-    /// `blueprints.md` 8.7: both names of the configuration, or a Secret; labels and annotations. B-95 to B-97.
+    /// Cases B-95 to B-97, `blueprints.md` 8.7: both names of the configuration, or a Secret;
+    /// labels and annotations.
     #[test]
     fn target_templates() {
         let cluster = "type: landscaper.gardener.cloud/kubernetes-cluster";

@@ -1,4 +1,4 @@
-//! Findings of validations: where, what, why (`blueprints.md` 1.7).
+//! Validation findings: place, rule and reason (`blueprints.md` 1.7).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,17 +7,18 @@ use std::sync::Arc;
 use groundwork_yaml::{Node, Position, Step};
 use serde_json::Value;
 
-/// A place in a document: as messages show it, and as steps that lead there.
+/// Place in a document: as messages show it, and as steps from the root.
 ///
-/// Checks make many paths and show few: a path shares what leads to it, and its text is made when it is asked for.
+/// Checks create many paths and show few. Therefore a path shares its prefix with others, and its
+/// text is built on request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldPath {
     last: Option<Arc<Link>>,
-    /// What messages show instead.
+    /// Text that messages show instead of the steps.
     text: Option<String>,
 }
 
-/// One part of a path.
+/// Part of a path, linked to the part before.
 #[derive(Debug, PartialEq, Eq)]
 struct Link {
     before: FieldPath,
@@ -27,60 +28,60 @@ struct Link {
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Key(String),
-    /// A member that messages call by another name.
+    /// Member that messages show under another name.
     RenamedKey {
         shown: String,
         key: String,
     },
     Index(usize),
-    /// An element that messages call by its name.
+    /// Element that messages show by its name.
     RenamedIndex {
         shown: String,
         index: usize,
     },
-    /// A member of a map whose keys are free.
+    /// Key of a map with arbitrary keys.
     Entry(String),
-    /// The name of the element before, for the reader alone.
+    /// Name of the preceding element, shown to readers only.
     Name(String),
 }
 
 impl FieldPath {
-    /// A path that begins at a member of the root.
+    /// Creates a path that begins at a member of the root.
     pub fn root(key: &str) -> Self {
         Self::default().key(key)
     }
 
-    /// A member of what the path leads to.
+    /// Appends a member.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         self.with(Part::Key(key.to_owned()))
     }
 
-    /// A member that messages call by another name.
+    /// Appends a member that messages show under another name.
     #[must_use]
     pub fn renamed_key(&self, shown: &str, key: &str) -> Self {
         self.with(Part::RenamedKey { shown: shown.to_owned(), key: key.to_owned() })
     }
 
-    /// An element of a list.
+    /// Appends an element of a list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         self.with(Part::Index(index))
     }
 
-    /// A member of a map whose keys are free, which messages show in brackets.
+    /// Appends a key of a map with arbitrary keys, which messages show in brackets.
     #[must_use]
     pub fn entry(&self, key: &str) -> Self {
         self.with(Part::Entry(key.to_owned()))
     }
 
-    /// The same place, with the name of the element for the reader if it has one.
+    /// Adds the name of the element, if it has one, for readers. The place stays the same.
     #[must_use]
     pub fn named(&self, name: &str) -> Self {
         if name.is_empty() { self.clone() } else { self.with(Part::Name(name.to_owned())) }
     }
 
-    /// An element of a list that messages call by its name.
+    /// Appends an element of a list that messages show by its name.
     #[must_use]
     pub(crate) fn renamed_index(&self, shown: &str, index: usize) -> Self {
         self.with(Part::RenamedIndex { shown: shown.to_owned(), index })
@@ -90,7 +91,7 @@ impl FieldPath {
         Self { last: Some(Arc::new(Link { before: self.clone(), part })), text: None }
     }
 
-    /// From the root on.
+    /// Returns the parts from the root on.
     fn parts(&self) -> Vec<&Part> {
         let mut parts = Vec::new();
         let mut path = self;
@@ -110,17 +111,18 @@ impl FieldPath {
         })
     }
 
-    /// The place in the source of the document.
+    /// Returns the position in the source of the document.
     pub fn locate(&self, document: &Node) -> Position {
         self.locate_below(document, 0)
     }
 
-    /// The place in the source of a part, to which the first steps lead.
+    /// Returns the position in the source of a part of the document. The first `steps` of the path
+    /// lead to that part.
     pub(crate) fn locate_below(&self, part: &Node, steps: usize) -> Position {
         part.locate(self.steps().skip(steps))
     }
 
-    /// The position in a list that a step goes to, counted from 0.
+    /// Returns the list index of a step, counted from 0.
     pub(crate) fn index_at(&self, step: usize) -> Option<usize> {
         match self.steps().nth(step)? {
             Step::Index(index) => Some(index),
@@ -150,19 +152,19 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What kind of rule a field breaks. The texts are those of Kubernetes' field errors.
+/// Kind of a violated rule. The texts equal those of Kubernetes' field errors.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Violation {
     Required,
     Invalid(Value),
     Duplicate(Value),
     NotSupported(Value, &'static [&'static str]),
-    /// What the field names does not exist.
+    /// The object that the field names does not exist.
     NotFound(Value),
     Forbidden,
 }
 
-/// One finding.
+/// Finding of a validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
     pub path: FieldPath,
@@ -175,7 +177,8 @@ impl FieldError {
         Self { path, violation, detail: detail.into() }
     }
 
-    /// The texts that may hold imported values where it is about something rendered.
+    /// Returns the texts that may contain imported values if the finding is about a rendered
+    /// document.
     pub(crate) fn texts(&mut self) -> Vec<&mut String> {
         let path = self.path.to_string();
         let mut texts = vec![self.path.text.insert(path), &mut self.detail];
@@ -189,7 +192,7 @@ impl FieldError {
         texts
     }
 
-    /// The finding without the path.
+    /// Returns the finding without its path.
     pub fn problem(&self) -> String {
         let text = match &self.violation {
             Violation::Required => "Required value".to_owned(),
@@ -221,9 +224,10 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Several findings as one text: a single one alone, more of them in brackets, none of them twice.
+/// Joins several findings without duplicates. A single one stands alone, several are put in
+/// brackets.
 pub fn aggregate(errors: &[impl fmt::Display]) -> String {
-    // Thousands of children can break the same rule: what was said is looked up, not searched.
+    // A set finds duplicates, because thousands of children can break the same rule.
     let mut known = HashSet::new();
     let mut texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     texts.retain(|text| known.insert(text.clone()));
@@ -233,7 +237,7 @@ pub fn aggregate(errors: &[impl fmt::Display]) -> String {
     }
 }
 
-/// Checks that exactly one of several fields is set, and words what is wrong otherwise.
+/// Checks that exactly one of several fields is set, and returns an error otherwise.
 pub fn exactly_one_of(path: &FieldPath, fields: &[(&str, bool)]) -> Option<FieldError> {
     let names = |fields: &mut dyn Iterator<Item = &(&str, bool)>| {
         fields.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")

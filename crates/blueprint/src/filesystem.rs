@@ -1,4 +1,4 @@
-//! The read-only file tree of a blueprint (`blueprints.md` section 2).
+//! Read-only file tree of a blueprint (`blueprints.md` 2).
 
 mod archive;
 mod inline;
@@ -8,16 +8,19 @@ use std::collections::BTreeMap;
 pub use archive::{ArchiveError, ArchiveLimits};
 pub use inline::InlineError;
 
-/// Links that lead to links may not go on longer than this.
+/// Largest number of links followed for one path, which ends loops.
 const MOST_LINKS: usize = 40;
-/// Folders inside each other, the file included. The tree is walked and dropped recursively, so that this bounds the stack too.
+/// Largest depth of nested folders, including the file. The tree is walked and dropped recursively,
+/// so this also limits the stack.
 const MOST_SEGMENTS: usize = 64;
-/// Bytes of a path, as file systems have it.
+/// Bytes of a path, as in Linux file systems.
 const LONGEST_PATH: usize = 4096;
-/// Longest path that is looked for: longer ones than any entry has may lead to one with marks such as `./`.
+/// Bytes of the longest path that is looked up. It is larger than [`LONGEST_PATH`], because a path
+/// may contain redundant parts such as `./`.
 const LONGEST_ASKED: usize = 16 * LONGEST_PATH;
 
-/// Files, folders and links inside links' reach. Nothing leads out of it: `..` above the root stays at the root.
+/// Tree of files, folders and links. Paths never leave the tree: `..` above the root stays at the
+/// root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filesystem {
     root: Directory,
@@ -32,7 +35,7 @@ enum Entry {
     Link(String),
 }
 
-/// A file or folder in a listing.
+/// File or folder in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
     pub name: String,
@@ -41,7 +44,7 @@ pub struct FileInfo {
     pub is_directory: bool,
 }
 
-/// Why a path leads to nothing usable.
+/// Error of a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("file does not exist")]
@@ -61,11 +64,12 @@ pub enum PathError {
 }
 
 impl Filesystem {
-    /// The content of a file. Paths are relative to the root, with or without a leading `/` or `./`.
+    /// Returns the content of a file. Paths are relative to the root, with or without a leading `/`
+    /// or `./`.
     ///
     /// # Errors
     ///
-    /// There is no such file, or the path leads to a directory.
+    /// The file does not exist, or the path is a directory.
     pub fn read(&self, path: &str) -> Result<&[u8], PathError> {
         match self.find(path)? {
             Found::File(content) => Ok(content),
@@ -73,13 +77,13 @@ impl Filesystem {
         }
     }
 
-    /// Whether any file has these bytes in it.
+    /// Reports whether any file contains these bytes.
     pub fn contain(&self, bytes: &[u8]) -> bool {
         let finder = memchr::memmem::Finder::new(bytes);
         self.contents().into_iter().any(|content| finder.find(content).is_some())
     }
 
-    /// What stands in the files, those of a folder by name.
+    /// Returns the contents of all files, those of a folder ordered by name.
     pub(crate) fn contents(&self) -> Vec<&[u8]> {
         fn collect<'d>(directory: &'d Directory, contents: &mut Vec<&'d [u8]>) {
             for entry in directory.values() {
@@ -95,11 +99,12 @@ impl Filesystem {
         contents
     }
 
-    /// The entries of a directory, sorted by name; links are shown as what they lead to.
+    /// Returns the entries of a directory, sorted by name. Links appear as the files or folders
+    /// that they lead to.
     ///
     /// # Errors
     ///
-    /// There is no such directory.
+    /// The directory does not exist.
     pub fn list(&self, path: &str) -> Result<Vec<FileInfo>, PathError> {
         let Found::Directory(directory) = self.find(path)? else {
             return Err(PathError::NotDirectory(path.to_owned()));
@@ -119,7 +124,7 @@ impl Filesystem {
         Ok(directory.iter().filter_map(info).collect())
     }
 
-    /// Adds a file and the folders above it; an earlier entry of that path is replaced.
+    /// Adds a file and its parent folders. An existing entry of that path is replaced.
     ///
     /// # Errors
     ///
@@ -129,11 +134,13 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Adds a link and the folders above it; an earlier entry of that path is replaced. It need not lead to anything.
+    /// Adds a link and its parent folders. An existing entry of that path is replaced. The target
+    /// need not exist.
     ///
     /// # Errors
     ///
-    /// The path or the target is too long or has too many segments, or the link leads out of the tree.
+    /// The path or the target is too long or has too many segments, or the link leads out of the
+    /// tree.
     pub fn insert_link(&mut self, path: &str, target: &str) -> Result<(), PathError> {
         let segments = bounded(path)?;
         if !stays_inside(&segments, target)? {
@@ -156,7 +163,7 @@ impl Filesystem {
             directory = inner;
         }
         match (directory.get_mut(*name), &entry) {
-            // An archive may name a folder after the files in it.
+            // An archive may list a folder after its files, so an existing folder is kept.
             (Some(Entry::Directory(_)), Entry::Directory(_)) => {}
             _ => {
                 directory.insert((*name).to_owned(), entry);
@@ -169,7 +176,7 @@ impl Filesystem {
             return Err(PathError::TooLong(head(path)));
         }
         let mut open: Vec<String> = segments(path).into_iter().rev().map(str::to_owned).collect();
-        // The folders from the root down to where the walk stands, and their names.
+        // Folders from the root to the current position, with their names.
         let mut stack: Vec<(&Directory, String)> = Vec::new();
         let mut links = 0;
         while let Some(name) = open.pop() {
@@ -203,7 +210,7 @@ enum Found<'a> {
     Directory(&'a Directory),
 }
 
-/// A path as messages show it: from the root, without marks of it.
+/// Returns a path as messages show it: relative to the root, without leading `/` and `./`.
 pub(crate) fn shown_path(path: &str) -> &str {
     path.trim_start_matches("./").trim_start_matches('/')
 }
@@ -212,7 +219,7 @@ fn segments(path: &str) -> Vec<&str> {
     path.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect()
 }
 
-/// The segments of a path that may become an entry.
+/// Returns the segments of a path, or an error if the path is too long for an entry.
 fn bounded(path: &str) -> Result<Vec<&str>, PathError> {
     if path.len() > LONGEST_PATH {
         return Err(PathError::TooLong(head(path)));
@@ -221,7 +228,8 @@ fn bounded(path: &str) -> Result<Vec<&str>, PathError> {
     if segments.len() > MOST_SEGMENTS { Err(PathError::TooDeep(head(path))) } else { Ok(segments) }
 }
 
-/// Whether a link at this path stays in the tree, taken as it is written; absolute ones do not.
+/// Reports whether a link at this path stays in the tree, judged by its text. An absolute link does
+/// not.
 fn stays_inside(path: &[&str], target: &str) -> Result<bool, PathError> {
     let segments = bounded(target)?;
     let mut depth = Some(path.len().saturating_sub(1));
@@ -231,7 +239,7 @@ fn stays_inside(path: &[&str], target: &str) -> Result<bool, PathError> {
     Ok(depth.is_some() && !target.starts_with('/'))
 }
 
-/// Enough of a path to find it, quoted.
+/// Returns the quoted start of a path, enough to recognize it.
 fn head(path: &str) -> String {
     const SHOWN: usize = 64;
     if path.len() <= SHOWN {
@@ -278,7 +286,7 @@ mod tests {
         assert_eq!(files.read("loop"), Err(PathError::TooManyLinks));
     }
 
-    /// A tree of 20,000 folders overflowed the stack when it was dropped.
+    /// A tree of 20,000 folders once overflowed the stack when it was dropped.
     #[test]
     fn paths_are_bounded() {
         let mut files = Filesystem::default();

@@ -1,4 +1,5 @@
-//! The blueprints and templates that the original is tested with (`blueprints.md` 11), where they are at hand.
+//! Tests with the blueprints and templates of Landscaper's own tests (`blueprints.md` 11), if a
+//! copy is available.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +10,12 @@ use crate::template::{ExecutionKind, Output, TemplateError};
 use crate::testing::{components, configurations, execute, render_with, supplied, yaml};
 use crate::{Blueprint, Components, Filesystem, LoadError};
 
-/// A folder of the original.
+/// Returns a folder of Landscaper's repository, if a copy is available.
 fn fixtures(part: &str) -> Option<PathBuf> {
     groundwork_testkit::fixture(&format!("landscaper/{part}"))
 }
 
-/// All files below a folder, by their paths in it.
+/// Reads all files below a folder, by relative path.
 fn tree(folder: &Path) -> Filesystem {
     fn add(files: &mut Filesystem, folder: &Path, prefix: &str) {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -32,7 +33,7 @@ fn tree(folder: &Path) -> Filesystem {
     files
 }
 
-/// The folders that hold a blueprint, sorted.
+/// Returns the folders that contain a blueprint, sorted.
 fn blueprints(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if folder.join("blueprint.yaml").is_file() {
@@ -48,7 +49,7 @@ fn blueprints(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What is found without values: blueprints that people have are not complained of.
+/// The static check finds no problems in existing blueprints.
 #[test]
 fn blueprints_are_checked() {
     let mut found = Vec::new();
@@ -56,7 +57,7 @@ fn blueprints_are_checked() {
         let Some(folder) = fixtures(part) else { continue };
         for path in blueprints(&folder) {
             for finding in Blueprint::check(&tree(&path)).unwrap() {
-                // The two that do not load are told of below.
+                // `def-2` and `j` do not load. The next test covers them.
                 let refused = ["def-2", "j"].iter().any(|name| path.ends_with(name));
                 if !refused && !finding.message.ends_with(".name: name must be defined") {
                     found.push(format!("{} {finding}", path.strip_prefix(&folder).unwrap().display()));
@@ -67,7 +68,7 @@ fn blueprints_are_checked() {
     assert_eq!(found, [""; 0]);
 }
 
-/// Every blueprint loads, but for the one whose import has no schema.
+/// Every blueprint loads, except the one whose import has no schema.
 #[test]
 fn blueprints_load() {
     for (part, least) in
@@ -79,7 +80,7 @@ fn blueprints_load() {
         for folder in folders {
             let loaded = Blueprint::load(tree(&folder)).map(|blueprint| blueprint.warnings);
             match folder.file_name().and_then(|name| name.to_str()) {
-                // An installation template under the name of a blueprint.
+                // This file is an installation template under the name of a blueprint.
                 Some("def-2") => {
                     assert!(matches!(loaded, Err(LoadError::Undecodable { .. })), "{folder:?}");
                 }
@@ -88,7 +89,7 @@ fn blueprints_load() {
                     "blueprint is invalid: imports[0][a.b]: Required value: Schema must not be empty for type data"
                 ),
                 _ => {
-                    // Some executions have no name, which is tolerated.
+                    // Some executions have no name, which is only a warning.
                     let warnings = loaded.unwrap_or_else(|error| panic!("{folder:?}: {error}"));
                     assert!(
                         warnings.iter().all(|warning| warning.ends_with(".name: name must be defined")),
@@ -100,7 +101,7 @@ fn blueprints_load() {
     }
 }
 
-/// Blueprints as archives, plain and compressed, are the same as the folder; broken ones are no blueprints.
+/// Archived blueprints, plain and compressed, equal the folder. Broken archives are rejected.
 #[test]
 fn archived_blueprints() {
     let Some(folder) = fixtures("components/localocmrepos/components-with-blueprints/blobs") else { return };
@@ -169,7 +170,7 @@ fn run(folder: &Path, number: &str, annotations: &Value, more: &Value) -> Result
     execute(&files, &components, (ExecutionKind::Deploy, &executors[0]), &bindings, None)
 }
 
-/// What the original's tests expect of its GoTemplate executions.
+/// GoTemplate executions give the results that Landscaper's tests expect.
 #[test]
 fn templates() {
     let Some(folder) = fixtures("templates/gotemplate") else { return };
@@ -205,7 +206,7 @@ fn templates() {
     ] {
         assert_eq!(result(number, &more, pointer), expected, "template {number}");
     }
-    // What is stored is read again.
+    // The stored state is read by the next run.
     let text = std::fs::read_to_string(folder.join("template-09.yaml")).unwrap();
     let executors: Vec<TemplateExecutor> = serde_json::from_value(yaml(&text)).unwrap();
     let (files, components) = (Filesystem::default(), Components::default());
@@ -222,7 +223,7 @@ fn templates() {
     assert!(matches!(failure, TemplateError::Failed(_)), "{failure}");
 }
 
-/// What the tests of Landscaper expect of its Spiff executions, as structures and as texts.
+/// Spiff executions, as structures and as texts, give the results that Landscaper's tests expect.
 #[test]
 fn spiff_templates() {
     for form in ["yaml", "text"] {
@@ -277,7 +278,8 @@ fn spiff_templates() {
     }
 }
 
-/// The blueprints of the guided tour whose imports are easily given: the names of the deploy items. B-11 is `export-parameters`.
+/// Blueprints of the guided tour whose imports are easy to supply give the expected names of deploy
+/// items. Case B-11 is `export-parameters`.
 #[test]
 fn guided_tour_renders() {
     let Some(folder) = fixtures("guided-tour") else { return };
@@ -322,7 +324,7 @@ fn guided_tour_renders() {
     }
 }
 
-/// The guided tour's walk over all component descriptors, with its own components.
+/// The guided tour's example that iterates over all component descriptors, with its own components.
 #[test]
 fn guided_tour_of_components() {
     let Some(folder) = fixtures("guided-tour/templating/components") else { return };
@@ -349,7 +351,8 @@ fn guided_tour_of_components() {
     assert_eq!(content, expected);
 }
 
-/// `root-cond`: its conditional import is asked for only with its owner, and what is wired to it is left out without.
+/// `root-cond`: the conditional import is required only with its owner. Without the owner, imports
+/// wired to it are left out.
 #[test]
 fn conditional_fixture() {
     let Some(folder) = fixtures("installations/testdata/registry/blobs/root-cond") else { return };
@@ -379,10 +382,11 @@ fn conditional_fixture() {
     );
 }
 
-/// How often each input is rendered; `cargo xtask fuzz` asks for more than a test has time for.
+/// Variable with the number of renderings of each input. `cargo xtask fuzz` sets it higher than a
+/// test has time for.
 const RENDERINGS_VARIABLE: &str = "GROUNDWORK_RENDERINGS";
 
-/// What is rendered hangs on nothing but what is given: not on the order of maps, nor on what was rendered before.
+/// The result depends on the inputs alone: neither on the order of maps nor on earlier renderings.
 #[test]
 fn renderings_are_the_same_each_time() {
     let inputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/blueprints");

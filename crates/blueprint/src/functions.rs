@@ -1,5 +1,5 @@
-//! The functions that templates of both languages have beside their own (`blueprints.md` 5.5, 6.3), on plain values: the engines only
-//! translate arguments and answers.
+//! Functions that Landscaper adds to the templates of both languages (`blueprints.md` 5.5, 6.3), on
+//! plain values. The engines only convert arguments and results.
 
 mod oci;
 mod resource_reference;
@@ -15,7 +15,8 @@ use crate::filesystem::Filesystem;
 
 pub(crate) use oci::parse as parse_oci_reference;
 
-/// Functions that ask a cluster. They are known nevertheless, so that templates which call them in a branch not taken can be used.
+/// Functions that need access to a cluster. They are registered but fail when called, so a template
+/// may contain them in a branch that does not run.
 pub(crate) const CLUSTER_FUNCTIONS: [&str; 5] = [
     "getShootAdminKubeconfig",
     "getShootAdminKubeconfigWithExpirationTimestamp",
@@ -24,14 +25,14 @@ pub(crate) const CLUSTER_FUNCTIONS: [&str; 5] = [
     "getOidcKubeconfig",
 ];
 
-/// What the functions of one rendering work on.
+/// Data of one rendering that the functions work on.
 #[derive(Debug, Clone)]
 pub(crate) struct HostFunctions {
     pub(crate) files: Arc<Filesystem>,
     pub(crate) components: Components,
 }
 
-/// An argument as both languages have it.
+/// Argument in the common form of both languages.
 #[derive(Debug)]
 pub(crate) enum Argument {
     Text(String),
@@ -39,34 +40,35 @@ pub(crate) enum Argument {
     Other,
 }
 
-/// The answer, or the message of the call.
+/// Result of a function, or its error message.
 type Answer<T> = Result<T, String>;
 
-/// The message of a call of one of the [`CLUSTER_FUNCTIONS`].
+/// Returns the error message for a call of one of the [`CLUSTER_FUNCTIONS`].
 pub(crate) fn not_available(function: &str) -> String {
     format!("{function} is not available")
 }
 
 impl HostFunctions {
-    /// `getResource`: the first resource that fits.
+    /// `getResource`: returns the first matching resource.
     pub(crate) fn resource(&self, arguments: Vec<Argument>) -> Answer<Value> {
         self.resources(arguments).map(|mut found| found.swap_remove(0))
     }
 
-    /// `getResources`: all resources that fit, at least one.
+    /// `getResources`: returns all matching resources, at least one.
     pub(crate) fn resources(&self, arguments: Vec<Argument>) -> Answer<Vec<Value>> {
         let selection = self.selection(arguments, "a resource")?;
         let found = selection.matching("/component/resources", "name");
         if found.is_empty() { Err("NotFound".to_owned()) } else { Ok(found) }
     }
 
-    /// `getComponent`: the descriptor that the first component reference that fits leads to.
+    /// `getComponent`: returns the descriptor that the first matching component reference leads to.
     pub(crate) fn component(&self, arguments: Vec<Argument>) -> Answer<Value> {
         const LIST: &str = "/component/componentReferences";
         let selection = self.selection(arguments, "a component")?;
         let mut found = selection.matching(LIST, "name");
         if found.is_empty() && selection.pairs.contains_key("name") {
-            // The document shows the name of the component where the name of the reference is meant.
+            // Landscaper's documentation passes the name of the component where the function
+            // expects that of the reference.
             found = selection.matching(LIST, "componentName");
         }
         let reference = found.first().ok_or("NotFound")?;
@@ -79,7 +81,7 @@ impl HostFunctions {
         Ok(member.document().clone())
     }
 
-    /// `getResourceKey`: what deployers ask for a resource by.
+    /// `getResourceKey`: returns the key that deployers request a resource by.
     pub(crate) fn resource_key(&self, arguments: Vec<Argument>) -> Answer<String> {
         let reference = only_reference(arguments, |count| {
             format!("this function requires 1 argument, but {count} were provided")
@@ -90,7 +92,7 @@ impl HostFunctions {
         resource_reference::key(&self.components, &reference()?)
     }
 
-    /// `getResourceContent`: bytes as base64, everything else as text.
+    /// `getResourceContent`: returns bytes as base64, any other content as text.
     pub(crate) fn resource_content(&self, arguments: Vec<Argument>) -> Answer<String> {
         let reference = only_reference(arguments, |_| {
             "this function only requires a single argument, but multiple were provided".to_owned()
@@ -138,13 +140,15 @@ impl HostFunctions {
     }
 }
 
-/// `getRepositoryContext`: the last of the contexts of a descriptor; absent without any, or for a map that is no descriptor.
+/// `getRepositoryContext`: returns the last context of a descriptor; `None` if the map has none or
+/// is not a descriptor.
 pub(crate) fn repository_context(descriptor: Value) -> Option<Value> {
     let document = as_v2(descriptor).ok()?;
     document.pointer("/component/repositoryContexts")?.as_array()?.last().cloned()
 }
 
-/// The one argument that the functions about a resource have. Its type is looked at after the component.
+/// Returns the only argument of the functions about a resource. The component is checked before the
+/// type of the argument.
 fn only_reference(
     arguments: Vec<Argument>,
     several: impl Fn(usize) -> String,
@@ -161,14 +165,15 @@ fn only_reference(
     })
 }
 
-/// The descriptor that a selector function looks at, and the pairs it looks for.
+/// Descriptor that a selector function searches, with the wanted pairs.
 struct Selection {
     descriptor: Value,
     pairs: Map<String, Value>,
 }
 
 impl Selection {
-    /// The elements whose identity (extra identity and name) holds all pairs; `name_member` stands for the name.
+    /// Returns the elements whose identity (extra identity and name) contains all pairs.
+    /// `name_member` is the member with the name.
     fn matching(&self, list: &str, name_member: &str) -> Vec<Value> {
         let elements = self.descriptor.pointer(list).and_then(Value::as_array).into_iter().flatten();
         let fits = |element: &&Value| {
@@ -182,9 +187,9 @@ impl Selection {
     }
 }
 
-/// Templates may hold descriptors of either format; the answers are always in that of v2.
+/// Converts a descriptor of either format to v2, the format of all results.
 ///
-/// A map that says of itself which format it has is looked at as it is, even where a descriptor must not be like that.
+/// A map that names its format is used as it is, even if it is not a valid descriptor.
 fn as_v2(document: Value) -> Answer<Value> {
     let v3 = document.get("apiVersion").and_then(Value::as_str);
     let schema = v3.or_else(|| document.pointer("/meta/schemaVersion").and_then(Value::as_str));

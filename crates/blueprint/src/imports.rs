@@ -1,4 +1,5 @@
-//! From what an Installation supplies to the imports that templates see (`blueprints.md` 3.3 to 3.7).
+//! Conversion of the values that an Installation supplies to the imports that templates see
+//! (`blueprints.md` 3.3 to 3.7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +11,16 @@ use crate::load::Blueprint;
 use crate::origin::ImportSource;
 use crate::schema::{SchemaError, SchemaSource};
 
-/// A Target object that an Installation imports.
+/// Target object that an Installation imports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedTarget {
-    /// The object that was imported, which deploy items refer to.
+    /// Imported object, which deploy items refer to.
     pub reference: ObjectReference,
-    /// The whole object as JSON: what templates see.
+    /// Whole object as JSON, as templates see it.
     pub object: Value,
 }
 
-/// One target import of an Installation.
+/// Target import of an Installation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TargetValue {
     Single(ImportedTarget),
@@ -39,7 +40,8 @@ impl TargetValue {
         }
     }
 
-    /// What templates see: an object, a list or a map of objects (`blueprints.md` 3.5).
+    /// Returns the value that templates see: an object, a list or a map of objects (`blueprints.md`
+    /// 3.5).
     pub fn to_value(&self) -> Value {
         match self {
             Self::Single(target) => target.object.clone(),
@@ -51,24 +53,26 @@ impl TargetValue {
     }
 }
 
-/// Everything that an Installation supplies, by the names of its own imports.
+/// All values that an Installation supplies, by the names of its own imports.
 #[derive(Debug, Clone, Default)]
 pub struct Supplied {
     pub data: BTreeMap<String, Value>,
     pub targets: BTreeMap<String, TargetValue>,
-    /// Results of `importDataMappings`, by the names of blueprint imports; they win over `data`.
+    /// Results of `importDataMappings`, by the names of blueprint imports. They take precedence
+    /// over `data`.
     pub mapped: BTreeMap<String, Value>,
 }
 
 impl Supplied {
-    /// All imports of the Installation by name, as data mappings see them (`blueprints.md` 3.4).
+    /// Returns all imports of the Installation by name, as data mappings see them (`blueprints.md`
+    /// 3.4).
     pub(crate) fn by_name(&self) -> Map<String, Value> {
         let data = self.data.iter().map(|(name, value)| (name.clone(), value.clone()));
         let targets = self.targets.iter().map(|(name, target)| (name.clone(), target.to_value()));
         data.chain(targets).collect()
     }
 
-    /// The same for expressions.
+    /// Returns the same values for Spiff.
     pub(crate) fn to_spiff(&self) -> SpiffValue {
         let data = self.data.iter().map(|(name, value)| (name.as_str(), SpiffValue::from_bindings(value)));
         let targets = self.targets.iter().map(|(name, target)| (name.as_str(), target.to_spiff()));
@@ -76,27 +80,28 @@ impl Supplied {
     }
 }
 
-/// The satisfied imports of a blueprint.
+/// Satisfied imports of a blueprint.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imports {
-    /// What templates see under `imports`: conditional imports too, all on one level.
+    /// Values that templates see under `imports`, including conditional imports, all on one level.
     pub values: Map<String, Value>,
-    /// The target imports among them, for deploy items that refer to them.
+    /// Target imports among the values, which deploy items can refer to.
     pub targets: BTreeMap<String, TargetValue>,
-    /// Names that import executions have added and no import declares: they exist for templates alone (`blueprints.md` 3.8).
+    /// Names that import executions have added and no import declares. They are visible to
+    /// templates only (`blueprints.md` 3.8).
     pub added: BTreeSet<String>,
-    /// What gave each value.
+    /// Source of each value.
     pub sources: BTreeMap<String, ImportSource>,
 }
 
 impl Imports {
-    /// Takes in a binding of an import execution: it adds a value or replaces one, that of a target too.
+    /// Adds a binding of an import execution, or replaces a value, even that of a Target.
     pub(crate) fn bind(&mut self, name: &str, value: Value, definitions: &[ImportDefinition]) {
         match find(definitions, name).map(|definition| definition.type_.as_deref()) {
             None => drop(self.added.insert(name.to_owned())),
             Some(type_name) => match type_name.and_then(|type_name| target_value(type_name, &value)) {
                 Some(target) => drop(self.targets.insert(name.to_owned(), target)),
-                // What is no Target any more cannot be referred to.
+                // A value that is no longer a Target cannot be referred to.
                 None => drop(self.targets.remove(name)),
             },
         }
@@ -106,7 +111,7 @@ impl Imports {
 }
 
 impl Blueprint {
-    /// Whether there is an import of this name, nested ones included.
+    /// Reports whether an import of this name exists, nested ones included.
     pub fn declares_import(&self, name: &str) -> bool {
         find(&self.definition.imports, name).is_some()
     }
@@ -117,7 +122,7 @@ fn find<'a>(definitions: &'a [ImportDefinition], name: &str) -> Option<&'a Impor
     found.or_else(|| definitions.iter().find_map(|definition| find(&definition.imports, name)))
 }
 
-/// Target objects in the form that an import of this type has.
+/// Converts Target objects to the form of an import of this type.
 fn target_value(type_name: &str, value: &Value) -> Option<TargetValue> {
     let target = |object: &Value| {
         let text = |name: &str| object.pointer(name).and_then(Value::as_str).map(str::to_owned);
@@ -138,7 +143,8 @@ fn target_value(type_name: &str, value: &Value) -> Option<TargetValue> {
     }
 }
 
-/// What is supplied and asked for nowhere: most likely a name that is misspelt.
+/// Returns warnings about supplied names that the blueprint does not import, most likely misspelt
+/// ones.
 pub(crate) fn undeclared(definitions: &[ImportDefinition], supplied: &Supplied) -> Vec<String> {
     let data = supplied.data.keys().map(|name| ("data import", name));
     let targets = supplied.targets.keys().map(|name| ("target import", name));
@@ -149,25 +155,25 @@ pub(crate) fn undeclared(definitions: &[ImportDefinition], supplied: &Supplied) 
         .collect()
 }
 
-/// Why an import cannot be used. Texts name the import and its type, never its value.
+/// Error of an import. Texts name the import and its type, never its value.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// IMP-011.
+    /// Error IMP-011 (`blueprints.md` 10): a required import is missing.
     #[error("blueprint defines import {name:?} of type {type_name}, which is not satisfied")]
     NotSatisfied { name: String, type_name: FieldType },
-    /// IMP-013.
+    /// Error IMP-013 (`blueprints.md` 10): a value does not match its schema.
     #[error("{path}: imported datatype does not have the expected schema: {}", join(violations))]
     Schema { path: String, violations: Vec<groundwork_schema::Violation> },
-    /// IMP-013.
+    /// Error IMP-013 (`blueprints.md` 10): the schema cannot be compiled.
     #[error("{path}: validator creation failed: {source}")]
     Compile { path: String, source: SchemaError },
-    /// IMP-014.
+    /// Error IMP-014 (`blueprints.md` 10): a Target has the wrong type.
     #[error("{path}: {problem}")]
     Target { path: String, problem: String },
 }
 
 impl ImportError {
-    /// The reason under which the original reports it (`blueprints.md` 10).
+    /// Returns the reason under which Landscaper reports the error (`blueprints.md` 10).
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotSatisfied { .. } => "ImportNotFound",
@@ -180,11 +186,11 @@ fn join(violations: &[groundwork_schema::Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Picks a value for every import of the blueprint and checks it.
+/// Selects a value for every import of the blueprint and checks it.
 ///
 /// # Errors
 ///
-/// Every import that is missing or does not fit.
+/// All imports that are missing or invalid.
 pub(crate) fn construct(
     blueprint: &Blueprint,
     installation: &str,
@@ -210,7 +216,7 @@ impl Constructor<'_> {
         for definition in definitions {
             let path = format!("{path}.{}", definition.name);
             let type_name = definition.type_.as_deref().and_then(|name| name.parse::<FieldType>().ok());
-            // Validation has refused every other type.
+            // Validation has rejected any other type.
             let Some(type_name) = type_name else { continue };
             let satisfied = match type_name {
                 FieldType::Data => self.data(definition, &path),
@@ -219,7 +225,7 @@ impl Constructor<'_> {
                 }
             };
             if satisfied {
-                // Conditional imports exist only where their owner is satisfied (3.6).
+                // Conditional imports exist only if their owner is satisfied (`blueprints.md` 3.6).
                 self.imports(&definition.imports, &path);
             } else if definition.required != Some(false) {
                 self.errors.push(ImportError::NotSatisfied { name: definition.name.clone(), type_name });
@@ -239,7 +245,7 @@ impl Constructor<'_> {
         let Some((value, source)) = found else { return false };
         self.imports.sources.insert(name.clone(), source);
         if let Some(schema) = definition.schema() {
-            // Names are unique over the whole tree.
+            // Names are unique over the whole tree, so the insertion never replaces another import.
             self.check_schema((name, schema), value, path);
         }
         self.imports.values.insert(name.clone(), value.clone());
@@ -279,7 +285,7 @@ impl Constructor<'_> {
     }
 }
 
-/// The texts of `blueprints.md` 3.5.
+/// Returns the error texts of `blueprints.md` 3.5.
 fn target_problems(value: &TargetValue, expected: &str) -> Vec<String> {
     let actual = |target: &ImportedTarget| {
         target.object.pointer("/spec/type").and_then(Value::as_str).map(str::to_owned)

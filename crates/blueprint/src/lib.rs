@@ -1,14 +1,17 @@
-//! Blueprints: what they are, whether they are right, and what they give for an Installation.
+//! Blueprints: loading, validation, and rendering for an Installation.
 //!
 //! ```text
 //! tar / inline tree --filesystem--> Filesystem --load, validate--> Blueprint
 //! Supplied (values of the Installation) --mappings, imports, schema--> Imports
-//! Imports + Components --executions, template--> documents --subinstallations, deploy--> templates, items      render
-//! Imports + values of items and children --executions--> exports --exports, mappings--> what is published      render_exports
+//!
+//! render:          Imports + Components --executions, template--> documents
+//!                  documents --subinstallations, deploy--> templates, items
+//! render_exports:  Imports + values of items and children --executions--> exports
+//!                  exports --exports, mappings--> published values
 //! ```
 //!
-//! The rules are those of the chapter `blueprints.md`. Nothing here does I/O; values, state and errors come back to
-//! the caller, and no error text holds an imported value.
+//! The rules are those of the chapter `blueprints.md`. The crate does no I/O: values, state and
+//! errors are returned to the caller. Error texts never contain an imported value.
 
 mod bindings;
 mod capabilities;

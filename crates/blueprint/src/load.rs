@@ -1,4 +1,4 @@
-//! From a file tree to a checked blueprint (`blueprints.md` sections 1 and 2).
+//! Loading of a blueprint from a file tree (`blueprints.md` 1 and 2).
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ use crate::subinstallations::StaticTemplates;
 use crate::template::ParsedTemplates;
 use crate::validate;
 
-/// The file at the root of the tree that describes the blueprint.
+/// File at the root of the tree that describes the blueprint.
 pub const BLUEPRINT_FILE: &str = "blueprint.yaml";
-/// Target types without a slash belong to this group (`blueprints.md` 1.6).
+/// Prefix for Target types without a slash (`blueprints.md` 1.6).
 const TARGET_TYPE_PREFIX: &str = "landscaper.gardener.cloud/";
 
-/// A blueprint that passed validation: its definition with defaults filled in, and its files.
+/// Validated blueprint: its definition with defaults filled in, and its files.
 #[derive(Debug, Clone)]
 pub struct Blueprint {
     pub definition: Definition,
     pub files: Arc<Filesystem>,
-    /// Templates that have been parsed, schemas that have been compiled, templates of nested installations that have been read; clones of a
-    /// blueprint share them.
+    /// Caches of parsed templates, compiled schemas and decoded templates of nested Installations.
+    /// Clones of a blueprint share them.
     pub(crate) templates: Arc<ParsedTemplates>,
     pub(crate) schemas: Arc<CompiledSchemas>,
-    /// Whether any file has the word `state`, without which no template keeps one.
+    /// True if any file contains the word `state`. Without it, templates cannot keep state.
     pub(crate) mentions_state: bool,
     pub(crate) static_templates: Arc<StaticTemplates>,
-    /// Oddities that do not stop anything.
+    /// Findings that do not prevent the use of the blueprint.
     pub warnings: Vec<String>,
 }
 
-/// Why a file tree is no usable blueprint.
+/// Error of a file tree that is not a valid blueprint.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LoadError {
-    /// BP-005.
+    /// Error BP-005 (`blueprints.md` 10): the file cannot be read.
     #[error("unable to read blueprint definition: {BLUEPRINT_FILE}: {0}")]
     Unreadable(PathError),
-    /// BP-005.
+    /// Error BP-005 (`blueprints.md` 10): the file cannot be decoded.
     #[error("unable to decode blueprint definition: {BLUEPRINT_FILE}: {problem}")]
     Undecodable { problem: String, position: Option<Position>, text: String },
-    /// BP-010: all findings at once.
+    /// Error BP-010 (`blueprints.md` 10): all findings at once.
     #[error("blueprint is invalid: {}", aggregate(errors))]
     Invalid { errors: Vec<FieldError>, positions: Vec<Position>, text: String, warnings: Vec<String> },
 }
@@ -77,7 +77,7 @@ impl Blueprint {
     }
 }
 
-/// What `blueprint.yaml` says, with defaults filled in, before any rule was looked at.
+/// Content of `blueprint.yaml` with defaults filled in, before validation.
 pub(crate) struct Written {
     pub(crate) text: String,
     pub(crate) document: Node,
@@ -85,7 +85,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// All errors but that of an invalid blueprint.
+    /// Reads and decodes the file. Returns every error except that of an invalid blueprint.
     pub(crate) fn read(files: &Filesystem) -> Result<Self, LoadError> {
         let bytes = files.read(BLUEPRINT_FILE).map_err(LoadError::Unreadable)?;
         let text = String::from_utf8_lossy(bytes).into_owned();
@@ -111,7 +111,7 @@ fn decode(document: &Node, text: &str) -> Result<Definition, LoadError> {
         return Ok(Definition::default());
     }
     for (member, expected) in [("apiVersion", BLUEPRINT_API_VERSION), ("kind", BLUEPRINT_KIND)] {
-        // An empty member counts as absent, as it does in Go.
+        // An empty member counts as absent, as in Go.
         if let Some(node) = document.get(member)
             && !node.is_null()
             && ![Some(""), Some(expected)].contains(&node.as_str())
@@ -136,7 +136,7 @@ fn decode(document: &Node, text: &str) -> Result<Definition, LoadError> {
     })
 }
 
-/// `blueprints.md` 1.6.
+/// Fills in the defaults of `blueprints.md` 1.6.
 fn set_defaults(definition: &mut Definition) {
     let dialect = definition.json_schema_version.get_or_insert_default();
     if dialect.is_empty() {

@@ -1,4 +1,5 @@
-//! Data mappings of Installations: spiff templates that make values of imports and exports out of others (`blueprints.md` 3.4, 8.5).
+//! Data mappings of Installations: Spiff templates that compute values of imports and exports from
+//! others (`blueprints.md` 3.4, 8.5).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use crate::imports::Supplied;
 use crate::redaction::Guard;
 use crate::template::mapping_engine;
 
-/// What mappings are made for, as messages call it.
+/// Kind of mapping, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Import,
@@ -28,7 +29,7 @@ impl Direction {
     }
 }
 
-/// Why a mapping gave no value. IMP-010, EXP-006.
+/// Error of a mapping: IMP-010 or EXP-006 (`blueprints.md` 10).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MappingError {
     #[error("unable to parse {label} mapping template {path}: {cause}")]
@@ -39,11 +40,12 @@ pub enum MappingError {
     Decode { label: &'static str, path: String, cause: String },
 }
 
-/// Evaluates the mappings of imports. Each sees the Installation's imports by name and none of the other mappings.
+/// Evaluates the mappings of imports. Each sees the Installation's imports by name, but not the
+/// other mappings.
 ///
 /// # Errors
 ///
-/// The first mapping that gives no value.
+/// The first mapping that fails.
 pub fn import_mappings<'m>(
     installation: &str,
     mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
@@ -55,12 +57,12 @@ pub fn import_mappings<'m>(
         .evaluate_all(mappings, || supplied.to_spiff())
 }
 
-/// Evaluates the mappings of exports. Each sees the exports by name, and all of them under `exports`; an export of that name is found
-/// there alone.
+/// Evaluates the mappings of exports. Each sees the exports by name, and all of them under
+/// `exports`. An export with the name `exports` is found under `exports` only.
 ///
 /// # Errors
 ///
-/// The first mapping that gives no value.
+/// The first mapping that fails.
 pub fn export_mappings<'m>(
     path: &str,
     mappings: impl IntoIterator<Item = (&'m str, &'m Value)>,
@@ -85,10 +87,10 @@ fn export_bindings(exports: &Map<String, Value>) -> SpiffValue {
 struct Mapper<'a> {
     engine: Engine,
     label: &'static str,
-    /// What mappings see of values.
+    /// Converts values to the bindings of a mapping.
     bindings: fn(&Map<String, Value>) -> SpiffValue,
     path: &'a str,
-    /// What mappings must not show.
+    /// Returns the values that messages must not show.
     values: &'a dyn Fn() -> Map<String, Value>,
 }
 
@@ -123,7 +125,7 @@ impl<'a> Mapper<'a> {
 
     fn evaluate(&self, name: &str, mapping: &Value, bindings: &SpiffValue) -> Result<Value, MappingError> {
         let (label, path) = (self.label, format!("{}.{name}", self.path));
-        // Every JSON text is YAML.
+        // Mappings are JSON, and every JSON text is YAML.
         let source = mapping.to_string();
         let document = Document::read(&source, "mapping", self.engine.limits())
             .map_err(|error| MappingError::Parse { label, path: path.clone(), cause: error.to_string() })?;
@@ -165,7 +167,7 @@ mod tests {
         mapped.map(|mut mapped| mapped.remove("m").unwrap()).map_err(|error| error.to_string())
     }
 
-    /// `blueprints.md` 3.4.
+    /// Mappings of imports follow `blueprints.md` 3.4.
     #[test]
     fn imports_are_mapped() {
         let imports =
@@ -188,7 +190,8 @@ mod tests {
         }
     }
 
-    /// Acceptance item 4: a mapping reaches nothing but its bindings, and its messages hold no values.
+    /// Acceptance item 4: a mapping has access to its bindings only, and its messages contain no
+    /// values.
     #[test]
     fn mappings_are_shut_in() {
         for mapping in [
@@ -219,7 +222,7 @@ mod tests {
         assert!(error.starts_with("unable to template import mapping template inst.m: "), "{error}");
     }
 
-    /// `blueprints.md` 8.5.
+    /// Mappings of exports follow `blueprints.md` 8.5.
     #[test]
     fn exports_are_mapped() {
         let exports = map(&json!({"url": "http://x", "exports": 1, "a.b": 2}));

@@ -1,14 +1,16 @@
-//! Nulls where a decoder of Go sees nothing: an element of a list of objects is an empty object, and a text is empty.
+//! Replacement of nulls as in Go's decoder: a null in a list of objects is an empty object, and a
+//! null text is empty.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-/// The lists of a blueprint file that hold objects, those of imports and nested installations apart.
+/// Members of a blueprint file that are lists of objects, except imports and nested Installations,
+/// which have lists of their own.
 const OBJECT_LISTS: [&str; 5] =
     ["exports", "importExecutions", "deployExecutions", "exportExecutions", "subinstallationExecutions"];
 
-/// Takes nulls out of a blueprint file.
+/// Replaces nulls in a blueprint file.
 pub(crate) fn fill_blueprint(document: &mut Value) {
     let Value::Object(members) = document else { return };
     for name in OBJECT_LISTS {
@@ -19,7 +21,7 @@ pub(crate) fn fill_blueprint(document: &mut Value) {
     texts(members, "annotations");
 }
 
-/// An installation template without nulls.
+/// Returns an installation template without nulls.
 pub(crate) fn filled_template(document: &Value) -> Cow<'_, Value> {
     if !has_null(document) {
         return Cow::Borrowed(document);
@@ -40,12 +42,12 @@ fn has_null(value: &Value) -> bool {
     }
 }
 
-/// Imports have imports.
+/// Replaces nulls in imports, recursively, because imports can be nested.
 fn fill_imports(members: &mut Map<String, Value>) {
     objects(members, "imports").for_each(fill_imports);
 }
 
-/// The members of an installation template.
+/// Replaces nulls in the members of an installation template.
 fn fill_members(template: &mut Map<String, Value>) {
     for side in ["imports", "exports"] {
         let Some(Value::Object(lists)) = template.get_mut(side) else { continue };
@@ -58,7 +60,7 @@ fn fill_members(template: &mut Map<String, Value>) {
     }
 }
 
-/// The objects of a list, those that were null as empty ones.
+/// Returns the objects of a list, with nulls replaced by empty objects.
 fn objects<'a>(
     members: &'a mut Map<String, Value>,
     list: &str,
@@ -72,7 +74,7 @@ fn objects<'a>(
     })
 }
 
-/// The texts of a list or a map.
+/// Replaces nulls among the texts of a list or a map.
 fn texts(members: &mut Map<String, Value>, several: &str) {
     let fill = |text: &mut Value| {
         if text.is_null() {
@@ -101,7 +103,7 @@ mod tests {
                 "subinstallations: [~, {imports: {data: [~], targets: [~, {targets: [~]}, {targetMap: {a: ~}}]}, exports: {data: [~]}}]",
                 "subinstallations: [{}, {imports: {data: [{}], targets: [{}, {targets: ['']}, {targetMap: {a: ''}}]}, exports: {data: [{}]}}]",
             ),
-            // Values stay what they are.
+            // A null that is a value stays null.
             (
                 "subinstallations: [{importDataMappings: {a: ~}}]",
                 "subinstallations: [{importDataMappings: {a: ~}}]",

@@ -1,28 +1,28 @@
-//! Where things come from, for people who ask why they are there.
+//! Origins of rendered objects and values, shown to users.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
-/// The place in a blueprint that something was written at.
+/// Place in a blueprint where an object is defined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// Execution or entry of a list, such as `deployExecutions[main]`.
     pub entry: Arc<str>,
-    /// File of the blueprint, or the member of `blueprint.yaml` that holds the template.
+    /// File of the blueprint, or the member of `blueprint.yaml` that contains the template.
     pub file: Arc<str>,
-    /// What to look for, if there are lines.
+    /// Name to search for, if the source has lines.
     sought: Option<Sought>,
 }
 
-/// What something is called in a template: few people ask for its line.
+/// Name of an object in a template. The line is searched on request, because few callers need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sought {
     source: Arc<str>,
     name: String,
-    /// The member that names the elements of a list; absent where the name is itself a key.
+    /// Member that names the elements of a list; absent if the name is itself a key.
     key: Option<&'static str>,
-    /// The list or map itself.
+    /// Name of the list or map.
     member: &'static str,
 }
 
@@ -37,7 +37,8 @@ impl Origin {
         Self { entry: entry.into(), file: file.into(), sought: None }
     }
 
-    /// The line that names it, else that of the list or map it stands in, from 1; absent where there are no lines.
+    /// Returns the line of the name, or else of its list or map, counted from 1. `None` for a
+    /// source without lines.
     pub fn line(&self) -> Option<usize> {
         let Sought { source, name, key, member } = self.sought.as_ref()?;
         let find = |fits: &dyn Fn(&str) -> bool| source.lines().position(fits).map(|line| line + 1);
@@ -60,7 +61,7 @@ impl Display for Origin {
     }
 }
 
-/// The value of `key` in a line, as far as it is a name.
+/// Returns the value of `key` in a line, if it is a plain name.
 fn name_in<'l>(line: &'l str, key: &str) -> Option<&'l str> {
     let (_, value) = line.split_once(&format!("{key}:"))?;
     let value = value.trim_start().trim_start_matches(['"', '\'']);
@@ -68,7 +69,7 @@ fn name_in<'l>(line: &'l str, key: &str) -> Option<&'l str> {
     Some(&value[..value.find(|next| !is_part(next)).unwrap_or(value.len())])
 }
 
-/// A list or map of an output, whose elements come from one template.
+/// List or map of an output, whose elements come from one template.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) entry: Arc<str>,
@@ -78,12 +79,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Of an element that has a name.
+    /// Returns the origin of an element with a name.
     pub(crate) fn origin(&self, name: &str) -> Origin {
         self.sought(name, Some("name"))
     }
 
-    /// Of a member.
+    /// Returns the origin of a member.
     pub(crate) fn origin_of_member(&self, name: &str) -> Origin {
         self.sought(name, None)
     }
@@ -103,25 +104,25 @@ impl Place {
     }
 }
 
-/// Origins of what a rendering gave, in the order of the lists there.
+/// Origins of the results of a rendering, in the order of its lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins {
     pub deploy_items: Vec<Origin>,
     pub subinstallations: Vec<Origin>,
-    /// By name.
+    /// Origins of exports, by name.
     pub exports: BTreeMap<String, Origin>,
 }
 
-/// What gave an import its value.
+/// Source of an import's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportSource {
-    /// The import of the Installation that has its name.
+    /// Import of the Installation with the same name.
     Installation,
-    /// The data mapping that has its name.
+    /// Data mapping with the same name.
     Mapping,
-    /// The blueprint's own default.
+    /// Default of the blueprint.
     Default,
-    /// An import execution, which comes after all else.
+    /// Import execution, which overrides the other sources.
     Execution,
 }
 

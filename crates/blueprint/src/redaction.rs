@@ -1,8 +1,9 @@
-//! Taking imported values out of messages (`blueprints.md` 10).
+//! Removal of imported values from messages (`blueprints.md` 10).
 //!
-//! What fails is done again with other values of the same shape. What the message then says in other words depends on values, whatever
-//! a template has made of them, and is withheld. Where the same step does not fail with other values, only words remain that the author of
-//! the blueprint or of an engine has written. Besides, values are looked for as they are.
+//! A failed step is repeated with other values of the same shape. Parts of the message that change
+//! then depend on values, even after any computation in a template, and are withheld. If the step
+//! does not fail with other values, only words of the blueprint's author or of an engine remain. In
+//! addition, literal values are searched and removed.
 
 mod compare;
 mod others;
@@ -17,16 +18,19 @@ pub(crate) use words::Words;
 use crate::filesystem::Filesystem;
 use others::Kind;
 
-/// A value of the same shape in which every text, number, true and false is another one. What comes out the same with it does not depend on
-/// the value. Keys stay.
+/// Returns a value of the same shape in which every text, number and boolean differs. Keys stay.
+///
+/// A result that is equal for both values does not depend on the value.
 pub fn other_value(value: &Value) -> Value {
     let other = others::other(value, Kind::Texts, &|_: &str| true);
     others::other(&other, Kind::Booleans, &|_: &str| true)
 }
 
-/// A message about what was done with values, without what depends on them. `written` is what the author of the work has written. `again` does
-/// the work with other values of the same shapes, in the same order, and gives the message then; `None` if it does not fail, or cannot be done:
-/// then words remain that the author or an engine has written.
+/// Returns a message without the parts that depend on values.
+///
+/// `written` are the texts of the author. `again` repeats the step with other values of the same
+/// shapes, in the same order, and returns the new message. It returns `None` if the step does not
+/// fail or cannot be repeated. In that case, only words of the author or an engine remain.
 pub fn withheld<'a>(
     message: &str,
     values: &[&Value],
@@ -46,7 +50,7 @@ pub fn withheld<'a>(
     guard.message(message, &messages)
 }
 
-/// Takes values out of texts where they stand as they are. `written` is what the author of the texts has written.
+/// Removes literal values from texts. `written` are texts of the author, whose words may stay.
 pub fn withhold_values(texts: &mut [String], values: &[&Value], written: Vec<Cow<'_, str>>) {
     if texts.is_empty() {
         return;
@@ -57,25 +61,27 @@ pub fn withhold_values(texts: &mut [String], values: &[&Value], written: Vec<Cow
     }
 }
 
-/// Files beyond this many bytes, all together, are not searched for words: what they hold is withheld.
+/// Total bytes of files that are searched for words. Words in further files count as unknown and
+/// are withheld.
 const LONGEST_SEARCHED: usize = 1 << 20;
-/// Shorter texts would be found by chance in any message, and make it unreadable.
+/// Shortest text that is removed. Shorter texts occur by chance in any message, and their removal
+/// would make it unreadable.
 const SHORTEST_SECRET: usize = 4;
-/// Stands for a value.
+/// Mark that replaces a value.
 pub const REDACTED: &str = "[...]";
 
-/// The texts that must not show.
+/// Texts that must not appear in messages.
 ///
-/// This finds values as they are, quoted, and line by line; [`Guard`] does the rest.
+/// They are found literally, quoted, and line by line. [`Guard`] covers all other forms.
 #[derive(Debug, Clone, Default)]
 struct Redaction {
-    /// Longer ones first, so that no part of one is left over.
+    /// Longest first, so that a shorter text does not leave the rest of a longer one.
     secrets: Vec<String>,
 }
 
 impl Redaction {
-    /// Covers every text and number in these values, and the keys of maps that are no names: those that the author has not written, and
-    /// that are more than letters.
+    /// Collects every text and number in these values, and the keys of maps that are not names. A
+    /// key is a name if it consists of letters only or the author has written it.
     fn of<'a>(values: impl IntoIterator<Item = &'a Value>, is_written: impl Fn(&str) -> bool) -> Self {
         let mut secrets = Vec::new();
         let is_name = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphabetic()) || is_written(key);
@@ -87,7 +93,7 @@ impl Redaction {
         Self { secrets }
     }
 
-    /// The message without the values.
+    /// Returns the message without the values.
     fn apply(&self, message: &str) -> String {
         self.secrets.iter().fold(message.to_owned(), |text, secret| {
             if text.contains(secret.as_str()) { text.replace(secret.as_str(), REDACTED) } else { text }
@@ -95,7 +101,7 @@ impl Redaction {
     }
 }
 
-/// What messages are cleaned with.
+/// Redaction of messages about one set of values.
 #[derive(Debug)]
 pub(crate) struct Guard<'a> {
     redaction: Redaction,
@@ -103,7 +109,8 @@ pub(crate) struct Guard<'a> {
 }
 
 impl<'a> Guard<'a> {
-    /// `public` is what the author has written besides the files, and what else may be seen.
+    /// Creates the redaction. `public` are the author's texts beside the files, and other texts
+    /// that may be shown.
     pub(crate) fn new(
         values: &[&Value],
         files: Option<&'a Filesystem>,
@@ -120,24 +127,26 @@ impl<'a> Guard<'a> {
         Self { redaction: Redaction::of(values.iter().copied(), |key| words.are_written(key)), words }
     }
 
-    /// Whether the author has written this.
+    /// Reports whether the author's texts contain this name.
     pub(crate) fn is_written(&self, name: &str) -> bool {
         self.words.are_written(name)
     }
 
-    /// Other values of the same shape, twice; only those that are other ones.
+    /// Returns up to two sets of other values of the same shape, without those that equal the
+    /// original.
     pub(crate) fn others(&self, values: &Map<String, Value>) -> Vec<Map<String, Value>> {
         let is_name = |name: &str| self.is_written(name);
         let others = [Kind::Texts, Kind::Booleans].map(|kind| others::other_members(values, kind, &is_name));
         others.into_iter().filter(|others| others != values).collect()
     }
 
-    /// A message without what depends on values. `others` are the messages for [`Guard::others`], none where there was none.
+    /// Returns a message without the parts that depend on values. `others` are the messages for the
+    /// values of [`Guard::others`], `None` if the step did not fail.
     pub(crate) fn message(&self, message: &str, others: &[Option<&str>]) -> String {
         self.redaction.apply(&compare::without_differences(message, others, &self.words))
     }
 
-    /// The same for all texts of an error.
+    /// Redacts all texts of an error in the same way.
     pub(crate) fn withhold<T: Texts>(&self, mut error: T, others: Vec<Option<T>>) -> T {
         let copies = |mut other: T| other.texts().into_iter().map(|text| text.clone()).collect();
         let others: Vec<Option<Vec<String>>> = others.into_iter().map(|other| other.map(copies)).collect();
@@ -152,7 +161,7 @@ impl<'a> Guard<'a> {
     }
 }
 
-/// An error, as the texts in it that may hold values.
+/// Access to the texts of an error that may contain values.
 pub(crate) trait Texts {
     fn texts(&mut self) -> Vec<&mut String>;
 }
@@ -169,14 +178,15 @@ impl Texts for Vec<String> {
     }
 }
 
-/// The forms in which a message may hold a value.
+/// Collects the forms in which a message may contain a value.
 fn collect(value: &Value, is_name: &impl Fn(&str) -> bool, texts: &mut Vec<String>) {
     match value {
         Value::String(text) => collect_text(text, texts),
         Value::Number(number) => {
             let mut forms = vec![number.to_string()];
             if let Some(float) = number.as_f64().filter(|float| float.fract() != 0.0) {
-                // As `printf` rounds it; a whole number stands in front of its zeros as it is.
+                // `printf` may round the number. A whole number needs no such forms, because it
+                // appears before its zeros unchanged.
                 forms.extend((1..=6).map(|digits| format!("{float:.digits$}")));
                 forms.extend((1..=6).map(|digits| {
                     format!("{float:.digits$e}").split('e').next().unwrap_or_default().to_owned()
@@ -200,7 +210,7 @@ fn collect(value: &Value, is_name: &impl Fn(&str) -> bool, texts: &mut Vec<Strin
 fn collect_text(text: &str, texts: &mut Vec<String>) {
     let quoted = format!("{text:?}");
     let json = Value::from(text).to_string();
-    // As Go writes JSON.
+    // Go escapes these characters in JSON.
     let escapes = [
         ('<', "\\u003c"),
         ('>', "\\u003e"),

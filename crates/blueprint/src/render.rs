@@ -1,4 +1,5 @@
-//! Imports in, nested installations, deploy items and exports out (`blueprints.md` section 0, steps 3, 4, 6, 7 and 9).
+//! Rendering of a blueprint: from imports to nested Installations, deploy items and exports
+//! (`blueprints.md` 0, steps 3, 4, 6, 7 and 9).
 
 use groundwork_api::{DeployItemTemplate, InstallationTemplate};
 use serde_json::{Map, Value};
@@ -17,7 +18,7 @@ use crate::subinstallations::{
     validate as validate_subinstallations,
 };
 
-/// One call of a blueprint.
+/// Inputs of one rendering.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub blueprint: &'a Blueprint,
@@ -30,10 +31,11 @@ pub struct Request<'a> {
     pub schemas: Option<&'a dyn SchemaSource>,
     /// `spec.blueprint` of the Installation.
     pub blueprint_definition: &'a Value,
-    /// `spec.componentDescriptor` with the effective reference, `{}` without a component (`components.md` 4.9).
+    /// `spec.componentDescriptor` with the effective reference, `{}` without a component
+    /// (`components.md` 4.9).
     pub component_definition: &'a Value,
     pub capabilities: &'a Capabilities,
-    /// Whether messages may hold values of imports.
+    /// Permits values of imports in messages.
     pub show_values: bool,
 }
 
@@ -46,52 +48,53 @@ impl std::fmt::Debug for Request<'_> {
     }
 }
 
-/// What a blueprint gave for one Installation.
+/// Result of rendering a blueprint for one Installation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rendered {
     pub imports: Imports,
-    /// Templates of nested installations, without the imports that have nothing to import.
+    /// Templates of nested Installations, without imports that have no value.
     pub subinstallations: Vec<InstallationTemplate>,
-    /// Positions in `subinstallations`, so that each comes after those whose exports it imports.
+    /// Order of `subinstallations` by index: each comes after those whose exports it imports.
     pub order: Vec<usize>,
-    /// Imports of nested installations that were left out, and why.
+    /// Imports of nested Installations that were left out, with the reason.
     pub dropped: Vec<DroppedImport>,
-    /// In the order of the deploy executions.
+    /// Deploy items in the order of the deploy executions.
     pub deploy_items: Vec<DeployItemTemplate>,
-    /// Oddities of the templates' output.
+    /// Warnings about the templates' output.
     pub warnings: Vec<String>,
     pub origins: Origins,
 }
 
-/// What export executions gave for one Installation.
+/// Result of the export executions for one Installation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RenderedExports {
-    /// Neither filtered nor checked.
+    /// Exports, neither filtered nor checked.
     pub exports: Map<String, Value>,
-    /// Oddities of the templates' output.
+    /// Warnings about the templates' output.
     pub warnings: Vec<String>,
     pub origins: Origins,
 }
 
-/// Why a blueprint gave nothing.
+/// Error of a rendering.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
     #[error("{}", join(.0))]
     Imports(Vec<ImportError>),
-    /// IMP-020: what the author's own checks say.
+    /// Error IMP-020 (`blueprints.md` 10): messages of the author's own checks.
     #[error("import validation failed: {}", .0.join(", "))]
     Refused(Vec<String>),
-    /// IMP-021.
+    /// Error IMP-021 (`blueprints.md` 10): an import execution fails.
     #[error("RenderImportExecutions - unable to template executions: {0}")]
     ImportExecution(ExecutionError),
     #[error("unable to template executions: {0}")]
     DeployExecution(ExecutionError),
     #[error(transparent)]
     DeployItems(#[from] DeployError),
-    /// SUB-001.
+    /// Error SUB-001 (`blueprints.md` 10): a subinstallation execution fails.
     #[error("unable to get installation templates of blueprint: unable to template subinstallations: {0}")]
     SubinstallationExecution(ExecutionError),
-    /// SUB-001 to SUB-003: static templates, and all templates together.
+    /// Errors SUB-001 to SUB-003 (`blueprints.md` 10): static templates, and all templates
+    /// together.
     #[error("{message}")]
     Subinstallations { reason: &'static str, message: String },
     #[error("unable to template executions: {0}")]
@@ -102,14 +105,14 @@ fn join(errors: &[ImportError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Checks the imports, and renders nested installations and deploy items.
+/// Checks the imports, and renders nested Installations and deploy items.
 ///
-/// `states` is what earlier renderings have stored for this Installation, and what is to be stored now: also when a later step fails
-/// (`blueprints.md` 4.6).
+/// `states` contains the states of earlier renderings for this Installation. It receives the states
+/// to store, even if a later step fails (`blueprints.md` 4.6).
 ///
 /// # Errors
 ///
-/// See [`RenderError`]; nothing is rendered before all imports have been found good.
+/// See [`RenderError`]. Rendering starts only after all imports are validated.
 pub fn render(request: &Request<'_>, states: &mut States) -> Result<Rendered, RenderError> {
     let (mut executions, imports) = begin(request, states)?;
     let rendered = render_objects(request, &mut executions, imports);
@@ -135,8 +138,11 @@ fn render_objects(
     })
 }
 
-/// Checks the imports once more, as before rendering, and runs the export executions (`blueprints.md` section 0, step 9). `states` is as
-/// in [`render`]. What the executions see of the Installation's own scope may follow from its imports, so `values` is asked for it.
+/// Checks the imports again, as before rendering, and runs the export executions (`blueprints.md`
+/// 0, step 9).
+///
+/// `states` is used as in [`render`]. The function calls `values` for the contents of the
+/// Installation's own scope, because these may depend on its imports.
 ///
 /// # Errors
 ///
@@ -153,7 +159,7 @@ pub fn render_exports(
     Ok(RenderedExports { exports: exports?, warnings: executions.warnings, origins: executions.origins })
 }
 
-/// The steps that come before all templates but those of imports: values, checks, import executions.
+/// Runs the steps before all templates except those of imports: values, checks, import executions.
 fn begin<'a>(request: &Request<'a>, states: &States) -> Result<(Executions<'a>, Imports), RenderError> {
     let blueprint = request.blueprint;
     let definition = &blueprint.definition;
@@ -169,7 +175,8 @@ fn begin<'a>(request: &Request<'a>, states: &States) -> Result<(Executions<'a>, 
     };
     let mut executions = Executions::new(inputs, states.clone()).map_err(RenderError::DeployExecution)?;
     executions.warnings.clone_from(&blueprint.warnings);
-    // Data imports may only feed the data mappings.
+    // With data mappings, an import may exist only as their input, so undeclared names give no
+    // warning.
     if request.supplied.mapped.is_empty() {
         executions.warnings.extend(imports::undeclared(&definition.imports, request.supplied));
     }
@@ -186,7 +193,8 @@ fn begin<'a>(request: &Request<'a>, states: &States) -> Result<(Executions<'a>, 
     Ok((executions, imports))
 }
 
-/// Templates of nested installations, rendered ones first, and the order in which they can run (`blueprints.md` 9.1 to 9.3, 9.6).
+/// Returns the templates of nested Installations, rendered ones first, and the order in which they
+/// can run (`blueprints.md` 9.1 to 9.3, 9.6).
 fn subinstallations(
     request: &Request<'_>,
     executions: &mut Executions<'_>,
@@ -195,7 +203,7 @@ fn subinstallations(
     let outcome = subinstallations_of(request, executions, &imports.values);
     outcome.map_err(|error| match error {
         RenderError::Subinstallations { reason, message } => {
-            // Names in rendered templates may be values of imports.
+            // Names in rendered templates may be values of imports, so the message is redacted.
             let again = |again: &mut Executions<'_>, imports: &Map<String, Value>| match subinstallations_of(
                 request, again, imports,
             )
@@ -213,7 +221,7 @@ fn subinstallations(
     })
 }
 
-/// The same, with values in the message.
+/// Returns the same result, with values in the error message.
 fn subinstallations_of(
     request: &Request<'_>,
     executions: &mut Executions<'_>,
@@ -238,7 +246,7 @@ fn subinstallations_of(
     Ok((removal, order.map_err(|error| invalid(error.to_string()))?))
 }
 
-/// Where the templates that are not rendered stand.
+/// Returns the origins of the static templates.
 fn static_origins(blueprint: &Blueprint) -> impl Iterator<Item = Origin> {
     blueprint.definition.subinstallations.iter().enumerate().map(|(index, entry)| {
         let file = entry.file.clone().filter(|file| !file.is_empty());

@@ -1,7 +1,8 @@
-//! JSON schemas of imports and exports, and what they refer to outside of themselves (`blueprints.md` 3.7).
+//! JSON schemas of imports and exports, with their external references (`blueprints.md` 3.7).
 //!
 //! ```text
-//! schema as written --references--> one document without foreign references --groundwork_schema--> Schema
+//! schema as written --references--> one document without foreign references
+//! document --groundwork_schema--> Schema
 //! ```
 
 mod references;
@@ -20,7 +21,8 @@ use crate::load::Blueprint;
 
 pub use references::{ForeignSchema, ReferenceError, SchemaSource};
 
-/// Why a schema could not be compiled. SCH-001 and SCH-002 for references.
+/// Error of a schema that cannot be compiled: SCH-001 and SCH-002 (`blueprints.md` 10) for
+/// references.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     #[error("error compiling jsonschema: {0}")]
@@ -29,7 +31,8 @@ pub enum SchemaError {
     Invalid(#[from] InvalidSchemaError),
 }
 
-/// Checks that schemas of a blueprint are schemas (rule G4), without following references.
+/// Checker of the schemas of a blueprint (`blueprints.md` 1.8, rule G4). It does not follow
+/// references.
 #[derive(Debug)]
 pub(crate) struct Checker<'a> {
     default_dialect: &'a str,
@@ -45,11 +48,11 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Schemas of a blueprint that have been compiled: they are needed again with every Installation that uses it.
+/// Cache of a blueprint's compiled schemas, which every Installation with this blueprint needs.
 #[derive(Debug, Default)]
 pub(crate) struct CompiledSchemas {
     by_key: RwLock<HashMap<String, Arc<Schema>>>,
-    /// By the text of what was written: many imports are of one type.
+    /// Schemas by their text, because many imports share one schema.
     by_text: RwLock<HashMap<String, Arc<Schema>>>,
 }
 
@@ -62,12 +65,12 @@ fn keep(schemas: &RwLock<HashMap<String, Arc<Schema>>>, name: String, schema: &A
 }
 
 impl Blueprint {
-    /// The schema of an import or export. `key` tells all of them apart; `source` gives the documents behind `cd://`, if there is a
-    /// component.
+    /// Returns the schema of an import or export. `key` identifies it. `source` provides the
+    /// documents behind `cd://`, if there is a component.
     ///
     /// # Errors
     ///
-    /// A reference leads nowhere or in a circle, or the document is no schema.
+    /// A reference is dangling or cyclic, or the document is not a schema.
     pub(crate) fn compiled_schema(
         &self,
         key: &str,
@@ -93,8 +96,8 @@ impl Blueprint {
     }
 }
 
-/// Why a schema that is one could not be compiled. Whether references to components lead anywhere is not known here; they are
-/// taken to.
+/// Returns the error of a valid schema that cannot be compiled. References to components cannot be
+/// checked here and count as valid.
 pub(crate) fn compilation_problem(
     schema: &Value,
     definition: &Definition,
@@ -102,11 +105,11 @@ pub(crate) fn compilation_problem(
 ) -> Option<SchemaError> {
     let source = AnyComponent::default();
     let error = compile(schema, definition, files, Some(&source)).err()?;
-    // What is wrong may be the document that stands in for that of a component.
+    // The problem may lie in the placeholder for a component's document, so it is not reported.
     (!source.asked.get()).then_some(error)
 }
 
-/// A component that has every schema.
+/// Placeholder for a component that has every schema.
 #[derive(Debug, Default, Clone)]
 struct AnyComponent {
     asked: Rc<Cell<bool>>,
@@ -123,7 +126,8 @@ impl SchemaSource for AnyComponent {
     }
 }
 
-/// Resolves references and compiles; tells too whether the result holds for one component alone.
+/// Resolves references and compiles the schema. The flag is true if the result is valid for one
+/// component only.
 fn compile(
     schema: &Value,
     definition: &Definition,

@@ -1,13 +1,16 @@
-//! Nested installations (`blueprints.md` section 9): everything that needs no template engine.
+//! Nested Installations (`blueprints.md` 9): the parts that need no template engine.
 //!
 //! ```text
 //! entries of the blueprint --static_templates--┐
-//! rendered documents --decode_template---------┴─> templates --remove_unsatisfied--> templates with what they can get
-//! templates --validate--> findings      --SiblingGraph--> order, or one cycle      --Parent--> specs of the children
+//! rendered documents --decode_template---------┴─> templates
+//! templates --remove_unsatisfied--> templates without unsatisfied imports
+//! templates --validate--> findings
+//!           --SiblingGraph--> order, or one cycle
+//!           --Parent--> specs of the children
 //! ```
 //!
-//! Names in templates that were rendered may be values of imports. Only [`decode_template`] keeps them out of its texts by
-//! itself; whoever shows what else is said about rendered templates takes the values out.
+//! Names in rendered templates may be values of imports. Only [`decode_template`] keeps values out
+//! of its texts. Callers must redact all other messages about rendered templates.
 
 mod child;
 mod clusters;

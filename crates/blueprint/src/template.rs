@@ -1,4 +1,5 @@
-//! Template executions: source in, document out, typed result by the caller (`blueprints.md` sections 4 to 6).
+//! Template executions: from the source to an output document, which the caller decodes
+//! (`blueprints.md` 4 to 6).
 
 pub(crate) mod check;
 mod error;
@@ -27,7 +28,7 @@ pub(crate) use spiff::mapping_engine;
 
 use error::{NO_VALUE, Place};
 
-/// Which of the lists of a blueprint an execution belongs to.
+/// List of a blueprint that an execution belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExecutionKind {
     Import,
@@ -37,7 +38,7 @@ pub enum ExecutionKind {
 }
 
 impl ExecutionKind {
-    /// How messages call it.
+    /// Returns the name of the kind in messages.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Import => "import execution",
@@ -47,7 +48,8 @@ impl ExecutionKind {
         }
     }
 
-    /// What stands before the problem where an output has the wrong shape; nothing in exports (`blueprints.md` 5.1 step 6).
+    /// Returns the prefix of an error about an output of the wrong shape; empty for exports
+    /// (`blueprints.md` 5.1 step 6).
     pub(crate) fn decoding(self) -> &'static str {
         match self {
             Self::Export => "",
@@ -57,7 +59,7 @@ impl ExecutionKind {
         }
     }
 
-    /// The list in the blueprint file.
+    /// Returns the name of the list in the blueprint file.
     pub(crate) fn list(self) -> &'static str {
         match self {
             Self::Import => "importExecutions",
@@ -67,7 +69,8 @@ impl ExecutionKind {
         }
     }
 
-    /// Under which key the state of an execution is stored; those of imports have none (`blueprints.md` 4.6).
+    /// Returns the key for the stored state of an execution; `None` for imports, which have no
+    /// state (`blueprints.md` 4.6).
     pub(crate) fn state_key(self, executor: &str) -> Option<String> {
         let prefix = match self {
             Self::Import => return None,
@@ -79,38 +82,38 @@ impl ExecutionKind {
     }
 }
 
-/// The templates of a blueprint that have been parsed: they are needed again with every Installation that uses it.
+/// Cache of a blueprint's parsed templates, which every Installation with this blueprint needs.
 #[derive(Debug, Default)]
 pub(crate) struct ParsedTemplates {
     go: Arc<go::Parsed>,
-    /// By the list and the place in it.
+    /// Documents by list and index.
     spiff: RwLock<HashMap<(ExecutionKind, usize), Document>>,
 }
 
-/// One execution and where it stands.
+/// Execution with its place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Execution<'a> {
     pub(crate) kind: ExecutionKind,
-    /// The place in its list.
+    /// Index in its list.
     pub(crate) index: usize,
     pub(crate) executor: &'a TemplateExecutor,
 }
 
-/// Runs the executions of one blueprint.
+/// Engine for the executions of one blueprint.
 #[derive(Debug)]
 pub(crate) struct Engine<'a> {
     parsed: &'a ParsedTemplates,
     functions: HostFunctions,
     capabilities: &'a Capabilities,
-    /// What all executions may do together.
+    /// Budget that all executions share.
     budget: Budget,
-    /// Made when the first template needs it.
+    /// Spiff engine, created for the first template that needs it.
     spiff: OnceCell<SpiffEngine>,
     show_values: bool,
 }
 
 impl<'a> Engine<'a> {
-    /// An engine whose functions see the files of the blueprint and the given components.
+    /// Creates an engine whose functions see the files of the blueprint and the given components.
     pub(crate) fn new(
         parsed: &'a ParsedTemplates,
         functions: HostFunctions,
@@ -126,8 +129,8 @@ impl<'a> Engine<'a> {
             .get_or_init(|| spiff::engine(&self.functions, self.capabilities, &self.budget, self.show_values))
     }
 
-    /// Renders one execution and parses the first document of its output; an empty output is an empty map. The state is what an earlier
-    /// run has stored.
+    /// Renders one execution and parses the first document of its output; an empty output is an
+    /// empty map. `state` is the state that an earlier run has stored.
     ///
     /// # Errors
     ///
@@ -142,7 +145,7 @@ impl<'a> Engine<'a> {
         attempt.map_err(|error| self.withheld(error, execution, bindings, state))
     }
 
-    /// The same, with values in the error.
+    /// Runs the execution like [`Self::run`], with values in the error.
     fn attempt(
         &self,
         execution: Execution<'_>,
@@ -215,7 +218,8 @@ impl<'a> Engine<'a> {
         let executor = || execution.executor.name.clone();
         let written = || match &template.source {
             Source::Text(text) => Cow::Borrowed(&**text),
-            // Every JSON text is YAML, and reading it gives the nodes their origin.
+            // A structure is parsed from its JSON text, which is valid YAML, so that its nodes get
+            // positions.
             Source::Structure(value) => Cow::Owned(value.to_string()),
         };
         let failed = |error: groundwork_spiff::Error| {
@@ -239,13 +243,14 @@ impl<'a> Engine<'a> {
         })?;
         decoded.state = match output.root_state() {
             Some(kept) => Some(spiff::write_state(kept)),
-            // What is marked no longer is forgotten.
+            // If the template marks no state any more, the stored state is cleared.
             None => state.is_some().then(|| "{}\n".to_owned()),
         };
         Ok(decoded)
     }
 
-    /// `source` is the text of the template, which is read once for all Installations.
+    /// Returns the parsed document. `source` is the text of the template, which is parsed once for
+    /// all Installations.
     fn spiff_document<'s>(
         &self,
         execution: Execution<'_>,
@@ -280,7 +285,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The template of an execution, and how messages call the place where it stands.
+/// Template of an execution, with the name of its place in messages.
 struct Template<'a> {
     source: Source<'a>,
     origin: String,
@@ -288,7 +293,7 @@ struct Template<'a> {
 
 enum Source<'a> {
     Text(Arc<str>),
-    /// What stands in `blueprint.yaml` itself.
+    /// Structure in `blueprint.yaml`.
     Structure(&'a Value),
 }
 
@@ -316,38 +321,40 @@ impl<'a> Template<'a> {
     }
 }
 
-/// How YAML is read that templates read or have made. Its values take as much again as its nodes, so these get a share of the memory of a worker process only;
-/// no Execution that an API server stores comes near.
+/// Limits for YAML that templates read or create. Values take as much memory again as the parsed
+/// nodes, so the limit is only a part of a worker process's memory. An Execution that an API server
+/// can store is far smaller.
 const YAML: yaml::Options = yaml::Options { most_bytes: 96 << 20, ..yaml::Options::DEFAULT };
 
-/// What an execution gave.
+/// Output of an execution.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Output {
     pub(crate) document: Map<String, Value>,
-    /// Further documents follow, which nobody reads.
+    /// True if further documents follow, which are ignored.
     pub(crate) several_documents: bool,
-    /// What is to be stored for the next run, as YAML; absent if what is stored stays.
+    /// State to store for the next run, as YAML; absent if the stored state stays.
     pub(crate) state: Option<String>,
-    /// The text of a Go template, before it was read as YAML.
+    /// Text of a Go template's output, before it was parsed as YAML.
     pub(crate) text: Option<String>,
-    /// Where the template stands, and its lines if it has some.
+    /// File or member that contains the template, with its lines if it has some.
     pub(crate) origin: Arc<str>,
     pub(crate) source: Option<Arc<str>>,
 }
 
 impl Output {
-    /// Reads the first document. The text is made of values that may be secret: the problem tells only the place in
-    /// it.
+    /// Parses the first document. The text may contain secret values, so the error gives only the
+    /// position.
     fn parse(text: &str) -> Result<Self, String> {
         let first = yaml::parse_first(text, YAML).map_err(|error| error.to_string())?;
         let output = Self::of(first.into_value())?;
-        // What follows need not even be YAML. Most texts have no mark of documents at all.
+        // The text after the first document need not be valid YAML. Most texts have no document
+        // markers at all, so the search is rare.
         let has_marks = || text.lines().any(|line| line.starts_with("---") || line.starts_with("..."));
         let several_documents = has_marks() && yaml::has_several_documents(text, YAML);
         Ok(Self { several_documents, ..output })
     }
 
-    /// A document that was read; null is an empty one.
+    /// Creates the output from a parsed document; null is an empty one.
     fn of(document: Value) -> Result<Self, String> {
         match document {
             Value::Null => Ok(Self::default()),
@@ -356,25 +363,25 @@ impl Output {
         }
     }
 
-    /// A result key: exactly so, else without regard to case (`blueprints.md` 4.2).
+    /// Returns a result key: by its exact name, otherwise ignoring case (`blueprints.md` 4.2).
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         member(&self.document, key)
     }
 
-    /// The same, taken out; null stays in its place.
+    /// Removes and returns a result key; null stays in its place.
     pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
         take_member(&mut self.document, key)
     }
 }
 
-/// A member by its exact name, else by one that differs in case.
+/// Returns a member by its exact name, otherwise ignoring case.
 pub(crate) fn member<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     members
         .get(name)
         .or_else(|| members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
 }
 
-/// The same, taken out.
+/// Removes and returns such a member.
 pub(crate) fn take_member(members: &mut Map<String, Value>, name: &str) -> Option<Value> {
     if let Some(value) = members.get_mut(name) {
         return Some(value.take());

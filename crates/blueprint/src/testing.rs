@@ -1,4 +1,4 @@
-//! Short ways to blueprints and what they give, for tests: everything is written as YAML.
+//! Helpers for tests that create and render blueprints from YAML.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +29,9 @@ pub(crate) fn load(blueprint: &str, files: &[(&str, &str)]) -> Result<Blueprint,
     Blueprint::load(tree)
 }
 
-/// What an Installation gives: `data` and `mapped` hold values; `target`, `list` and `map` hold the types of the
-/// Targets, null for an object without a type. The objects are called like their import, elements with a suffix.
+/// Parses the values that an Installation supplies: `data` and `mapped` contain values. `target`,
+/// `list` and `map` contain the types of the Targets, null for an object without a type. The
+/// objects are named like their import, elements with a suffix.
 pub(crate) fn supplied(text: &str) -> Supplied {
     let document = yaml(text);
     let members = |name: &str| document.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -67,7 +68,8 @@ fn target(name: &str, type_name: &Value) -> ImportedTarget {
     }
 }
 
-/// Component versions from descriptors; each overwrite is a name, a version and the version to take instead.
+/// Creates component versions from descriptors. Each overwrite is a name, a version and the
+/// replacing version.
 pub(crate) fn components(descriptors: &[&str], overwrites: &[(&str, &str, &str)]) -> Components {
     let version = |text: &&str| ComponentVersion::new(Descriptor::parse(text.as_bytes()).unwrap(), None);
     let versions = descriptors.iter().map(version).collect();
@@ -83,8 +85,8 @@ pub(crate) fn components(descriptors: &[&str], overwrites: &[(&str, &str, &str)]
     Components::new(versions, overwrites, None)
 }
 
-/// With a tenth of the limits that are the default, so that each test also says that neither our templates nor those of others, the
-/// fixtures, come near them.
+/// Returns capabilities with a tenth of the default limits, so that each test also shows that our
+/// templates and the fixtures stay far below the limits.
 fn within_a_tenth() -> Capabilities {
     let TemplateLimits { template_work, template_memory } = TemplateLimits::default();
     let limits = TemplateLimits { template_work: template_work / 10, template_memory: template_memory / 10 };
@@ -114,7 +116,7 @@ pub(crate) fn render_with(
     render(&request, &mut States::new())
 }
 
-/// The configuration of each deploy item, by its name.
+/// Returns the configuration of each deploy item, by its name.
 pub(crate) fn configurations(rendered: &Rendered) -> Map<String, Value> {
     let entry = |item: &groundwork_api::DeployItemTemplate| {
         (item.name.clone(), item.config.get().cloned().unwrap_or_default())
@@ -122,7 +124,7 @@ pub(crate) fn configurations(rendered: &Rendered) -> Map<String, Value> {
     rendered.deploy_items.iter().map(entry).collect()
 }
 
-/// Runs one execution on bindings, without a blueprint around it.
+/// Runs one execution on bindings, without a blueprint.
 pub(crate) fn execute(
     files: &Filesystem,
     components: &Components,
@@ -133,7 +135,7 @@ pub(crate) fn execute(
     execute_within(&within_a_tenth(), files, components, execution, given, state)
 }
 
-/// The same within other limits.
+/// Runs one execution within other limits.
 pub(crate) fn execute_within(
     capabilities: &Capabilities,
     files: &Filesystem,

@@ -1,4 +1,4 @@
-//! The rules V1 to V37 and G1 to G5 of `blueprints.md` 1.8.
+//! Rules V1 to V37 and G1 to G5 of `blueprints.md` 1.8.
 
 pub(crate) mod template;
 
@@ -14,14 +14,14 @@ const IMPORT_TYPES: &[&str] = &["data", "target", "targetList", "targetMap"];
 const EXPORT_TYPES: &[&str] = &["data", "target"];
 const TEMPLATE_TYPES: &[&str] = &["GoTemplate", "Spiff"];
 
-/// What validation found.
+/// Findings of the validation.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) errors: Vec<FieldError>,
     pub(crate) warnings: Vec<FieldWarning>,
 }
 
-/// An oddity that does not stop anything.
+/// Finding that does not prevent the use of the blueprint.
 #[derive(Debug)]
 pub(crate) struct FieldWarning {
     pub(crate) path: FieldPath,
@@ -124,7 +124,7 @@ fn imports(
     }
 }
 
-/// G5: a default that never counts.
+/// Rule G5: warns about a default that is never used.
 fn default_value(findings: &mut Findings, import: &ImportDefinition, path: &FieldPath) {
     if import.default.get().is_none() {
         return;
@@ -157,7 +157,8 @@ fn exports(findings: &mut Findings, schemas: &schema::Checker, definition: &Blue
     }
 }
 
-/// The part that imports and exports have in common: a type and what goes with it (V3 to V9, V14 to V16).
+/// Common part of imports and exports: a type and the fields that depend on it (V3 to V9, V14 to
+/// V16).
 struct Typed<'a> {
     type_name: Option<&'a str>,
     schema: Option<&'a Value>,
@@ -220,7 +221,8 @@ impl Typed<'_> {
     }
 }
 
-/// V17 to V19, G1 to G3. A missing name is only warned of: blueprints without names are in use.
+/// Checks executions by V17 to V19 and G1 to G3. A missing name is only a warning, because existing
+/// blueprints have executions without names.
 fn executions(findings: &mut Findings, executors: &[TemplateExecutor], path: &FieldPath) {
     let mut names = Vec::new();
     for (index, executor) in executors.iter().enumerate() {

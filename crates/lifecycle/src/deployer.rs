@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! work_of ──> PickUp(status) ──> (the deployer works) ──> conclude(Verdict) ──> status
-//!                                                        └── between jobs: with_drift(Drifting) ──> status
+//! between two jobs: with_drift(Drifting) ──> status
 //! ```
 
 use groundwork_api::metadata::annotation;

@@ -15,7 +15,7 @@ use groundwork_budget::TemplateLimits;
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value, json};
 
-/// Hands out a cold and a warm rendering of each line's folder, with their names.
+/// Calls `measure` with a cold and a warm rendering of each line's folder, and their names.
 pub(crate) fn each(measure: impl Fn(&str, &dyn Fn() -> usize)) {
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
@@ -50,7 +50,7 @@ fn tree(folder: &Path) -> Filesystem {
     files
 }
 
-/// What an Installation supplies.
+/// Values that an Installation supplies.
 struct Given {
     supplied: RefCell<Supplied>,
     mappings: Map<String, Value>,
@@ -74,7 +74,7 @@ impl Given {
         Self { supplied: RefCell::new(supplied), mappings: members("importDataMappings") }
     }
 
-    /// The number of deploy items and nested installations.
+    /// Renders once and returns the number of deploy items and nested Installations.
     fn render(&self, blueprint: &Blueprint) -> usize {
         let mappings = self.mappings.iter().map(|(name, mapping)| (name.as_str(), mapping));
         let mut supplied = self.supplied.borrow_mut();

@@ -1,6 +1,9 @@
-//! Times whole renderings. Each line of standard input is `NAME FOLDER`: a folder with a blueprint and `values.yaml`, which holds what an
-//! Installation supplies. It gives `NAME-cold NANOSECONDS`, with everything read and parsed anew, and `NAME-warm NANOSECONDS`, with a
-//! blueprint that has been used before, the medians of several.
+//! Benchmark of whole renderings.
+//!
+//! Each line of standard input is `NAME FOLDER`: a folder with a blueprint and `values.yaml`, the
+//! values that an Installation supplies. The output gives medians: `NAME-cold NANOSECONDS`, with
+//! everything read and parsed anew, and `NAME-warm NANOSECONDS`, with a blueprint that has been
+//! used before.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -9,7 +12,7 @@ mod input;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// How long one input is run at least, after a first time.
+/// Shortest time for which one input is repeated, after a first run.
 const BUDGET: Duration = Duration::from_millis(400);
 
 fn main() {

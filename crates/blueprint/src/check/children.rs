@@ -1,4 +1,4 @@
-//! The nested installations that a blueprint lists itself.
+//! Checks of the nested Installations that a blueprint lists statically.
 
 use std::rc::Rc;
 
@@ -15,15 +15,16 @@ use crate::subinstallations::collect::decode;
 use crate::subinstallations::{SiblingGraph, cross_check};
 use crate::validate::template as rules;
 
-/// A template that could be decoded, and where it stands.
+/// Decoded template with its source.
 struct Child {
     template: InstallationTemplate,
     source: Rc<SourceFile>,
-    /// The template in the document of the file; what is not there is taken for the begin of the file.
+    /// Node of the template in the document of its file, or the root of the document if the
+    /// template is not found.
     node: Node,
 }
 
-/// Adds what is wrong with templates, and answers with what is wrong inside of the blueprints that are written into them.
+/// Adds findings about the templates, and returns the findings inside their inline blueprints.
 pub(super) fn check(checker: &mut Checker<'_>) -> Vec<Finding> {
     let definition = &checker.written.definition;
     let mut children: Vec<Child> = Vec::new();
@@ -33,7 +34,7 @@ pub(super) fn check(checker: &mut Checker<'_>) -> Vec<Finding> {
         let child = match (entry.file.as_deref().filter(|file| !file.is_empty()), inline) {
             (Some(file), None) => from_file(checker, index, file),
             (None, Some(template)) => Some(in_place(checker, index, template)),
-            // V20 has told of both and of neither.
+            // Rule V20 has already reported an entry with both or with neither.
             _ => None,
         };
         complete &= child.is_some();
@@ -41,7 +42,7 @@ pub(super) fn check(checker: &mut Checker<'_>) -> Vec<Finding> {
     }
     let templates: Vec<InstallationTemplate> = children.iter().map(|child| child.template.clone()).collect();
     for finding in cross_check(&templates, definition, complete) {
-        // The second step of such a path is the position in the list that was checked.
+        // The second step of the path is the index in the list of checked templates.
         let place = finding.path.index_at(1).and_then(|child| children.get(child)).map(|child| {
             let position = finding.path.locate_below(&child.node, 2);
             child.source.excerpt(position)
@@ -113,7 +114,8 @@ fn from_file(checker: &mut Checker<'_>, index: usize, file: &str) -> Option<Chil
     Some(Child { template, source, node })
 }
 
-/// What an address of a blueprint tells without components (`blueprints.md` 9.4).
+/// Checks an address of a blueprint as far as that is possible without components (`blueprints.md`
+/// 9.4).
 fn address(checker: &mut Checker<'_>, child: &Child) {
     let blueprint =
         child.template.blueprint.as_ref().filter(|blueprint| blueprint.filesystem.get().is_none());
@@ -130,7 +132,8 @@ fn address(checker: &mut Checker<'_>, child: &Child) {
     checker.add(Severity::Error, finding, Some(child.source.excerpt(position)));
 }
 
-/// What is found in the blueprint that is written into a template. That there is none is a finding about the parent.
+/// Returns the findings in the inline blueprint of a template. A missing blueprint file is a
+/// finding about the parent.
 fn blueprint_of(checker: &mut Checker<'_>, child: &Child) -> Vec<Finding> {
     let blueprint = child.template.blueprint.as_ref();
     let Some(tree) = blueprint.and_then(|blueprint| blueprint.filesystem.get()) else { return Vec::new() };

@@ -1,6 +1,7 @@
 use crate::{Blueprint, Filesystem, Severity};
 
-/// All findings, one a line: severity, place, message; a place is followed by the text from its column on.
+/// Returns all findings, one a line: severity, place, message. The place includes the text from its
+/// column on.
 fn findings(blueprint: &str, files: &[(&str, &str)]) -> Vec<String> {
     let mut tree = Filesystem::default();
     tree.insert("blueprint.yaml", blueprint).unwrap();
@@ -25,7 +26,7 @@ fn check(blueprint: &str, files: &[(&str, &str)], expected: &[&str]) {
     assert_eq!(findings(blueprint, files), expected, "{blueprint}");
 }
 
-/// B-09: there is no blueprint without its file.
+/// Case B-09: a blueprint needs its file.
 #[test]
 fn what_is_no_blueprint() {
     assert!(Blueprint::check(&Filesystem::default()).is_err());
@@ -45,7 +46,8 @@ fn what_is_no_blueprint() {
     );
 }
 
-/// What loading refuses and warns of comes with its place, in the order of the lines. C-06, B-31.
+/// Cases C-06, B-31: errors and warnings of loading come with their place, in the order of the
+/// lines.
 #[test]
 fn rules_of_the_file() {
     check(
@@ -71,7 +73,7 @@ imports:
     );
 }
 
-/// References that lead nowhere; those to components are not known.
+/// Dangling references are reported, except those to components, which are unknown here.
 #[test]
 fn references_of_schemas() {
     check(
@@ -95,7 +97,7 @@ exports:
     );
 }
 
-/// Templates in both languages, in place and in files; B-16, B-17.
+/// Cases B-16, B-17: templates in both languages, inline and in files.
 #[test]
 fn templates() {
     check(
@@ -142,7 +144,7 @@ exportExecutions:
     );
 }
 
-/// Where a text that stands in the file begins, whatever is before it.
+/// The check finds the first line of a template inside the file, with any text before it.
 #[test]
 fn blocks() {
     for (template, place) in [
@@ -159,7 +161,7 @@ fn blocks() {
     }
 }
 
-/// What a template includes by name is looked at, too, each file once.
+/// Files that a template includes by name are checked, each once.
 #[test]
 fn inclusions() {
     check(
@@ -180,7 +182,7 @@ deployExecutions:
     );
 }
 
-/// `blueprints.md` 4.6: marks of state that have no effect.
+/// `blueprints.md` 4.6: warnings about marks of state without effect.
 #[test]
 fn marks_of_state() {
     let spiff = "\
@@ -226,7 +228,7 @@ made: {<<: (( &template )), inner: (( &state ( 1 ) )), broken: (( 1 + ))}
     assert!(import.len() == 1 && import[0].ends_with("import executions have no state"), "{import:?}");
 }
 
-/// V20 to V43 for static templates, in place and in files. B-99, B-105, B-108, B-109.
+/// Rules V20 to V43 for static templates, inline and in files (cases B-99, B-105, B-108, B-109).
 #[test]
 fn static_templates() {
     check(
@@ -265,7 +267,8 @@ subinstallations:
     );
 }
 
-/// B-08, B-99: what nobody provides is missed, unless it may come from a child that is rendered.
+/// Cases B-08, B-99: an unsatisfied import is reported, unless a rendered child might export the
+/// value.
 #[test]
 fn provided_by_nobody() {
     let child = "\
@@ -299,7 +302,7 @@ subinstallations:
     );
 }
 
-/// B-101: addresses of blueprints, as far as they tell without components.
+/// Case B-101: addresses of blueprints, as far as they can be checked without components.
 #[test]
 fn addresses() {
     let found = findings(
@@ -320,7 +323,7 @@ subinstallations:
     );
 }
 
-/// B-102: blueprints that are written into templates.
+/// Case B-102: inline blueprints of templates.
 #[test]
 fn inline_blueprints() {
     check(

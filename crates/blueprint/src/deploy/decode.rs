@@ -1,4 +1,4 @@
-//! From rendered YAML to typed deploy items (`blueprints.md` 4.2, 5.1 step 6, 7.1).
+//! Decoding of rendered YAML to typed deploy items (`blueprints.md` 4.2, 5.1 step 6, 7.1).
 
 use groundwork_api::{AnyJson, DeployItemTemplate, Duration, List, OnDelete};
 use groundwork_yaml as yaml;
@@ -8,7 +8,8 @@ use super::{TargetReference, UnresolvedItem};
 use crate::redaction::Texts;
 use crate::template::{member, take_member};
 
-/// A member of a rendered document has the wrong shape. Texts name the place and the type, never the value.
+/// Wrong shape of a member in a rendered document. The text names the place and the type, never the
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {problem}")]
 pub struct DecodeError {
@@ -16,7 +17,7 @@ pub struct DecodeError {
     pub problem: String,
 }
 
-/// Keys of rendered maps may be imported values.
+/// Keys of rendered maps may be imported values, so messages with them are redacted.
 impl Texts for DecodeError {
     fn texts(&mut self) -> Vec<&mut String> {
         vec![&mut self.path, &mut self.problem]
@@ -31,11 +32,12 @@ impl DecodeError {
 
 type Decoded<T> = Result<T, DecodeError>;
 
-/// Scalars that stand where a text belongs.
+/// Conversion of scalars to texts.
 pub(crate) struct ScalarText;
 
 impl ScalarText {
-    /// The text of a scalar as the original writes it; maps and lists have none (`blueprints.md` 5.1 step 6).
+    /// Returns the text of a scalar as Landscaper writes it, or `None` for a map or list
+    /// (`blueprints.md` 5.1 step 6).
     pub(crate) fn of(value: &Value) -> Option<String> {
         Some(match value {
             Value::Null => String::new(),
@@ -50,10 +52,11 @@ impl ScalarText {
     }
 }
 
-/// Most entries of a list of an output. What an API server stores in one Execution ends long before.
+/// Largest number of entries in a list of an output. One Execution in an API server can store far
+/// fewer.
 pub(crate) const MOST_ENTRIES: usize = 10_000;
 
-/// Decodes the list under `deployItems`, which so many items stand before.
+/// Decodes the list under `deployItems`. `before` items of earlier executions precede it.
 pub(crate) fn decode_items(value: Value, before: usize) -> Decoded<Vec<UnresolvedItem>> {
     match value {
         Value::Null => Ok(Vec::new()),
@@ -69,7 +72,7 @@ pub(crate) fn decode_items(value: Value, before: usize) -> Decoded<Vec<Unresolve
     }
 }
 
-/// Refuses a list that nobody could store.
+/// Returns the error for a list that is too long to be stored.
 pub(crate) fn too_many(path: &str, count: usize) -> DecodeError {
     DecodeError::new(
         path,
@@ -79,12 +82,13 @@ pub(crate) fn too_many(path: &str, count: usize) -> DecodeError {
 
 fn decode_item(value: Value, path: &str) -> Decoded<UnresolvedItem> {
     let mut members = match value {
-        // An item without name and type, which the check of the whole list refuses.
+        // A null becomes an item without name and type, which the later check of the whole list
+        // rejects.
         Value::Null => Map::new(),
         Value::Object(members) => members,
         other => return Err(DecodeError::new(path, format!("a map is expected, found {}", kind(&other)))),
     };
-    // Most of an item: it is moved, not copied.
+    // The configuration is most of an item, so it is moved, not copied.
     let mut part = |name: &str| take_member(&mut members, name).filter(|value| !value.is_null());
     let (config, alias) = (part("config"), part("configuration"));
     let item = Members { members: &members, path };
@@ -94,7 +98,7 @@ fn decode_item(value: Value, path: &str) -> Decoded<UnresolvedItem> {
     let target = item.map("target")?;
     let mut update_on_change_only = item.boolean("updateOnChangeOnly")?;
     if let (None, Some(target)) = (update_on_change_only, &target) {
-        // The design document nests it there (`blueprints.md` 7.1).
+        // The design document nests the field in the target (`blueprints.md` 7.1).
         update_on_change_only = target.as_members().boolean("updateOnChangeOnly")?;
     }
     let template = DeployItemTemplate {
@@ -111,7 +115,7 @@ fn decode_item(value: Value, path: &str) -> Decoded<UnresolvedItem> {
     Ok(UnresolvedItem { template, target: target.map(|target| target.reference()).transpose()? })
 }
 
-/// A map inside the document with the path that leads there.
+/// Map in the document, with its path.
 struct Members<'a> {
     members: &'a Map<String, Value>,
     path: &'a str,
@@ -139,7 +143,7 @@ impl<'a> Inner<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// A member that is neither absent nor null.
+    /// Returns a member that is neither absent nor null.
     fn value(&self, name: &str) -> Option<&'a Value> {
         member(self.members, name).filter(|value| !value.is_null())
     }
@@ -163,7 +167,8 @@ impl<'a> Members<'a> {
 
     fn integer(&self, name: &str) -> Decoded<Option<i64>> {
         let Some(value) = self.value(name) else { return Ok(None) };
-        // `1.0` is an integer as well: on its way through JSON the original writes it as `1`.
+        // `1.0` counts as an integer: Landscaper converts the value through JSON, which writes it
+        // as `1`.
         let integral = || value.as_f64().and_then(|number| number.to_string().parse().ok());
         value.as_i64().or_else(integral).map(Some).ok_or_else(|| self.wrong(name, "an integer", value))
     }

@@ -1,4 +1,4 @@
-//! `dependsOn` among deploy items: every name known, no circles.
+//! Checks of `dependsOn` among deploy items: all names exist, and there are no cycles.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::field::{FieldError, FieldPath, Violation};
 
-/// Unknown names at the item that uses them, circles at the list. Names are unique.
+/// Returns an error for each unknown name, at its item, and for each cycle, at the list. Names must
+/// be unique.
 pub(super) fn errors(items: &[DeployItemTemplate], root: &FieldPath) -> Vec<FieldError> {
     let mut positions: HashMap<&str, usize> = HashMap::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -33,7 +34,7 @@ pub(super) fn errors(items: &[DeployItemTemplate], root: &FieldPath) -> Vec<Fiel
     errors
 }
 
-/// Each circle once, its members in visiting order.
+/// Returns each cycle once, its members in visiting order.
 fn cycles<'a>(
     items: &'a [DeployItemTemplate],
     position: &dyn Fn(&str) -> Option<usize>,
@@ -50,15 +51,16 @@ struct Search<'a, 'p> {
     items: &'a [DeployItemTemplate],
     position: &'p dyn Fn(&str) -> Option<usize>,
     done: Vec<bool>,
-    /// Which items are on the way.
+    /// Marks of the items on the current path.
     open: Vec<bool>,
     cycles: Vec<Vec<&'a str>>,
 }
 
 impl<'a> Search<'a, '_> {
-    /// Depth-first without recursion: chains of dependencies can be as long as the list.
+    /// Searches depth first, without recursion: a chain of dependencies can be as long as the list.
     fn visit(&mut self, start: usize) {
-        // The way from the start to the current item, each with the number of dependencies already followed.
+        // Path from the start to the current item. Each entry has the number of dependencies
+        // already followed.
         let mut way: Vec<(usize, usize)> = vec![(start, 0)];
         self.open[start] = true;
         while let Some((item, followed)) = way.last().copied() {
@@ -74,7 +76,7 @@ impl<'a> Search<'a, '_> {
             }
             let Some(next) = dependency.and_then(|name| (self.position)(name)) else { continue };
             if self.open[next] {
-                // Only the members of a circle are looked for on the way.
+                // The position is searched only for a member of a cycle, which is rare.
                 if let Some(begin) = way.iter().position(|(open, _)| *open == next) {
                     let members =
                         way[begin..].iter().map(|(item, _)| self.items[*item].name.as_str()).collect();

@@ -9,7 +9,7 @@ fn targets() -> BTreeMap<String, TargetValue> {
     supplied("target: {single: x/t}\nlist: {many: [x/t, x/t]}\nmap: {keyed: {red: x/t}}").targets
 }
 
-/// Deploy items from the YAML that stands under `deployItems`.
+/// Decodes deploy items from the YAML under `deployItems`.
 fn items(text: &str) -> Result<Vec<DeployItemTemplate>, String> {
     let raw = decode_items(yaml(text), 0).map_err(|error| error.to_string())?;
     resolve_items(raw, &targets(), "ns").map_err(|error| error.to_string())
@@ -20,7 +20,7 @@ fn check_error(text: &str, expected: &str) {
     assert_eq!(items(text).unwrap_err(), expected, "{text}");
 }
 
-/// `blueprints.md` 5.1 step 6: scalars in the place of texts.
+/// `blueprints.md` 5.1 step 6: scalars in place of texts.
 #[test]
 fn scalars_become_text() {
     for (scalar, expected) in [
@@ -60,7 +60,7 @@ fn scalars_become_text() {
     assert_eq!((template.labels["l"].as_str(), template.depends_on[0].as_str()), ("", ""));
 }
 
-/// Wrong shapes are told by place and type, never by value.
+/// Errors about wrong shapes name place and type, never the value.
 #[test]
 fn wrong_shapes() {
     for (text, expected) in [
@@ -94,8 +94,8 @@ fn wrong_shapes() {
     }
 }
 
-/// The fields of `blueprints.md` 7.1 in any case, both names of the configuration, both places of
-/// `updateOnChangeOnly`. B-71, B-72, B-74 to B-76.
+/// Cases B-71, B-72, B-74 to B-76: the fields of `blueprints.md` 7.1 in any case, both names of the
+/// configuration, both places of `updateOnChangeOnly`.
 #[test]
 fn fields() {
     let text = "[{NAME: a, Type: b, labels: {l: v}, Configuration: {x: 1}, dependson: [], timeout: 1m30s, \
@@ -129,7 +129,7 @@ fn fields() {
     assert_eq!(items("[]"), Ok(vec![]));
 }
 
-/// The rows of `blueprints.md` 7.2. B-69, B-70, B-73, B-78.
+/// Cases B-69, B-70, B-73, B-78: the rows of `blueprints.md` 7.2.
 #[test]
 fn target_resolution() {
     let resolve = |target: &str| {
@@ -182,7 +182,7 @@ fn target_resolution() {
     );
 }
 
-/// The rows of `blueprints.md` 7.3. B-65, B-67, B-78.
+/// Cases B-65, B-67, B-78: the rows of `blueprints.md` 7.3.
 #[test]
 fn list_errors() {
     let prefix = "error validating deployitem templates:";
@@ -226,7 +226,7 @@ fn list_errors() {
                  [\"a\",\"c\"]: cycle found in dependencies]"
             ),
         ),
-        // Dependencies mean nothing while names are not unique.
+        // Dependencies are not checked while names are not unique.
         (
             "[{name: a, type: t, dependsOn: [x]}, {name: a, type: t, dependsOn: [a]}]",
             format!("{root}[1]: Duplicate value: \"a\""),
@@ -250,7 +250,8 @@ fn long_chains_of_dependencies() {
     assert_eq!(errors.len(), 1);
 }
 
-/// In the words of Kubernetes. A value that comes from an import is taken out where all messages are.
+/// Errors about labels use the words of Kubernetes. A later step redacts imported values in all
+/// messages.
 #[test]
 fn labels() {
     for (key, value) in [("a", ""), ("a", "x"), ("example.org/a", "x.y_z-1"), ("A.b_c-d", "1")] {
@@ -278,7 +279,8 @@ fn labels() {
     }
 }
 
-/// Takes away items without open dependencies, over and over: what is left depends on a circle.
+/// Removes items without open dependencies until none is left to remove. The remaining items depend
+/// on a cycle.
 fn has_cycle(edges: &[Vec<usize>]) -> bool {
     let mut open: Vec<usize> = (0..edges.len()).collect();
     loop {
@@ -292,7 +294,7 @@ fn has_cycle(edges: &[Vec<usize>]) -> bool {
 }
 
 proptest! {
-    /// A circle is found if and only if there is one, and what is found is one.
+    /// A cycle is reported if and only if one exists, and the reported members form a cycle.
     #[test]
     fn cycles_are_found(edges in (1_usize..8).prop_flat_map(|count| prop::collection::vec(prop::collection::vec(0..count, 0..4), count))) {
         let name = |index: usize| format!("i{index}");

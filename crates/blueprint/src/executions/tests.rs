@@ -30,7 +30,7 @@ component:
   resources: []
 ";
 
-/// Clock and randomness that always say the same.
+/// Returns a clock and randomness with fixed values.
 fn fixed() -> Capabilities {
     Capabilities {
         clock: Some(Arc::new(|| std::time::SystemTime::UNIX_EPOCH)),
@@ -49,7 +49,7 @@ struct Run {
     warnings: Vec<String>,
 }
 
-/// Runs one list of a blueprint; a deploy list gives the names and configurations of its items.
+/// Runs one list of a blueprint. For a deploy list, returns names and configurations of the items.
 fn run(kind: ExecutionKind, blueprint: &str, imports: &Value, states: &[(&str, &str)]) -> Run {
     let blueprint = load(blueprint, &[("part.yaml", "a: 1"), ("text.txt", "hello\n")]).unwrap();
     let components = components(&[DESCRIPTOR, CHILD], &[]);
@@ -116,7 +116,7 @@ fn list(kind: ExecutionKind, executors: &str) -> String {
     format!("{}:\n{executors}", kind.list())
 }
 
-/// `blueprints.md` 6: structures and expressions become deploy items. B-03.
+/// Case B-03, `blueprints.md` 6: structures and expressions become deploy items.
 #[test]
 fn spiff_deploys() {
     for (template, expected) in [
@@ -124,7 +124,7 @@ fn spiff_deploys() {
             "{deployItems: [{name: (( imports.name )), type: t, config: {replicas: (( imports.n + 1 ))}}]}",
             json!([["web", {"replicas": 4}]]),
         ),
-        // A text is read as YAML once more.
+        // A template that results in a text is parsed as YAML again.
         (
             "|\n    deployItems:\n    - name: (( imports.name \"-1\" ))\n      type: t\n",
             json!([["web-1", null]]),
@@ -149,7 +149,8 @@ fn spiff_deploys() {
             "{deployItems: [{name: a, type: t, config: {part: '(( read(\"part.yaml\").a ))', t: '(( read(\"/text.txt\") ))'}}]}",
             json!([["a", {"part": 1, "t": "hello\n"}]]),
         ),
-        // Only whole scalars are expressions, and control structures are none (6.1).
+        // Only whole scalars are expressions, and control structures are not supported
+        // (`blueprints.md` 6.1).
         (
             "{deployItems: [{name: a, type: t, config: {s: 'x (( imports.n )) y', '<<if': true}}]}",
             json!([["a", {"s": "x (( imports.n )) y", "<<if": true}]]),
@@ -163,7 +164,8 @@ fn spiff_deploys() {
     }
 }
 
-/// TPL-006, TPL-007 of spiff: reports, denied functions, no values. `blueprints.md` 6.2, 6.3, 6.6.
+/// Errors TPL-006 and TPL-007 of Spiff (`blueprints.md` 6.2, 6.3, 6.6): reports and denied
+/// functions, without imported values.
 #[test]
 fn spiff_fails() {
     for (template, expected) in [
@@ -214,7 +216,8 @@ fn spiff_fails() {
     }
 }
 
-/// `blueprints.md` 4.6: generated once, stable afterwards, in both languages. I-04, B-62.
+/// Cases I-04, B-62, `blueprints.md` 4.6: state is generated once and stays stable, in both
+/// languages.
 #[test]
 fn state_is_kept() {
     let go = "- name: pw\n  type: GoTemplate\n  template: |\n    state:\n      pw: {{ dig \"pw\" (randAlphaNum 16) .state }}\n    \
@@ -242,7 +245,7 @@ fn state_is_kept() {
     assert_eq!(yaml(&second.states["deploypw"]), json!({"state": {"pw": "kept"}}));
 }
 
-/// `blueprints.md` 4.6: what is stored, when, and under which key; acceptance item 7.
+/// `blueprints.md` 4.6, acceptance item 7: content, time and key of stored state.
 #[test]
 fn what_is_stored() {
     let executors = |type_name: &str, templates: &[&str]| {
@@ -262,7 +265,7 @@ fn what_is_stored() {
         ("GoTemplate", "'State: 5'", &old, json!({"deployx": 5})),
         ("GoTemplate", "'state: null'", &old, json!({"deployx": null})),
         ("GoTemplate", "'deployItems: []'", &old, json!({"deployx": {"a": 1}})),
-        // A later failure does not take it back.
+        // A later failure does not revert stored state.
         ("GoTemplate", "\"state: {b: 2}\\ndeployItems: 5\"", &old, json!({"deployx": {"b": 2}})),
         ("Spiff", "{a: (( &state(2) )), b: {c: (( &state(3) ))}}", &[], json!({"deployx": {"a": 2}})),
         ("Spiff", "{a: (( &state &temporary(2) ))}", &[], json!({})),
@@ -294,7 +297,7 @@ fn what_is_stored() {
     );
 }
 
-/// `blueprints.md` 4.2, 8.2. B-83 to B-90.
+/// Cases B-83 to B-90: exports (`blueprints.md` 4.2, 8.2).
 #[test]
 fn exports() {
     let executor = |type_name: &str, template: &str| {
@@ -304,7 +307,7 @@ fn exports() {
         run(ExecutionKind::Export, &list(ExecutionKind::Export, executors), &json!({"n": 1}), &[])
     };
     for (executors, expected) in [
-        // The example of the published description, and the document that it renders.
+        // Example from Landscaper's published documentation, with the document that it renders.
         (
             "- name: kubernetes\n  type: GoTemplate\n  template: |\n    exports:\n      myexport: {{ .deployitems.web.url }}\n".to_owned(),
             json!({"myexport": "http://web"}),
@@ -334,7 +337,7 @@ fn exports() {
             ),
             json!({"url": "http://web", "r": "eu"}),
         ),
-        // Maps are merged, all else is replaced by the later one.
+        // Maps are merged. Any other value is replaced by the later one.
         (
             executor("GoTemplate", "'exports: {a: {x: 1, l: [1, 2]}, b: 1, c: {z: 1}}'")
                 + &executor("Spiff", "{exports: {a: {l: [3]}, b: {w: 1}, c: 2}}"),
@@ -356,7 +359,8 @@ fn exports() {
     );
 }
 
-/// `blueprints.md` 5.1 step 6 and TPL-007: of undecodable exports the problem alone is told, in both languages.
+/// `blueprints.md` 5.1 step 6, error TPL-007: for exports that cannot be decoded, the message
+/// contains only the problem, in both languages.
 #[test]
 fn undecodable_exports() {
     let failed = |type_name: &str, template: &str| {
@@ -374,7 +378,7 @@ fn undecodable_exports() {
     }
 }
 
-/// `blueprints.md` 9.1. B-111.
+/// Case B-111: `blueprints.md` 9.1.
 #[test]
 fn subinstallations() {
     let run = |templates: &str| {
@@ -404,7 +408,8 @@ fn subinstallations() {
     }
 }
 
-/// What one execution changes in its data is not seen by the next, and parsed templates are used again.
+/// Changes that one execution makes to its data are invisible to the next one, and parsed templates
+/// are reused.
 #[test]
 fn executions_are_apart() {
     let template = "\"{{ $_ := set .imports \\\"x\\\" 1 }}deployItems: [{name: a, type: t, config: {{ .imports | toJson }}}]\"";
@@ -416,7 +421,8 @@ fn executions_are_apart() {
     }
 }
 
-/// `blueprints.md` 5.4: clock, randomness and keys are granted, addresses of hosts are not.
+/// `blueprints.md` 5.4: templates may use clock, randomness and keys, but may not look up addresses
+/// of hosts.
 #[test]
 fn granted_functions() {
     for (template, expected) in [
@@ -440,7 +446,8 @@ fn granted_functions() {
     assert!(error.unwrap_err().contains("getHostByName is not available"));
 }
 
-/// Each of the four lists sees the imports, in both languages, and gives its own result. B-03, B-44, B-52.
+/// Cases B-03, B-44, B-52: each of the four lists sees the imports, in both languages, and returns
+/// its own result.
 #[test]
 fn each_list_sees_the_imports() {
     for (kind, result, element, expected) in [
@@ -469,7 +476,7 @@ fn each_list_sees_the_imports() {
     }
 }
 
-/// Who is told of a limit is told which execution reached it, and where.
+/// An error about a limit names the execution that reached it, and the line.
 #[test]
 fn limits_name_their_execution_and_line() {
     let go = |count: u32| format!("|\n    deployItems: []\n    # {{{{ range {count} }}}}{{{{ end }}}}\n");
@@ -496,7 +503,7 @@ fn limits_name_their_execution_and_line() {
             [("GoTemplate", go(10)), ("Spiff", spiff(1_000_000))],
             r#"the evaluation takes more than 1000000 units of work; a template must not work without end (execution "b", line 2)"#,
         ),
-        // Either alone is within the limit of all together.
+        // Each execution alone is within the shared limit.
         ([("Spiff", spiff(11_000)), ("Spiff", spiff(11_000))], "(execution \"b\", line 2)"),
         ([("Spiff", spiff(15_000)), ("GoTemplate", go(200_000))], "(execution \"b\")"),
     ] {

@@ -1,4 +1,5 @@
-//! A tar, compressed or not, as a file tree (`blueprints.md` 2.3, `components.md` 6.7).
+//! Reads a tar archive, compressed or not, as a file tree (`blueprints.md` 2.3, `components.md`
+//! 6.7).
 
 use std::io::Read;
 
@@ -9,7 +10,7 @@ use super::{Directory, Entry, Filesystem, PathError, bounded, head, stays_inside
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Bounds for archives, which come from people one need not trust.
+/// Limits for archives, which come from untrusted sources.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveLimits {
     /// Bytes after decompression, headers included.
@@ -23,7 +24,7 @@ impl Default for ArchiveLimits {
     }
 }
 
-/// Why an archive is no file tree.
+/// Error in an archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
     #[error("the archive is broken: {0}")]
@@ -39,8 +40,8 @@ pub enum ArchiveError {
 }
 
 impl Filesystem {
-    /// Unpacks a tar or a gzipped tar; which one it is, its first bytes tell, not its media type. Links stay inside,
-    /// hard links and devices are left out.
+    /// Unpacks a tar or a gzipped tar. Its first bytes decide which one it is, not its media type.
+    /// Links must stay inside, hard links and devices are skipped.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ fn unpack(bytes: &[u8], limits: ArchiveLimits) -> Result<Filesystem, ArchiveErro
     Ok(files)
 }
 
-/// The parts of a path that stays inside; absolute paths and `..` do not.
+/// Returns the segments of a relative path without `..`, and an error for any other path.
 fn inside(path: &str) -> Result<Vec<&str>, ArchiveError> {
     let segments = bounded(path).map_err(ArchiveError::Path)?;
     if path.starts_with('/') || segments.contains(&"..") {
@@ -123,7 +124,7 @@ mod tests {
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(kind);
         header.set_size(size as u64);
-        // `set_path` refuses what these tests need.
+        // The name is written directly, because `set_path` rejects the names that these tests need.
         header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_cksum();
         header
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(unpack(&link("hard", "x")).unwrap().read("hard"), Err(super::super::PathError::NotFound));
     }
 
-    /// A name of 100,000 folders ended the process when the tree was dropped.
+    /// A name of 100,000 folders once crashed the process when the tree was dropped.
     #[test]
     fn deep_names_are_refused() {
         for (name, problem) in [

@@ -1,4 +1,4 @@
-//! A blueprint written into the manifest (`blueprints.md` 2.2).
+//! Reads a blueprint that is part of the Installation's manifest (`blueprints.md` 2.2).
 
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::load::BLUEPRINT_FILE;
 const BINARY_START: &str = "---Start Binary---";
 const BINARY_END: &str = "---End Binary---";
 
-/// Why an inline file system cannot be read.
+/// Error in an inline file system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InlineError {
     #[error("unable to create yamlfs for inline blueprint: {0}")]
@@ -23,7 +23,7 @@ pub enum InlineError {
 }
 
 impl Filesystem {
-    /// Reads the file system of an inline blueprint: a map, or a text that holds one.
+    /// Reads the file system of an inline blueprint: a map, or a text that contains one.
     ///
     /// # Errors
     ///
@@ -51,7 +51,8 @@ impl Filesystem {
     }
 }
 
-/// A blueprint written as a map under its file name is the file, not a folder.
+/// Reports whether a map is a blueprint: under the name of the blueprint file, it is the content of
+/// that file, not a folder.
 fn is_document(value: &Value) -> bool {
     let is_text = |member: &str| value.get(member).is_some_and(Value::is_string);
     is_text("apiVersion") && is_text("kind")
@@ -68,7 +69,7 @@ fn directory(name: &str, members: &Map<String, Value>, depth: usize) -> Result<E
     Ok(Entry::Directory(entries))
 }
 
-/// What a value under a name stands for, so many segments down; `None` means that there is no entry.
+/// Returns the entry for a value at this depth, or `None` if the value creates no entry.
 fn entry(name: &str, value: &Value, depth: usize) -> Result<Option<Entry>, InlineError> {
     if name.len() > LONGEST_PATH {
         return Err(InlineError::Path(PathError::TooLong(head(name))));
@@ -91,7 +92,7 @@ fn entry(name: &str, value: &Value, depth: usize) -> Result<Option<Entry>, Inlin
     })
 }
 
-/// What a link leads to is as long as a path may be.
+/// Creates a link. Its target may be as long as a path.
 fn link(target: &str) -> Result<Entry, InlineError> {
     if target.len() > LONGEST_PATH {
         return Err(InlineError::Path(PathError::TooLong(head(target))));
@@ -114,7 +115,7 @@ fn plain_content(name: &str, value: &Value) -> Result<Option<Vec<u8>>, InlineErr
     })
 }
 
-/// The base64 text between the two marker lines.
+/// Returns the base64 text between the two marker lines.
 fn binary_body(text: &str) -> Option<String> {
     let body = text.trim().strip_prefix(BINARY_START)?.strip_suffix(BINARY_END)?;
     Some(body.split_whitespace().collect())
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(files.read(path).map(String::from_utf8_lossy), Ok(content.into()), "{path}");
     }
 
-    /// Every row of the table in `blueprints.md` 2.2; I-11 for the blueprint written as a map.
+    /// Case I-11 (a blueprint written as a map), and every row of the table in `blueprints.md` 2.2.
     #[test]
     fn kinds_of_entries() {
         let tree = json!({

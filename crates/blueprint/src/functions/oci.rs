@@ -1,21 +1,21 @@
-//! Image references the way Docker reads them (`blueprints.md` 5.5, `parseOCIRef`).
+//! Parser of image references with Docker's defaults (`blueprints.md` 5.5, `parseOCIRef`).
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Docker Hub in names as people write them, and as the references of templates have it.
+/// Host of Docker Hub, as users write it and as templates see it.
 const DOCKER_HUB: &str = "docker.io";
 const DOCKER_HUB_INDEX: &str = "index.docker.io";
-/// What a name with one part only stands in.
+/// Namespace of a Docker Hub name with a single part.
 const OFFICIAL: &str = "library/";
-/// The tag of a reference without one.
+/// Tag of a reference without a tag.
 const LATEST: &str = "latest";
 const LONGEST_PATH: usize = 255;
-/// The algorithms of digests, with the length of what they give in hexadecimal digits.
+/// Digest algorithms, with the length of their digests in hexadecimal digits.
 const DIGESTS: [(&str, usize); 3] = [("sha256", 64), ("sha384", 96), ("sha512", 128)];
 
-/// `host/path:tag@digest` (the grammar of the package `reference` of Distribution).
+/// Pattern of `host/path:tag@digest`, by the grammar of Distribution's package `reference`.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     const LABEL: &str = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
     const PART: &str = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
@@ -26,8 +26,8 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("the pattern is constant")
 });
 
-/// Splits a reference into repository and version (tag or digest, the digest wins). Errors are those of the package `reference` of
-/// Distribution, which the original parses with.
+/// Splits a reference into repository and version, a tag or a digest. The digest takes precedence.
+/// Errors equal those of Distribution's package `reference`, which Landscaper uses.
 pub(crate) fn parse(reference: &str) -> Result<[String; 2], String> {
     let named = reference.split_once("://").map_or(reference, |(_, rest)| rest);
     if named.len() == 64 && named.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
@@ -60,7 +60,7 @@ pub(crate) fn parse(reference: &str) -> Result<[String; 2], String> {
     Ok([repository, digest.or(part(3)).unwrap_or(LATEST).to_owned()])
 }
 
-/// The host, Docker Hub where none is written, and what follows it.
+/// Splits the host, by default Docker Hub, from the rest of the name.
 fn split_host(name: &str) -> (&str, String) {
     let is_host =
         |first: &str| first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first;

@@ -1,4 +1,5 @@
-//! References to resources of the component: the key by which deployers ask for one, and its content (`blueprints.md` 5.5).
+//! References to resources of the component: the key that deployers request a resource by, and its
+//! content (`blueprints.md` 5.5).
 
 use std::collections::BTreeMap;
 
@@ -10,13 +11,13 @@ use serde_json::{Value, json};
 use crate::components::{Components, Member};
 
 const SCHEME: &str = "cd://";
-/// Bytes of a content. No template holds a text of more.
+/// Bytes of a resource's content. A text in a template cannot be longer.
 const LONGEST: u64 = 64 << 20;
 
 /// Name and extra identity of an element of a descriptor.
 type Identity = BTreeMap<String, String>;
 
-/// The way from the blueprint's component version to a resource.
+/// Path from the blueprint's component version to a resource.
 #[derive(Debug, PartialEq, Eq)]
 struct RelativeReference {
     /// Component references, outermost first.
@@ -24,10 +25,11 @@ struct RelativeReference {
     resource: Identity,
 }
 
-/// There is nothing that a reference could begin at.
+/// Error for a reference in a blueprint without a component.
 pub(super) const NO_COMPONENT: &str = "unable to use this function without ocm component version";
 
-/// The key of the resource that a `cd://` URI or the YAML text of a relative reference leads to.
+/// Returns the key of the resource that a `cd://` URI, or the YAML text of a relative reference,
+/// leads to.
 pub(super) fn key(components: &Components, reference: &str) -> Result<String, String> {
     let (owner, reference, _) = find(components, reference)?;
     let document = json!({
@@ -37,7 +39,7 @@ pub(super) fn key(components: &Components, reference: &str) -> Result<String, St
     Ok(BASE64.encode(yaml::to_string(&document).as_bytes()))
 }
 
-/// The content of that resource, from the place that holds its component.
+/// Returns the content of that resource, from the repository that stores its component.
 pub(super) fn content(components: &Components, reference: &str) -> Result<Content, String> {
     let (owner, _, element) = find(components, reference)?;
     let text = |member: &str| element.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -109,7 +111,7 @@ fn identity(value: &Value) -> Result<Identity, String> {
     members.ok_or_else(|| "an identity is a map of texts".to_owned())
 }
 
-/// The owner of the resource, and the resource in the schema version v2.
+/// Returns the owner of the resource, and the resource in the schema version v2.
 fn resolve<'a>(
     components: &'a Components,
     root: &'a Member,
@@ -124,7 +126,7 @@ fn resolve<'a>(
     Some((owner, element(owner, "/component/resources", &reference.resource)?))
 }
 
-/// The only element with exactly this identity.
+/// Returns the only element with exactly this identity.
 fn element(member: &Member, list: &str, wanted: &Identity) -> Option<Value> {
     let fits = |element: &&Value| {
         let extra = element.get("extraIdentity").and_then(Value::as_object).into_iter().flatten();
@@ -177,7 +179,7 @@ component:
         Ok(String::from_utf8(bytes).unwrap())
     }
 
-    /// Overwrites count on the way. B-19.
+    /// Case B-19: overwrites apply to each component reference of the path.
     #[test]
     fn keys() {
         let root = "component:\n  name: example.org/root\n  version: 1.0.0\nresource:\n";

@@ -10,7 +10,7 @@ fn imports(blueprint: &str, given: &str) -> Result<Imports, String> {
     })
 }
 
-/// `expected` is what templates see under `imports`, as JSON.
+/// Checks the value of `imports` in templates. `expected` is its JSON.
 #[track_caller]
 fn check(blueprint: &str, given: &str, expected: &str) {
     let values = imports(blueprint, given).map(|imports| Value::Object(imports.values).to_string());
@@ -25,7 +25,8 @@ fn check_error(blueprint: &str, given: &str, expected: &str) {
 const MISSING_B: &str =
     r#"ImportNotFound: blueprint defines import "b" of type data, which is not satisfied"#;
 
-/// Targets are imported as they are: a mapping of that name feeds none, neither in its place nor beside it. I-65.
+/// Case I-65: Targets are imported unchanged. A mapping of the same name neither replaces nor adds
+/// one.
 #[test]
 fn mappings_leave_targets_alone() {
     for (blueprint, given) in [
@@ -41,7 +42,7 @@ fn mappings_leave_targets_alone() {
     }
 }
 
-/// `blueprints.md` 3.3. B-24, B-26 to B-29, B-34.
+/// Cases B-24, B-26 to B-29, B-34: `blueprints.md` 3.3.
 #[test]
 fn values_of_data_imports() {
     let required = "- {name: a, schema: {}}";
@@ -81,7 +82,7 @@ fn values_of_data_imports() {
     );
 }
 
-/// `blueprints.md` 3.6. C-02 to C-05, C-08 to C-10, B-30.
+/// Cases C-02 to C-05, C-08 to C-10, B-30: `blueprints.md` 3.6.
 #[test]
 fn conditional_imports() {
     let pair = "- {name: a, required: false, schema: {}, imports: [{name: b, schema: {}}]}";
@@ -117,7 +118,7 @@ fn conditional_imports() {
     );
 }
 
-/// Nested imports below owners of every type, and of every type; acceptance items 2 and 3. C-07.
+/// Case C-07, acceptance items 2 and 3: nested imports of every type, below owners of every type.
 #[test]
 fn conditional_imports_of_all_types() {
     let owners = [
@@ -147,7 +148,7 @@ fn conditional_imports_of_all_types() {
     );
 }
 
-/// `blueprints.md` 3.5. B-22, B-23, B-33; acceptance item 1.
+/// Cases B-22, B-23, B-33, acceptance item 1: `blueprints.md` 3.5.
 #[test]
 fn target_imports() {
     let long = "landscaper.gardener.cloud/t";
@@ -170,7 +171,7 @@ fn target_imports() {
     check("- {name: a, type: targetList, targetType: t}", "list: {a: []}", r#"{"a":[]}"#);
 }
 
-/// The failures of `blueprints.md` 3.5. I-79.
+/// Case I-79: the errors of `blueprints.md` 3.5.
 #[test]
 fn target_types() {
     let single = "- {name: a, targetType: t}";
@@ -200,7 +201,7 @@ fn target_types() {
     ] {
         check_error(blueprint, given, &format!("SchemaValidationFailed: inst.a: {problem}"));
     }
-    // A value of another form satisfies nothing.
+    // A value of another form does not satisfy the import.
     for (blueprint, given, type_name) in [
         (single, "map: {a: {}}", "target"),
         (map, "list: {a: []}", "targetMap"),
@@ -216,7 +217,8 @@ fn target_types() {
     }
 }
 
-/// `blueprints.md` 3.7: the default is checked too; no value shows. B-15, B-21, B-35, B-36.
+/// Cases B-15, B-21, B-35, B-36, `blueprints.md` 3.7: the default is checked too, and messages
+/// contain no values.
 #[test]
 fn schema_failures() {
     let prefix = "SchemaValidationFailed: inst.limits: imported datatype does not have the expected schema: ";
@@ -248,7 +250,7 @@ fn schema_failures() {
     );
 }
 
-/// B-14: the dialect of the blueprint decides what a keyword means.
+/// Case B-14: the dialect of the blueprint decides the meaning of a keyword.
 #[test]
 fn default_dialect_of_schemas() {
     let check = |version: &str, fits: bool| {
@@ -269,7 +271,7 @@ fn default_dialect_of_schemas() {
 
 const CANARY: &str = "c4nary-v4lue";
 
-/// `blueprints.md` 10: no value of an import shows in an error, whatever the schema asks for.
+/// `blueprints.md` 10: errors contain no value of an import, for any keyword of the schema.
 #[test]
 fn values_never_show() {
     for schema in [

@@ -1,15 +1,15 @@
-//! Whatever a blueprint holds, it is loaded, checked and rendered, or refused.
+//! Fuzz test: a generated blueprint is loaded, checked and rendered, or rejected, without a panic.
 
 use groundwork_testkit::made_up::{Random, cases};
 
 use crate::testing::{components, load, render_with, supplied};
 use crate::{Blueprint, Filesystem};
 
-/// How many blueprints are made up; `cargo xtask fuzz` asks for more.
+/// Variable with the number of generated blueprints. `cargo xtask fuzz` sets it higher.
 const CASES_VARIABLE: &str = "GROUNDWORK_MADE_UP_BLUEPRINTS";
 const CASES: usize = 500;
 
-/// A value that no message may hold.
+/// Value that must not appear in any message.
 const SECRET: &str = "c4narybird";
 
 const BLUEPRINTS: [&str; 5] = [
@@ -76,7 +76,7 @@ fn made_up_blueprints_are_answered() {
     for _ in 0..cases {
         let mut files = FILES.map(|(path, content)| (path, content.to_owned()));
         let mut text = BLUEPRINTS[random.below(BLUEPRINTS.len())].to_owned();
-        // Most are changed in one place alone: what follows is reached more often so.
+        // Most inputs are changed in one place only, so that they pass the early checks more often.
         if random.below(3) > 0 {
             text = random.changed(&text);
         } else {

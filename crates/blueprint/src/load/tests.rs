@@ -4,7 +4,8 @@ use serde_json::json;
 use super::*;
 use crate::testing::load;
 
-/// Imports on one line: name, type, `?` for an optional one, type of the Target, nested ones in parentheses.
+/// Formats imports on one line: name, type, `?` for an optional one, type of the Target, nested
+/// ones in parentheses.
 fn summary(imports: &[ImportDefinition]) -> String {
     let one = |import: &ImportDefinition| {
         let mut text = format!("{} {}", import.name, import.type_.as_deref().unwrap_or("-"));
@@ -33,7 +34,7 @@ fn check_error(text: &str, expected: &str) {
     assert_eq!(load(text, &[]).unwrap_err().to_string(), expected, "{text}");
 }
 
-/// `blueprints.md` 1.6. B-20 to B-22, B-25, B-26, B-33, C-01, C-05, C-07, C-09.
+/// Cases B-20 to B-22, B-25, B-26, B-33, C-01, C-05, C-07, C-09: `blueprints.md` 1.6.
 #[test]
 fn import_defaults() {
     for (text, expected) in [
@@ -76,7 +77,7 @@ fn dialect_default() {
     );
 }
 
-/// `blueprints.md` 1.1: version and kind may be absent, unknown fields are left alone.
+/// `blueprints.md` 1.1: version and kind may be absent, and unknown fields are ignored.
 #[test]
 fn lenient_decoding() {
     for text in [
@@ -92,7 +93,7 @@ fn lenient_decoding() {
     }
 }
 
-/// BP-005; B-09.
+/// Case B-09, error BP-005 (`blueprints.md` 10): the file cannot be decoded.
 #[test]
 fn undecodable() {
     let prefix = "unable to decode blueprint definition: blueprint.yaml:";
@@ -120,7 +121,7 @@ fn undecodable() {
     );
 }
 
-/// Findings come all at once, each with its line.
+/// All findings are reported at once, each with its line.
 #[test]
 fn positions_of_findings() {
     let text =
@@ -134,7 +135,7 @@ fn positions_of_findings() {
     assert_eq!(positions.iter().map(|position| position.line).collect::<Vec<_>>(), [9]);
 }
 
-/// B-13: the skeleton of `blueprints.md` 1.1 has every field.
+/// Case B-13: the skeleton of `blueprints.md` 1.1 has every field.
 #[test]
 fn skeleton() {
     let text = r##"
@@ -177,7 +178,7 @@ subinstallationExecutions:
 }
 
 proptest! {
-    /// Whatever stands in the file, the answer is a blueprint or an error.
+    /// Any text of the file gives a blueprint or an error, never a panic.
     #[test]
     fn nothing_panics(text in "\\PC{0,60}", value in "(imports|exports|deployExecutions|subinstallations|localTypes): ([\\[\\]{}a-z,:'\"&*!0-9 ]{0,40})") {
         let _ = load(&text, &[]);

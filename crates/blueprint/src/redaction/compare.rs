@@ -1,16 +1,20 @@
-//! Messages beside those that the same step gives for other values: what differs between them depends on values.
+//! Comparison of a message with the messages of the same step for other values. A part that differs
+//! depends on values.
 
 use super::REDACTED;
 use super::words::Words;
 
-/// Of longer messages no word is looked up: nobody reads them, and it takes its time.
+/// Limit for looking up single words. In a longer message all words are withheld, because the
+/// lookup would take too long.
 const MOST_TOKENS: usize = 4000;
 
-/// A message of which only that is left which does not depend on values. `others` are the messages for other values, none where there was
-/// no such message: then what the author or the engine has written remains.
+/// Returns the parts of a message that do not depend on values.
+///
+/// `others` are the messages for other values, `None` if the step did not fail with them. Against
+/// `None`, only words of the author or the engine remain.
 pub(super) fn without_differences(message: &str, others: &[Option<&str>], words: &Words<'_>) -> String {
     let tokens = tokens(message);
-    // How many bytes of each.
+    // Number of bytes to show of each token.
     let mut shown: Vec<usize> = tokens.iter().map(|token| token.len()).collect();
     for other in others {
         match other {
@@ -23,7 +27,8 @@ pub(super) fn without_differences(message: &str, others: &[Option<&str>], words:
     write(&tokens, &shown)
 }
 
-/// Words with what is glued to them, and each character between them.
+/// Splits a message into words, with adjacent punctuation that does not separate, and single
+/// separators.
 pub(super) fn tokens(message: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = message;
@@ -44,8 +49,8 @@ pub(super) fn is_separator(character: char) -> bool {
     character.is_whitespace() || "\"'`()[]{}<>,;:=|".contains(character)
 }
 
-/// Where both have as many tokens they are compared one by one, else from both ends: what is found in the middle of both could be there
-/// by chance.
+/// Keeps equal tokens. Messages with the same number of tokens are compared one by one, others from
+/// both ends, because equal tokens in the middle could be a coincidence.
 fn keep_what_is_equal(tokens: &[&str], others: &[&str], shown: &mut [usize]) {
     if tokens.len() == others.len() {
         for (index, shown) in shown.iter_mut().enumerate() {
@@ -61,7 +66,7 @@ fn keep_what_is_equal(tokens: &[&str], others: &[&str], shown: &mut [usize]) {
     shown[before..after].fill(0);
 }
 
-/// The length of the begin that both have, up to something that separates it from what differs.
+/// Returns the length of the common prefix, up to its last character that is not a letter or digit.
 fn equal_part(token: &str, other: &str) -> usize {
     if token == other {
         return token.len();
@@ -71,10 +76,11 @@ fn equal_part(token: &str, other: &str) -> usize {
     marks.last().map_or(0, |((at, mark), _)| at + mark.len_utf8())
 }
 
-/// What is withheld in one line becomes one mark: how many parts it had is nobody's business either.
+/// Joins the shown parts. Adjacent withheld parts become one mark, so that their number stays
+/// hidden.
 fn write(tokens: &[&str], shown: &[usize]) -> String {
     let mut text = String::new();
-    // What stands between, until it is known what comes after.
+    // Separators after a withheld part. They are dropped if the next part is withheld too.
     let mut between: Option<String> = None;
     for (token, shown) in tokens.iter().zip(shown) {
         let separates = !token.contains(|next: char| next.is_alphanumeric() || "\n\t".contains(next));
@@ -123,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Without a message to compare with, words of the author and of the engines remain.
+    /// Without a message to compare with, only words of the author and of the engines remain.
     #[test]
     fn what_is_known_remains() {
         for (message, expected) in [

@@ -1,19 +1,24 @@
-//! Values of the same shape that are other values: what a template says about them too does not depend on the ones it was given.
+//! Substitute values of the same shape. A message that stays equal with them does not depend on the
+//! original values.
 
 use serde_json::{Map, Number, Value};
 
-/// Which leaves get other values.
+/// Kind of leaves that are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Texts and numbers, and keys that are no names.
+    /// Texts and numbers, and keys that are not names.
     Texts,
-    /// True and false: they decide which way a template takes more often than they are shown, so they get their turn alone.
+    /// Booleans. They change the control flow of a template more often than its output, so they are
+    /// replaced in a separate run.
     Booleans,
 }
 
-/// A value in which each leaf of the kind differs, every letter and digit of it: whatever is made of a part of it differs, too. Letters
-/// stay letters of their case, digits digits, and everything else stays, so that a version, an address or a JSON text mostly remains one.
-/// Keys that `is_name` knows stay, since templates reach values by them.
+/// Returns a value in which every letter and digit of each leaf of the kind differs, so that a
+/// result from any part of a leaf differs too.
+///
+/// A letter stays a letter of its case, a digit a digit, and other characters stay, so that a
+/// version, an address or a JSON text mostly stays valid. Keys for which `is_name` returns true
+/// stay, because templates access values by them.
 pub(crate) fn other(value: &Value, kind: Kind, is_name: &impl Fn(&str) -> bool) -> Value {
     match (value, kind) {
         (Value::String(text), Kind::Texts) => Value::from(other_text(text)),
@@ -25,7 +30,7 @@ pub(crate) fn other(value: &Value, kind: Kind, is_name: &impl Fn(&str) -> bool) 
     }
 }
 
-/// The same for the members of a map.
+/// Returns the same for the members of a map.
 pub(crate) fn other_members(
     members: &Map<String, Value>,
     kind: Kind,
@@ -38,7 +43,7 @@ pub(crate) fn other_members(
     members.iter().map(member).collect()
 }
 
-/// Maps no character to itself that a reader could tell a value by, and no two to one.
+/// Replaces every letter and digit by another one, without mapping two to the same.
 pub(crate) fn other_text(text: &str) -> String {
     text.chars().map(other_character).collect()
 }
@@ -52,19 +57,19 @@ fn other_character(character: char) -> char {
         'a'..='z' => turned(b'a', 26, 5),
         'A'..='Z' => turned(b'A', 26, 5),
         '0'..='9' => turned(b'0', 10, 3),
-        // Characters come in pairs of two neighbours; most neighbours are of one script.
+        // Swaps each character with its neighbour, which mostly belongs to the same script.
         other if other.is_alphanumeric() => char::from_u32(u32::from(other) ^ 1).unwrap_or(other),
         other => other,
     }
 }
 
-/// Another number in each digit, and in each rounding of it.
+/// Replaces every digit, so that each rounding of the number differs too.
 fn other_number(number: &Number) -> Number {
     let text: String = number
         .to_string()
         .chars()
         .map(|digit| match digit {
-            // No zero can come to stand in front.
+            // A leading digit never becomes zero.
             '1'..='9' => char::from(b'1' + (digit as u8 - b'1' + 3) % 9),
             other => other,
         })

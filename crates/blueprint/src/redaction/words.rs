@@ -1,4 +1,5 @@
-//! Words that messages may show whatever the values are: those that the author has written, and those of the engines.
+//! Words that messages may show for any values: those of the blueprint's author and those of the
+//! engines.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -9,28 +10,30 @@ use serde_json::Value;
 
 use super::compare::is_separator;
 
-/// The words of the sentences of the engines, one a line. What is missing here is withheld.
+/// Words in the messages of the engines, one a line. A word that is missing in this list is
+/// withheld.
 static OF_ENGINES: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("words.txt").lines().collect());
-/// Letters in a row that make a word: fewer could be a part of a value that the template has cut up.
+/// Shortest run of letters that counts as a word. A shorter one could be a piece of a value that a
+/// template has split.
 const SHORTEST_WORD: usize = 3;
-/// Shown between two words.
+/// Short words that are shown between two known words.
 const LITTLE_WORDS: [&str; 14] =
     ["a", "an", "as", "at", "be", "by", "in", "is", "it", "no", "of", "on", "or", "to"];
 
-/// So many bytes are searched for phrases; what is asked for after that counts as not written.
+/// Total number of bytes searched for phrases. After that, phrases count as unknown.
 const SEARCHED: usize = 64 << 20;
 
-/// What is known without the values.
+/// Texts that are known without the values.
 #[derive(Debug, Clone)]
 pub(crate) struct Words<'a> {
-    /// What the author has written.
+    /// Texts of the author.
     texts: Vec<Cow<'a, str>>,
-    /// Each word of it.
+    /// Single words of these texts.
     single: HashSet<String>,
-    /// Bytes that may still be searched.
+    /// Number of bytes that may still be searched.
     left: Cell<usize>,
-    /// Whole values in lower case, which are never taken for a word.
+    /// Whole values in lower case, which never count as a known word.
     values: HashSet<String>,
 }
 
@@ -60,9 +63,10 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Whether the author has written this, not as a part of a longer word.
+    /// Reports whether the author's texts contain this phrase, and not only as part of a longer
+    /// word.
     pub(crate) fn are_written(&self, phrase: &str) -> bool {
-        // Most of what is asked for is not there, or a word: then nothing has to be searched.
+        // Most phrases contain an unknown word, or are a single word. Neither needs a search.
         if parts(phrase).next().is_none() || !parts(phrase).all(|part| self.single.contains(part)) {
             return false;
         }
@@ -80,8 +84,8 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// Withholds all words but those that are known: long ones as they are, short ones and numbers beside a known word, as the author
-    /// has them there.
+    /// Withholds all unknown words. A long word is kept if it is known. A short word or a number is
+    /// kept if the author's texts contain it beside a known word.
     pub(super) fn keep_known(&self, tokens: &[&str], shown: &mut [usize]) {
         let words: Vec<usize> =
             (0..tokens.len()).filter(|index| !tokens[*index].chars().all(is_separator)).collect();

@@ -21,7 +21,7 @@ fn rendered(blueprint: &str, given: &str) -> Result<Rendered, String> {
         .map_err(|error| error.to_string())
 }
 
-/// A deploy execution that shows what templates see under `imports`.
+/// Deploy execution that outputs the value of `imports`.
 const SHOW_IMPORTS: &str = r#"
 deployExecutions:
 - name: show
@@ -33,7 +33,7 @@ deployExecutions:
       config: {{ .imports | toJson }}
 "#;
 
-/// `expected` is what deploy executions see under `imports`, as JSON.
+/// Checks the value of `imports` in deploy executions. `expected` is its JSON.
 #[track_caller]
 fn check_imports(blueprint: &str, given: &str, expected: &str) {
     let configurations =
@@ -56,7 +56,7 @@ fn import_executions(templates: &[&str]) -> String {
     format!("{imports}\nimportExecutions: {executors}\n")
 }
 
-/// `blueprints.md` 4.4. B-36, B-53 to B-59.
+/// Cases B-36, B-53 to B-59: `blueprints.md` 4.4.
 #[test]
 fn import_executions_add_bindings() {
     for (templates, given, expected) in [
@@ -70,14 +70,14 @@ fn import_executions_add_bindings() {
         (&["Bindings: {b: 1}\nERRORS: []"], "{}", r#"{"b":1}"#),
         (&["bindings: null\nerrors: null\nother: 5"], "data: {a: x}", r#"{"a":"x"}"#),
         (&["", "# nothing"], "data: {a: x}", r#"{"a":"x"}"#),
-        // The inputs of one execution are its own.
+        // Changes to the inputs of one execution are invisible to the others.
         (&["{{ $_ := set .imports \"z\" 1 }}bindings: {}"], "data: {a: x}", r#"{"a":"x"}"#),
     ] {
         check_imports(&import_executions(templates), given, expected);
     }
 }
 
-/// `blueprints.md` 4.4: order, stop and kinds of errors; acceptance item 6. B-57, B-58.
+/// Cases B-57, B-58, acceptance item 6: order, stop and kinds of errors (`blueprints.md` 4.4).
 #[test]
 fn import_executions_refuse() {
     for (templates, expected) in [
@@ -114,7 +114,7 @@ fn import_executions_refuse() {
     );
 }
 
-/// The printed example with its `scheme` spelling. B-60, B-61.
+/// Cases B-60, B-61: the example from Landscaper's documentation, with its spelling `scheme`.
 #[test]
 fn prefix_and_suffix() {
     let blueprint = r#"
@@ -158,7 +158,7 @@ importExecutions:
     );
 }
 
-/// `blueprints.md` 4.1. B-44, B-45, B-47 to B-49.
+/// Cases B-44, B-45, B-47 to B-49: `blueprints.md` 4.1.
 #[test]
 fn standard_bindings() {
     let blueprint = r#"
@@ -188,7 +188,8 @@ deployExecutions:
     assert_eq!(configurations(&items)["show"], json!([null, null, {}]));
 }
 
-/// `blueprints.md` 4.5: lists are appended in order, names are unique over all of them, other nodes change nothing but are told of. B-17, B-51, B-62 to B-65, B-79.
+/// Cases B-17, B-51, B-62 to B-65, B-79, `blueprints.md` 4.5: lists are appended in order, names
+/// are unique over all of them. Unknown nodes have no effect but give a warning.
 #[test]
 fn deploy_executions() {
     let executions = |templates: &[&str]| {
@@ -257,7 +258,7 @@ fn deploy_executions() {
     }
 }
 
-/// What nobody reads is told: misspelt names of imports, and of results.
+/// Misspelt names of imports and of results give warnings.
 #[test]
 fn what_is_not_read_is_told() {
     let blueprint = format!("imports: [{{name: a, required: false, schema: {{}}}}]{SHOW_IMPORTS}");
@@ -271,8 +272,8 @@ fn what_is_not_read_is_told() {
     );
 }
 
-/// `blueprints.md` 3.8, 4.4: bindings of import executions that no import declares are for templates alone, and one that replaces a
-/// target import is what deploy items refer to.
+/// `blueprints.md` 3.8, 4.4: an undeclared binding of an import execution is visible to templates
+/// only. Deploy items refer to the binding that replaces a Target import.
 #[test]
 fn bindings_that_replace_imports() {
     let blueprint = |binding: &str| {
@@ -296,7 +297,7 @@ fn bindings_that_replace_imports() {
     );
 }
 
-/// A file gives the same as an inline template. B-11, B-16, B-17, B-63.
+/// Cases B-11, B-16, B-17, B-63: a template in a file gives the same result as an inline one.
 #[test]
 fn files_and_inline_templates() {
     let content = "deployItems:\n- {name: a, type: t, config: {{ .imports | toJson }}}\n";
@@ -312,7 +313,7 @@ fn files_and_inline_templates() {
     }
 }
 
-/// Targets of items, through the whole way. B-22, B-23, B-69, B-70, B-81.
+/// Cases B-22, B-23, B-69, B-70, B-81: Targets of items, from import to item.
 #[test]
 fn targets_of_items() {
     let blueprint = r#"
@@ -351,7 +352,8 @@ deployExecutions:
     assert_eq!(configurations(&result)["edge-red"], json!(long));
 }
 
-/// Nothing is rendered before the imports are found good, and no value shows. B-35.
+/// Case B-35: rendering starts only after all imports are validated, and messages contain no
+/// values.
 #[test]
 fn imports_come_first() {
     let blueprint = "imports: [{name: a, schema: {type: integer}}, {name: b, schema: {}}]\ndeployExecutions: [{name: x, \
@@ -423,7 +425,8 @@ subinstallationExecutions:
     assert_eq!(rendered.subinstallations[1].imports.as_ref().unwrap().data.len(), 1);
 }
 
-/// What the parent requires is never left out of a child: without it there is no child, since the parent itself fails. C-20.
+/// Case C-20: a required import of the parent is never removed from a child. Without a value the
+/// parent fails, so the child is not created.
 #[test]
 fn required_imports_stay_wired() {
     let blueprint = "
@@ -437,7 +440,7 @@ subinstallations:
     assert_eq!(children[0].imports.as_ref().unwrap().data[0].name, "i");
 }
 
-/// Types are for deployers to know: an item of whatever type is handed on as it is. B-04.
+/// Case B-04: the renderer passes on an item of any type, because only deployers know the types.
 #[test]
 fn types_of_items_are_opaque() {
     let text = "deployExecutions: [{name: m, type: GoTemplate, template: 'deployItems: [{name: a, type: unheard.of/Type}, {name: b, type: plain}]'}]";
@@ -446,7 +449,7 @@ fn types_of_items_are_opaque() {
     assert_eq!(types, ["unheard.of/Type", "plain"]);
 }
 
-/// An opaque configuration reaches the deployer as it is. B-75, B-76.
+/// Cases B-75, B-76: the configuration reaches the deployer unchanged.
 #[test]
 fn configurations_are_passed_on() {
     let configuration = yaml("{a: 1, n: 1000000, list: [on, 010, 1.5, null], s: '05'}");
@@ -455,8 +458,8 @@ fn configurations_are_passed_on() {
     assert_eq!(configurations(&rendered(&text.to_string(), "{}").unwrap())["a"], configuration);
 }
 
-/// `blueprints.md` 10: names and keys that templates have made of values are withheld where the list is checked and decoded, and those
-/// that they have not made of values are shown.
+/// `blueprints.md` 10: if a template makes a name or key from a value, errors of the checks and of
+/// the decoder withhold it. Other names are shown.
 #[test]
 fn names_made_of_values_never_show() {
     let given = "data: {pw: wqk-97, map: {wq97: a}}";

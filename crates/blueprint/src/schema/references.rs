@@ -1,7 +1,8 @@
-//! `local://`, `blueprint://` and `cd://` references in schemas (`blueprints.md` 3.7.2).
+//! `local://`, `blueprint://` and `cd://` references in schemas (`blueprints.md` 3.7).
 //!
-//! Each document that is referred to is embedded once under `$defs` of the root, with references inside it
-//! rewritten, so that pointers like `#/definitions/x` keep meaning the document they were written in.
+//! Each referenced document is embedded once under `$defs` of the root. References inside it are
+//! rewritten, so that pointers like `#/definitions/x` keep pointing into the document that contains
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +11,33 @@ use serde_json::{Map, Value, json};
 
 use crate::filesystem::Filesystem;
 
-/// Where embedded documents go, a name that no author would choose.
+/// Key for embedded documents, which an author is unlikely to use.
 const EMBEDDED: &str = "groundwork-embedded";
-/// Schemas nested deeper than this are refused.
+/// Largest nesting depth of a schema.
 const DEEPEST: usize = 200;
 
-/// All other keywords beside a reference are discarded; these hold no constraint, but things to refer to.
+/// Keywords kept beside a reference: they contain no constraints, but targets of references. All
+/// other ones are discarded.
 const BESIDE_REFERENCE: [&str; 4] = ["$defs", "definitions", "$id", "$schema"];
 
-/// Gives the schema documents behind `cd://` references.
+/// Provider of the schema documents behind `cd://` references.
 pub trait SchemaSource {
-    /// The document that `uri` (without fragment) leads to, seen from the component that the source stands for.
+    /// Returns the document that `uri` (without fragment) leads to, from the view of the source's
+    /// component.
     ///
     /// # Errors
     ///
     /// The reason as a sentence.
     fn schema(&self, uri: &str) -> Result<ForeignSchema, String>;
 
-    /// The component that this source stands for, as `name:version`.
+    /// Returns the component of this source, as `name:version`.
     fn component(&self) -> String;
 }
 
-/// A schema of another component.
+/// Schema of another component.
 pub struct ForeignSchema {
     pub document: Value,
-    /// The component that owns the document: references inside are relative to it.
+    /// Component that owns the document. References inside are relative to it.
     pub owner: Box<dyn SchemaSource>,
 }
 
@@ -44,7 +47,7 @@ impl std::fmt::Debug for ForeignSchema {
     }
 }
 
-/// A reference that cannot be resolved.
+/// Error of a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     #[error("error resolving reference at {path}.$ref: {problem}")]
@@ -55,10 +58,11 @@ pub enum ReferenceError {
     TooDeep,
 }
 
-/// A schema with every foreign document embedded.
+/// Schema with every foreign document embedded.
 pub(super) struct Resolved {
     pub(super) document: Value,
-    /// Whether a document of a component is among them, so that the result holds for that component alone.
+    /// True if it contains a document of a component, so that the result is valid for that
+    /// component alone.
     pub(super) is_of_component: bool,
 }
 
@@ -77,7 +81,8 @@ pub(super) fn resolve(
     if resolver.embedded.is_empty() {
         return Ok(Resolved { document: Value::Object(root), is_of_component });
     }
-    // Older drafts ignore what stands beside a reference, embedded documents among it.
+    // Older drafts ignore keywords beside a reference, including the embedded documents, so the
+    // reference is moved into `allOf`.
     if let Some(reference) = root.remove("$ref") {
         root.insert("allOf".to_owned(), json!([{"$ref": reference}]));
     }
@@ -88,7 +93,7 @@ pub(super) fn resolve(
     Ok(Resolved { document: Value::Object(root), is_of_component })
 }
 
-/// Where a document was found: what references in it can see, and what `#` means.
+/// Context of a document: the sources that its references can see, and the meaning of `#`.
 struct Place<'a> {
     /// Absent inside documents of other components.
     blueprint: Option<(&'a ApiMap<Value>, &'a Filesystem)>,
@@ -98,7 +103,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Tells equal references of different components apart.
+    /// Returns a key that distinguishes equal references of different components.
     fn identity(&self, uri: &str) -> String {
         match self.source {
             Some(source) => format!("{}::{uri}", source.component()),
@@ -109,7 +114,7 @@ impl Place<'_> {
 
 struct Resolver {
     embedded: Map<String, Value>,
-    /// Identity of a document to its pointer.
+    /// Pointers of embedded documents by their identity.
     known: BTreeMap<String, String>,
     is_of_component: bool,
 }
@@ -160,7 +165,7 @@ impl Resolver {
         }
     }
 
-    /// What to write in the place of a reference.
+    /// Returns the replacement for a reference.
     fn reference(
         &mut self,
         reference: &str,
@@ -196,7 +201,7 @@ impl Resolver {
         Ok(if fragment.is_empty() { root } else { format!("{root}/{fragment}") })
     }
 
-    /// Embeds the document behind a URI, unless it is there already; answers with its key.
+    /// Embeds the document behind a URI, unless it is embedded already, and returns its key.
     fn embed(
         &mut self,
         uri: &str,
@@ -233,7 +238,7 @@ impl Resolver {
     }
 }
 
-/// A document of the blueprint itself.
+/// Returns a document of the blueprint itself.
 fn own_document(uri: &str, place: &Place<'_>) -> Result<Value, String> {
     if let Some(name) = uri.strip_prefix("local://") {
         let (local_types, _) =
@@ -255,7 +260,8 @@ fn own_document(uri: &str, place: &Place<'_>) -> Result<Value, String> {
         .map_err(|error| format!("unable to read local schema from {path}: {error}"))
 }
 
-/// An embedded document must not call itself by another name, or pointers into the root would miss.
+/// Removes the id of an embedded document. With an id, pointers into the root would be resolved
+/// against the document.
 fn without_identity(mut document: Value) -> Value {
     if let Value::Object(members) = &mut document {
         for member in ["$id", "$schema"] {

@@ -101,7 +101,7 @@ fn references_that_lead_nowhere() {
     assert!(violations(&json!({"$ref": "https://example.org/x"}), &json!(1)).is_err(), "nothing is fetched");
 }
 
-/// A component with its schema resources by URI, and the components that other URIs lead to.
+/// Component with its schema resources by URI, and the components that other URIs lead to.
 struct Source(&'static str);
 
 impl SchemaSource for Source {
@@ -116,7 +116,7 @@ impl SchemaSource for Source {
                 "b:2",
                 json!({"properties": {"p": {"$ref": "cd://resources/own"}, "q": {"$ref": "#/definitions/i"}}, "definitions": {"i": {"type": "integer"}}}),
             ),
-            // The same text as above, but another component.
+            // The same URI as above, but in another component.
             ("b:2", "cd://resources/own") => foreign("b:2", json!({"type": "null"})),
             ("a:1", "cd://resources/local") => foreign("a:1", json!({"items": {"$ref": "local://port"}})),
             ("a:1", "cd://resources/file") => {
@@ -134,7 +134,8 @@ impl SchemaSource for Source {
     }
 }
 
-/// `blueprints.md` 3.7.2: documents of components see their own component and nothing of the blueprint. B-19.
+/// Case B-19, `blueprints.md` 3.7: documents of a component see their own component, but not the
+/// blueprint.
 #[test]
 fn references_to_components() {
     let definition = definition(

@@ -1,4 +1,4 @@
-//! From a template to the child's object (`blueprints.md` 9.4, 9.5).
+//! Creation of a child object from a template (`blueprints.md` 9.4, 9.5).
 
 use std::collections::BTreeMap;
 
@@ -11,47 +11,47 @@ use groundwork_component::{CdUri, CdUriError, Descriptor, InlineError, InlineSet
 
 use crate::components::Components;
 
-/// The Installation whose children are made.
+/// Installation whose children are created.
 #[derive(Debug)]
 pub struct Parent<'a> {
     installation: &'a Installation,
     effective: Option<&'a Reference>,
     components: &'a Components,
-    /// The descriptors in its spec; empty unless the component is given in full.
+    /// Descriptors in the parent's spec; empty unless its component is inline.
     inline: InlineSet,
 }
 
-/// Labels and annotations of a child: all that it has, since they are reset on every run (`blueprints.md` 9.5).
+/// Complete labels and annotations of a child, which are reset on every run (`blueprints.md` 9.5).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChildMetadata {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Why a template makes no child. Callers put `unable to create installation for <template>: ` before it; reason
-/// `CreateOrUpdateInstallation`.
+/// Error of a template that cannot become a child. Callers prepend `unable to create installation
+/// for <template>: ` and use the reason `CreateOrUpdateInstallation`.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     #[error("a blueprint must be defined")]
     NoBlueprint,
     #[error("exactly one of [ref, filesystem] must be set (currently set: [ref, filesystem])")]
     BothBlueprints,
-    /// SUB-004.
+    /// Error SUB-004 (`blueprints.md` 10): the parent has no component.
     #[error("no component descriptor defined to resolve the blueprint ref")]
     NoComponent,
-    /// SUB-004.
+    /// Error SUB-004 (`blueprints.md` 10): the address leads to no blueprint.
     #[error("unable to resolve blueprint ref in component descriptor {component}: {source}")]
     Reference { component: String, source: BlueprintRefError },
     #[error(transparent)]
     Inline(#[from] InlineError),
 }
 
-/// SUB-004: why a `cd://` address leads to no blueprint.
+/// Error SUB-004 (`blueprints.md` 10): reason why a `cd://` address leads to no blueprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BlueprintRefError {
     #[error(transparent)]
     Uri(CdUriError),
-    /// The words of the original.
+    /// The text equals that of Landscaper.
     #[error("the selector seems to contain more path segements after a external resource")]
     AfterResource,
     #[error("component reference {0} cannot be found")]
@@ -73,29 +73,31 @@ impl From<CdUriError> for BlueprintRefError {
     }
 }
 
-/// The resource that an address leads to.
+/// Resource that an address leads to.
 struct Holder<'a> {
     resource: String,
-    /// The component version that holds it, overwrites applied.
+    /// Component version that contains the resource, with overwrites applied.
     descriptor: &'a Descriptor,
-    /// Name and version as the last component reference of the address says them; none for the parent's own component.
+    /// Name and version as written in the last component reference of the address; `None` for the
+    /// parent's own component.
     written: Option<(String, String)>,
 }
 
 impl<'a> Parent<'a> {
-    /// `effective` is the parent's own component version, overwrites applied, and `components` its closure; both are empty for
-    /// a parent without component.
+    /// Creates the parent. `effective` is its own component version with overwrites applied,
+    /// `components` the closure. Both are empty for a parent without component.
     ///
     /// # Errors
     ///
-    /// The parent's own inline component descriptor is malformed, with which it could not be rendered either.
+    /// The parent's own inline component descriptor is malformed. Such a parent could not be
+    /// rendered either.
     pub fn new(
         installation: &'a Installation,
         effective: Option<&'a Reference>,
         components: &'a Components,
     ) -> Result<Self, ChildError> {
         let definition = installation.spec.component_descriptor.as_ref();
-        // A reference wins, as it does when the parent's own component is chosen.
+        // A reference takes precedence, as in the selection of the parent's own component.
         let inline = definition.filter(|definition| definition.reference.is_none());
         let inline = match inline.and_then(|definition| definition.inline.get()) {
             Some(descriptor) => InlineSet::new(descriptor)?,
@@ -104,8 +106,9 @@ impl<'a> Parent<'a> {
         Ok(Self { installation, effective, components, inline })
     }
 
-    /// The spec of the child. What a template cannot say and a child does not inherit (`automaticReconcile`, `verification`) is
-    /// absent, so the spec of an existing child is replaced by it.
+    /// Returns the spec of the child. It replaces the spec of an existing child: fields that a
+    /// template cannot set and a child does not inherit (`automaticReconcile`, `verification`) are
+    /// absent.
     ///
     /// # Errors
     ///
@@ -125,7 +128,8 @@ impl<'a> Parent<'a> {
         })
     }
 
-    /// Labels and annotations of the child. Finalizer and owner are the same for all objects of an Installation, and the caller's.
+    /// Returns labels and annotations of the child. The caller adds finalizer and owner, which are
+    /// the same for all objects of an Installation.
     pub fn child_metadata(&self, template: &InstallationTemplate) -> ChildMetadata {
         let metadata = &self.installation.metadata;
         let name = metadata.name.clone().unwrap_or_default();
@@ -138,7 +142,7 @@ impl<'a> Parent<'a> {
         }
     }
 
-    /// The table of `blueprints.md` 9.4.
+    /// Returns component and blueprint definition by the table of `blueprints.md` 9.4.
     fn definitions(
         &self,
         blueprint: Option<&InstallationTemplateBlueprint>,
@@ -168,7 +172,7 @@ impl<'a> Parent<'a> {
         }
     }
 
-    /// Follows an address. Whether the resource exists is asked of the overwritten components.
+    /// Follows an address. The resource must exist in the overwritten component.
     fn find(&self, root: &'a Descriptor, address: &str) -> Result<Holder<'a>, BlueprintRefError> {
         let uri = CdUri::parse(address)?;
         let (mut descriptor, mut written) = (root, None);
@@ -192,11 +196,12 @@ impl<'a> Parent<'a> {
         Ok(Holder { resource, descriptor, written })
     }
 
-    /// The component of a child whose blueprint that component version holds.
+    /// Returns the component of a child whose blueprint is in that component version.
     ///
-    /// References are handed down as they are written, since the child applies the overwrites itself (`components.md` 2.6). The
-    /// parent's own component goes by its effective name: the effective repository context that is handed down with it holds
-    /// that one, and perhaps not the other.
+    /// References are passed on as written, because the child applies the overwrites itself
+    /// (`components.md` 2.6). The parent's own component is passed by its effective name: the
+    /// effective repository context, which the child inherits, contains that version, but maybe not
+    /// the one before overwrites.
     fn component_of(&self, holder: &Holder<'_>) -> ComponentDescriptorDefinition {
         let inline = match &holder.written {
             None => self.inline.root().and_then(|_| {
@@ -224,10 +229,12 @@ impl<'a> Parent<'a> {
     }
 }
 
-/// The name of the child's object: the template's, and five characters that are the same on every attempt (`blueprints.md` 9.5).
+/// Returns the name of the child's object: the template's name and five characters that are the
+/// same on every attempt (`blueprints.md` 9.5).
 ///
-/// `suffix` makes them of the template's name and what it knows of the parent, by the rule of `installations.md` 7.2. It is
-/// handed in because that hash is part of the stored format and has one place, above this crate.
+/// `suffix` computes these characters from the template's name and the parent, by the rule of
+/// `installations.md` 7.2. It is a parameter, because the hash is part of the stored format and is
+/// defined only once, in `groundwork-lifecycle`.
 pub fn child_object_name(template: &str, suffix: impl FnOnce(&str) -> String) -> String {
     format!("{template}-{}", suffix(template))
 }

@@ -1,4 +1,4 @@
-//! What feeds what, down into the blueprints that are written into children.
+//! Graph of data flow in a blueprint, including the inline blueprints of its children.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +9,21 @@ use super::graph::{Graph, Node, quoted};
 use crate::filesystem::Filesystem;
 use crate::load::Blueprint;
 
-/// Blueprints written into blueprints are shown down to this depth.
+/// Depth of nested inline blueprints that are shown.
 const DEEPEST: usize = 16;
 
-/// The graph of a blueprint and those of its children whose blueprints are written into it. Other blueprints are not known without
-/// their components.
+/// Graph of a blueprint, with the graphs of its children that have inline blueprints. Other
+/// blueprints are unknown without their components.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GraphTree {
     pub graph: Graph,
-    /// By the position of the child among the nodes.
+    /// Nested graphs, by the index of the child among the nodes.
     pub nested: BTreeMap<usize, GraphTree>,
 }
 
 impl GraphTree {
-    /// The graphs of a blueprint with these static templates. Children whose blueprint is no valid one are shown from the outside.
+    /// Creates the graphs of a blueprint with these static templates. A child with an invalid
+    /// blueprint appears without its inside.
     pub fn new(blueprint: &Blueprint, templates: &[InstallationTemplate]) -> Self {
         Self::below(blueprint, templates, 0)
     }
@@ -41,7 +42,8 @@ impl GraphTree {
         Self { graph, nested }
     }
 
-    /// As [`Graph::to_text`]; what is inside of a child follows under its name, indented.
+    /// Formats the tree as [`Graph::to_text`] does. The inside of a child follows under its name,
+    /// indented.
     pub fn to_text(&self) -> String {
         let mut text = self.graph.to_text();
         for (position, tree) in &self.nested {
@@ -56,8 +58,8 @@ impl GraphTree {
         text
     }
 
-    /// As [`Graph::to_dot`]; children whose inside is known are clusters, and what they take and give goes to the imports and
-    /// exports inside.
+    /// Formats the tree as [`Graph::to_dot`] does. Children with a known inside are clusters, and
+    /// edges lead to the imports and exports inside.
     pub fn to_dot(&self) -> String {
         let mut lines = Vec::new();
         self.statements("n", &mut lines);
@@ -67,7 +69,8 @@ impl GraphTree {
 
     fn statements(&self, prefix: &str, lines: &mut Vec<String>) {
         let mut edges = Vec::new();
-        // Children that something flows to or from which their blueprint does not declare.
+        // Children with an edge for a name that their blueprint does not declare. They need a node
+        // outside their cluster.
         let mut outside = BTreeSet::new();
         for edge in &self.graph.edges {
             let from = self.inside(edge.from, prefix, |node| match node {
@@ -103,7 +106,7 @@ impl GraphTree {
         lines.extend(edges);
     }
 
-    /// The node inside of a child that an edge goes on to.
+    /// Returns the node inside a child that an edge leads to.
     fn inside(&self, child: usize, prefix: &str, is_meant: impl Fn(&Node) -> bool) -> Option<String> {
         let nodes = &self.nested.get(&child)?.graph.nodes;
         let node = nodes.iter().position(is_meant)?;

@@ -1,4 +1,4 @@
-//! From entries of a blueprint and rendered documents to typed templates (`blueprints.md` 9.1).
+//! Decoding of static entries and rendered documents to typed templates (`blueprints.md` 9.1).
 
 use std::sync::OnceLock;
 
@@ -14,25 +14,25 @@ use crate::nulls::filled_template;
 use crate::redaction::REDACTED;
 use crate::validate::template as rules;
 
-/// SUB-001: a document is no installation template. The text names place and type, never a value: rendered documents hold
-/// values of imports.
+/// Error SUB-001 (`blueprints.md` 10): a document is not an installation template. The text names
+/// place and type, never a value, because rendered documents contain values of imports.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unable to decode installation template {index}: {problem}")]
 pub struct DecodeTemplateError {
-    /// Position in the list that was rendered.
+    /// Index in the rendered list.
     pub index: usize,
     pub problem: String,
 }
 
-/// SUB-001: what is wrong with the static templates of a blueprint, all of it. Callers put
-/// `unable to get installation templates of blueprint: ` before it, as before errors of executions.
+/// Error SUB-001 (`blueprints.md` 10): all problems of a blueprint's static templates. Callers
+/// prepend `unable to get installation templates of blueprint: `, as for errors of executions.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("unable to get default subinstallation templates: {}", aggregate(problems))]
 pub struct StaticTemplatesError {
     pub problems: Vec<StaticTemplateProblem>,
 }
 
-/// What is wrong with one static template.
+/// Problem of one static template.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StaticTemplateProblem {
     /// The file is missing or undecodable, or its content breaks one of V21 to V37.
@@ -42,10 +42,11 @@ pub enum StaticTemplateProblem {
     Neither { index: usize },
 }
 
-/// The templates that the blueprint lists itself, in order; they are not rendered (`blueprints.md` 9.1, step 2).
+/// Returns the static templates of the blueprint, in order; they are not rendered (`blueprints.md`
+/// 9.1, step 2).
 ///
-/// Entries with both a file and a template in place are refused when the blueprint is loaded (V20); so is what is wrong
-/// with templates in place.
+/// Loading has already rejected entries with both a file and an inline template (V20), and problems
+/// of inline templates.
 ///
 /// # Errors
 ///
@@ -54,7 +55,7 @@ pub fn static_templates(blueprint: &Blueprint) -> Result<Vec<InstallationTemplat
     blueprint.static_templates.get_or_init(|| read_templates(blueprint)).clone()
 }
 
-/// What is in the files of a blueprint is the same for all Installations.
+/// Cache of the static templates, which are the same for all Installations.
 pub(crate) type StaticTemplates = OnceLock<Result<Vec<InstallationTemplate>, StaticTemplatesError>>;
 
 fn read_templates(blueprint: &Blueprint) -> Result<Vec<InstallationTemplate>, StaticTemplatesError> {
@@ -100,22 +101,23 @@ fn from_file(
     if findings.is_empty() { Ok(template) } else { Err(findings) }
 }
 
-/// Decodes one element of what a subinstallation execution rendered (`blueprints.md` 9.1, step 1); null is an empty template,
-/// which V21 and V24 refuse.
+/// Decodes one element of a rendered list (`blueprints.md` 9.1, step 1). Null is an empty template,
+/// which V21 and V24 reject.
 ///
 /// # Errors
 ///
-/// A member has the wrong type, or version or kind is another one. Callers put `unable to template subinstallations: ` before it.
+/// A member has the wrong type, or version or kind do not match. Callers prepend `unable to
+/// template subinstallations: `.
 pub fn decode_template(index: usize, document: &Value) -> Result<InstallationTemplate, DecodeTemplateError> {
     decode(document).map_err(|problem| DecodeTemplateError { index, problem })
 }
 
-/// The error names places and types, never values.
+/// Decodes a template. The error names places and types, never values.
 pub(crate) fn decode(document: &Value) -> Result<InstallationTemplate, String> {
     match document {
         Value::Null => return Ok(InstallationTemplate::default()),
         Value::Object(_) => {}
-        // A list would be read as the fields of a struct in order.
+        // The decoder would accept a list as the fields of a struct in order.
         other => return Err(format!("a map is expected, found {}", kind(other))),
     }
     if let Some(place) = list_for_map(document) {
@@ -128,7 +130,7 @@ pub(crate) fn decode(document: &Value) -> Result<InstallationTemplate, String> {
         ("apiVersion", &template.api_version, BLUEPRINT_API_VERSION),
         ("kind", &template.kind, INSTALLATION_TEMPLATE_KIND),
     ] {
-        // An empty member counts as absent, as it does in Go.
+        // An empty member counts as absent, as in Go.
         if value.as_deref().is_some_and(|value| !value.is_empty() && value != expected) {
             return Err(format!("{member} must be {expected:?} if it is given"));
         }
@@ -136,7 +138,8 @@ pub(crate) fn decode(document: &Value) -> Result<InstallationTemplate, String> {
     Ok(template)
 }
 
-/// The first list that stands where a map belongs: the decoder would take its elements for the fields, in order.
+/// Returns the first list in place of a map. The decoder would take its elements for the fields, in
+/// order.
 fn list_for_map(document: &Value) -> Option<String> {
     let is_list = |value: Option<&Value>| value.is_some_and(Value::is_array);
     let member = ["imports", "exports", "optimization"].into_iter().find(|name| is_list(document.get(name)));
@@ -163,7 +166,8 @@ fn list_for_map(document: &Value) -> Option<String> {
     None
 }
 
-/// The decoder's own text quotes the value, so that only its last words are looked at, which name the expected type.
+/// Describes a wrong type. The decoder's own text quotes the value, so only its last words are
+/// used, which name the expected type.
 fn wrong_type(path: &serde_path_to_error::Path, error: &serde_json::Error, document: &Value) -> String {
     let mut place = String::new();
     let mut found = Some(document);
@@ -174,7 +178,7 @@ fn wrong_type(path: &serde_path_to_error::Path, error: &serde_json::Error, docum
                 found = found.and_then(|value| value.get(index));
             }
             Segment::Map { key } if FREE_KEYS.iter().any(|map| place.ends_with(map)) => {
-                // The key was rendered like the values are.
+                // The key of such a map was rendered, so it may be a value.
                 place.push_str(REDACTED);
                 found = found.and_then(|value| value.get(key));
             }
@@ -199,7 +203,7 @@ fn wrong_type(path: &serde_path_to_error::Path, error: &serde_json::Error, docum
     format!("{place}: {expected}found {}", found.map_or("something else", kind))
 }
 
-/// The maps whose keys are no names of fields, and whose values have a type.
+/// Maps with arbitrary keys and typed values.
 const FREE_KEYS: [&str; 2] = ["targetMap", "targetMaps"];
 
 const fn kind(value: &Value) -> &'static str {

@@ -1,13 +1,16 @@
-//! The shortest cycle of a directed graph.
+//! Search for the shortest cycle of a directed graph.
 
-/// Edges that may be looked at. Only graphs with hundreds of thousands of edges and no short cycle need more; for those, the
-/// shortest cycle found by then is good enough to act on.
+/// Largest number of visited edges. Only a graph with hundreds of thousands of edges and no short
+/// cycle needs more. In such a graph, the shortest cycle found so far is good enough for the
+/// message.
 const MOST_STEPS: usize = 50_000_000;
 
-/// The shortest cycle, beginning at its smallest node; of several, the one that comes first when they are compared node by node.
+/// Returns the shortest cycle, beginning at its smallest node. Of several, returns the first one in
+/// node order.
 ///
-/// `successors` holds the edges of every node, ascending. Nodes are searched from the smallest up, and one that has been searched
-/// from is taken out: so a cycle is found from its smallest node, and a ring of any size is done after one search.
+/// `successors` contains the edges of every node, ascending. The search starts from each node in
+/// ascending order and removes the node afterwards. So each cycle is found from its smallest node,
+/// and a ring of any size needs one search only.
 pub(super) fn shortest_cycle(successors: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut live = Live::new(successors);
     let mut search = Search::new(successors);
@@ -25,12 +28,13 @@ pub(super) fn shortest_cycle(successors: &[Vec<usize>]) -> Option<Vec<usize>> {
     best
 }
 
-/// The nodes that may still be on a cycle: each has an edge from one and to one of them.
+/// Nodes that may still be on a cycle: each has an edge from a live node and an edge to a live
+/// node.
 struct Live<'a> {
     successors: &'a [Vec<usize>],
     predecessors: Vec<Vec<usize>>,
     contained: Vec<bool>,
-    /// How many edges lead to live nodes, and come from live nodes.
+    /// Number of edges to live nodes.
     outgoing: Vec<usize>,
     incoming: Vec<usize>,
 }
@@ -57,7 +61,7 @@ impl<'a> Live<'a> {
         self.contained[node]
     }
 
-    /// Takes nodes out, and whatever cannot be on a cycle without them.
+    /// Removes nodes, and all nodes that cannot be on a cycle without them.
     fn take_out(&mut self, mut open: Vec<usize>) {
         while let Some(node) = open.pop() {
             if !std::mem::take(&mut self.contained[node]) {
@@ -79,12 +83,12 @@ impl<'a> Live<'a> {
     }
 }
 
-/// Breadth-first searches over one graph; their memory is used again.
+/// Breadth-first searches over one graph, with reused memory.
 struct Search<'a> {
     successors: &'a [Vec<usize>],
-    /// The start of the search that has met a node last.
+    /// Start node of the last search that reached a node.
     met_from: Vec<usize>,
-    /// How that search came to the node.
+    /// Predecessor of a node in that search.
     previous: Vec<usize>,
     steps: usize,
 }
@@ -95,12 +99,13 @@ impl<'a> Search<'a> {
         Self { successors, met_from: vec![usize::MAX; nodes], previous: vec![0; nodes], steps: 0 }
     }
 
-    /// The shortest cycle through `start` among the live nodes, if it has at most `longest` nodes.
+    /// Returns the shortest cycle through `start` among the live nodes, if it has at most `longest`
+    /// nodes.
     fn through(&mut self, start: usize, live: &Live<'_>, longest: usize) -> Option<Vec<usize>> {
         let mut queue = vec![start];
         self.met_from[start] = start;
         let mut next = 0;
-        // The nodes of the queue up to here are this far from the start.
+        // Nodes of the queue before `level_end` are at most `distance` from the start.
         let (mut distance, mut level_end) = (0, 1);
         while next < queue.len() {
             if next == level_end {

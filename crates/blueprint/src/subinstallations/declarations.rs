@@ -1,4 +1,4 @@
-//! The imports of the parent, by name.
+//! Imports of the parent, by name.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use super::wiring::{Form, Source};
 
-/// An import that the blueprint of the parent declares.
+/// Import that the blueprint of the parent declares.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Declared<'a> {
     pub(super) definition: &'a ImportDefinition,
     pub(super) type_: FieldType,
-    /// The import that this one is nested in.
+    /// Name of the import that contains this nested one.
     pub(super) owner: Option<&'a str>,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// Imports of a parent; names are unique in the whole tree (V1).
+/// Imports of a parent. Names are unique in the whole tree (V1).
 #[derive(Debug, Default)]
 pub(super) struct Declarations<'a> {
     by_name: HashMap<&'a str, Declared<'a>>,
@@ -30,12 +30,13 @@ pub(super) struct Declarations<'a> {
 }
 
 impl<'a> Declarations<'a> {
-    /// All imports, at whatever depth.
+    /// Returns all imports, at any depth.
     pub(super) fn all(definition: &'a Blueprint) -> Self {
         walk(definition).into_iter().collect()
     }
 
-    /// Those that count in this run: on the top level, or nested in an import that has a value (`blueprints.md` 9.3).
+    /// Returns the imports of this run: those on the top level, or nested in an import that has a
+    /// value (`blueprints.md` 9.3).
     pub(super) fn of_run(definition: &'a Blueprint, imports: &Map<String, Value>) -> Self {
         let counts = |declared: &Declared<'_>| declared.owner.is_none_or(|owner| imports.contains_key(owner));
         walk(definition).into_iter().filter(counts).collect()
@@ -45,8 +46,8 @@ impl<'a> Declarations<'a> {
         self.by_name.get(name)
     }
 
-    /// The import that a child reads by this source. `x[y]` is an element of `x` as soon as there is any list or map, and
-    /// a plain name otherwise (`blueprints.md` 9.3).
+    /// Returns the import that a child reads by this source. If the parent has any list or map,
+    /// `x[y]` is an element of `x`, otherwise a plain name (`blueprints.md` 9.3).
     pub(super) fn provider(&self, source: &Source<'_>) -> Option<&Declared<'a>> {
         let of_type =
             |name: &str, types: &[FieldType]| self.get(name).filter(|import| types.contains(&import.type_));
@@ -61,7 +62,7 @@ impl<'a> Declarations<'a> {
         }
     }
 
-    /// The `x` of `x[y]`, if the text denotes an element here.
+    /// Returns the `x` of `x[y]`, if the text denotes an element here.
     pub(super) fn element_of<'s>(&self, name: &'s str) -> Option<&'s str> {
         let (whole, _) = name.strip_suffix(']')?.rsplit_once('[')?;
         self.has_elements.then_some(whole)
@@ -79,7 +80,8 @@ impl<'a> FromIterator<Declared<'a>> for Declarations<'a> {
     }
 }
 
-/// Every import of the tree, each before those that are nested in it. Validation has refused imports without a type.
+/// Returns every import of the tree, each before its nested ones. Validation has rejected imports
+/// without a type.
 pub(super) fn walk(definition: &Blueprint) -> Vec<Declared<'_>> {
     let mut found = Vec::new();
     let mut open: Vec<(&ImportDefinition, Option<&str>)> =

@@ -1,4 +1,4 @@
-//! What feeds what in a blueprint, for people.
+//! Graph of the data flow in a blueprint, for display.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,49 +8,50 @@ use groundwork_api::{Blueprint, InstallationTemplate};
 use super::declarations::{Declarations, Declared, walk};
 use super::wiring::{self, Exporters, Form, Kind, Source};
 
-/// The blueprint's own imports and exports, its children, and what flows between them. No value takes part.
+/// Imports and exports of a blueprint, its children, and the data flow between them, without
+/// values.
 ///
-/// What executions render is not there. Which export of a child ends up in which export of the blueprint is for its export
-/// executions to say; the graph takes them for connected where both go by one name.
+/// Results of executions are not included. The export executions decide how exports of children
+/// become exports of the blueprint. The graph connects those with the same name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Graph {
     pub nodes: Vec<Node>,
-    /// In the order of the nodes that they come from.
+    /// Edges in the order of their source nodes.
     pub edges: Vec<Edge>,
 }
 
-/// Something that gives or takes.
+/// Source or destination of an edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// An import of the blueprint, with its type.
+    /// Import of the blueprint, with its type.
     Import { name: String, type_name: &'static str },
-    /// A name that a child imports, and that nothing which is known without rendering provides.
+    /// Name that a child imports, without a known provider.
     Unknown { name: String },
     /// A child.
     Child { name: String },
-    /// An export of the blueprint, with its type.
+    /// Export of the blueprint, with its type.
     Export { name: String, type_name: &'static str },
 }
 
-/// Something flows from one node to another one.
+/// Data flow from one node to another.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
-    /// Position of the node that gives.
+    /// Index of the source node.
     pub from: usize,
-    /// Position of the node that takes.
+    /// Index of the destination node.
     pub to: usize,
-    /// The name in the scope of the children, as it is written where it is used: `m[k]` for an element of `m`.
+    /// Name in the scope of the children, as written in the import: `m[k]` for an element of `m`.
     pub name: String,
     /// `data` or `target`.
     pub kind: &'static str,
-    /// What the child that gives calls it.
+    /// Name of the export in the source child.
     pub export: Option<String>,
-    /// What the child that takes calls it.
+    /// Name of the import in the destination child.
     pub import: Option<String>,
 }
 
 impl Graph {
-    /// The graph of a defaulted blueprint whose static templates are these.
+    /// Creates the graph of a defaulted blueprint with these static templates.
     pub fn new(definition: &Blueprint, templates: &[InstallationTemplate]) -> Self {
         let mut builder = Builder::new(definition, templates);
         for (child, template) in templates.iter().enumerate() {
@@ -66,7 +67,7 @@ impl Graph {
         graph
     }
 
-    /// One line for each node, and below it one for each node that it feeds.
+    /// Formats the graph as text: one line for each node, followed by one for each of its edges.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let mut edges = self.edges.iter().peekable();
@@ -84,7 +85,7 @@ impl Graph {
         text
     }
 
-    /// The graph in the language of Graphviz.
+    /// Formats the graph in the language of Graphviz.
     pub fn to_dot(&self) -> String {
         let mut dot = String::from("digraph blueprint {\n  rankdir=LR;\n");
         for (position, node) in self.nodes.iter().enumerate() {
@@ -100,7 +101,7 @@ impl Graph {
 }
 
 impl Node {
-    /// The statement that makes the node.
+    /// Returns the Graphviz statement of the node.
     pub(super) fn to_dot(&self, id: &str) -> String {
         let shape = match self {
             Self::Import { .. } | Self::Export { .. } => "ellipse",
@@ -112,7 +113,7 @@ impl Node {
 }
 
 impl Edge {
-    /// The name in the scope, with that of the export if it is another one.
+    /// Returns the name in the scope, with the name of the export if it differs.
     pub(super) fn label(&self) -> String {
         match &self.export {
             Some(export) if *export != self.name => {
@@ -134,14 +135,14 @@ impl fmt::Display for Node {
     }
 }
 
-/// A name in a line: as it is, unless that could be taken for something else.
+/// Returns a name for a line of text, quoted if it could be misread.
 fn shown(name: &str) -> String {
     let plain = |character: char| character.is_alphanumeric() || "-_./[]#".contains(character);
     if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { format!("{name:?}") }
 }
 
-/// A double-quoted string of Graphviz, in which a backslash begins an escape. Names with control characters come escaped
-/// already.
+/// Returns a double-quoted string of Graphviz, which uses the backslash for escapes. Names with
+/// control characters are escaped already.
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -150,11 +151,11 @@ struct Builder<'a> {
     graph: Graph,
     declared: Declarations<'a>,
     exporters: Exporters<'a>,
-    /// Positions of nodes: imports by name, children by position of the template.
+    /// Node indexes: imports by name, children by the index of their template.
     imports: HashMap<&'a str, usize>,
     children: Vec<usize>,
     unknown: HashMap<(Kind, String), usize>,
-    /// What a child calls the first export of a name.
+    /// Name of the first export in a child, by the name in the scope.
     export_names: HashMap<(usize, Kind, &'a str), &'a str>,
 }
 
@@ -189,7 +190,8 @@ impl<'a> Builder<'a> {
         self.graph.nodes.len() - 1
     }
 
-    /// The edges to one source of an import: from the parent, from siblings, or from where nobody knows.
+    /// Adds the edges to one source of an import: from the parent, from a sibling, or from an
+    /// unknown node.
     fn feed(&mut self, child: usize, import: &str, source: &Source<'_>) {
         let kind = if source.form == Form::Data { Kind::Data } else { Kind::Target };
         let mut edge = Edge {
@@ -205,7 +207,7 @@ impl<'a> Builder<'a> {
             self.graph.edges.push(Edge { from: *from, ..edge });
             return;
         }
-        // Several exporters are refused; the first one shows what is meant.
+        // Validation rejects several exporters. The graph uses the first one.
         let sibling = source.form.sibling_kind().and_then(|kind| {
             let other = self.exporters.other(kind, source.name, child);
             other.or_else(|| self.exporters.of(kind, source.name).first().copied())
@@ -225,7 +227,7 @@ impl<'a> Builder<'a> {
         self.graph.edges.push(edge);
     }
 
-    /// The blueprint's exports, and the children that export something of that name.
+    /// Adds edges to the blueprint's exports from children that export the same name.
     fn publish(&mut self, definition: &Blueprint, templates: &[InstallationTemplate]) {
         let mut published: HashMap<(Kind, &str), usize> = HashMap::new();
         for export in &definition.exports {

@@ -1,4 +1,5 @@
-//! Imports of children that the parent has nothing for (`blueprints.md` 9.2, `installations.md` 4.6).
+//! Removal of children's imports for which the parent has no value (`blueprints.md` 9.2,
+//! `installations.md` 4.6).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,35 +10,35 @@ use serde_json::{Map, Value};
 use super::declarations::{Declarations, Declared};
 use super::wiring::{self, Exporters, Kind, Source};
 
-/// What is left of templates, and what is not.
+/// Templates after the removal, and the removed imports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Removal {
-    /// The templates in their order, without the imports that cannot be satisfied.
+    /// Templates in their order, without the imports that cannot be satisfied.
     pub templates: Vec<InstallationTemplate>,
     pub dropped: Vec<DroppedImport>,
 }
 
-/// An import that a child does without in this run. It displays as a sentence without values.
+/// Removed import of a child. It displays as a sentence without values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedImport {
-    /// Position of the template.
+    /// Index of the template.
     pub child: usize,
     pub child_name: String,
     /// `data` or `target`.
     pub kind: &'static str,
-    /// The import of the child.
+    /// Import of the child.
     pub import: String,
-    /// The import of the parent that has no value; the first of them in a list or map.
+    /// Import of the parent without a value; in a list or map, the first one.
     pub parent_import: String,
     pub reason: RemovalReason,
 }
 
-/// Why an import of the parent may be without value.
+/// Reason why an import of the parent may have no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemovalReason {
-    /// It is not required.
+    /// The import is optional.
     Optional,
-    /// It is nested in this one, whatever it says of itself.
+    /// The import is nested in this owner, so its own `required` does not matter.
     Conditional { owner: String },
 }
 
@@ -56,11 +57,13 @@ impl fmt::Display for DroppedImport {
     }
 }
 
-/// Takes out of copies of the templates every import that is wired to an optional or conditional import of the parent
-/// which has no value in `imports`. Lists and maps of Targets go as a whole. What a sibling exports stays.
+/// Removes every import from copies of the templates that is wired to an optional or conditional
+/// import of the parent without a value in `imports`.
 ///
-/// `imports` are the final ones of the parent: values, defaults and bindings of import executions. `definition` is a
-/// defaulted one. An import counts as wired to what it can get its value from: a `dataRef` is not wired to a target import.
+/// Lists and maps of Targets are removed as a whole. Imports of a sibling's export stay. `imports`
+/// are the final ones of the parent: values, defaults and bindings of import executions.
+/// `definition` is a defaulted one. An import counts as wired to a name only if the kinds match: a
+/// `dataRef` is not wired to a Target import.
 pub fn remove_unsatisfied(
     templates: &[InstallationTemplate],
     definition: &Blueprint,
@@ -91,7 +94,7 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The imports that go, with kind and position in their list.
+    /// Returns the imports to remove, with kind and index in their list.
     fn dropped(&self, child: usize, template: &InstallationTemplate) -> Vec<((Kind, usize), DroppedImport)> {
         let drop = |import: wiring::Import<'_>| {
             let parent = import.sources.iter().find_map(|source| self.unsatisfied(child, source))?;
@@ -108,7 +111,8 @@ impl Context<'_> {
         wiring::imports(template).filter_map(drop).collect()
     }
 
-    /// The import of the parent that this source reads, if it has no value and need not have one.
+    /// Returns the parent's import that this source reads, if it has no value and does not need
+    /// one.
     fn unsatisfied(&self, child: usize, source: &Source<'_>) -> Option<&Declared<'_>> {
         let parent = self.declared.provider(source)?;
         let may_be_absent = parent.owner.is_some() || parent.definition.required == Some(false);
@@ -121,7 +125,7 @@ impl Context<'_> {
     fn reason(&self, parent: &Declared<'_>) -> RemovalReason {
         let optional = parent.definition.required == Some(false);
         match parent.owner {
-            // The missing owner explains more than that the import is optional as well.
+            // A missing owner explains more than the import being optional.
             Some(owner) if !optional || !self.values.contains_key(owner) => {
                 RemovalReason::Conditional { owner: owner.to_owned() }
             }
@@ -133,7 +137,7 @@ impl Context<'_> {
 fn take_out(template: &mut InstallationTemplate, dropped: &[((Kind, usize), DroppedImport)]) {
     let Some(imports) = &mut template.imports else { return };
     let gone: HashSet<(Kind, usize)> = dropped.iter().map(|(place, _)| *place).collect();
-    // A list that is absent stays absent.
+    // An absent list stays absent.
     if imports.data.written().is_some() {
         retain(imports.data.to_mut(), |index| !gone.contains(&(Kind::Data, index)));
     }

@@ -1,4 +1,4 @@
-//! Which child waits for which (`blueprints.md` 9.6, `installations.md` 5.2).
+//! Order of the children by their dependencies (`blueprints.md` 9.6, `installations.md` 5.2).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -9,24 +9,25 @@ use groundwork_api::InstallationTemplate;
 use super::cycle::shortest_cycle;
 use super::wiring::{self, Exporters, Kind};
 
-/// One child needs what another one exports.
+/// Dependency of one child on the exports of another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SiblingEdge {
-    /// Position of the template that imports.
+    /// Index of the importing template.
     pub from: usize,
-    /// Position of the template that exports. It is the same where nobody else exports what a child imports.
+    /// Index of the exporting template. It equals `from` if no other child exports the name that a
+    /// child imports from itself.
     pub to: usize,
-    /// The names of data that make the edge, sorted.
+    /// Names of data for this edge, sorted.
     pub data: BTreeSet<String>,
-    /// The names of Targets that make the edge, sorted.
+    /// Names of Targets for this edge, sorted.
     pub targets: BTreeSet<String>,
 }
 
-/// The children of one parent and the edges between them.
+/// Children of one parent, with the edges between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SiblingGraph {
     names: Vec<String>,
-    /// By `from` and `to`.
+    /// Edges ordered by `from` and `to`.
     edges: Vec<SiblingEdge>,
     multiple: MultipleExporters,
 }
@@ -36,23 +37,23 @@ pub struct SiblingGraph {
 pub struct MultipleExporters {
     /// Exporters in the order of the templates, by the name of the data.
     pub data: BTreeMap<String, Vec<String>>,
-    /// The same for Targets.
+    /// Exporters of Targets, in the same form.
     pub targets: BTreeMap<String, Vec<String>>,
 }
 
-/// SUB-003: children that cannot run in any order; reason `ValidateSubInstallations`. A cycle has the code `ERR_CYCLIC_DEPENDENCIES`
-/// (`installations.md` 5.5).
+/// Error SUB-003 (`blueprints.md` 10), reason `ValidateSubInstallations`: the children cannot be
+/// ordered. A cycle has the code `ERR_CYCLIC_DEPENDENCIES` (`installations.md` 5.5).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SiblingError {
     #[error("{0}")]
     MultipleExporters(MultipleExporters),
-    /// The members, the first one repeated at the end.
+    /// Members of the cycle, the first one repeated at the end.
     #[error("the subinstallations have a cycle: {}", chain(.0))]
     Cycle(Vec<String>),
 }
 
 impl SiblingError {
-    /// The text for roots, which are siblings, too, and nobody's nested installations.
+    /// Returns the text for roots, which are siblings but not nested Installations.
     pub fn of_roots(&self) -> String {
         match self {
             Self::MultipleExporters(exporters) => exporters.text("installations"),
@@ -72,7 +73,7 @@ impl fmt::Display for MultipleExporters {
 }
 
 impl MultipleExporters {
-    /// `exporting` is what the exporters are called.
+    /// Formats the error. `exporting` is the noun for the exporters.
     fn text(&self, exporting: &str) -> String {
         let mut text = format!("the following exports are exported by multiple {exporting}:");
         for (kind, exports) in [("data", &self.data), ("target", &self.targets)] {
@@ -92,10 +93,12 @@ impl MultipleExporters {
 }
 
 impl SiblingGraph {
-    /// Compares what templates import with what they export, name by name. Lists and maps that the parent passes on make no edge.
+    /// Compares imports and exports of the templates by name. Lists and maps that the parent passes
+    /// on create no edges.
     ///
-    /// A name with several exporters makes an edge to the first one alone: the graph is refused anyway, and all pairs of many
-    /// importers and exporters would be too many. `optimization` promises something to services and changes nothing here.
+    /// A name with several exporters creates an edge to the first one only: the graph is rejected
+    /// anyway, and the number of all pairs could be too large. `optimization` affects only
+    /// services, not this graph.
     pub fn new(templates: &[InstallationTemplate]) -> Self {
         let names = templates.iter().enumerate().map(|(index, template)| match template.name() {
             "" => format!("[{index}]"),
@@ -131,19 +134,20 @@ impl SiblingGraph {
         Self { names, edges: edges.into_values().collect(), multiple }
     }
 
-    /// The edges, by importer and exporter.
+    /// Returns the edges, ordered by importer and exporter.
     pub fn edges(&self) -> &[SiblingEdge] {
         &self.edges
     }
 
-    /// Names that several children export, if there are any.
+    /// Returns the names that several children export, if there are any.
     pub fn multiple_exporters(&self) -> Option<&MultipleExporters> {
         Some(&self.multiple).filter(|multiple| !multiple.is_empty())
     }
 
-    /// The members of one shortest cycle, from its smallest one on, which is repeated at the end.
+    /// Returns the members of one shortest cycle. It begins with the smallest member, which is
+    /// repeated at the end.
     pub fn shortest_cycle(&self) -> Option<Vec<String>> {
-        // The search takes numbers for names, so they are given out in the order of the names.
+        // The search compares numbers, so the children are numbered in the order of their names.
         let mut by_name: Vec<usize> = (0..self.names.len()).collect();
         by_name.sort_by_key(|child| (&self.names[*child], *child));
         let mut rank = vec![0; self.names.len()];
@@ -160,7 +164,8 @@ impl SiblingGraph {
         Some(closed.map(|position| self.names[by_name[*position]].clone()).collect())
     }
 
-    /// Positions of the templates, each behind those that it depends on; otherwise in their own order.
+    /// Returns the indexes of the templates, each after those that it depends on, otherwise in
+    /// their own order.
     ///
     /// # Errors
     ///
@@ -190,7 +195,7 @@ impl SiblingGraph {
         if order.len() == self.names.len() {
             return Ok(order);
         }
-        // What is left over waits for itself, directly or by way of others.
+        // The remaining children depend on themselves, directly or through others.
         Err(SiblingError::Cycle(self.shortest_cycle().unwrap_or_default()))
     }
 }

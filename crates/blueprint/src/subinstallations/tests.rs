@@ -1,4 +1,4 @@
-//! Short ways to templates and parents; everything is written as YAML.
+//! Helpers that create templates and parents from YAML.
 
 mod child;
 mod collect;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::decode_template;
 use crate::testing;
 
-/// The templates of a list.
+/// Decodes the templates of a list.
 fn templates(text: &str) -> Vec<InstallationTemplate> {
     decoded(&testing::yaml(text))
 }
@@ -23,12 +23,12 @@ fn decoded(list: &Value) -> Vec<InstallationTemplate> {
     list.iter().enumerate().map(|(index, template)| decode_template(index, template).unwrap()).collect()
 }
 
-/// A defaulted blueprint with these imports and exports.
+/// Returns a defaulted blueprint with these imports and exports.
 fn definition(text: &str) -> Definition {
     testing::load(text, &[]).unwrap().definition
 }
 
-/// Values of imports; `null` is one (`blueprints.md` 3.3).
+/// Returns values for these imports. `null` counts as a value (`blueprints.md` 3.3).
 fn values(names: &[&str]) -> Map<String, Value> {
     names.iter().map(|name| ((*name).to_owned(), Value::Null)).collect()
 }

@@ -1,4 +1,5 @@
-//! The rules about all templates of a blueprint together: V38 to V43, and V21 to V37 for each (`blueprints.md` 9.3).
+//! Rules about all templates of a blueprint together: V38 to V43, and V21 to V37 for each
+//! (`blueprints.md` 9.3).
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,16 +11,18 @@ use super::wiring::{self, Exporters, Form, Kind, Place, Source};
 use crate::field::{FieldError, FieldPath, Violation, aggregate, exactly_one_of};
 use crate::validate::template as rules;
 
-/// SUB-002: everything that [`validate`] found, as one error; reason `ValidateSubInstallations`.
+/// Error SUB-002 (`blueprints.md` 10), reason `ValidateSubInstallations`: all findings of
+/// [`validate`] as one error.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{}", aggregate(findings))]
 pub struct InvalidTemplates {
     pub findings: Vec<FieldError>,
 }
 
-/// Checks the final list of templates, static and rendered ones, after [`remove_unsatisfied`](super::remove_unsatisfied).
+/// Checks the final list of templates, static and rendered ones, after
+/// [`remove_unsatisfied`](super::remove_unsatisfied).
 ///
-/// `definition` is the defaulted blueprint of the parent, `imports` are its final ones.
+/// `definition` is the defaulted blueprint of the parent, `imports` are its final imports.
 pub fn validate(
     templates: &[InstallationTemplate],
     definition: &Blueprint,
@@ -34,9 +37,11 @@ pub fn validate(
     validator.findings
 }
 
-/// The part of [`validate`] that is about several templates, with every import of the parent taken for satisfied.
+/// Checks the rules of [`validate`] that involve several templates, with every import of the parent
+/// taken for satisfied.
 ///
-/// `complete` tells that there are no other children, so that what nobody exports is missed.
+/// `complete` means that there are no other children, so that an import without an exporter is an
+/// error.
 pub(crate) fn cross_check(
     templates: &[InstallationTemplate],
     definition: &Blueprint,
@@ -52,10 +57,10 @@ pub(crate) fn cross_check(
 struct Validator<'a> {
     parent: Declarations<'a>,
     exporters: Exporters<'a>,
-    /// Whether all children are known.
+    /// True if all children are known.
     complete: bool,
     names: HashSet<&'a str>,
-    /// Where a name was exported first.
+    /// Place of the first export of a name.
     exported: HashMap<(Kind, &'a str), FieldPath>,
     findings: Vec<FieldError>,
 }
@@ -76,7 +81,7 @@ impl<'a> Validator<'a> {
         self.blueprint(template, path);
         let name = template.name();
         if !name.is_empty() && !self.names.insert(name) {
-            // V42.
+            // Rule V42: names are unique.
             self.add(path, Violation::Duplicate(json!("duplicated subinstallation")), "");
         }
         self.exports(template, &path.key("exports"));
@@ -87,7 +92,8 @@ impl<'a> Validator<'a> {
         self.findings.push(FieldError::new(path.clone(), violation, detail));
     }
 
-    /// V24 refuses neither; both would make a child that admission refuses (`blueprints.md` 9.4).
+    /// Rejects a template with both kinds of blueprint or with neither. V24 accepts them, but
+    /// admission would reject the child (`blueprints.md` 9.4).
     fn blueprint(&mut self, template: &InstallationTemplate, path: &FieldPath) {
         let Some(blueprint) = &template.blueprint else { return };
         let has_reference = blueprint.reference.as_ref().is_some_and(|reference| !reference.is_empty());
@@ -97,7 +103,7 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// V38 to V41.
+    /// Checks exports by the rules V38 to V41.
     fn exports(&mut self, template: &'a InstallationTemplate, path: &FieldPath) {
         for export in wiring::exports(template).filter(|export| !export.scope_name.is_empty()) {
             let here = element(path, export.kind, export.index, export.name);
@@ -119,7 +125,7 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// V43.
+    /// Checks imports by rule V43.
     fn imports(&mut self, template: &InstallationTemplate, path: &FieldPath) {
         for import in wiring::imports(template) {
             let here = element(path, import.kind, import.index, import.name);
@@ -148,7 +154,7 @@ impl<'a> Validator<'a> {
     }
 }
 
-/// `subinstallations.<name>`, with the position for a template without a name.
+/// Returns `subinstallations.<name>`, with the index for a template without a name.
 fn path(index: usize, template: &InstallationTemplate) -> FieldPath {
     let root = FieldPath::root("subinstallations");
     if template.name().is_empty() { root.index(index) } else { root.renamed_index(template.name(), index) }

@@ -1,10 +1,10 @@
-//! What templates take and give, in one form for all spellings (`blueprints.md` 1.5).
+//! Imports and exports of templates in one form for all spellings (`blueprints.md` 1.5).
 
 use std::collections::HashMap;
 
 use groundwork_api::{DataExport, InstallationTemplate, TargetExport, TargetSource};
 
-/// Data and Targets have names of their own: one never stands in for the other.
+/// Kind of a name. Data and Targets have separate names, so an equal name does not connect them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     Data,
@@ -12,7 +12,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The member of `imports` and `exports` that holds this kind.
+    /// Returns the member of `imports` and `exports` for this kind.
     pub(super) fn list(self) -> &'static str {
         match self {
             Self::Data => "data",
@@ -28,22 +28,22 @@ impl Kind {
     }
 }
 
-/// One import of a template.
+/// Import of a template.
 #[derive(Debug)]
 pub(super) struct Import<'a> {
     pub(super) kind: Kind,
     /// Position in its list.
     pub(super) index: usize,
     pub(super) name: &'a str,
-    /// The names it reads; none where the template does not say it properly, which V25 to V31 report.
+    /// Names that the import reads; empty if the template is invalid, which V25 to V31 report.
     pub(super) sources: Vec<Source<'a>>,
 }
 
-/// A name that an import reads.
+/// Name that an import reads.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     pub(super) form: Form,
-    /// As written.
+    /// Name as written in the template.
     pub(super) name: &'a str,
     pub(super) place: Place<'a>,
 }
@@ -57,7 +57,8 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// What a sibling would have to export; whole lists and maps come from the parent alone (`blueprints.md` 9.3).
+    /// Returns the kind that a sibling would have to export. Whole lists and maps come from the
+    /// parent only (`blueprints.md` 9.3).
     pub(super) fn sibling_kind(self) -> Option<Kind> {
         match self {
             Self::Data => Some(Kind::Data),
@@ -67,7 +68,7 @@ impl Form {
     }
 }
 
-/// Where in its import a name stands.
+/// Place of a name in its import.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place<'a> {
     Whole,
@@ -75,7 +76,7 @@ pub(super) enum Place<'a> {
     Key(&'a str),
 }
 
-/// The imports of a template, data first.
+/// Returns the imports of a template, data first.
 pub(super) fn imports(template: &InstallationTemplate) -> impl Iterator<Item = Import<'_>> {
     let data = template.imports.iter().flat_map(|imports| imports.data.iter().enumerate());
     let targets = template.imports.iter().flat_map(|imports| imports.targets.iter().enumerate());
@@ -104,23 +105,23 @@ fn target_sources(source: TargetSource<'_>) -> Vec<Source<'_>> {
             names.into_iter().map(|(key, name)| entry((name, Place::Key(key)))).collect()
         }
     };
-    // Empty names are findings of their own (V32, V34).
+    // V32 and V34 report empty names.
     sources.retain(|source| !source.name.is_empty());
     sources
 }
 
-/// One export of a template.
+/// Export of a template.
 #[derive(Debug)]
 pub(super) struct Export<'a> {
     pub(super) kind: Kind,
     /// Position in its list.
     pub(super) index: usize,
     pub(super) name: &'a str,
-    /// The name in the scope that siblings share; empty where it is missing (V35, V36).
+    /// Name in the scope that siblings share; empty if it is missing (V35, V36).
     pub(super) scope_name: &'a str,
 }
 
-/// The exports of a template, data first.
+/// Returns the exports of a template, data first.
 pub(super) fn exports(template: &InstallationTemplate) -> impl Iterator<Item = Export<'_>> {
     let data = template.exports.iter().flat_map(|exports| exports.data.iter().enumerate());
     let targets = template.exports.iter().flat_map(|exports| exports.targets.iter().enumerate());
@@ -138,14 +139,14 @@ pub(super) fn exports(template: &InstallationTemplate) -> impl Iterator<Item = E
     }))
 }
 
-/// Who exports what.
+/// Index of exporters by name.
 #[derive(Debug, Default)]
 pub(super) struct Exporters<'a> {
     data: ByName<'a>,
     targets: ByName<'a>,
 }
 
-/// Positions of templates, ascending, each once.
+/// Indexes of templates by name, ascending, without duplicates.
 type ByName<'a> = HashMap<&'a str, Vec<usize>>;
 
 impl<'a> Exporters<'a> {
@@ -173,17 +174,17 @@ impl<'a> Exporters<'a> {
         }
     }
 
-    /// The children that export the name.
+    /// Returns the children that export the name.
     pub(super) fn of(&self, kind: Kind, name: &str) -> &[usize] {
         self.by_name(kind).get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The first child besides `child` that exports the name.
+    /// Returns the first child other than `child` that exports the name.
     pub(super) fn other(&self, kind: Kind, name: &str, child: usize) -> Option<usize> {
         self.of(kind, name).iter().copied().find(|exporter| *exporter != child)
     }
 
-    /// Names with several exporters, in no order.
+    /// Returns the names with several exporters, in no particular order.
     pub(super) fn repeated(&self, kind: Kind) -> impl Iterator<Item = (&'a str, &[usize])> {
         let several = self.by_name(kind).iter().filter(|(_, children)| children.len() > 1);
         several.map(|(name, children)| (*name, children.as_slice()))

@@ -1,4 +1,4 @@
-//! What can be said of an execution without running it.
+//! Static check of an execution, without running it.
 
 mod state;
 
@@ -12,7 +12,7 @@ use super::{Execution, Source, Template, TemplateError, go, spiff};
 use crate::check::Severity;
 use crate::filesystem::{Filesystem, PathError, shown_path};
 
-/// One finding about an execution.
+/// Finding about an execution.
 #[derive(Debug)]
 pub(crate) struct Remark {
     pub(crate) severity: Severity,
@@ -20,20 +20,22 @@ pub(crate) struct Remark {
     pub(crate) place: Place,
 }
 
-/// Where a remark belongs.
+/// Place of a finding.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// A member of the execution.
+    /// Member of the execution.
     Member(&'static str),
-    /// A line of the template that stands in `blueprint.yaml` as a text; the excerpt counts from its begin.
+    /// Line of an inline template, which is a text in `blueprint.yaml`. The excerpt counts from the
+    /// first line of the template.
     Text(Excerpt),
-    /// A node of the template that stands in `blueprint.yaml` as a structure.
+    /// Node of an inline template, which is a structure in `blueprint.yaml`.
     Structure(Vec<PathStep>),
     /// A line of a file.
     File(Excerpt),
 }
 
-/// Looks at the template of an execution whose language is known, and at what it includes by a name that is written out.
+/// Checks the template of an execution whose language is known, and the files that it includes by a
+/// literal name.
 pub(crate) fn check(execution: Execution<'_>, language: TemplateType, files: &Filesystem) -> Vec<Remark> {
     let inline = execution.executor.template.get().is_some();
     let template = match Template::of(execution, files) {
@@ -67,7 +69,7 @@ pub(crate) fn check(execution: Execution<'_>, language: TemplateType, files: &Fi
 
 struct Checker<'a> {
     files: &'a Filesystem,
-    /// Whether the template stands in `blueprint.yaml`.
+    /// True if the template is part of `blueprint.yaml`.
     inline: bool,
     remarks: Vec<Remark>,
 }
@@ -77,7 +79,7 @@ impl Checker<'_> {
         self.remarks.push(Remark { severity, problem, place });
     }
 
-    /// The template and, each once, the files that it and they include.
+    /// Checks a template and the files that it includes, directly or indirectly, each once.
     fn go(&mut self, origin: &str, text: &str) {
         let parsed = go::Parsed::default();
         let mut seen = BTreeSet::new();
@@ -113,7 +115,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `place` gives that of a line and column of the text, both from 1.
+    /// Checks a Spiff template. `place` converts a line and a column of the text, both from 1.
     fn spiff(&mut self, execution: Execution<'_>, text: &str, place: impl Fn((usize, usize)) -> Place) {
         let document = match Document::read(text, spiff::TEMPLATE, &Limits::default()) {
             Ok(document) => document,
@@ -133,7 +135,8 @@ impl Checker<'_> {
                 _ => Place::Structure(expression.path.clone()),
             };
             match &expression.markers {
-                // What a template holds counts where it is used, if it is.
+                // The content of a template matters only if the template is used, so a problem in
+                // it is a warning.
                 Err(problem) if marks.in_template(&expression.path) => {
                     self.add(Severity::Warning, problem.clone(), at());
                 }
@@ -152,7 +155,7 @@ fn missing(function: &str, path: &str, error: &PathError) -> String {
     format!("{function} {path:?} fails if it is reached: {error}")
 }
 
-/// Where a text is no document, from 1.
+/// Returns the position where a text cannot be parsed, from 1.
 fn read_position(error: &SpiffError) -> (usize, usize) {
     let SpiffError::Read { error, .. } = error else { return (1, 1) };
     let (ReadError::Syntax { line, column, .. }

@@ -1,4 +1,4 @@
-//! Errors of template executions, with the lines they are about (`blueprints.md` 5.6, 5.7).
+//! Errors of template executions, with excerpts of the template (`blueprints.md` 5.6, 5.7).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write as _};
@@ -18,34 +18,36 @@ use crate::bindings::{Bindings, Bound, is_sensitive};
 use crate::filesystem::{PathError, shown_path};
 use crate::redaction::REDACTED;
 
-/// What an absent value prints.
+/// Text that Go prints for an absent value.
 pub(super) const NO_VALUE: &str = "<no value>";
 
 const LINES_AROUND: usize = 5;
-/// Places of absent values that are told one by one.
+/// Largest number of absent values that are listed with their place.
 const MOST_PLACES: usize = 1_000;
-/// Width of line number, colon and padding.
+/// Width of line number, colon and padding, in characters.
 const PREFIX_WIDTH: usize = 6;
 const MARKER: &str = "\u{2c6}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}\u{2248}";
-/// Structure below this depth is not shown.
+/// Depth of the input that is shown.
 const DEEPEST_INPUT: usize = 10;
-/// Longer bindings are compressed; a reader of a condition has no use for them.
+/// Bytes of a binding that are shown in full. A longer one is compressed, because it would not be
+/// readable in a condition.
 const LONGEST_INPUT: usize = 512;
-/// A place in a template.
+/// Place in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
-    /// File of the blueprint, or the member of `blueprint.yaml` that holds the template.
+    /// File of the blueprint, or the member of `blueprint.yaml` that contains the template.
     pub origin: String,
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// From 1, in characters; absent when only the line is known.
+    /// Column from 1, in characters; absent if only the line is known.
     pub column: Option<usize>,
     /// The text of the line.
     pub text: String,
 }
 
 impl Excerpt {
-    /// `column` is a byte offset in the line; lines beyond the end are taken for the last one.
+    /// Creates an excerpt. `column` is a byte offset in the line. A line beyond the end is replaced
+    /// by the last one.
     pub(super) fn new(origin: &str, source: &str, line: usize, column: Option<usize>) -> Self {
         let lines: Vec<&str> = source.lines().collect();
         let line = line.clamp(1, lines.len().max(1));
@@ -56,30 +58,31 @@ impl Excerpt {
     }
 }
 
-/// A template that failed: the message of its engine, and what people need to understand it (`blueprints.md` 5.6, 5.7, 6.2).
+/// Report of a failed template: the message of its engine, with context for users (`blueprints.md`
+/// 5.6, 5.7, 6.2).
 #[derive(Debug, Clone, PartialEq)]
 pub struct TemplateReport {
-    /// The engine's own words, without values of bindings.
+    /// Message of the engine, without values of bindings.
     pub message: String,
-    /// Lines of the template, or of what it printed, around the place.
+    /// Lines of the template, or of its output, around the place.
     pub snippet: Option<String>,
-    /// Each binding as one line, leaves of sensitive ones as their type.
+    /// Each binding as one line. Leaves of sensitive ones are replaced by their type.
     pub input: BTreeMap<String, String>,
-    /// The place in the template, where it is known.
+    /// Place in the template, if it is known.
     pub excerpt: Option<Excerpt>,
-    /// All of it, as Landscaper prints it.
+    /// Complete text, in the format of Landscaper.
     text: String,
-    /// Length of the begin of the message that holds no values: positions, and text of the template.
+    /// Length of the message's prefix without values: positions, and text of the template.
     place: usize,
 }
 
 impl TemplateReport {
-    /// Where it happened, and what may hold values.
+    /// Splits the message into its prefix without values and the part that may contain values.
     pub(super) fn split(&self) -> (&str, &str) {
         self.message.split_at(self.place)
     }
 
-    /// Says something else instead of what may hold values.
+    /// Replaces the part that may contain values.
     pub(super) fn reword(&mut self, problem: &str) {
         let message = format!("{}{problem}", &self.message[..self.place]);
         if let Some(rest) = self.text.strip_prefix(&self.message) {
@@ -95,7 +98,7 @@ impl fmt::Display for TemplateReport {
     }
 }
 
-/// Why an execution gave no result. TPL-001 to TPL-008.
+/// Error of an execution: TPL-001 to TPL-008 (`blueprints.md` 10).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TemplateError {
     #[error("unknown template type {0}")]
@@ -111,13 +114,13 @@ pub enum TemplateError {
     Failed(Box<TemplateReport>),
     #[error("{}{cause} (execution {executor:?})", kind.decoding())]
     Output { kind: ExecutionKind, executor: String, cause: String },
-    /// What is stored for the execution is no YAML.
+    /// The stored state of the execution is not YAML.
     #[error("unable to load state: {cause} (execution {executor:?})")]
     LoadState { executor: String, cause: String },
 }
 
 impl TemplateError {
-    /// What is known of a template that failed itself.
+    /// Returns the report, if the template itself failed.
     pub fn report(&self) -> Option<&TemplateReport> {
         match self {
             Self::Failed(report) => Some(report),
@@ -125,12 +128,12 @@ impl TemplateError {
         }
     }
 
-    /// The place in the template, where it is known.
+    /// Returns the place in the template, if it is known.
     pub fn excerpt(&self) -> Option<&Excerpt> {
         self.report()?.excerpt.as_ref()
     }
 
-    /// What is wrong and nothing else: no lines of the template, no input, not which execution it is.
+    /// Returns the problem alone, without lines of the template, input and name of the execution.
     pub fn words(&self) -> String {
         match self {
             Self::Failed(report) => report.message.clone(),
@@ -142,7 +145,7 @@ impl TemplateError {
         }
     }
 
-    /// The sentence without the lines of the template and the input.
+    /// Returns the sentence without the lines of the template and the input.
     pub fn summary(&self) -> String {
         match self {
             Self::Failed(report) => report.message.clone(),
@@ -151,22 +154,24 @@ impl TemplateError {
     }
 }
 
-/// A running template, as its errors show it.
+/// Running template, as its errors show it.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     /// Name of the execution.
     pub(super) executor: &'a str,
     pub(super) origin: &'a str,
     pub(super) source: &'a str,
-    /// Whether the source is a text that people can be shown lines of, not a structure in `blueprint.yaml`.
+    /// True if the source is a text with lines that can be shown, not a structure in
+    /// `blueprint.yaml`.
     pub(super) has_lines: bool,
     pub(super) bindings: &'a Bindings<'a>,
-    /// Whether messages may hold values of bindings.
+    /// Permits values of bindings in messages.
     pub(super) show_values: bool,
 }
 
 impl Place<'_> {
-    /// The engine's message followed by the template's lines and the input.
+    /// Creates the error of a Go template: the engine's message, the template's lines and the
+    /// input.
     pub(super) fn go_error(&self, error: &go::RenderError) -> TemplateError {
         let (place, error, broken) = match error {
             go::RenderError::Parse(error) => (error.to_string().len(), error, None),
@@ -175,7 +180,8 @@ impl Place<'_> {
         let mut message = error.to_string();
         let mut place = place;
         if error.kind() == ErrorKind::Limit {
-            // The original has no limits, so these are our words: people ask which execution it is.
+            // Landscaper has no limits, so its format does not apply. The name of the execution
+            // helps users to find it.
             let _ = write!(message, " (execution {:?})", self.executor);
             place = message.len();
         }
@@ -197,9 +203,11 @@ impl Place<'_> {
         }))
     }
 
-    /// All lines of the output that print an absent value, each with its surroundings.
+    /// Creates the error for all lines of the output that print an absent value, each with its
+    /// surroundings.
     ///
-    /// The output may hold secrets, so of each line only what the template itself says is shown.
+    /// The output may contain secrets, so the error shows only the parts of a line that the
+    /// template contains literally.
     pub(super) fn no_value(&self, context: &str, output: &str) -> TemplateError {
         let lines: Vec<&str> = output.split('\n').collect();
         let literals: Vec<Literals<'_>> = self.source.lines().map(Literals::of).collect();
@@ -232,7 +240,8 @@ impl Place<'_> {
         TemplateError::Failed(Box::new(report))
     }
 
-    /// The report of unresolved nodes, or another message, followed by the input.
+    /// Creates the error of a Spiff template: the report of unresolved nodes, or another message,
+    /// and the input.
     pub(super) fn spiff_error(&self, error: &SpiffError) -> TemplateError {
         let position = spiff_position(error).filter(|_| self.has_lines);
         let message = match error {
@@ -245,7 +254,7 @@ impl Place<'_> {
         let input = input(self.bindings);
         let text = format!("{message}\ntemplate input:\n{}", lines_of(&input));
         let excerpt = position.map(|(line, column)| {
-            // Columns are counted in characters here already.
+            // Columns of Spiff are already in characters.
             let shown = self.source.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
             Excerpt { origin: self.origin.to_owned(), line, column: Some(column), text: shown }
         });
@@ -255,7 +264,7 @@ impl Place<'_> {
     }
 }
 
-/// The language's own words, except where the original's host has others.
+/// Returns the message of Spiff, or Landscaper's own message if it has one.
 pub(super) fn spiff_words(error: &SpiffError) -> String {
     match error {
         SpiffError::SeveralDocuments(_) => "multi document not possible".to_owned(),
@@ -263,7 +272,7 @@ pub(super) fn spiff_words(error: &SpiffError) -> String {
     }
 }
 
-/// Where the first unresolved node of the template stands, or the node that reached a limit.
+/// Returns the position of the first unresolved node, or of the node that reached a limit.
 fn spiff_position(error: &SpiffError) -> Option<(usize, usize)> {
     let (line, column) = match error {
         SpiffError::Unresolved(report) => {
@@ -275,8 +284,8 @@ fn spiff_position(error: &SpiffError) -> Option<(usize, usize)> {
     Some((usize::try_from(line).ok()?, usize::try_from(column).ok()?))
 }
 
-/// How much of an engine's error holds no values: what leads to the problem, and `error calling NAME: ` at its begin. Functions such as
-/// `fail` put values behind that.
+/// Returns the length of an engine error's prefix without values: the position, and `error calling
+/// NAME: ` at its start. After that, functions such as `fail` insert values.
 fn place_length(error: &groundwork_gotemplate::Error) -> usize {
     let (message, problem) = (error.to_string(), error.message());
     if matches!(error.kind(), ErrorKind::Limit | ErrorKind::Denied) {
@@ -288,14 +297,14 @@ fn place_length(error: &groundwork_gotemplate::Error) -> usize {
     message.len() - problem.len()
 }
 
-/// What of an output line stands in the template literally, and marks for the rest.
+/// Returns the literal parts of an output line, with marks for the rest.
 fn mask(line: &str, template: &[Literals<'_>]) -> String {
     let shown = template.iter().filter_map(|literals| literals.mask(line));
     let best = shown.max_by_key(|(literal, _)| *literal).map(|(_, shown)| shown);
     best.unwrap_or_else(|| rest_of(line).to_owned())
 }
 
-/// What stands for a text that the template has made.
+/// Returns the mark that replaces a generated text.
 fn rest_of(made: &str) -> &'static str {
     match made {
         "" => "",
@@ -304,7 +313,7 @@ fn rest_of(made: &str) -> &'static str {
     }
 }
 
-/// The texts between the actions of a line of a template.
+/// Literal texts between the actions of a template line.
 struct Literals<'a>(Vec<&'a str>);
 
 impl<'a> Literals<'a> {
@@ -323,7 +332,8 @@ impl<'a> Literals<'a> {
         Self(literals)
     }
 
-    /// How much of a line is literal, and the line as it may be shown, if it can come from this line of the template.
+    /// Returns the number of literal bytes of a line, and the masked line, if this line of the
+    /// template can produce it.
     fn mask(&self, line: &str) -> Option<(usize, String)> {
         let (first, others) = self.0.split_first()?;
         let mut rest = line.strip_prefix(first)?;
@@ -343,13 +353,14 @@ impl<'a> Literals<'a> {
     }
 }
 
-/// Up to five lines before and after, numbered, with a mark under the column.
+/// Returns the numbered lines around a place, up to five before and after, with a mark under the
+/// column.
 pub(crate) fn snippet(source: &str, line: usize, column: usize) -> String {
     let lines: Vec<&str> = source.split('\n').collect();
     snippet_of(lines.len(), &mut |index| lines[index].to_owned(), line, column)
 }
 
-/// The same of so many lines, each of which is asked for by its number from 0.
+/// Returns the same for `lines` lines, which a function returns by their number from 0.
 fn snippet_of(
     lines: usize,
     shown_line: &mut dyn FnMut(usize) -> String,
@@ -370,7 +381,7 @@ fn snippet_of(
     shown.join("\n")
 }
 
-/// Each binding on one line; leaves of sensitive ones show their type only.
+/// Formats each binding on one line. Leaves of sensitive ones show their type only.
 fn input(bindings: &Bindings<'_>) -> BTreeMap<String, String> {
     let shown = |(name, value): (&'static str, Bound<'_>)| {
         let value = value.to_value();
@@ -381,7 +392,7 @@ fn input(bindings: &Bindings<'_>) -> BTreeMap<String, String> {
     bindings.iter().map(shown).collect()
 }
 
-/// Go writes JSON so that it can stand in a page of HTML; these characters occur in strings only.
+/// Escapes JSON as Go does for HTML. These characters occur only in strings.
 fn as_go_writes(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {

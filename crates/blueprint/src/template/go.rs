@@ -1,4 +1,4 @@
-//! Go templates: the language of text (`blueprints.md` section 5).
+//! Engine for Go templates (`blueprints.md` 5).
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -20,14 +20,14 @@ use crate::functions::{
     Argument, CLUSTER_FUNCTIONS, HostFunctions, not_available, parse_oci_reference, repository_context,
 };
 
-/// Every template of Landscaper is called so, and its errors show the name.
+/// Name of every template, as in Landscaper. Errors show it.
 const TEMPLATE_NAME: &str = "execution";
-/// Active inclusions of one path; more of them are taken for a circle.
+/// Number of active inclusions of one path. More count as an endless recursion.
 const DEEPEST_INCLUSION: usize = 100;
 
 type Outcome = Result<Value, CallError>;
 
-/// The functions are the same for all templates: what they work on comes with each render.
+/// Functions shared by all templates. Each render passes the data that they work on.
 static FUNCTIONS: LazyLock<Arc<Functions>> = LazyLock::new(|| Arc::new(functions()));
 static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options {
     missing_key: MissingKey::Zero,
@@ -35,7 +35,7 @@ static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options {
     ..Options::default()
 });
 
-/// Templates of a blueprint that have been parsed, by their source: executions, and what they include.
+/// Cache of parsed templates by their source: executions, and included files.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed(RwLock<HashMap<Box<[u8]>, Template>>);
 
@@ -50,15 +50,16 @@ impl Parsed {
     }
 }
 
-/// What the functions of a running template find.
+/// Data for the functions of a running template.
 struct Surroundings {
     functions: HostFunctions,
     parsed: Arc<Parsed>,
-    /// The first included file that could not be parsed.
+    /// First included file that could not be parsed.
     broken: Arc<OnceLock<BrokenInclude>>,
 }
 
-/// An included file that is no template: errors show its lines, not those of the template that includes it.
+/// Included file that is not a valid template. Errors show its lines instead of those of the
+/// including template.
 #[derive(Debug)]
 pub(super) struct BrokenInclude {
     pub(super) path: String,
@@ -67,15 +68,15 @@ pub(super) struct BrokenInclude {
     pub(super) line: usize,
 }
 
-/// Why a template gave nothing.
+/// Error of a template.
 pub(super) enum RenderError {
-    /// It holds no values: the template was not run.
+    /// Parse error. It contains no values, because the template was not run.
     Parse(Error),
-    /// Its message may hold values.
+    /// Execution error, whose message may contain values.
     Execute(Error, Option<BrokenInclude>),
 }
 
-/// What surrounds a template that runs.
+/// Environment of a running template.
 #[derive(Clone, Copy)]
 pub(super) struct Host<'h> {
     pub(super) functions: &'h HostFunctions,
@@ -109,15 +110,16 @@ pub(super) fn render(
         limits: Some(capabilities.limits.into()),
     };
     template.render_on(host, bindings.to_go(OPTIONS.numbers)).map_err(|error| {
-        // A failed inclusion ends the rendering, so that its error is this one.
+        // A failed inclusion ends the rendering, so the error of the rendering is that of the
+        // inclusion.
         RenderError::Execute(error, Arc::into_inner(broken).and_then(OnceLock::into_inner))
     })
 }
 
-/// Everything a template may call.
+/// Returns all functions that a template may call.
 fn functions() -> Functions {
     let mut functions = Functions::sprig();
-    // Landscaper takes these two away from sprig (`blueprints.md` 5.4).
+    // Landscaper removes these two functions of sprig (`blueprints.md` 5.4).
     functions.remove("env").remove("expandenv");
     add_files(&mut functions);
     add_yaml(&mut functions);
@@ -169,11 +171,12 @@ fn include(context: &mut Context<'_>, path: &str, data: Value) -> Outcome {
             format!("rendering template has a nested reference name: {path}: unable to execute template");
         return Err(CallError::Message(problem));
     }
-    // It is looked up by its text, and parsed the first time; a render does not depend on whether an earlier one did.
+    // The template is parsed once per source. The cost is charged each time, so that a limit does
+    // not depend on earlier renderings.
     context.spend(source.len() / 8)?;
     let template = parsed.get(source).inspect_err(|error| {
         let source = String::from_utf8_lossy(source).into_owned();
-        // Only the first one matters.
+        // Only the first broken file is kept.
         let _ = broken.set(BrokenInclude { path: path.to_owned(), source, line: error.line() });
     })?;
     Ok(Value::Str(context.render(path, &template, data)?.into()))
@@ -197,7 +200,7 @@ fn add_yaml(functions: &mut Functions) {
     });
 }
 
-/// What taking an OCI reference apart takes.
+/// Steps that the parsing of an OCI reference costs.
 const REFERENCE_STEPS: usize = 20;
 
 fn add_references(functions: &mut Functions) {
@@ -258,7 +261,7 @@ fn add_components(functions: &mut Functions) {
     });
 }
 
-/// A descriptor, if one is given, and pairs of texts.
+/// Returns the optional descriptor and the pairs of texts.
 fn selectors(context: &mut Context<'_>, arguments: &[Value]) -> Result<Vec<Argument>, CallError> {
     let mut converted = texts(arguments);
     if let Some(Value::Map(_)) = arguments.first()
@@ -277,7 +280,7 @@ fn texts(arguments: &[Value]) -> Vec<Argument> {
     arguments.iter().map(text).collect()
 }
 
-/// An entry of a directory listing.
+/// Entry of a directory listing.
 #[derive(Debug)]
 struct FileObject(FileInfo);
 
@@ -313,7 +316,7 @@ impl Object for FileObject {
     }
 }
 
-/// A path in the blueprint. Longer ones than any that a file system has lead nowhere, and are not looked for.
+/// Returns a path in the blueprint, and charges the cost of its lookup to the template's budget.
 fn path(context: &mut Context<'_>, argument: &Value) -> Result<String, CallError> {
     let path = text(argument);
     context.reserve(path.len().saturating_mul(4 * size_of::<String>()))?;
@@ -321,7 +324,7 @@ fn path(context: &mut Context<'_>, argument: &Value) -> Result<String, CallError
     Ok(path)
 }
 
-/// A value of JSON that is there in full; accounts for what it takes as values of the template.
+/// Converts a JSON value and charges its size to the template's budget.
 fn from_json(context: &mut Context<'_>, json: &serde_json::Value) -> Outcome {
     let nodes = nodes(json);
     context.reserve(nodes.saturating_mul(2 * size_of::<Value>()))?;

@@ -1,4 +1,4 @@
-//! Messages of executions without what depends on imported values (`blueprints.md` 10).
+//! Redaction of messages about executions (`blueprints.md` 10).
 
 use std::borrow::Cow;
 
@@ -9,11 +9,11 @@ use super::{Engine, Execution, Output, Source, Template, TemplateError};
 use crate::bindings::{Bindings, is_sensitive};
 use crate::redaction::Guard;
 
-/// Where the stored state stands among the values.
+/// Key of the stored state among the values.
 const STATE: &str = "state";
 
 impl Engine<'_> {
-    /// Runs an execution again with other values, once for each way in which they are others.
+    /// Runs an execution again with other values, once for each kind of replacement.
     pub(crate) fn run_with_others(
         &self,
         execution: Execution<'_>,
@@ -21,7 +21,7 @@ impl Engine<'_> {
         state: Option<&str>,
         guard: &Guard<'_>,
     ) -> Vec<Result<Output, TemplateError>> {
-        // With what is left of the time.
+        // The new engine has its own budget but the same deadline.
         let engine = Engine::new(self.parsed, self.functions.clone(), self.capabilities, self.show_values);
         let run = |others: Map<String, Value>| {
             let mut changed = bindings.clone();
@@ -36,7 +36,7 @@ impl Engine<'_> {
         guard.others(&values(bindings, state)).into_iter().map(run).collect()
     }
 
-    /// What messages about an execution are cleaned with; nothing where they may hold values.
+    /// Returns the redaction for messages about an execution, or `None` if they may contain values.
     pub(crate) fn guard(
         &self,
         execution: Execution<'_>,
@@ -46,7 +46,7 @@ impl Engine<'_> {
         if self.show_values {
             return None;
         }
-        // Names of bindings are no values.
+        // Names of bindings are not values, so messages may show them.
         let mut public: Vec<Cow<'_, str>> = bindings.iter().map(|(name, _)| Cow::Borrowed(name)).collect();
         public.push(Cow::Borrowed(STATE));
         if let Ok(template) = Template::of(execution, &self.functions.files) {
@@ -91,7 +91,7 @@ impl Engine<'_> {
     }
 }
 
-/// The values that must not be seen, with the stored state among them.
+/// Returns the values that messages must not show, including the stored state.
 fn values(bindings: &Bindings<'_>, state: Option<&str>) -> Map<String, Value> {
     let bound = bindings.iter().filter(|(name, _)| is_sensitive(name));
     let mut values: Map<String, Value> =

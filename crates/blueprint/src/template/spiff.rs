@@ -1,4 +1,4 @@
-//! Spiff templates: the language of structures (`blueprints.md` section 6).
+//! Engine for Spiff templates (`blueprints.md` 6).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,11 +13,11 @@ use crate::capabilities::Capabilities;
 use crate::filesystem::Filesystem;
 use crate::functions::{Argument, CLUSTER_FUNCTIONS, HostFunctions, not_available, parse_oci_reference};
 
-/// What reports call a template, and the stored state of one.
+/// Name of the template and of the stored state in reports.
 pub(super) const TEMPLATE: &str = "template";
 const STATE: &str = "stateHdl";
 
-/// The files of a blueprint, as the language reads them.
+/// Files of a blueprint, as Spiff reads them.
 #[derive(Debug)]
 struct BlueprintFiles(Arc<Filesystem>);
 
@@ -39,7 +39,8 @@ impl Files for BlueprintFiles {
     }
 }
 
-/// An engine for executions: the blueprint's files, its functions, and what the host lets templates reach.
+/// Creates an engine for executions, with the blueprint's files, its functions, and the granted
+/// capabilities.
 pub(super) fn engine(
     functions: &HostFunctions,
     capabilities: &Capabilities,
@@ -64,7 +65,7 @@ pub(super) fn engine(
     add_functions(engine, functions)
 }
 
-/// An engine for data mappings: no files, no randomness, no clock (`blueprints.md` 3.4).
+/// Creates an engine for data mappings, without files, randomness and clock (`blueprints.md` 3.4).
 pub(crate) fn mapping_engine(limits: TemplateLimits) -> Engine {
     limited(limits).with_redaction()
 }
@@ -73,17 +74,17 @@ fn limited(limits: TemplateLimits) -> Engine {
     Engine::new().with_limits(limits.into())
 }
 
-/// The template of an execution.
+/// Parses the template of an execution.
 pub(super) fn read(engine: &Engine, text: &str) -> Result<Document, Error> {
     Document::read(text, TEMPLATE, engine.limits())
 }
 
-/// The stored state of an execution.
+/// Parses the stored state of an execution.
 pub(super) fn read_state(engine: &Engine, text: &str) -> Result<Document, Error> {
     Document::read(text, STATE, engine.limits())
 }
 
-/// What is stored for the next run.
+/// Formats the state for the next run.
 pub(super) fn write_state(state: &Value) -> String {
     Document::from_value(state.clone()).to_yaml()
 }
@@ -134,7 +135,7 @@ fn add_functions(engine: Engine, functions: &HostFunctions) -> Engine {
     engine
 }
 
-/// The content is read as YAML, text too.
+/// Returns the content, parsed as YAML even if it is plain text.
 fn content(host: &HostFunctions, given: &[Value]) -> Result<Value, String> {
     let text = host.resource_content(references(given))?;
     let document =
@@ -151,7 +152,8 @@ fn oci_reference(given: &[Value]) -> Result<[String; 2], String> {
     }
 }
 
-/// A reference to a resource may be written as a structure; whatever is no text is taken for one.
+/// Converts arguments. A reference to a resource may be a structure, so every argument that is not
+/// a text counts as one.
 fn references(given: &[Value]) -> Vec<Argument> {
     let argument = |value: &Value| match value {
         Value::String(text) => Argument::Text(text.to_string()),

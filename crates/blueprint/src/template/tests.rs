@@ -22,7 +22,7 @@ fn run_as(
     execute(&tree(), &Components::default(), (kind, executor), bindings, None)
 }
 
-/// `blueprints.md` 4.2 and 5.1. B-50.
+/// Case B-50: `blueprints.md` 4.2 and 5.1.
 #[test]
 fn output_documents() {
     for (template, document, several) in [
@@ -53,7 +53,8 @@ fn output_documents() {
     }
 }
 
-/// A list that holds another twice, sixty times over: small as a value, 2^60 nodes as a tree.
+/// A list that contains another list twice, sixty levels deep: small as a shared value, but 2^60
+/// nodes as a tree.
 #[test]
 fn sharing_has_an_end_where_values_become_trees() {
     let build = "{{ $x := list 1 }}{{ range until 60 }}{{ $x = list $x $x }}{{ end }}";
@@ -84,7 +85,7 @@ fn result_keys() {
     assert_eq!(output.get("exports"), None);
 }
 
-/// TPL-001, TPL-002 and their like.
+/// Errors TPL-001, TPL-002 (`blueprints.md` 10), and similar ones.
 #[test]
 fn sources() {
     let run = |executor: Value| {
@@ -123,7 +124,7 @@ fn sources() {
     assert_eq!(run(json!({"name": "a", "type": "GoTemplate", "file": "./dir/sub/c"})).as_deref(), Ok("{}"));
 }
 
-/// `blueprints.md` 5.6.
+/// Absent values are reported by the rules of `blueprints.md` 5.6.
 #[test]
 fn absent_values() {
     let template =
@@ -156,7 +157,7 @@ fn absent_values() {
     assert!(run("a: {{ .imports.x | default \"d\" }}", &json!({"imports": {}})).is_ok());
 }
 
-/// `blueprints.md` 5.7: five lines around, and lines beyond the source.
+/// `blueprints.md` 5.7: five lines around the place, and lines beyond the source.
 #[test]
 fn snippets() {
     let marker = format!("\u{2c6}{}", "\u{2248}".repeat(7));
@@ -194,7 +195,7 @@ fn engine_errors_show_the_template() {
     assert_eq!(parse.to_string().matches("template source:").count(), 1);
 }
 
-/// Of an included file that is no template its own lines are shown.
+/// If an included file is not a valid template, the error shows the lines of that file.
 #[test]
 fn errors_of_included_files_show_their_lines() {
     let error = run("a: 1\nb: {{ include \"broken.tmpl\" . }}\n", &json!({})).unwrap_err();
@@ -233,7 +234,8 @@ fn shown_input() {
     }
 }
 
-/// Only the part of a message that may hold values is searched for them: the rest is text of the template.
+/// Redaction applies only to the part of a message that may contain values. The rest is text of the
+/// template.
 #[test]
 fn places_in_messages_stay() {
     let bindings =
@@ -251,7 +253,7 @@ fn places_in_messages_stay() {
     assert!(error.summary().ends_with(">: error calling fail: [...]"), "{}", error.summary());
 }
 
-/// `blueprints.md` 10: whatever fails, no imported value shows.
+/// `blueprints.md` 10: no failure shows an imported value.
 #[test]
 fn values_never_show() {
     let bindings = json!({"imports": {"pw": "c4nary: [", "multi": "first-c4nary\nsecond \"c4nary\"\n", "pin": 271_828, "map": {"k": "c4nary!"}}});
@@ -296,8 +298,8 @@ fn values_never_show() {
     }
 }
 
-/// `blueprints.md` 10: nor does what a template makes of one, however little is left of it. The letters and digits of the values are in no
-/// template.
+/// `blueprints.md` 10: no failure shows a text that a template computes from a value, even a small
+/// part. The letters and digits of the values occur in no template.
 #[test]
 fn what_is_made_of_values_never_shows() {
     let bindings = json!({"imports": {
@@ -351,7 +353,8 @@ fn what_is_made_of_values_never_shows() {
     }
 }
 
-/// Exports see values of deployers and of other Installations besides: they show no more than imports do.
+/// Export executions also see values of deployers and of other Installations. Their errors show no
+/// more than those of imports.
 #[test]
 fn what_exports_make_of_values_never_shows() {
     let bindings = json!({
@@ -386,7 +389,7 @@ fn what_exports_make_of_values_never_shows() {
     }
 }
 
-/// The places of absent values are told one by one up to a thousand; the others are counted.
+/// Up to a thousand absent values are listed with their place. The others are counted.
 #[test]
 fn places_of_absent_values_are_counted() {
     let error = run("{{ repeat 1500 \"<no value>\\n\" }}", &json!({})).unwrap_err();
@@ -394,7 +397,7 @@ fn places_of_absent_values_are_counted() {
     assert!(error.summary().ends_with(", line 1000:0, and 500 more"), "{}", error.summary());
 }
 
-/// The same for structures: what expressions say of the values that they have made.
+/// The same for Spiff: errors of expressions show no text that is computed from values.
 #[test]
 fn what_expressions_make_of_values_never_shows() {
     let bindings = json!({"imports": {"pw": "wqk-97", "one": "k", "map": {"wq97": 1}}});

@@ -1,4 +1,4 @@
-//! Installation templates (V20 to V37).
+//! Validation of installation templates (`blueprints.md` 1.8, V20 to V37).
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::Findings;
 use crate::field::{FieldError, FieldPath, Violation, exactly_one_of};
 
-/// 63 characters of a label value less the scope prefix, five random characters and a dash.
+/// 63 characters of a label value minus the scope prefix, five random characters and a dash.
 const LONGEST_NAME: usize = 52;
 
 const LONGEST_LABEL: usize = 63;
@@ -36,14 +36,14 @@ pub(super) fn subinstallation(findings: &mut Findings, entry: &SubinstallationTe
     }
 }
 
-/// Whether more is written than members that nobody knows: those are ignored, beside `file` too.
+/// Reports whether a template has known members. Unknown ones are ignored, also beside `file`.
 pub(crate) fn has_known_fields(template: &InstallationTemplate) -> bool {
     let unknown_only =
         InstallationTemplate { extra: template.extra.clone(), ..InstallationTemplate::default() };
     *template != unknown_only
 }
 
-/// All findings about one template; version and kind may be absent (`blueprints.md` 1.5).
+/// Returns all findings about one template. Version and kind may be absent (`blueprints.md` 1.5).
 pub(crate) fn installation_template(template: &InstallationTemplate, path: &FieldPath) -> Vec<FieldError> {
     let mut findings = Findings::default();
     for (member, value, supported) in [

@@ -1,7 +1,7 @@
 use crate::LoadError;
 use crate::testing::load;
 
-/// All findings of a blueprint, one a line, then the warnings.
+/// Returns all findings of a blueprint, one a line, then the warnings.
 fn findings(text: &str) -> String {
     match load(text, &[]) {
         Ok(blueprint) => blueprint
@@ -22,7 +22,7 @@ fn check(text: &str, expected: &str) {
     assert_eq!(findings(text), expected, "{text}");
 }
 
-/// V1 to V3. B-24.
+/// Case B-24, rules V1 to V3 (`blueprints.md` 1.8): names and types of imports.
 #[test]
 fn names_and_types_of_imports() {
     check(
@@ -37,7 +37,8 @@ fn names_and_types_of_imports() {
     check("imports: [{name: a, type: data, schema: {}}, {name: b, type: targetList, targetType: t}]", "");
 }
 
-/// V4 to V9: a schema for data, a type for targets, and only there. B-31, B-32.
+/// Cases B-31, B-32, rules V4 to V9: data needs a schema, a Target needs a type, and neither may
+/// have both.
 #[test]
 fn schema_and_target_type_of_imports() {
     check(
@@ -68,7 +69,8 @@ fn schema_and_target_type_of_imports() {
     );
 }
 
-/// V10, V11: names are unique over the whole tree, owners are optional. B-30, C-01, C-06, C-09.
+/// Cases B-30, C-01, C-06, C-09, rules V10, V11: names are unique over the whole tree, and owners
+/// are optional.
 #[test]
 fn nested_imports() {
     check(
@@ -102,7 +104,7 @@ fn nested_imports() {
     }
 }
 
-/// V12 to V16. B-37 to B-42, C-11: `required` on an export is no field of it. I-99.
+/// Cases B-37 to B-42, C-11, I-99, rules V12 to V16: an export has no field `required`.
 #[test]
 fn exports() {
     for (export, expected) in [
@@ -143,7 +145,7 @@ fn exports() {
     );
 }
 
-/// V17 to V19, G1 to G3: the same in all four lists.
+/// Rules V17 to V19, G1 to G3: equal for all four lists.
 #[test]
 fn executions() {
     for list in ["importExecutions", "deployExecutions", "exportExecutions", "subinstallationExecutions"] {
@@ -172,7 +174,7 @@ fn executions() {
     check("importExecutions: [{name: a, type: Spiff}]\ndeployExecutions: [{name: a, type: Spiff}]", "");
 }
 
-/// G4: what is no schema is found before any value is there.
+/// Rule G4: an invalid schema is found before there are any values.
 #[test]
 fn schemas() {
     for (blueprint, path) in [
@@ -198,7 +200,7 @@ fn schemas() {
     check("imports: [{name: a, schema: false}, {name: b, schema: {format: int32}}]", "");
 }
 
-/// G5: warnings, since the original ignores such defaults.
+/// Rule G5: warnings, because Landscaper ignores such defaults.
 #[test]
 fn defaults_without_effect() {
     check(
@@ -217,7 +219,7 @@ fn check_template(members: &str, expected: &str) {
     check(&format!("subinstallations: [{{name: sub, blueprint: {{ref: x}}, {members}}}]"), expected);
 }
 
-/// V20 to V24.
+/// Rules V20 to V24 (`blueprints.md` 1.8): installation templates.
 #[test]
 fn installation_templates() {
     let at = "subinstallations[0]";
@@ -281,7 +283,7 @@ fn installation_templates() {
     );
 }
 
-/// V25 to V34.
+/// Rules V25 to V34 (`blueprints.md` 1.8): imports of templates.
 #[test]
 fn imports_of_templates() {
     let data = "subinstallations[0].imports.data";
@@ -338,7 +340,7 @@ fn imports_of_templates() {
     }
 }
 
-/// V35 to V37.
+/// Rules V35 to V37 (`blueprints.md` 1.8): exports of templates.
 #[test]
 fn exports_of_templates() {
     let at = "subinstallations[0].exports";
@@ -360,7 +362,7 @@ fn exports_of_templates() {
     }
 }
 
-/// Everything at once, as one text.
+/// All findings are reported at once, as one text.
 #[test]
 fn all_findings_are_reported() {
     let error = load("imports: [{name: a}]\nexports: [{schema: {}}]", &[]).unwrap_err();
@@ -371,7 +373,7 @@ fn all_findings_are_reported() {
     );
 }
 
-/// What has no name is called by its place only, and null is what Go leaves out.
+/// A finding about an element without a name shows its index only. Nulls are omitted, as in Go.
 #[test]
 fn nameless_and_null() {
     for (text, expected) in [

@@ -1,4 +1,4 @@
-//! The table, the errors and the object of `blueprints.md` 9.4 and 9.5.
+//! Tests of `blueprints.md` 9.4 and 9.5: the table, the errors and the object.
 
 use groundwork_api::{Installation, InstallationSpec};
 use groundwork_component::{Reference, RepositoryContext};
@@ -42,7 +42,7 @@ component:
   resources: [{name: bp, type: blueprint, version: 1.0.0, relation: local, access: {type: none}}]
   componentReferences: []
 ";
-/// What `db` is overwritten with: another version, with another resource.
+/// Overwriting version of `db`, with another resource.
 const DB_2: &str = "
 meta: {schemaVersion: v2}
 component:
@@ -64,7 +64,8 @@ fn repository() -> Value {
     json!({"type": "ociRegistry", "baseUrl": "registry.example.org/components"})
 }
 
-/// The spec of a child with this blueprint, whose parent runs `example.org/app:1.0.0` of [`repository`].
+/// Returns the spec of a child with this blueprint, whose parent uses `example.org/app:1.0.0` of
+/// [`repository`].
 fn spec(
     installation: &Installation,
     components: &Components,
@@ -87,7 +88,8 @@ fn parts(spec: &InstallationSpec) -> (Value, Value) {
 
 const PARENT: &str = "{componentDescriptor: {ref: {componentName: example.org/app, version: 1.0.0}}, blueprint: {ref: {resourceName: bp}}}";
 
-/// 9.4 first row (B-102): the component of the parent stays as it is, also where there is none.
+/// `blueprints.md` 9.4, first row (case B-102): the child gets the component of the parent
+/// unchanged, or none.
 #[test]
 fn inline_blueprints() {
     let files = "{filesystem: {blueprint.yaml: ''}}";
@@ -103,7 +105,7 @@ fn inline_blueprints() {
     assert_eq!(spec.component_descriptor, None);
 }
 
-/// 9.4 second row (B-101, B-106, B-112).
+/// `blueprints.md` 9.4, second row (cases B-101, B-106, B-112).
 #[test]
 fn references() {
     let components = components(&[APP, DB, NET], &[]);
@@ -124,7 +126,8 @@ fn references() {
     }
 }
 
-/// The resource is looked for in the overwritten component; the reference goes down as written (`components.md` 2.6). O-06.
+/// Case O-06: the resource is searched in the overwritten component. The reference is passed on as
+/// written (`components.md` 2.6).
 #[test]
 fn overwrites() {
     let components = components(&[APP, DB_2], &[("example.org/db", "1.0.0", "2.0.0")]);
@@ -143,7 +146,7 @@ fn overwrites() {
     );
 }
 
-/// The errors of 9.4 (SUB-004).
+/// Errors SUB-004 of `blueprints.md` 9.4.
 #[test]
 fn addresses_that_lead_nowhere() {
     let components = components(&[APP, DB, NET], &[]);
@@ -182,7 +185,8 @@ fn addresses_that_lead_nowhere() {
     }
 }
 
-/// 9.4 third row: nested descriptors are passed on with what is nested in them, as maps and as texts; so is the parent's own.
+/// `blueprints.md` 9.4, third row: nested descriptors are passed on with their own nested ones, as
+/// maps and as texts. So is the parent's own descriptor.
 #[test]
 fn inline_descriptors() {
     let with = |descriptor: &str, reference: usize, nested: Value| {
@@ -213,7 +217,7 @@ fn inline_descriptors() {
         };
         assert_eq!(nested, expected.as_ref(), "{address}");
     }
-    // A reference without label leaves the inline descriptors.
+    // A reference without the label is looked up in repositories instead of the inline descriptors.
     let text = json!({"componentDescriptor": {"inline": yaml(APP)}}).to_string();
     let spec =
         spec(&parent(&text), &components, "{ref: 'cd://componentReferences/db/resources/bp'}").unwrap();
@@ -223,7 +227,7 @@ fn inline_descriptors() {
     );
 }
 
-/// 9.5 (B-100, B-106): what is copied, what is inherited, and what is not.
+/// `blueprints.md` 9.5 (cases B-100, B-106): copied, inherited and absent fields.
 #[test]
 fn members_of_the_spec() {
     let installation = parent(
@@ -251,7 +255,7 @@ optimization: {hasNoSiblingImports: true}";
     assert_eq!(serde_json::to_value(parent.child_spec(&template).unwrap()).unwrap(), expected);
 }
 
-/// 9.5 (B-103): labels and annotations are these and no others.
+/// `blueprints.md` 9.5 (case B-103): the child has exactly these labels and annotations.
 #[test]
 fn metadata() {
     let template = templates("[{name: db}]").remove(0);
@@ -279,13 +283,13 @@ fn metadata() {
     }
 }
 
-/// B-105: the caller's hash tells children of two parents apart.
+/// Case B-105: the caller's hash distinguishes children of two parents.
 #[test]
 fn names() {
     assert_eq!(child_object_name("db", |template| format!("{}", template.len() + 10_000)), "db-10002");
 }
 
-/// A parent whose own descriptor is broken has no children.
+/// A parent with a broken descriptor creates no children.
 #[test]
 fn broken_inline_descriptor() {
     let installation = parent("{componentDescriptor: {inline: {meta: {schemaVersion: v9}}}}");

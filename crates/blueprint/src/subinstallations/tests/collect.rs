@@ -1,4 +1,4 @@
-//! `blueprints.md` 9.1.
+//! Tests of `blueprints.md` 9.1.
 
 use groundwork_api::InstallationTemplate;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::{decode_template, static_templates};
 use crate::testing;
 
-/// The names of the templates, or the error.
+/// Returns the names of the templates, or the error.
 fn collected(blueprint: &str, files: &[(&str, &str)]) -> String {
     match static_templates(&testing::load(blueprint, files).unwrap()) {
         Ok(templates) => templates.iter().map(InstallationTemplate::name).collect::<Vec<_>>().join(" "),
@@ -14,7 +14,7 @@ fn collected(blueprint: &str, files: &[(&str, &str)]) -> String {
     }
 }
 
-/// B-104, B-108, B-109: files and templates in place, in order.
+/// Cases B-104, B-108, B-109: files and inline templates, in order.
 #[test]
 fn files_and_inline_templates() {
     let inline = "{name: b, blueprint: {filesystem: {}}}";
@@ -26,7 +26,7 @@ fn files_and_inline_templates() {
     assert_eq!(collected("{}", &[]), "");
 }
 
-/// B-110: static templates are not rendered.
+/// Case B-110: static templates are not rendered.
 #[test]
 fn static_templates_are_not_templated() {
     let blueprint = "subinstallations: [{name: a, blueprint: {filesystem: '{{ x }}'}}]";
@@ -35,7 +35,8 @@ fn static_templates_are_not_templated() {
     assert_eq!(blueprint.filesystem.get(), Some(&json!("{{ x }}")));
 }
 
-/// 9.1 step 2: every problem of every entry, V21 to V37 of files included.
+/// `blueprints.md` 9.1, step 2: all problems of all entries are reported, including V21 to V37 for
+/// files.
 #[test]
 fn problems_of_files() {
     let start = "unable to get default subinstallation templates: ";
@@ -71,7 +72,8 @@ fn problems_of_files() {
     );
 }
 
-/// V20 refuses such entries on load; who makes blueprints otherwise gets the original's text.
+/// Loading rejects such entries (V20). A blueprint created in another way gives Landscaper's error
+/// text.
 #[test]
 fn neither_file_nor_template() {
     let mut blueprint = testing::load("{}", &[]).unwrap();
@@ -87,7 +89,7 @@ fn neither_file_nor_template() {
     }
 }
 
-/// 9.1 step 1: types are strict, and no text holds a value (B-111).
+/// `blueprints.md` 9.1, step 1 (case B-111): types are strict, and error texts contain no values.
 #[test]
 fn rendered_templates() {
     for (document, problem) in [
@@ -117,7 +119,7 @@ fn rendered_templates() {
             "optimization: {hasNoSiblingImports: secret}",
             "optimization.hasNoSiblingImports: true or false is expected, found a text",
         ),
-        // What the decoder says of a value may look like what it says of a type.
+        // The quoted value imitates the decoder's words about a type.
         (
             "optimization: {hasNoSiblingImports: ', expected a map secret'}",
             "optimization.hasNoSiblingImports: true or false is expected, found a text",

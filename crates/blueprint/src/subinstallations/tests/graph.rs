@@ -1,4 +1,4 @@
-//! What people see of a blueprint.
+//! Tests of the graph output.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::Graph;
 use super::{IMPORTS, decoded, definition, templates};
 
-/// Imports, siblings, exports, elements and what nobody provides.
+/// Imports, siblings, exports, elements and names without a provider.
 #[test]
 fn text() {
     let definition = definition(&format!(
@@ -81,7 +81,7 @@ fn dot() {
 }
 
 proptest! {
-    /// Whatever names there are: one statement a line, and each label is one closed string.
+    /// For any names, each line is one statement, and each label is one closed string.
     #[test]
     fn dot_is_well_formed(names in prop::collection::vec("\\PC{0,6}|[\"\\\\\n\r\t\u{0}a]{0,6}", 1..5)) {
         let child = |name: &String| json!({"name": name, "imports": {"data": [{"name": name, "dataRef": name}]},

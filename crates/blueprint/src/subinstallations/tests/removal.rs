@@ -1,4 +1,4 @@
-//! `blueprints.md` 9.2.
+//! Tests of `blueprints.md` 9.2.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::super::wiring;
 use super::super::{Removal, remove_unsatisfied, validate};
 use super::{IMPORTS, decoded, definition, templates, values};
 
-/// The imports that are left, by child.
+/// Returns the remaining imports, by child.
 fn left(removal: &Removal) -> Vec<String> {
     let names = |template: &InstallationTemplate| {
         wiring::imports(template).map(|import| import.name.to_owned()).collect::<Vec<_>>().join(" ")
@@ -18,14 +18,16 @@ fn left(removal: &Removal) -> Vec<String> {
     removal.templates.iter().map(names).collect()
 }
 
-/// 9.2 for every form: whether the import of the only child stays without the named values, and with them. C-16, C-18, C-19, C-23.
+/// Cases C-16, C-18, C-19, C-23 (`blueprints.md` 9.2): for every form, the remaining import of the
+/// only child without the named values, and with them.
 #[test]
 fn forms() {
     for (import, wanted, without, with) in [
         ("data: [{name: x, dataRef: may}]", "may", "", "x"),
-        // Required ones cannot be absent; if they are, it is not for this rule to hide it.
+        // A required import without a value is an error of an earlier check, so the removal must
+        // not hide it.
         ("data: [{name: x, dataRef: must}]", "must", "x", "x"),
-        // Nested ones are conditional, whatever they say of themselves.
+        // Nested imports are conditional, even if they are marked as required.
         ("data: [{name: x, dataRef: inner}]", "inner", "", "x"),
         ("targets: [{name: x, target: deep}]", "deep", "", "x"),
         ("targets: [{name: x, target: edge}]", "edge", "", "x"),
@@ -34,14 +36,14 @@ fn forms() {
         ("targets: [{name: x, target: 'map[red]'}]", "map", "", "x"),
         ("targets: [{name: x, targetListRef: list}]", "list", "", "x"),
         ("targets: [{name: x, targetMapRef: map}]", "map", "", "x"),
-        // Compositions go as a whole.
+        // Lists and maps are removed as a whole.
         ("targets: [{name: x, targets: [cluster, edge]}]", "edge", "", "x"),
         ("targets: [{name: x, targets: [cluster, 'map[a]']}]", "map", "", "x"),
         ("targets: [{name: x, targetMap: {a: cluster, b: edge}}]", "edge", "", "x"),
         ("targets: [{name: x, targetMaps: {a: cluster, b: 'list[1]'}}]", "list", "", "x"),
         ("targets: [{name: x, targets: [{a: edge}]}]", "edge", "", "x"),
         ("targets: [{name: x, targets: []}]", "", "x", "x"),
-        // Wired to nothing known, or to something of another kind: V43 refuses those.
+        // Imports wired to an unknown name or to another kind stay, and V43 rejects them.
         ("data: [{name: x, dataRef: nowhere}]", "", "x", "x"),
         ("data: [{name: x, dataRef: edge}]", "", "x", "x"),
         ("targets: [{name: x, target: may}]", "", "x", "x"),
@@ -57,7 +59,8 @@ fn forms() {
     }
 }
 
-/// A template may be wired to what the parent need not have: it passes the checks with a value and without. C-12.
+/// Case C-12: a template may be wired to an optional import of the parent. It passes the checks
+/// with and without a value.
 #[test]
 fn optional_imports_of_the_parent_can_be_wired() {
     let definition = definition(IMPORTS);
@@ -76,7 +79,8 @@ fn optional_imports_of_the_parent_can_be_wired() {
     }
 }
 
-/// 9.2 rule 4: what another child exports stays, what the child itself exports does not. C-21.
+/// Case C-21 (`blueprints.md` 9.2, rule 4): an import of another child's export stays. An import of
+/// the child's own export does not.
 #[test]
 fn siblings_win() {
     let importer =
@@ -85,7 +89,7 @@ fn siblings_win() {
         ("", ""),
         (", {name: d, exports: {data: [{name: e, dataRef: inner}]}}", "x"),
         (", {name: d, exports: {targets: [{name: e, target: edge}]}}", "w"),
-        // A Target is no data.
+        // A Target of the same name does not count as data.
         (", {name: d, exports: {targets: [{name: e, target: inner}]}}", ""),
     ] {
         let templates = templates(&format!("[{importer}}}{exporters}]"));
@@ -96,7 +100,7 @@ fn siblings_win() {
     assert_eq!(left(&remove_unsatisfied(&own, &definition(IMPORTS), &Map::new())), [""]);
 }
 
-/// Without any list or map among the imports, brackets are part of a plain name.
+/// If the parent imports no list or map, brackets are part of a plain name.
 #[test]
 fn brackets_without_lists() {
     let definition = definition("imports: [{name: 'a[b]', type: target, targetType: t, required: false}]");
@@ -105,7 +109,7 @@ fn brackets_without_lists() {
     assert_eq!(left(&remove_unsatisfied(&templates, &definition, &values(&["a[b]"]))), ["x"]);
 }
 
-/// What is said of dropped imports.
+/// Messages about removed imports.
 #[test]
 fn reasons() {
     let templates = templates(
@@ -131,7 +135,8 @@ fn reasons() {
     );
 }
 
-/// Acceptance item 10 of `blueprints.md` 12, and mappings stay (9.2).
+/// Acceptance item 10 of `blueprints.md` 12: the input is not changed, and mappings stay
+/// (`blueprints.md` 9.2).
 #[test]
 fn only_copies_change() {
     let templates = templates(
@@ -141,12 +146,12 @@ fn only_copies_change() {
     let removal = remove_unsatisfied(&templates, &definition(IMPORTS), &Map::new());
     assert_eq!(templates, before);
     assert_eq!(removal.templates[0].import_data_mappings, before[0].import_data_mappings);
-    // A template that loses nothing stays as it was written.
+    // A template without removed imports stays as written.
     assert_eq!(removal.templates[1], before[1]);
     assert_eq!(left(&remove_unsatisfied(&templates, &definition(IMPORTS), &values(&["may"])))[0], "x");
 }
 
-/// Removal comes before validation (9.2).
+/// `blueprints.md` 9.2: removal precedes validation.
 #[test]
 fn what_is_dropped_is_not_reported_as_unsatisfied() {
     let templates =
@@ -192,7 +197,8 @@ fn child() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// An import goes only if a name that it reads has no value; what is left keeps its order; a second removal finds nothing.
+    /// An import is removed only if a name that it reads has no value. The rest keeps its order,
+    /// and a second removal has no effect.
     #[test]
     fn nothing_with_a_value_is_removed(
         children in prop::collection::vec(child(), 0..5),

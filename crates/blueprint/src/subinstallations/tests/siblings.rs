@@ -1,4 +1,4 @@
-//! `blueprints.md` 9.6.
+//! Tests of `blueprints.md` 9.6.
 
 use groundwork_api::InstallationTemplate;
 use proptest::prelude::*;
@@ -8,10 +8,10 @@ use super::super::cycle::shortest_cycle;
 use super::super::{SiblingError, SiblingGraph, remove_unsatisfied, validate};
 use super::{decoded, definition, templates};
 
-/// A name, and the names it needs.
+/// Name of a child, with the names that it needs.
 type Needs<'a> = (&'a str, &'a [&'a str]);
 
-/// Children that export their own name as data, and import the names given.
+/// Returns children that export their own name as data and import the given names.
 fn chain(children: &[Needs<'_>]) -> Vec<InstallationTemplate> {
     let child = |(name, needs): &Needs<'_>| {
         let imports: Vec<Value> = needs.iter().map(|need| json!({"name": need, "dataRef": need})).collect();
@@ -21,7 +21,7 @@ fn chain(children: &[Needs<'_>]) -> Vec<InstallationTemplate> {
     decoded(&children.iter().map(child).collect())
 }
 
-/// 9.6: which references make edges, and by which names.
+/// `blueprints.md` 9.6: references that create edges, with the names of the edges.
 #[test]
 fn edges() {
     let list = templates(
@@ -50,7 +50,7 @@ fn edges() {
     assert_eq!(graph.order(), Ok(vec![1, 2, 3, 0, 4]));
 }
 
-/// 9.6: several exporters, sorted by name.
+/// `blueprints.md` 9.6: several exporters, sorted by name.
 #[test]
 fn several_exporters() {
     let list = templates(
@@ -83,21 +83,22 @@ fn several_exporters() {
     );
 }
 
-/// 9.6: one shortest cycle, from its smallest member on; acceptance item 9 of `blueprints.md` 12.
+/// `blueprints.md` 9.6, acceptance item 9 of `blueprints.md` 12: one shortest cycle, beginning with
+/// its smallest member.
 #[test]
 fn cycles() {
     let cases: &[(&[Needs<'_>], &str)] = &[
-        // The example of the chapter, with a lead-in that is not told.
+        // Example of the chapter: `a` leads to the cycle but is not part of it.
         (&[("a", &["d"]), ("d", &["c"]), ("e", &["d"]), ("c", &["e"])], "c e d c"),
         (&[("a", &["b"]), ("b", &["a"])], "a b a"),
-        // The shortest one wins over the one with the smallest name.
+        // The shortest cycle takes precedence over the one with the smallest name.
         (&[("a", &["b"]), ("b", &["c"]), ("c", &["a"]), ("y", &["z"]), ("z", &["y"])], "y z y"),
-        // Of equally short ones, the smaller one.
+        // Among equally short cycles, the one with the smaller names is reported.
         (&[("d", &["c"]), ("c", &["d"]), ("b", &["a"]), ("a", &["b"])], "a b a"),
         (&[("a", &["c", "b"]), ("b", &["a"]), ("c", &["a"])], "a b a"),
-        // Between two cycles.
+        // A child between two cycles.
         (&[("a", &["b"]), ("b", &["a", "c"]), ("c", &["d"]), ("d", &["e"]), ("e", &["d"])], "a b a"),
-        // A child that only its own export satisfies (9.3).
+        // A child that only its own export satisfies (`blueprints.md` 9.3).
         (&[("a", &["b"]), ("b", &["a"]), ("c", &["c"])], "c c"),
     ];
     for (children, expected) in cases {
@@ -110,7 +111,7 @@ fn cycles() {
     }
 }
 
-/// The own export counts only where no other child has it.
+/// A child's own export counts only if no other child exports the name.
 #[test]
 fn own_exports_beside_others() {
     let list = templates(
@@ -124,7 +125,7 @@ fn own_exports_beside_others() {
     assert_eq!(graph.shortest_cycle(), None);
 }
 
-/// Dependencies first, otherwise as written.
+/// Dependencies come first, otherwise the written order stays.
 #[test]
 fn order() {
     for (children, expected) in [
@@ -137,7 +138,7 @@ fn order() {
     }
 }
 
-/// Children without a name go by their position.
+/// Children without a name are identified by their index.
 #[test]
 fn nameless_children() {
     let mut list = chain(&[("a", &["b"]), ("b", &["a"])]);
@@ -145,8 +146,8 @@ fn nameless_children() {
     assert_eq!(SiblingGraph::new(&list).shortest_cycle().unwrap().join(" "), "[0] b [0]");
 }
 
-/// Five thousand children: in a row, in a ring, and all of them exporting and importing one name, where pairs of them would be
-/// 25 million.
+/// Five thousand children: in a row, in a ring, and all of them exporting and importing one name,
+/// which would give 25 million pairs.
 #[test]
 fn many_children() {
     const CHILDREN: usize = 5_000;
@@ -175,7 +176,7 @@ fn many_children() {
     );
 }
 
-/// The length of the shortest cycle, by powers of the adjacency matrix.
+/// Returns the length of the shortest cycle, from powers of the adjacency matrix.
 fn girth(successors: &[Vec<usize>]) -> Option<usize> {
     let count = successors.len();
     let mut reached: Vec<Vec<bool>> =
@@ -197,7 +198,8 @@ fn girth(successors: &[Vec<usize>]) -> Option<usize> {
 }
 
 proptest! {
-    /// An order respects all edges; there is none exactly if there is a cycle; and what is told of a cycle is a shortest one.
+    /// An order respects all edges, it is absent exactly if there is a cycle, and the reported
+    /// cycle is a shortest one.
     #[test]
     fn orders_and_cycles(needs in (1_usize..9).prop_flat_map(|count| prop::collection::vec(prop::collection::btree_set(0..count, 0..3), count))) {
         let successors: Vec<Vec<usize>> = needs.iter().map(|needs| needs.iter().copied().collect()).collect();

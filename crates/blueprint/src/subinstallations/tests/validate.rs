@@ -1,18 +1,18 @@
-//! `blueprints.md` 9.3.
+//! Tests of `blueprints.md` 9.3.
 
 use serde_json::Map;
 
 use super::super::{InvalidTemplates, validate};
 use super::{IMPORTS, definition, templates, values};
 
-/// The findings about children, each with a blueprint, for a parent with [`IMPORTS`].
+/// Returns the findings about children, each with a blueprint, for a parent with [`IMPORTS`].
 fn findings(children: &str, present: &[&str]) -> String {
     let list = templates(children);
     let findings = validate(&list, &definition(IMPORTS), &values(present));
     findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Children with a name and a blueprint, and the members given for each.
+/// Checks children with a name and a blueprint, and the given members.
 #[track_caller]
 fn check(children: &[(&str, &str)], expected: &[&str]) {
     let child =
@@ -21,7 +21,7 @@ fn check(children: &[(&str, &str)], expected: &[&str]) {
     assert_eq!(findings(&format!("[{list}]"), &[]), expected.join("\n"), "{children:?}");
 }
 
-/// V38 and V40.
+/// Rules V38 and V40: exports are unique.
 #[test]
 fn exports_are_unique() {
     let data = "exports: {data: [{name: e, dataRef: x}]}";
@@ -45,11 +45,11 @@ fn exports_are_unique() {
             "subinstallations.b.exports.targets[0][e]: Forbidden: target export 'x' is already exported by subinstallations.a.exports.targets[0][e]",
         ],
     );
-    // The kinds have names of their own.
+    // Data and Targets have separate names.
     check(&[("a", target), ("b", data)], &[]);
 }
 
-/// V39 and V41.
+/// Rules V39 and V41: an export has no name of a parent's import.
 #[test]
 fn exports_are_no_imports_of_the_parent() {
     let forbidden = |list: &str| {
@@ -63,7 +63,7 @@ fn exports_are_no_imports_of_the_parent() {
         let exports = format!("exports: {{targets: [{{name: e, target: {name}}}]}}");
         check(&[("a", &exports)], &[&forbidden("targets")]);
     }
-    // Other kinds, and nested imports whose owner has no value.
+    // An import of another kind does not conflict, nor does a nested one whose owner has no value.
     for exports in [
         "data: [{name: e, dataRef: cluster}]",
         "targets: [{name: e, target: must}]",
@@ -75,14 +75,14 @@ fn exports_are_no_imports_of_the_parent() {
     assert_eq!(findings(nested, &["owner"]), forbidden("data"));
 }
 
-/// V42 (B-105).
+/// Rule V42 (case B-105): names of children are unique.
 #[test]
 fn names_are_unique() {
     check(
         &[("a", ""), ("b", ""), ("a", "")],
         &["subinstallations.a: Duplicate value: \"duplicated subinstallation\""],
     );
-    // Two without a name are two findings of V21, by position.
+    // Two templates without a name are two findings of V21, by index.
     assert_eq!(
         findings("[{blueprint: {ref: x}}, {blueprint: {ref: x}}]", &[]),
         "subinstallations[0].name: Required value: name must be defined\n\
@@ -90,22 +90,22 @@ fn names_are_unique() {
     );
 }
 
-/// V43: what satisfies an import (B-99, B-107).
+/// Rule V43 (cases B-99, B-107): satisfied imports.
 #[test]
 fn imports_are_satisfied() {
     let sibling = "exports: {data: [{name: e, dataRef: x}], targets: [{name: f, target: x}]}";
     let at = "subinstallations.a.imports";
     for (imports, places) in [
-        // By imports of the parent.
+        // Satisfied by imports of the parent.
         ("data: [{name: i, dataRef: must}, {name: j, dataRef: may}]", &[][..]),
         ("targets: [{name: i, target: cluster}]", &[]),
         ("targets: [{name: i, targets: [cluster, 'list[0]', 'map[k]']}]", &[]),
         ("targets: [{name: i, targetMap: {k: cluster, l: 'map[k]'}}]", &[]),
         ("targets: [{name: i, targetMapRef: map}, {name: j, targetListRef: list}]", &[]),
-        // By siblings.
+        // Satisfied by siblings.
         ("data: [{name: i, dataRef: x}]", &[]),
         ("targets: [{name: i, target: x}, {name: j, targets: [x]}, {name: k, targetMap: {l: x}}]", &[]),
-        // By nothing.
+        // Not satisfied.
         ("data: [{name: i, dataRef: nope}]", &["data[0][i]"]),
         ("data: [{name: i, dataRef: cluster}]", &["data[0][i]"]),
         ("data: [{name: i, dataRef: '#must'}]", &["data[0][i]"]),
@@ -126,7 +126,8 @@ fn imports_are_satisfied() {
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
         check(&[("a", &format!("imports: {{{imports}}}")), ("b", sibling)], &expected);
     }
-    // With the owner, what is nested in it counts; what is nested in another one below it does not.
+    // If the owner has a value, its nested imports count. Imports nested one level deeper, below an
+    // owner without a value, do not.
     let nested = "[{name: a, blueprint: {ref: x}, imports: {data: [{name: i, dataRef: inner}], targets: [{name: j, target: deep}]}}]";
     assert_eq!(
         findings(nested, &["owner"]),
@@ -135,7 +136,7 @@ fn imports_are_satisfied() {
     assert_eq!(findings(nested, &["owner", "middle"]), "");
 }
 
-/// A plain name may have brackets where the parent has no list and no map, and a sibling can export it.
+/// If the parent has no list or map, a plain name may have brackets, and a sibling can export it.
 #[test]
 fn brackets_without_lists() {
     let list = templates(
@@ -145,7 +146,7 @@ fn brackets_without_lists() {
     assert_eq!(validate(&list, &definition("{}"), &Map::new()), []);
 }
 
-/// V21 to V37 at the same root, and both kinds of blueprint at once (9.4).
+/// Rules V21 to V37 at the same root, and both kinds of blueprint at once (`blueprints.md` 9.4).
 #[test]
 fn rules_of_single_templates() {
     check(
@@ -177,7 +178,8 @@ fn rules_of_single_templates() {
     );
 }
 
-/// A child satisfied only by its own export passes; the sibling graph refuses it (9.3).
+/// A child that only its own export satisfies passes here. The sibling graph rejects it
+/// (`blueprints.md` 9.3).
 #[test]
 fn own_exports_satisfy() {
     check(
@@ -186,7 +188,7 @@ fn own_exports_satisfy() {
     );
 }
 
-/// SUB-002: all findings as one text, none of them twice.
+/// Error SUB-002 (`blueprints.md` 10): all findings as one text, without duplicates.
 #[test]
 fn aggregated() {
     let list = templates(

@@ -1,4 +1,4 @@
-//! Which marks of state have no effect (`blueprints.md` 4.6).
+//! Finds marks of state without effect (`blueprints.md` 4.6).
 
 use std::collections::HashMap;
 
@@ -6,10 +6,11 @@ use groundwork_spiff::{Document, PathStep, Value, WrittenExpression};
 
 use super::super::ExecutionKind;
 
-/// The markers of the nodes of a document. What stands in the field `<<` or `<<<` marks the map that has it.
+/// Markers of the nodes of a document. A marker in the field `<<` or `<<<` applies to the map that
+/// contains the field.
 pub(super) struct Marks<'a> {
     document: &'a Document,
-    /// By the way to the node, in text.
+    /// Markers by the path of the node, as text.
     by_node: HashMap<String, Vec<&'static str>>,
     has_templates: bool,
 }
@@ -27,13 +28,13 @@ impl<'a> Marks<'a> {
         marks
     }
 
-    /// The node that markers of an expression belong to.
+    /// Returns the path of the node that markers of an expression belong to.
     fn marked<'p>(&self, path: &'p [PathStep]) -> &'p [PathStep] {
         let Some((PathStep::Key(key), map)) = path.split_last() else { return path };
         if !matches!(key.as_str(), "<<" | "<<<") {
             return path;
         }
-        // An entry with nothing else in it speaks for its list.
+        // An entry without other fields marks its list.
         match map.split_last() {
             Some((PathStep::Index(_), list)) if self.has_one_field(map) => list,
             _ => map,
@@ -58,12 +59,12 @@ impl<'a> Marks<'a> {
         self.by_node.get(&text(node)).is_some_and(|markers| markers.contains(&marker))
     }
 
-    /// Whether an expression is content of a template, or makes one.
+    /// Reports whether an expression is part of a template, or creates one.
     pub(super) fn in_template(&self, path: &[PathStep]) -> bool {
         self.has_templates && (0..=path.len()).any(|length| self.has(&path[..length], "template"))
     }
 
-    /// Why something that is marked as state is not stored.
+    /// Returns the reason why marked state is not stored.
     pub(super) fn lost_state(&self, kind: ExecutionKind, expression: &WrittenExpression) -> Option<String> {
         let is_state = expression.markers.as_ref().is_ok_and(|markers| markers.contains(&"state"));
         if !is_state || self.in_template(&expression.path) {
@@ -81,7 +82,7 @@ impl<'a> Marks<'a> {
                 Some("&state has no effect: the root is not stored as a whole, mark fields of it".to_owned())
             }
             [PathStep::Key(_)] => None,
-            // What is stored is stored whole.
+            // If the field at the root is stored, it is stored with all nodes inside.
             [PathStep::Key(_), ..] if self.is_stored(&node[..1]) => None,
             [PathStep::Key(field), ..] => Some(format!(
                 "&state has no effect: only fields of the root are stored; mark {field:?}, or move this there"

@@ -66,7 +66,7 @@ fn both_versions() -> (Components, Components) {
     (components(&[ROOT, CHILD], &[]), components(&[ROOT, CHILD, &newer], &overwrites))
 }
 
-/// The text that a template gives, before it is read as YAML.
+/// Returns the output text of a template, before it is parsed as YAML.
 fn text_with(components: &Components, template: &str, given: &Json) -> Result<String, String> {
     let functions = HostFunctions { files: Arc::new(tree()), components: components.clone() };
     let mut bindings = Bindings::default();
@@ -99,7 +99,7 @@ fn check(template: &str, expected: &str) {
     assert_eq!(text_with(&components, template, &bindings()).as_deref(), Ok(expected), "{template}");
 }
 
-/// `expected` is the end of the engine's message.
+/// Checks the end of the engine's error message.
 #[track_caller]
 fn check_error(template: &str, expected: &str) {
     let (components, _) = both_versions();
@@ -108,7 +108,7 @@ fn check_error(template: &str, expected: &str) {
     assert!(error.starts_with("template: execution:"), "{template}\n{error}");
 }
 
-/// `blueprints.md` 5.2; acceptance item 5.
+/// Acceptance item 5, `blueprints.md` 5.2.
 #[test]
 fn numbers() {
     for (template, expected) in [
@@ -130,7 +130,7 @@ fn numbers() {
     }
 }
 
-/// `blueprints.md` 5.5. B-10, B-16.
+/// Cases B-10, B-16: file functions of `blueprints.md` 5.5.
 #[test]
 fn files() {
     for (template, expected) in [
@@ -181,7 +181,7 @@ fn image_references() {
     check_error("{{ ociRefRepo \"plain\" }}", "error calling ociRefRepo: invalid reference");
 }
 
-/// Selector functions of `blueprints.md` 5.5. B-19, B-45, B-81.
+/// Cases B-19, B-45, B-81: selector functions of `blueprints.md` 5.5.
 #[test]
 fn component_functions() {
     for (template, expected) in [
@@ -195,7 +195,7 @@ fn component_functions() {
         ),
         ("{{ (getComponent .cd \"name\" \"child\").component.name }}", "example.org/child"),
         ("{{ (getComponent \"name\" \"child\").meta.schemaVersion }}", "v2"),
-        // By the component's name where no reference is called so.
+        // The name of the component is used if no reference has that name.
         ("{{ (getComponent .cd \"name\" \"example.org/child\").component.version }}", "1.0.0"),
         (
             "{{ $c := getComponent .cd \"name\" \"child\" }}{{ (getResource $c \"name\" \"ubuntu\").access.imageReference }}",
@@ -250,7 +250,7 @@ fn component_functions() {
     }
 }
 
-/// The references of `components.md` 2.4 f: overwrites count.
+/// References of `components.md` 2.4 f: overwrites apply.
 #[test]
 fn component_functions_apply_overwrites() {
     let (_, overwritten) = both_versions();
@@ -259,7 +259,8 @@ fn component_functions_apply_overwrites() {
     assert_eq!(text_with(&overwritten, template, &bindings()).as_deref(), Ok("2.0.0 ubuntu:0.20.0"));
 }
 
-/// `blueprints.md` 4.3: the format follows the annotation, answers of functions stay in that of v2. B-45, B-46.
+/// Cases B-45, B-46, `blueprints.md` 4.3: the format follows the annotation, but functions always
+/// return v2.
 #[test]
 fn descriptor_formats() {
     let (components, _) = both_versions();
