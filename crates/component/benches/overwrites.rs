@@ -1,5 +1,5 @@
-//! 100 rules against 1,000 references, the closure of 1,000 versions under them, and a descriptor of a megabyte: what an Installation with a large
-//! component costs.
+//! Benchmark of a large component: 100 rules against 1,000 references, the closure of 1,000
+//! versions under these rules, and a descriptor of a megabyte.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -18,7 +18,8 @@ fn context(base_url: &str) -> Option<RepositoryContext> {
     )
 }
 
-/// Half of the rules compare a repository context, all of them a name; nine of ten match nothing.
+/// Returns rules of which all compare a name, half also a repository context. Nine of ten match no
+/// reference.
 fn rules() -> Overwrites {
     (0..100)
         .map(|n| Rule {
@@ -53,7 +54,8 @@ fn overwrites(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Descriptors in memory, as bytes and, where they are kept, decoded when they are first asked for, as a job finds them in the resolver.
+/// In-memory store of descriptors as bytes, and as decoded objects after their first use, as in the
+/// resolver's cache.
 #[derive(Clone, Default)]
 struct Store {
     descriptors: Arc<HashMap<(String, String), Kept>>,
@@ -112,7 +114,8 @@ fn document(name: &str, version: &str, references: &[Value], resources: usize) -
     document.to_string().into_bytes()
 }
 
-/// Each version refers to the next ten; the rules give every tenth another version.
+/// Measures a closure in which each version refers to the next ten. The rules give every tenth
+/// another version.
 fn closure(criterion: &mut Criterion) {
     let name = |n: usize| format!("example.org/team/component-{n}");
     let mut store = HashMap::new();

@@ -1,4 +1,4 @@
-//! The content of a resource (`components.md` 6.3, 6.9).
+//! Access to the content of a resource (`components.md` 6.3, 6.9).
 
 use serde_json::{Value, json};
 
@@ -7,34 +7,35 @@ use crate::reference::RepositoryContext;
 use crate::repository::{Blob, RepositoryError};
 use crate::resolve::ComponentVersion;
 
-/// Largest content that is handed over in one piece.
+/// Bytes of the largest content that is returned as a whole.
 const LARGEST: u64 = 256 << 20;
 
-/// The bytes of a resource and what they are declared to be.
+/// Bytes of a resource, with their declared type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// Empty when nothing is declared.
+    /// Declared media type; empty if there is none.
     pub media_type: String,
     pub bytes: Vec<u8>,
 }
 
-/// Where the content of a resource lies, of the ways that can be fetched.
+/// Location of a resource's content, restricted to the supported access types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Beside the descriptor: a digest, several of them with commas between, or a file name in older archives.
+    /// Blob beside the descriptor: a digest, several ones separated by commas, or a file name in
+    /// older archives.
     Local { reference: String, media_type: String },
-    /// An artifact of any registry, as a whole.
+    /// Whole artifact of any registry.
     Artifact { reference: String },
-    /// The same, with a name relative to the registry of the component.
+    /// Whole artifact, with a name relative to the registry of the component.
     RelativeArtifact { reference: String },
-    /// One blob of a repository of any registry.
+    /// Single blob in a repository of any registry.
     Layer { repository: String, digest: String, size: Option<u64>, media_type: String },
 }
 
-/// Why an access leads nowhere.
+/// Error of an access.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// `components.md` 8, E13.
+    /// Error E13 (`components.md` 8).
     #[error("access method {type_name:?} not supported")]
     Unsupported { type_name: String },
     #[error("it has no {member}")]
@@ -42,12 +43,12 @@ pub enum AccessError {
 }
 
 impl Access {
-    /// Reads the `access` of a resource. Members are found without regard to case where files have them so
+    /// Parses the `access` of a resource. Like Landscaper, it finds members regardless of case
     /// (`components.md` 1.5).
     ///
     /// # Errors
     ///
-    /// Another type than these, or a member that is missing.
+    /// The type is not supported, or a member is missing.
     pub fn parse(access: &Value) -> Result<Self, AccessError> {
         let optional = |name: &str| {
             let members = access.as_object()?;
@@ -79,7 +80,7 @@ impl Access {
         }
     }
 
-    /// The access as a descriptor has it; reading that gives this again.
+    /// Returns the access in the form of a descriptor, which [`Self::parse`] accepts.
     pub fn to_value(&self) -> Value {
         match self {
             Self::Local { reference, media_type } => {
@@ -95,7 +96,8 @@ impl Access {
         }
     }
 
-    /// The registry that content lies in of which the access says all, whatever the repository of its component; `None` of all others.
+    /// Returns the registry of the content if the access alone names it, independent of the
+    /// component's repository; `None` otherwise.
     pub fn registry(&self) -> Option<RepositoryContext> {
         let reference = match self {
             Self::Artifact { reference } => reference,
@@ -106,7 +108,8 @@ impl Access {
         RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": host}))
     }
 
-    /// The artifact that had this SHA-256, in hex, whatever is under its tag by now; of other content the access as it is.
+    /// Returns the access to the artifact with this SHA-256, in hex, even if its tag has moved
+    /// since. Access to other content stays unchanged.
     #[must_use]
     pub fn at_digest(&self, sha256: &str) -> Self {
         let at = |reference: &str| {
@@ -120,7 +123,7 @@ impl Access {
         }
     }
 
-    /// The reference of a local blob; of everything else nothing.
+    /// Returns the reference of a local blob, or `None` for any other access.
     pub fn local_reference(&self) -> Option<&str> {
         match self {
             Self::Local { reference, .. } => Some(reference),
@@ -128,11 +131,11 @@ impl Access {
         }
     }
 
-    /// Whether the content is an artifact with all its parts.
+    /// Reports whether the content is an artifact with all its parts.
     pub fn is_artifact(&self) -> bool {
         match self {
             Self::Artifact { .. } | Self::RelativeArtifact { .. } => true,
-            // A local blob that is a manifest stands for what that names.
+            // A local blob may be a manifest, which then represents the whole artifact.
             Self::Local { media_type, .. } | Self::Layer { media_type, .. } => {
                 media_type.ends_with("+json")
                     && (media_type.contains(".manifest.") || media_type.contains(".index."))
@@ -140,7 +143,7 @@ impl Access {
         }
     }
 
-    /// What the content is declared to be; empty when nothing is.
+    /// Returns the declared media type; empty if there is none.
     pub fn media_type(&self) -> &str {
         match self {
             Self::Local { media_type, .. } | Self::Layer { media_type, .. } => media_type,
@@ -161,8 +164,9 @@ impl std::fmt::Display for Access {
     }
 }
 
-/// The parts of an image reference (`components.md` 6.9): `[scheme://]host[:port]/repo[:tag][@digest]`, where a name without a host is one of
-/// Docker Hub. Gives the host, with a scheme if one is written, and the rest.
+/// Splits an image reference `[scheme://]host[:port]/repo[:tag][@digest]` (`components.md` 6.9)
+/// into the host, with its scheme if there is one, and the rest. A name without a host belongs to
+/// Docker Hub.
 pub fn split_image_reference(reference: &str) -> (String, String) {
     let (scheme, rest) = match reference.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
@@ -185,10 +189,10 @@ pub fn split_image_reference(reference: &str) -> (String, String) {
     }
 }
 
-/// Why the content of a resource is out of reach.
+/// Error of a resource's content.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// `components.md` 8, E13.
+    /// Error E13 (`components.md` 8).
     #[error("access method {type_name:?} not supported (resource {resource:?} of component {component})")]
     Unsupported { type_name: String, resource: String, component: String },
     #[error("access of resource {resource:?} of component {component} has no {member}")]
@@ -207,7 +211,8 @@ impl ComponentVersion {
         self.content_within(resource, LARGEST)
     }
 
-    /// The same, of at most `limit` bytes, for those who can do nothing with more.
+    /// Fetches the content as [`Self::content`] does, but at most `limit` bytes, for callers that
+    /// cannot use more.
     ///
     /// # Errors
     ///
@@ -220,7 +225,8 @@ impl ComponentVersion {
         Ok(Content { media_type, bytes })
     }
 
-    /// Opens the content that the access of `resource` describes, under the media type that the access declares.
+    /// Opens the content that the access of `resource` describes, under the media type of the
+    /// access.
     ///
     /// # Errors
     ///
@@ -255,7 +261,7 @@ impl ComponentVersion {
 mod tests {
     use super::*;
 
-    /// Every type of `components.md` 6.9 that can be fetched, under each of its names.
+    /// Every supported type of `components.md` 6.9, under each of its names.
     #[test]
     fn types() {
         let local = |reference: &str| Access::Local { reference: reference.into(), media_type: "m".into() };
@@ -288,7 +294,7 @@ mod tests {
         }
     }
 
-    /// E13: what has to be asked for elsewhere is named.
+    /// Error E13 (`components.md` 8): the message names the unsupported type.
     #[test]
     fn what_cannot_be_fetched() {
         for type_name in ["helm", "gitHub", "s3", "wget", "git", "npm", "maven", "ocm", "none", "web", "x"] {
@@ -305,7 +311,7 @@ mod tests {
         assert!(Access::parse(&json!(null)).is_err());
     }
 
-    /// `components.md` 6.9.
+    /// Image references are split as in `components.md` 6.9.
     #[test]
     fn image_references() {
         for (reference, host, rest) in [

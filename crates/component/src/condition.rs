@@ -1,17 +1,17 @@
-//! The texts of the conditions about overwrites (`components.md` section 3).
+//! Texts of the conditions about overwrites (`components.md` 3).
 
 use crate::overwrite::Substitution;
 use crate::reference::{Reference, RepositoryContext};
 
-/// Type of the condition that tells what the last job used.
+/// Type of the condition that shows the reference used by the last job.
 pub const OVERWRITE_CONDITION: &str = "ComponentReferenceOverwrite";
 
-/// The condition for one substitution, without its times.
+/// Condition for one substitution, without its times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverwriteCondition {
-    /// Status `True`: a rule matched, whether or not it changed anything.
+    /// Status `True`: a rule matched, even if it changed no attribute.
     pub status: bool,
-    /// `FoundOverwrite` or `No overwrite defined`. The blanks are part of the contract.
+    /// `FoundOverwrite` or `No overwrite defined`. The spaces are part of the contract.
     pub reason: &'static str,
     pub message: String,
 }
@@ -30,7 +30,8 @@ impl From<&Substitution> for OverwriteCondition {
     }
 }
 
-/// Four lines, or one that differs from the `False` message in case and full stop.
+/// Returns a message of four lines, or a single line that differs from the `False` message in case
+/// and full stop.
 fn found_message(substitution: &Substitution) -> String {
     let (old, new) = (&substitution.original, &substitution.effective);
     if old == new {
@@ -58,12 +59,12 @@ fn repository_line(old: Option<&RepositoryContext>, new: Option<&RepositoryConte
             let (old, new) = short.unwrap_or_else(|| (old.to_json(), new.to_json()));
             format!("{old} -> {new}")
         }
-        // A substitution cannot remove a repository context.
+        // Equal contexts, or none. A removed context needs no arm: a substitution cannot remove one.
         _ => "RepositoryContext has not been overwritten".to_owned(),
     }
 }
 
-/// `<baseUrl> (<componentNameMapping>)` for a context of type exactly `ociRegistry` that decodes as one.
+/// Returns `<baseUrl> (<componentNameMapping>)` for a valid context of type exactly `ociRegistry`.
 fn registry_text(context: &RepositoryContext) -> Option<String> {
     if context.type_name() != "ociRegistry" {
         return None;
@@ -73,7 +74,8 @@ fn registry_text(context: &RepositoryContext) -> Option<String> {
     Some(format!("{base_url} ({mapping})"))
 }
 
-/// What the condition `ComponentReferenceOutdated` says when the rules have changed since the last job.
+/// Returns the message of the condition `ComponentReferenceOutdated`, after the rules have changed
+/// since the last job.
 pub fn outdated_message(next: &Reference, last: &Reference) -> String {
     let place = |reference: &Reference| {
         reference
@@ -118,7 +120,8 @@ mod tests {
         );
     }
 
-    /// O-38 to O-40, and every variant of `components.md` 3.1 (11, items 2 and 3).
+    /// Cases O-38 to O-40, items 2 and 3 of `components.md` 11: every variant of `components.md`
+    /// 3.1.
     #[test]
     fn message_variants() {
         let prod = json!({"type": "ociRegistry", "baseUrl": "reg.example.org/prod"});

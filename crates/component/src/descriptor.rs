@@ -1,7 +1,7 @@
-//! Component descriptors of both schema versions (`components.md` section 5).
+//! Component descriptors of both schema versions (`components.md` 5).
 //!
-//! A descriptor is kept as the JSON document it was stored as; the parts that Groundwork looks at are read out
-//! of it. So members that we do not know survive, and each shape can be produced from the other.
+//! A descriptor keeps the stored JSON document, and the parts that Groundwork needs are read from
+//! it. Therefore unknown members survive, and each format can be converted to the other.
 
 mod check;
 mod convert;
@@ -18,10 +18,11 @@ use crate::reference::RepositoryContext;
 
 pub use check::{Leniency, valid_version};
 
-/// What a descriptor may take in memory while it is read: some five megabytes of text. Templates get it several times, in other forms.
+/// Bytes of memory for reading a descriptor, enough for about five megabytes of text. Templates
+/// receive several copies of it in other forms.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Which of the two document formats a descriptor is written in.
+/// Format of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SchemaVersion {
     V2,
@@ -29,7 +30,7 @@ pub enum SchemaVersion {
 }
 
 impl SchemaVersion {
-    /// The value of `meta.schemaVersion` or `apiVersion`.
+    /// Returns the value of `meta.schemaVersion` or `apiVersion`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V2 => "v2",
@@ -37,7 +38,7 @@ impl SchemaVersion {
         }
     }
 
-    /// Reads the name of a schema version; the old spelling of v3 is an alias.
+    /// Parses the name of a schema version. The old spelling of v3 is an alias.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "v2" => Some(Self::V2),
@@ -47,19 +48,21 @@ impl SchemaVersion {
     }
 }
 
-/// A decoded and checked component descriptor. Clones share the document until one of them is changed. Written out and read again it is the
-/// same; reading does not check it once more.
+/// Decoded and checked component descriptor.
+///
+/// Clones share the document until one of them is changed. Serialization keeps it unchanged, and
+/// deserialization does not check it again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Descriptor {
     schema: SchemaVersion,
     #[serde(with = "shared")]
     document: Arc<Value>,
-    /// The references, read out when they are first followed.
+    /// References, read from the document on first use.
     #[serde(skip)]
     links: Arc<OnceLock<Box<[Link]>>>,
 }
 
-/// What is shared in memory is written out.
+/// Serializes a value behind an `Arc`.
 mod shared {
     use std::sync::Arc;
 
@@ -81,7 +84,7 @@ impl PartialEq for Descriptor {
     }
 }
 
-/// Where a component reference leads, in a form that costs nothing to hand on.
+/// Target of a component reference, in a form that is cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub(crate) name: Arc<str>,
@@ -89,38 +92,39 @@ pub(crate) struct Link {
     pub(crate) version: Arc<str>,
 }
 
-/// An entry that points to another component version.
+/// Reference of a descriptor to another component version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComponentReference {
-    /// Name inside this descriptor.
+    /// Local name in this descriptor.
     pub name: String,
     pub component_name: String,
     pub version: String,
-    /// The entry as written.
+    /// Entry as written.
     pub element: Value,
 }
 
-/// An artifact of a component version.
+/// Artifact of a component version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
     pub name: String,
     pub type_name: String,
-    /// The entry as written.
+    /// Entry as written.
     pub element: Value,
 }
 
 impl Resource {
-    /// The typed object that tells where the content is.
+    /// Returns the recorded digest of the content, if there is one.
     pub(crate) fn digest(&self) -> Option<&Value> {
         self.element.get("digest")
     }
 
+    /// Returns the typed object that describes the location of the content.
     pub fn access(&self) -> &Value {
         self.element.get("access").unwrap_or(&Value::Null)
     }
 }
 
-/// Why a document is no usable component descriptor.
+/// Error of a component descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum DescriptorError {
     #[error("component descriptor is no YAML: {0}")]
@@ -129,23 +133,23 @@ pub enum DescriptorError {
     NoMap,
     #[error("component descriptor has no name or no version")]
     Nameless,
-    /// `components.md` 8, E15.
+    /// Error E15 (`components.md` 8).
     #[error("component descriptor schema version {0:?} not supported")]
     SchemaVersion(String),
     #[error("apiVersion and meta.schemaVersion defined")]
     BothMarkers,
-    /// `components.md` 8, E16: all problems of the document.
+    /// Error E16 (`components.md` 8): all problems of the document.
     #[error("component descriptor {name}:{version} is invalid: {}", problems.join("; "))]
     Invalid { name: String, version: String, problems: Vec<String> },
-    /// Who reads descriptors has given up on this one, for reasons of its own.
+    /// The process that decodes descriptors gave up on this one, for the reason in the text.
     #[error("component descriptor cannot be read: {0}")]
     Unread(String),
-    /// `components.md` 8, E12.
+    /// Error E12 (`components.md` 8).
     #[error("failed to get resource with name {name:?} of component {component}: {reason}")]
     Resource { component: String, name: String, reason: String },
 }
 
-/// The document of a stored descriptor, within what one may take in memory.
+/// Parses the document of a stored descriptor, within the memory limit.
 fn read(bytes: &[u8]) -> Result<Value, DescriptorError> {
     let options = yaml::Options { most_bytes: MOST_BYTES, ..yaml::Options::default() };
     let document = yaml::parse_first(&String::from_utf8_lossy(bytes), options);
@@ -153,20 +157,21 @@ fn read(bytes: &[u8]) -> Result<Value, DescriptorError> {
 }
 
 impl Descriptor {
-    /// Reads a stored descriptor.
+    /// Parses a stored descriptor.
     ///
     /// # Errors
     ///
-    /// See [`DescriptorError`]; every problem of an invalid descriptor is listed.
+    /// See [`DescriptorError`]. The error of an invalid descriptor lists all problems.
     pub fn parse(bytes: &[u8]) -> Result<Self, DescriptorError> {
         Self::from_document(read(bytes)?, Leniency::Strict)
     }
 
-    /// Name and version of a stored descriptor, whatever else may be wrong with it: that is told when it is used.
+    /// Returns name and version of a stored descriptor without further checks. Other problems are
+    /// reported when the descriptor is used.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or has no name or no version.
+    /// It cannot be parsed, or has no name or no version.
     pub fn name_and_version(bytes: &[u8]) -> Result<(String, String), DescriptorError> {
         let document = read(bytes)?;
         let holder = document.get("component").or_else(|| document.get("metadata"));
@@ -174,11 +179,12 @@ impl Descriptor {
         text("name").zip(text("version")).ok_or(DescriptorError::Nameless)
     }
 
-    /// Reads a descriptor that was found in the repository of a context, which becomes the last one of its history.
+    /// Parses a descriptor from the repository of a context, and appends that context to its
+    /// history.
     ///
     /// # Errors
     ///
-    /// As [`Descriptor::parse`].
+    /// As for [`Descriptor::parse`].
     pub fn load(bytes: &[u8], context: &RepositoryContext) -> Result<Self, DescriptorError> {
         let mut descriptor = Self::parse(bytes)?;
         if descriptor.repository_context().as_ref() != Some(context) {
@@ -187,12 +193,12 @@ impl Descriptor {
         Ok(descriptor)
     }
 
-    /// Takes a document that has been decoded already. Inline descriptors get [`Leniency::Inline`]
-    /// (`components.md` 4.4).
+    /// Creates a descriptor from a decoded document. Callers use [`Leniency::Inline`] for inline
+    /// descriptors (`components.md` 4.4).
     ///
     /// # Errors
     ///
-    /// As [`Descriptor::parse`].
+    /// As for [`Descriptor::parse`].
     pub fn from_document(mut document: Value, leniency: Leniency) -> Result<Self, DescriptorError> {
         let schema = detect(&document)?;
         check::fill_defaults(schema, &mut document, leniency);
@@ -205,17 +211,17 @@ impl Descriptor {
         Err(DescriptorError::Invalid { name, version, problems })
     }
 
-    /// The format it was stored in.
+    /// Returns the format of the stored document.
     pub fn schema(&self) -> SchemaVersion {
         self.schema
     }
 
-    /// The document in the format it was stored in.
+    /// Returns the document in its stored format.
     pub fn document(&self) -> &Value {
         &self.document
     }
 
-    /// The document in a chosen format, as templates see it (`components.md` 4.9, 5.4).
+    /// Returns the document in the given format, as templates see it (`components.md` 4.9, 5.4).
     pub fn to_schema(&self, schema: SchemaVersion) -> Value {
         convert::convert(self, schema)
     }
@@ -228,8 +234,8 @@ impl Descriptor {
         self.identity().get("version").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether this is the descriptor of that version. A version in the spelling of tags (`1.0.0.build-7`) is the
-    /// one written with a plus sign (`components.md` 6.1).
+    /// Reports whether this is the descriptor of a version. The spelling of tags (`1.0.0.build-7`)
+    /// equals that with a plus sign (`components.md` 6.1).
     pub fn is_version(&self, name: &str, version: &str) -> bool {
         let from_tag = || match version.rsplit_once(".build-") {
             Some((core, build)) => format!("{core}+{build}"),
@@ -238,12 +244,13 @@ impl Descriptor {
         self.name() == name && (self.version() == version || self.version() == from_tag())
     }
 
-    /// The last entry of the history of repository contexts: the one the descriptor says it lives in.
+    /// Returns the last entry of the history of repository contexts, which names the descriptor's
+    /// repository.
     pub fn repository_context(&self) -> Option<RepositoryContext> {
         self.repository_contexts().last().cloned().and_then(RepositoryContext::new)
     }
 
-    /// Adds a repository context to the history, as the last one.
+    /// Appends a repository context to the history.
     fn push_repository_context(&mut self, context: &RepositoryContext) {
         let document = Arc::make_mut(&mut self.document);
         let holder = match self.schema {
@@ -257,7 +264,7 @@ impl Descriptor {
         }
     }
 
-    /// Where the component references lead, in order.
+    /// Returns the targets of the component references, in order.
     pub(crate) fn links(&self) -> &[Link] {
         self.links.get_or_init(|| {
             let read = |element: &Value, member: &str| {
@@ -274,7 +281,7 @@ impl Descriptor {
         })
     }
 
-    /// The component references, in order.
+    /// Returns the component references, in order.
     pub fn references(&self) -> impl Iterator<Item = ComponentReference> {
         self.elements(ElementKind::Reference).iter().map(|element| ComponentReference {
             name: text(element, "name"),
@@ -284,12 +291,12 @@ impl Descriptor {
         })
     }
 
-    /// The first reference of that local name (`components.md` 4.7).
+    /// Returns the first reference with this local name (`components.md` 4.7).
     pub fn reference(&self, name: &str) -> Option<ComponentReference> {
         self.references().find(|reference| reference.name == name)
     }
 
-    /// All resources, in order.
+    /// Returns all resources, in order.
     pub fn resources(&self) -> impl Iterator<Item = Resource> {
         self.elements(ElementKind::Resource).iter().map(|element| Resource {
             name: text(element, "name"),
@@ -298,19 +305,19 @@ impl Descriptor {
         })
     }
 
-    /// The accesses of all resources that can be fetched.
+    /// Returns the accesses of all resources with a supported access type.
     pub fn accesses(&self) -> impl Iterator<Item = Access> {
         let accesses =
             self.elements(ElementKind::Resource).iter().filter_map(|element| element.get("access"));
         accesses.filter_map(|access| Access::parse(access).ok())
     }
 
-    /// The resource with the identity `{name}` (`components.md` 4.7): one with an extra identity, or one that
-    /// shares its name with another, is not found by its name alone.
+    /// Returns the resource with the identity `{name}` (`components.md` 4.7). A resource with an
+    /// extra identity, or with the name of another one, cannot be found by its name alone.
     ///
     /// # Errors
     ///
-    /// E12, with the identities that do exist under this name.
+    /// Error E12 (`components.md` 8), with the existing identities of this name.
     pub fn resource(&self, name: &str) -> Result<Resource, DescriptorError> {
         let elements = self.elements(ElementKind::Resource);
         let named: Vec<&Value> = elements.iter().filter(|element| text(element, "name") == name).collect();
@@ -339,11 +346,12 @@ impl Descriptor {
         Err(DescriptorError::Resource { component, name: name.to_owned(), reason })
     }
 
-    /// The only resource with exactly this identity: its name, its extra identity, and its version if the identity has one.
+    /// Returns the only resource with exactly this identity: its name, its extra identity, and its
+    /// version if the identity has one.
     ///
     /// # Errors
     ///
-    /// E12: none has it, or several have.
+    /// Error E12 (`components.md` 8): no resource has the identity, or several have it.
     pub fn resource_with_identity(
         &self,
         identity: &BTreeMap<String, String>,
@@ -410,7 +418,7 @@ impl Descriptor {
     }
 }
 
-/// The three lists of a descriptor.
+/// List of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ElementKind {
     Source,

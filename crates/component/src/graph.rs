@@ -1,4 +1,4 @@
-//! Where every reference of a closure leads, and which rules had a say in it: for people who ask why.
+//! Graph of all references of a closure, with the rules that changed each of them, for display.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,50 +6,54 @@ use crate::overwrite::{RuleOutcome, Substitution};
 use crate::reference::Reference;
 use crate::resolve::{ComponentVersion, Resolver};
 
-/// Entries that are told of one component; whoever reads them has had enough long before.
+/// Largest number of entries, which bounds memory and output.
 const MOST_ENTRIES: usize = 50_000;
 
-/// One reference of the graph, and what became of it.
+/// Reference of the graph, with its resolution.
 #[derive(Debug, Clone)]
 pub struct GraphEntry {
-    /// References from the root on: 0 for the root itself.
+    /// Number of references from the root; 0 for the root itself.
     pub depth: usize,
-    /// The local name in the descriptor that holds the reference; empty for the root.
+    /// Local name in the descriptor that contains the reference; empty for the root.
     pub name: String,
     pub substitution: Substitution,
-    /// What became of every rule, in the order of the rules.
+    /// Result of each rule, in the order of the rules.
     pub outcomes: Vec<RuleOutcome>,
     pub state: GraphState,
 }
 
-/// How far a reference was followed.
+/// Result of following a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GraphState {
-    /// The entries below it follow, one level deeper.
+    /// The entries of the version's references follow, one level deeper.
     Followed,
-    /// This version is in the list already, with everything below it.
+    /// The version and all entries below it are already in the list.
     Repeated,
-    /// There is no such version, or it cannot be read: a sentence that says why.
+    /// The version is missing or cannot be read. The text gives the reason.
     Failed(String),
-    /// The limit that ends the list here.
+    /// Limit that ends the list here.
     Limit(String),
 }
 
 impl Resolver<'_> {
-    /// The root and everything that it refers to, depth first in the order of the references.
+    /// Returns the root and all versions that it refers to, depth first in the order of the
+    /// references.
     ///
-    /// Unlike [`Resolver::closure`] it goes on where a version cannot be had, and names a version at each reference to it.
+    /// Unlike [`Resolver::closure`], the function continues after an error, and lists a version at
+    /// each reference to it.
     pub fn graph(&self, original: &Reference) -> Vec<GraphEntry> {
         let mut seen = HashSet::new();
-        // What became of a reference: most versions are referred to from many places.
+        // Results by reference: most versions are referenced from many places, and each is looked
+        // up once.
         let mut looked_up: HashMap<(String, String, bool), GraphState> = HashMap::new();
         let mut entries = Vec::new();
-        // References still to follow, the next one last.
+        // Stack of references still to follow, the next one last.
         let mut open = vec![(0, String::new(), original.clone())];
         while let Some((depth, name, reference)) = open.pop() {
             let (substitution, outcomes) = self.overwrites().explain(&reference);
             let limit = self.limit(depth, seen.len(), entries.len());
-            // The root alone may have another repository.
+            // The root may have another repository than a reference with the same name and version,
+            // so it has a separate key.
             let key = (reference.name.clone(), reference.version.clone(), depth == 0);
             let state = match (limit, looked_up.get(&key)) {
                 (Some(limit), _) => GraphState::Limit(limit),
@@ -72,7 +76,7 @@ impl Resolver<'_> {
         entries
     }
 
-    /// Looks a version up, and hands it over if it has not been seen.
+    /// Looks a version up, and passes it to `follow` if it is new.
     fn look_up(
         &self,
         effective: &Reference,

@@ -1,4 +1,4 @@
-//! Component descriptors written into an Installation (`components.md` 4.4).
+//! Component descriptors that are part of an Installation (`components.md` 4.4).
 
 use groundwork_yaml as yaml;
 use serde::{Deserialize, Serialize};
@@ -7,27 +7,27 @@ use serde_json::Value;
 use crate::descriptor::{Descriptor, DescriptorError, Leniency};
 use crate::reference::json_equal;
 
-/// The label of a component reference that carries the descriptor it points to.
+/// Label of a component reference that contains the referenced descriptor.
 const NESTED_DESCRIPTOR_LABEL: &str = "landscaper.gardener.cloud/component-descriptor";
-/// Nesting deeper than this is an attack, not a component.
+/// Largest nesting depth. A legitimate component is far below it.
 const DEEPEST_NESTING: usize = 100;
 
-/// An inline descriptor and all that are nested in it, by name and version.
+/// Inline descriptor and all descriptors nested in it, by name and version.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct InlineSet {
-    /// The root first, then depth-first in the order of the references.
+    /// Descriptors, the root first, then depth first in the order of the references.
     descriptors: Vec<Descriptor>,
     warnings: Vec<String>,
 }
 
-/// Why an inline definition cannot be used.
+/// Error of an inline definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InlineError {
     #[error("inline {0}")]
     Descriptor(#[from] DescriptorError),
     #[error("inline component descriptor nested in reference {reference:?} of {parent}: {source}")]
     Nested { parent: String, reference: String, source: Box<DescriptorError> },
-    /// `components.md` 8, E10.
+    /// Error E10 (`components.md` 8).
     #[error("inline component descriptor \"{0}\" is defined twice with different content")]
     Conflict(String),
     #[error("inline component descriptors are nested deeper than {DEEPEST_NESTING} levels")]
@@ -39,31 +39,31 @@ impl InlineSet {
     ///
     /// # Errors
     ///
-    /// A descriptor is malformed, or two of one name and version differ.
+    /// A descriptor is malformed, or two descriptors with the same name and version differ.
     pub fn new(definition: &Value) -> Result<Self, InlineError> {
         let mut set = Self::default();
         set.add(Descriptor::from_document(definition.clone(), Leniency::Inline)?, 0)?;
         Ok(set)
     }
 
-    /// The descriptor that the Installation itself names.
+    /// Returns the descriptor that the Installation itself contains.
     pub fn root(&self) -> Option<&Descriptor> {
         self.descriptors.first()
     }
 
-    /// The descriptor of a component version, if it is one of the set.
+    /// Returns the descriptor of a component version, if it is in the set.
     pub fn get(&self, name: &str, version: &str) -> Option<&Descriptor> {
         self.descriptors
             .iter()
             .find(|descriptor| descriptor.name() == name && descriptor.version() == version)
     }
 
-    /// All of them, the one that the Installation itself names first.
+    /// Returns all descriptors, the Installation's own one first.
     pub fn descriptors(&self) -> &[Descriptor] {
         &self.descriptors
     }
 
-    /// Oddities that their author should know.
+    /// Returns warnings for the author of the descriptors.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -103,7 +103,7 @@ impl InlineSet {
     }
 }
 
-/// The value of the label, if the reference has it: a map, or a text that holds one.
+/// Returns the value of the label, if the reference has it: a map, or a text that contains one.
 fn nested_document(reference: &Value) -> Option<Result<Value, DescriptorError>> {
     let labels = reference.get("labels")?.as_array()?;
     let label = labels

@@ -1,17 +1,17 @@
-//! Component versions: which one an Installation uses, and what belongs to it.
+//! Component versions: selection for an Installation, and access to their content.
 //!
 //! ```text
 //! reference (context, name, version)
 //!    └─ Overwrites::apply ──> effective reference      overwrite, condition, lint
-//!          └─ Resolver ──> ComponentVersion ──> closure    resolve (asks a Repository for bytes), resolvers
-//!               └─ graph: the same with the rules that had a say at each reference
-//!                              │  └─ CdUri ──> another version, or a Resource and its Content   uri, access
+//!          └─ Resolver ──> ComponentVersion ──> closure    resolve (reads a Repository), resolvers
+//!               └─ graph: the closure with the rules that changed each reference
+//!                              │  └─ CdUri ──> another version, or a Resource     uri, access
 //!                              ├─ Descriptor (v2 or v3)     descriptor, inline
-//!                              └─ verify: what somebody has signed     signature
+//!                              └─ verify: checks the signature     signature
 //! ```
 //!
-//! The rules are those of the chapter `components.md`. Nothing here does I/O: a [`Repository`] hands over
-//! bytes, and the caller decides where they come from.
+//! The rules are those of the chapter `components.md`. The crate does no I/O: callers provide a
+//! [`Repository`], which returns bytes from any source.
 
 mod access;
 mod condition;

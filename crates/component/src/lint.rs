@@ -1,24 +1,25 @@
-//! Rules that cannot do what their author wants: told before anybody wonders why nothing happens.
+//! Static check of overwrite rules for their authors: finds rules without the intended effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::overwrite::{Attributes, Overwrites};
 use crate::reference::{Reference, RepositoryContext};
 
-/// Rules of longer lists are looked at until this many comparisons have been made; the rest is not judged rather than
-/// judged wrongly.
+/// Largest number of comparisons. The rest of a longer list is not checked, which avoids wrong
+/// findings.
 const MOST_COMPARISONS: usize = 1_000_000;
-/// Bytes that are compared in about the time of one comparison.
+/// Bytes whose comparison takes about as long as one comparison of short texts.
 const COMPARED_AT_ONCE: usize = 1_024;
 
-/// Something about a rule that its author should know. `rule` counts from 0.
+/// Finding about a rule. `rule` counts from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// Whatever reference the source matches, earlier rules have always taken at least one of the attributes.
+    /// For every reference that the source matches, earlier rules have set at least one attribute
+    /// of the substitution.
     NeverApplies { rule: usize },
-    /// The substitution is empty: a match is reported, nothing is replaced.
+    /// The substitution is empty: a match is reported, but no attribute is replaced.
     ReplacesNothing { rule: usize },
-    /// The substitution puts in a repository context without a type, which no lookup can use.
+    /// The substitution sets a repository context without a type, which every lookup rejects.
     UntypedRepository { rule: usize },
 }
 
@@ -42,14 +43,15 @@ pub fn lint(overwrites: &Overwrites) -> Vec<Finding> {
     findings
 }
 
-/// The values that the sources of earlier rules mention.
+/// Values in the sources of earlier rules.
 #[derive(Debug, Default)]
 struct Mentioned<'a> {
-    /// By their text: finding one among thousands by comparing JSON costs more than all the rest.
+    /// Repository contexts by their text: a search by comparing JSON would dominate the cost for
+    /// thousands of entries.
     repositories: BTreeMap<String, &'a RepositoryContext>,
     names: BTreeSet<&'a str>,
     versions: BTreeSet<&'a str>,
-    /// Bytes of the longest of all.
+    /// Bytes of the longest value.
     longest: usize,
 }
 
@@ -67,10 +69,11 @@ impl<'a> Mentioned<'a> {
     }
 }
 
-/// Whether some reference exists for which `rule` applies.
+/// Reports whether a reference exists to which `rule` applies.
 ///
-/// Only values that earlier sources mention can make a difference, so it is enough to try each of them and one
-/// that nobody mentions, for every attribute that the source leaves open. What that costs is known before any is tried.
+/// Only values in earlier sources can make a difference. So it is enough to try each of them and
+/// one further value, for every attribute that the source leaves open. The cost is checked against
+/// the budget first.
 fn can_apply(overwrites: &Overwrites, rule: usize, earlier: &Mentioned<'_>, budget: &mut usize) -> bool {
     let source = &overwrites.rules()[rule].source;
     let count = |is_fixed: bool, mentioned: usize| if is_fixed { 1 } else { mentioned + 1 };
@@ -98,7 +101,7 @@ fn can_apply(overwrites: &Overwrites, rule: usize, earlier: &Mentioned<'_>, budg
     })
 }
 
-/// The given value, or every mentioned one and one that is not mentioned.
+/// Returns the fixed value, or every mentioned one and one further value.
 fn text_witnesses(fixed: Option<&str>, mentioned: &BTreeSet<&str>) -> Vec<String> {
     if let Some(fixed) = fixed {
         return vec![fixed.to_owned()];
@@ -120,7 +123,7 @@ mod tests {
     use super::*;
     use crate::overwrite::Rule;
 
-    /// Halves of rules as `name@version`, either part may be empty.
+    /// Checks rules whose halves are written as `name@version`. Either part may be empty.
     fn check(list: &[(&str, &str)], expected: &[Finding]) {
         let attributes = |text: &str| {
             let (name, version) = text.split_once('@').unwrap_or((text, ""));
@@ -144,14 +147,15 @@ mod tests {
         check(&[("a", "b"), ("a", "c")], &[never(1)]);
         check(&[("", "@1"), ("a", "@2")], &[never(1)]);
         check(&[("a", "@2"), ("", "@1")], &[]);
-        // The first two together cover every version of a, but only because the second one is general.
+        // The first two rules together cover every version of `a`, but only because the second one
+        // names no component.
         check(&[("a@1", "@8"), ("a", "@9"), ("a@1", "@7"), ("a@2", "@7")], &[never(2), never(3)]);
-        // Rule 1 is dropped for version 1, so rule 2 gets through there.
+        // Rule 1 is dropped for version 1, so rule 2 still applies there.
         check(&[("a@1", "b"), ("a", "c@3"), ("a", "@4")], &[]);
         check(&[("a", "")], &[Finding::ReplacesNothing { rule: 0 }]);
     }
 
-    /// A list that would take hours to judge in full is answered at once.
+    /// A list whose full check would take hours is answered at once.
     #[test]
     fn long_lists_are_not_judged_in_full() {
         let (names, versions): (Vec<_>, Vec<_>) =
@@ -162,8 +166,8 @@ mod tests {
         check(&list, &[Finding::NeverApplies { rule: 1 }]);
     }
 
-    /// What a rule costs is asked before anything is made for it: long lists of rules with contexts, names and versions of their
-    /// own took minutes.
+    /// The cost of a rule is checked before any allocation for it. Long lists of rules with
+    /// distinct contexts, names and versions once took minutes.
     #[test]
     fn long_lists_cost_no_more_than_their_budget() {
         let list: Overwrites = (0..10_000)

@@ -1,11 +1,11 @@
-//! The rules of a `ComponentVersionOverwrites` object (`components.md` section 2).
+//! Rules of a `ComponentVersionOverwrites` object (`components.md` 2).
 
 use groundwork_api::{ComponentVersionOverwriteReference, ComponentVersionOverwrites};
 use serde::{Deserialize, Serialize};
 
 use crate::reference::{Reference, RepositoryContext};
 
-/// One of the three parts of a reference that a rule can look at and replace.
+/// Part of a reference that a rule can compare and replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Attribute {
     Repository,
@@ -14,10 +14,10 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// All three, in the order in which messages list them.
+    /// All attributes, in the order of messages.
     pub const ALL: [Self; 3] = [Self::Repository, Self::Name, Self::Version];
 
-    /// The field of the manifest that holds it.
+    /// Returns the name of the attribute's field in the manifest.
     pub fn field(self) -> &'static str {
         match self {
             Self::Repository => "repositoryContext",
@@ -35,7 +35,7 @@ impl Attribute {
     }
 }
 
-/// A set of attributes.
+/// Set of attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AttributeSet([bool; 3]);
 
@@ -48,7 +48,7 @@ impl AttributeSet {
         self.0 == [false; 3]
     }
 
-    /// The members, in the order of [`Attribute::ALL`].
+    /// Returns the members in the order of [`Attribute::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Attribute> {
         Attribute::ALL.into_iter().filter(move |attribute| self.contains(*attribute))
     }
@@ -64,7 +64,7 @@ impl FromIterator<Attribute> for AttributeSet {
     }
 }
 
-/// The attributes that one half of a rule specifies.
+/// Attributes of a rule's source or substitution.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Attributes {
     pub repository: Option<RepositoryContext>,
@@ -73,21 +73,21 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Which attributes are specified.
+    /// Returns the specified attributes.
     pub fn specified(&self) -> AttributeSet {
         AttributeSet([self.repository.is_some(), self.name.is_some(), self.version.is_some()])
     }
 
-    /// Whether a reference has every specified attribute. An attribute that is not specified matches anything; a
-    /// specified repository context never matches an absent one.
+    /// Reports whether a reference has every specified attribute. An attribute that is not
+    /// specified matches any value. A specified repository context never matches an absent one.
     fn matches(&self, reference: &Reference) -> bool {
-        // Texts first: most rules are told apart by a name, and comparing JSON costs more.
+        // Texts are compared first: most rules differ in a name, and comparing JSON costs more.
         self.name.as_ref().is_none_or(|name| *name == reference.name)
             && self.version.as_ref().is_none_or(|version| *version == reference.version)
             && (self.repository.is_none() || self.repository == reference.repository)
     }
 
-    /// The specified attributes in which `reference` differs: none if it matches.
+    /// Returns the specified attributes in which `reference` differs; empty if it matches.
     fn differing(&self, reference: &Reference) -> AttributeSet {
         let differs =
             |wanted: &Option<String>, actual: &str| wanted.as_deref().is_some_and(|text| text != actual);
@@ -100,7 +100,8 @@ impl Attributes {
 }
 
 impl From<&ComponentVersionOverwriteReference> for Attributes {
-    /// Empty strings and `null` count as not specified, `{}` as specified (`components.md` 1.3).
+    /// Converts the wire form: empty strings and `null` count as not specified, `{}` as specified
+    /// (`components.md` 1.3).
     fn from(wire: &ComponentVersionOverwriteReference) -> Self {
         Self {
             repository: wire.repository_context.get().cloned().and_then(RepositoryContext::new),
@@ -110,14 +111,14 @@ impl From<&ComponentVersionOverwriteReference> for Attributes {
     }
 }
 
-/// "Where a reference looks like `source`, put in `substitution`."
+/// Rule that replaces the attributes of `substitution` in references that match `source`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rule {
     pub source: Attributes,
     pub substitution: Attributes,
 }
 
-/// The ordered rules of one object.
+/// Ordered rules of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Overwrites {
     rules: Vec<Rule>,
@@ -142,26 +143,27 @@ impl FromIterator<Rule> for Overwrites {
     }
 }
 
-/// What became of one rule.
+/// Result of one rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuleOutcome {
     /// The source does not match: these specified attributes differ.
     NotMatched(AttributeSet),
-    /// The source matches and the substitution was taken as a whole (it may be empty).
+    /// The source matches, and the whole substitution, which may be empty, was applied.
     Applied,
-    /// The source matches, but an earlier rule has set at least one attribute of the substitution; the whole
-    /// rule is dropped. Holds the index of the rule that set each attribute in conflict.
+    /// The source matches, but an earlier rule has set at least one attribute of the substitution,
+    /// so the whole rule is dropped. Contains the index of the rule that set each conflicting
+    /// attribute.
     Ignored(Conflicts),
-    /// All three attributes had been replaced before.
+    /// Earlier rules had replaced all three attributes.
     NotReached,
 }
 
-/// Which earlier rule stands in the way, attribute by attribute.
+/// Indexes of the conflicting earlier rules, by attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Conflicts([Option<usize>; 3]);
 
 impl Conflicts {
-    /// The attributes in conflict, each with the index of the rule that set it first.
+    /// Returns the conflicting attributes, each with the index of the rule that set it first.
     pub fn iter(self) -> impl Iterator<Item = (Attribute, usize)> {
         Attribute::ALL
             .into_iter()
@@ -169,33 +171,33 @@ impl Conflicts {
     }
 }
 
-/// The result of applying rules to a reference.
+/// Result of applying rules to a reference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Substitution {
-    /// The reference as written, after defaulting from the Context.
+    /// Reference as written, with the repository of the Context filled in.
     pub original: Reference,
-    /// The reference that is used. Equal to `original` when nothing matched, but possibly also when
-    /// something did.
+    /// Reference in use. It equals `original` if no rule matched, and sometimes even after a match.
     pub effective: Reference,
-    /// Whether at least one source matched; this, not a difference, drives the condition.
+    /// True if at least one source matched. The condition depends on this flag, not on a
+    /// difference.
     pub matched: bool,
 }
 
 impl Overwrites {
-    /// The rules, in order.
+    /// Returns the rules, in order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
     /// Computes the effective reference.
     ///
-    /// Every source is compared with `original`, never with a partly substituted reference, and a result must
-    /// not be fed in again (`components.md` 2.2, 2.3).
+    /// Every source is compared with `original`, never with a partly substituted reference. Callers
+    /// must not apply the rules to a result again (`components.md` 2.2, 2.3).
     pub fn apply(&self, original: &Reference) -> Substitution {
         self.run(original, None)
     }
 
-    /// Like [`Overwrites::apply`], and tells what became of each rule.
+    /// Computes the same as [`Overwrites::apply`], with the result of each rule.
     pub fn explain(&self, original: &Reference) -> (Substitution, Vec<RuleOutcome>) {
         let mut outcomes = Vec::with_capacity(self.rules.len());
         let substitution = self.run(original, Some(&mut outcomes));
@@ -203,7 +205,7 @@ impl Overwrites {
         (substitution, outcomes)
     }
 
-    /// Whether one rule applies to a reference, looking at no rule behind it.
+    /// Reports whether a rule applies to a reference. Later rules are ignored.
     pub(crate) fn applies(&self, rule: usize, original: &Reference) -> bool {
         let mut slots: [Option<usize>; 3] = [None; 3];
         let mut outcome = None;
@@ -217,8 +219,8 @@ impl Overwrites {
     }
 
     fn run(&self, original: &Reference, mut outcomes: Option<&mut Vec<RuleOutcome>>) -> Substitution {
-        // For each attribute the rule that replaces it. An equal value fills its slot too: that is how a user
-        // pins an attribute against broader rules further down.
+        // Index of the replacing rule for each attribute. An equal value fills the slot too: this
+        // is how a user pins an attribute against broader rules further down.
         let mut slots: [Option<usize>; 3] = [None; 3];
         let mut matched = false;
         for (index, rule) in self.rules.iter().enumerate() {
@@ -257,7 +259,7 @@ impl Overwrites {
     }
 }
 
-/// Fills the slots of a rule that matches, all of them or none.
+/// Fills all slots of a matching rule, or none.
 fn take(rule: &Rule, index: usize, slots: &mut [Option<usize>; 3]) -> RuleOutcome {
     let specified = rule.substitution.specified();
     let mut conflicts = Conflicts::default();

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Where a component version is looked up: `(repository context, name, version)`.
+/// Identification of a component version for lookup: `(repository context, name, version)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// Absent when neither the Installation nor its Context names one.
+    /// Absent if neither the Installation nor its Context names one.
     pub repository: Option<RepositoryContext>,
     pub name: String,
     pub version: String,
@@ -19,38 +19,38 @@ impl fmt::Display for Reference {
     }
 }
 
-/// A typed object that tells where component versions are stored (`components.md` 1.5).
+/// Typed object that describes the storage of component versions (`components.md` 1.5).
 ///
-/// It is kept exactly as it was written: members that we do not know, and defaults that we would fill in,
-/// take part in comparisons, so a typed struct would break matching. Clones share it.
+/// It keeps the object exactly as written. Unknown members and absent defaults take part in
+/// comparisons, so a typed struct would break matching. Clones share the object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Value", from = "Value")]
 pub struct RepositoryContext(Arc<Value>);
 
 impl RepositoryContext {
-    /// Takes the object as it is; `null` and absent are the same, so `null` gives `None`.
+    /// Wraps an object unchanged. `null` counts as absent and gives `None`.
     pub fn new(value: Value) -> Option<Self> {
         (!value.is_null()).then(|| Self(Arc::new(value)))
     }
 
-    /// The object as written.
+    /// Returns the object as written.
     pub fn as_value(&self) -> &Value {
         &self.0
     }
 
-    /// The `type` member; empty when there is none.
+    /// Returns the `type` member; empty if it is absent.
     pub fn type_name(&self) -> &str {
         self.0.get("type").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A string member. Its name is compared exactly first, then without regard to case, as the JSON
-    /// decoder of the original does (`components.md` 1.5).
+    /// Returns a string member. Its name is compared exactly first, then ignoring case, as
+    /// Landscaper's JSON decoder does (`components.md` 1.5).
     ///
-    /// `Ok(None)`: there is no such member, or it is null.
+    /// `Ok(None)` means that the member is absent or null.
     ///
     /// # Errors
     ///
-    /// The member is there but no string.
+    /// The member is not a string.
     pub fn text(&self, member: &str) -> Result<Option<&str>, NotText> {
         let Some(object) = self.0.as_object() else { return Err(NotText) };
         let value = object.get(member).or_else(|| {
@@ -63,8 +63,9 @@ impl RepositoryContext {
         }
     }
 
-    /// Whether both lead to the same place: as equality, but a member that is read without regard to case
-    /// (`components.md` 1.5) may be spelt either way. Rules of overwrites compare what is written instead.
+    /// Reports whether both contexts describe the same place. It works like equality, but ignores
+    /// the case of a member's name (`components.md` 1.5). Rules of overwrites compare the written
+    /// form instead.
     pub fn is_same_place(&self, other: &Self) -> bool {
         self.with_canonical_members() == other.with_canonical_members()
     }
@@ -87,7 +88,7 @@ impl RepositoryContext {
         Self(Arc::new(value))
     }
 
-    /// A member that contexts of this type must have, and this one does not.
+    /// Returns the name of a mandatory member of this type that is missing.
     pub fn missing_member(&self) -> Option<&'static str> {
         let type_name = self.type_name();
         let member = match type_name.strip_suffix("/v1").unwrap_or(type_name) {
@@ -99,7 +100,7 @@ impl RepositoryContext {
         is_missing.then_some(member)
     }
 
-    /// Compact JSON with sorted members: the form shown to users, and a key for caches.
+    /// Returns compact JSON with sorted members, for display and as a cache key.
     pub fn to_json(&self) -> String {
         self.0.to_string()
     }
@@ -117,12 +118,13 @@ impl From<RepositoryContext> for Value {
     }
 }
 
-/// A member of a repository context is not the string that it should be.
+/// Error of a member that is not a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotText;
 
 impl PartialEq for RepositoryContext {
-    /// Equal as JSON values: no defaulting, no aliases, no URL normalisation (`components.md` 2.2).
+    /// Compares contexts as JSON values: no defaulting, no aliases, no URL normalisation
+    /// (`components.md` 2.2).
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || json_equal(&self.0, &other.0)
     }
@@ -131,7 +133,7 @@ impl PartialEq for RepositoryContext {
 impl Eq for RepositoryContext {}
 
 impl fmt::Display for RepositoryContext {
-    /// The address where there is one, else the JSON text.
+    /// Shows the address if there is one, otherwise the JSON text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = ["baseUrl", "filePath"].into_iter().find_map(|member| self.text(member).ok().flatten());
         match address {
@@ -141,7 +143,7 @@ impl fmt::Display for RepositoryContext {
     }
 }
 
-/// Equality of JSON values in which numbers are compared as numbers: `1` equals `1.0`.
+/// Compares JSON values, numbers by their value: `1` equals `1.0`.
 pub fn json_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => {
@@ -164,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// I-31.
+    /// Case I-31: names of members are found in any case.
     #[test]
     fn members_are_found_whatever_their_case() {
         let context = |value: Value| RepositoryContext::new(value).unwrap();
@@ -196,7 +198,7 @@ mod tests {
         }
     }
 
-    /// I-30: members that nobody here knows stay as they were written.
+    /// Case I-30: unknown members stay as written.
     #[test]
     fn unknown_members_survive() {
         let written = json!({"type": "example.org/store", "shards": [1, 2.5], "nested": {"a": null}});

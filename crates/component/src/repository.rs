@@ -7,28 +7,29 @@ use crate::access::Access;
 use crate::descriptor::{Descriptor, DescriptorError};
 use crate::reference::RepositoryContext;
 
-/// A descriptor that is there, or what is wrong with it.
+/// Existing descriptor, or the error of decoding it.
 pub type LoadedDescriptor = Result<Descriptor, DescriptorError>;
 
-/// A place that holds component versions: a registry, an archive, a directory.
+/// Store of component versions: a registry, an archive, a directory.
 ///
-/// Implementations do the I/O; engines only ask for bytes. Contents are immutable for a version, so answers may
-/// be cached.
+/// Implementations do the I/O and return bytes to the engines. The content of a version is
+/// immutable, so responses can be cached.
 pub trait Repository: Send + Sync {
-    /// The component descriptor of a version as stored (YAML or JSON, v2 or v3); `None` when the repository
-    /// does not hold that version.
+    /// Returns the stored component descriptor of a version (YAML or JSON, v2 or v3), or `None` if
+    /// the repository does not have that version.
     ///
     /// # Errors
     ///
-    /// The repository could not be read, or holds something that is no component version.
+    /// The repository could not be read, or the stored object is not a component version.
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError>;
 
-    /// The same, decoded and checked, with `context`, that of this repository, as the last one of its history. Whoever keeps descriptors
-    /// keeps them so: decoding costs a hundred times what looking one up does.
+    /// Returns the decoded and checked descriptor, with `context`, the context of this repository,
+    /// appended to its history. Caches store descriptors in this form: decoding costs a hundred
+    /// times as much as a lookup.
     ///
     /// # Errors
     ///
-    /// As [`Repository::descriptor`]; inside, what is wrong with the descriptor.
+    /// As for [`Repository::descriptor`]. The inner result contains the error of decoding.
     fn load(
         &self,
         name: &str,
@@ -38,42 +39,45 @@ pub trait Repository: Send + Sync {
         Ok(self.descriptor(name, version)?.map(|bytes| Descriptor::load(&bytes, context)))
     }
 
-    /// The content that an access of that version describes, wherever it lies.
+    /// Returns the content that an access of that version describes, at any location.
     ///
     /// # Errors
     ///
-    /// As [`Repository::descriptor`], and when there is no such content. Reading the body may fail as well.
+    /// As for [`Repository::descriptor`], and if the content does not exist. Reading the body may
+    /// fail as well.
     fn content(&self, name: &str, version: &str, access: &Access) -> Result<Blob, RepositoryError>;
 
-    /// The SHA-256 of the manifest that an access leads to, in hex, without what that names; `None` where the repository cannot tell.
+    /// Returns the SHA-256, in hex, of the manifest that an access leads to, without the blobs that
+    /// the manifest names; `None` if the repository cannot tell.
     ///
     /// # Errors
     ///
-    /// As [`Repository::content`].
+    /// As for [`Repository::content`].
     fn artifact_digest(&self, _: &str, _: &str, _: &Access) -> Result<Option<String>, RepositoryError> {
         Ok(None)
     }
 }
 
-/// Turns repository contexts into repositories.
+/// Factory of repositories for repository contexts.
 ///
-/// What is needed to be let in belongs to the implementation, which is made for one Context: engines see no credentials.
+/// An implementation serves one Context and keeps its credentials, so that engines never see them.
 pub trait Repositories: Send + Sync {
     /// Opens the repository that `context` describes.
     ///
     /// # Errors
     ///
-    /// The type of the context is unknown, or nothing is reachable there.
+    /// The type of the context is unknown, or the repository is unreachable.
     fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError>;
 }
 
-/// Content on its way. Whoever reads the body to its end knows that it is what its digest says.
+/// Stream of content. After a complete read, its digest is verified.
 pub struct Blob {
-    /// Under which type it is stored; empty when the store knows none.
+    /// Media type in the store; empty if the store does not know it.
     pub media_type: String,
-    /// Bytes of the body, where the store knows that beforehand.
+    /// Size of the body in bytes, if the store knows it in advance.
     pub size: Option<u64>,
-    /// Errors of the repository come as the source of an `io::Error`; see [`RepositoryError::of_read`].
+    /// Body. Errors of the repository are the source of an `io::Error`, see
+    /// [`RepositoryError::of_read`].
     pub body: Box<dyn Read + Send>,
 }
 
@@ -87,13 +91,13 @@ impl std::fmt::Debug for Blob {
 }
 
 impl Blob {
-    /// Content that is at hand.
+    /// Creates a blob from bytes in memory.
     pub fn from_bytes(media_type: impl Into<String>, bytes: Vec<u8>) -> Self {
         let size = Some(bytes.len() as u64);
         Self { media_type: media_type.into(), size, body: Box::new(io::Cursor::new(bytes)) }
     }
 
-    /// The whole content; `address` is what messages call it.
+    /// Reads the whole content. `address` names it in messages.
     ///
     /// # Errors
     ///
@@ -112,32 +116,33 @@ impl Blob {
     }
 }
 
-/// Why a repository gave no answer. Each text says where it looked.
+/// Error of a repository. Each text names the address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum RepositoryError {
-    /// `components.md` 8, E17.
+    /// Error E17 (`components.md` 8).
     #[error("repository type {type_name:?} is unknown")]
     UnknownType { type_name: String },
-    /// A repository context for which the configuration names no store.
+    /// The configuration names no store for this repository context.
     #[error("no store is configured for the repository context {context}; add it to {map}")]
     NotMapped { context: String, map: String },
-    /// Content that lies in a registry, asked for where only files are read.
+    /// The content is in a registry, but the caller reads only files.
     #[error("{address} lies in a registry, and here only files are read; put the content into the component")]
     Offline { address: String },
-    /// Content that lies in another registry than its component, where only that one is asked.
+    /// The content is in another registry than its component, but the caller accesses only that
+    /// one.
     #[error(
         "{address} lies in another registry than its component, and only that one is asked; put the content into the component"
     )]
     Elsewhere { address: String },
-    /// `components.md` 8, E14.
+    /// Error E14 (`components.md` 8).
     #[error("digest mismatch for {address}: expected {expected}, got {actual}")]
     Digest { address: String, expected: String, actual: String },
     #[error("{address} is larger than {limit} bytes")]
     TooLarge { address: String, limit: u64 },
-    /// There is no more memory for what somebody fetches.
+    /// One unit of work would exceed its memory limit for fetched content.
     #[error("{address} takes what is fetched for one piece of work beyond {limit} bytes of memory")]
     TooMuch { address: String, limit: u64 },
-    /// Others hold the memory that there is.
+    /// Other requests currently use the shared memory for fetched content.
     #[error(
         "cannot read {address} now: answers of all registries and chart repositories together take up the {total} bytes of memory that there are \
          for them, {share} for one namespace"
@@ -145,13 +150,14 @@ pub enum RepositoryError {
     NoRoom { address: String, total: u64, share: u64 },
     #[error("{address}: {problem}")]
     Malformed { address: String, problem: String },
-    /// A blob that a descriptor mentions is not there.
+    /// A blob of a descriptor does not exist.
     #[error("{address} does not exist")]
     Missing { address: String },
-    /// `components.md` 8, E20. `credentials` says whose were sent, and nothing of what they are.
+    /// Error E20 (`components.md` 8). `credentials` names the source of the credentials, never
+    /// their content.
     #[error("access to {address} denied (credentials: {credentials})")]
     Denied { address: String, credentials: String },
-    /// `components.md` 8, E21: a server does not answer as it should.
+    /// Error E21 (`components.md` 8): a server does not respond properly.
     #[error("cannot reach {host}: {cause}")]
     Unreachable { host: String, cause: String },
     #[error("cannot read {address}: {cause}")]
@@ -159,7 +165,7 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
-    /// What an error of a body means.
+    /// Converts an error of reading a body.
     pub fn of_read(error: &io::Error, address: &str) -> Self {
         let own = error.get_ref().and_then(|source| source.downcast_ref::<Self>());
         own.cloned()

@@ -1,4 +1,4 @@
-//! From a reference to component versions (`components.md` 2.4, 2.6, 4.2, 4.5, 4.6).
+//! Resolution of references to component versions (`components.md` 2.4, 2.6, 4.2, 4.5, 4.6).
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use crate::reference::{Reference, RepositoryContext};
 use crate::repository::{Blob, Repositories, Repository, RepositoryError};
 use crate::resolvers::ResolverRules;
 
-/// Bounds of a closure (`components.md` 4.6).
+/// Limits of a closure (`components.md` 4.6).
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub versions: usize,
@@ -28,15 +28,16 @@ impl Default for Limits {
     }
 }
 
-/// A component version and the place it was loaded from.
+/// Component version with the repositories of its content.
 #[derive(Clone)]
 pub struct ComponentVersion {
     pub descriptor: Descriptor,
-    /// The reference that was looked up, overwrites applied.
+    /// Resolved reference, with overwrites applied.
     pub reference: Reference,
-    /// Where blobs are looked for, in this order; the first one holds the descriptor unless that is inline.
+    /// Repositories to search for blobs, in this order. The first one contains the descriptor
+    /// unless that is inline.
     repositories: Vec<Arc<dyn Repository>>,
-    /// Why a repository of an inline component could not be opened.
+    /// First error of opening a repository of an inline component.
     unopened: Option<RepositoryError>,
 }
 
@@ -47,7 +48,8 @@ impl std::fmt::Debug for ComponentVersion {
 }
 
 impl ComponentVersion {
-    /// A version whose descriptor is at hand, and the repository that holds its blobs, if there is one.
+    /// Creates a version from a decoded descriptor and the repository of its blobs, if there is
+    /// one.
     pub fn new(descriptor: Descriptor, repository: Option<Arc<dyn Repository>>) -> Self {
         let reference = Reference {
             repository: descriptor.repository_context(),
@@ -57,11 +59,11 @@ impl ComponentVersion {
         Self { descriptor, reference, repositories: repository.into_iter().collect(), unopened: None }
     }
 
-    /// The digest of the manifest of an artifact, if one of the repositories can tell.
+    /// Returns the digest of an artifact's manifest, if one of the repositories can tell.
     ///
     /// # Errors
     ///
-    /// As [`ComponentVersion::fetch`].
+    /// As for [`ComponentVersion::fetch`].
     pub fn artifact_digest(&self, access: &Access) -> Result<Option<String>, RepositoryError> {
         let (name, version) = (self.descriptor.name(), self.descriptor.version());
         for repository in &self.repositories {
@@ -73,11 +75,12 @@ impl ComponentVersion {
         Ok(None)
     }
 
-    /// The content that an access of this version describes.
+    /// Returns the content that an access of this version describes.
     ///
     /// # Errors
     ///
-    /// An inline component without a repository has no blobs; see [`RepositoryError`] for the rest.
+    /// An inline component without a repository has no blobs. For other errors see
+    /// [`RepositoryError`].
     pub fn fetch(&self, access: &Access) -> Result<Blob, RepositoryError> {
         let (name, version) = (self.descriptor.name(), self.descriptor.version());
         let mut missing = self.unopened.clone().unwrap_or_else(|| RepositoryError::Missing {
@@ -97,39 +100,40 @@ impl ComponentVersion {
     }
 }
 
-/// Why a reference leads to no component version.
+/// Error of a reference that cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// The repository gave no answer; which version was asked for is not in the texts of all repositories.
+    /// The repository failed. The reference is included, because the texts of some repositories do
+    /// not name it.
     #[error("cannot load component version \"{reference}\": {source}")]
     Repository { reference: String, source: RepositoryError },
-    /// Its descriptor cannot be used.
+    /// The descriptor is invalid.
     #[error("cannot use the descriptor of component version \"{reference}\": {source}")]
     Descriptor { reference: String, source: DescriptorError },
-    /// `components.md` 8, E7.
+    /// Error E7 (`components.md` 8).
     #[error("component version \"{reference}\" not found in {}", places.join(", "))]
     NotFound { reference: String, places: Vec<String> },
-    /// E7 without any place to look.
+    /// Error E7 (`components.md` 8), without any place to search.
     #[error("component version \"{reference}\" not found: no repository or ocm resolvers found")]
     NoRepository { reference: String },
-    /// E8.
+    /// Error E8 (`components.md` 8).
     #[error(
         "unable to resolve component reference {name} with component name {component} and version {version}: {source}"
     )]
     Reference { name: String, component: String, version: String, source: Box<ResolveError> },
-    /// E9.
+    /// Error E9 (`components.md` 8).
     #[error("descriptor found at {address} is {found}, expected {expected}")]
     OtherVersion { address: String, found: String, expected: String },
-    /// E11.
+    /// Error E11 (`components.md` 8).
     #[error("component closure of \"{root}\" exceeds {limit}")]
     TooLarge { root: String, limit: String },
-    /// E23.
+    /// Error E23 (`components.md` 8).
     #[error("version {version:?} of component {name:?} is not a semantic version")]
     Version { name: String, version: String },
 }
 
 impl ResolveError {
-    /// The repository's own words, where one was asked and gave no answer.
+    /// Returns the error of a repository, if one failed.
     pub fn repository(&self) -> Option<&RepositoryError> {
         match self {
             Self::Repository { source, .. } => Some(source),
@@ -139,8 +143,8 @@ impl ResolveError {
     }
 }
 
-/// What tells one closure from another: the SHA-256, in hex, of the references that were looked up, in their order. `None` of one that is the root
-/// alone, which its own reference tells.
+/// Returns the digest of a closure: the SHA-256, in hex, of the resolved references, in their
+/// order. `None` for a root without references, which its own reference identifies.
 pub fn closure_digest(versions: &[ComponentVersion]) -> Option<String> {
     let [_, rest @ ..] = versions else { return None };
     if rest.is_empty() {
@@ -155,19 +159,20 @@ pub fn closure_digest(versions: &[ComponentVersion]) -> Option<String> {
     Some(HEXLOWER.encode(&hash.finish()))
 }
 
-/// Looks up component versions for one Installation.
+/// Resolver of component versions for one Installation.
 ///
-/// Every reference passes through the overwrites exactly once on its way (`components.md` 2.4).
+/// The resolver applies the overwrites to every reference exactly once (`components.md` 2.4).
 pub struct Resolver<'a> {
     repositories: &'a dyn Repositories,
     overwrites: &'a Overwrites,
     inline: &'a InlineSet,
-    /// The effective repository context of the Installation, where every lookup begins (2.6).
+    /// Effective repository context of the Installation, where every lookup begins (`components.md`
+    /// 2.6).
     context: Option<RepositoryContext>,
-    /// Tried after the repository of a reference.
+    /// Resolvers to try after the repository of a reference.
     rules: Option<&'a ResolverRules>,
     limits: Limits,
-    /// Repositories of contexts that were asked for; there are few of them.
+    /// Opened repositories. A list is enough for their small number.
     opened: RefCell<Vec<(RepositoryContext, Arc<dyn Repository>)>>,
 }
 
@@ -181,7 +186,7 @@ impl std::fmt::Debug for Resolver<'_> {
 }
 
 impl<'a> Resolver<'a> {
-    /// A resolver for an Installation whose own reference has been substituted already.
+    /// Creates a resolver for an Installation whose own reference has been substituted already.
     pub fn new(
         repositories: &'a dyn Repositories,
         overwrites: &'a Overwrites,
@@ -199,14 +204,14 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Further repositories for versions that the repository of a reference does not hold.
+    /// Adds repositories for versions that the repository of a reference does not have.
     #[must_use]
     pub fn with_rules(mut self, rules: &'a ResolverRules) -> Self {
         self.rules = Some(rules);
         self
     }
 
-    /// Other bounds than the usual ones.
+    /// Replaces the default limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -255,8 +260,10 @@ impl<'a> Resolver<'a> {
         Ok(repository)
     }
 
-    /// Where a version may be, the most preferred place first, with the prefix of the resolver that names it. The repository of the reference comes
-    /// before all resolvers: overwrites rely on that.
+    /// Returns the places to search for a version, the most preferred first, with the prefix of the
+    /// resolver that names it.
+    ///
+    /// The repository of the reference comes before all resolvers, which overwrites rely on.
     fn places<'b>(
         &'b self,
         effective: &'b Reference,
@@ -267,10 +274,12 @@ impl<'a> Resolver<'a> {
     }
 
     fn inline_version(&self, descriptor: &Descriptor, effective: &Reference) -> ComponentVersion {
-        // The repository of the reference may have been overwritten, so it comes before the one written inline.
+        // The repository of the reference may have been overwritten, so it comes before the inline
+        // one.
         let own = descriptor.repository_context().filter(|own| Some(own) != effective.repository.as_ref());
         let (mut repositories, mut unopened) = (Vec::new(), None);
-        // Then the registries that its resources name (I-38): it may name no repository at all.
+        // The registries of the resources come last (case I-38): the descriptor may name no
+        // repository at all.
         let mut registries: Vec<RepositoryContext> = Vec::new();
         for registry in descriptor.accesses().filter_map(|access| access.registry()) {
             if !registries.contains(&registry) {
@@ -278,8 +287,8 @@ impl<'a> Resolver<'a> {
             }
         }
         for context in effective.repository.iter().chain(&own).chain(&registries) {
-            // Without a store for its context an inline component still has its descriptor; its blobs are missed
-            // when they are asked for.
+            // An inline component has its descriptor even without a store for its context. The
+            // error is reported when a blob is requested.
             match self.open(context) {
                 Ok(repository) => repositories.push(repository),
                 Err(error) => unopened = unopened.or(Some(error)),
@@ -289,7 +298,7 @@ impl<'a> Resolver<'a> {
         ComponentVersion { descriptor, reference, repositories, unopened }
     }
 
-    /// The version that a component reference found in some descriptor leads to.
+    /// Returns the version that a component reference of a descriptor leads to.
     ///
     /// # Errors
     ///
@@ -298,7 +307,7 @@ impl<'a> Resolver<'a> {
         self.lookup(&self.overwrites.apply(&self.reference(component, version)).effective)
     }
 
-    /// A reference as it stands in some descriptor, with the place where its lookup begins.
+    /// Returns a descriptor's reference, with the repository where its lookup begins.
     pub(crate) fn reference(&self, component: &str, version: &str) -> Reference {
         Reference {
             repository: self.context.clone(),
@@ -315,11 +324,12 @@ impl<'a> Resolver<'a> {
         self.limits
     }
 
-    /// All versions that belong to `root`, depth-first in the order of the references, each once.
+    /// Returns all versions that `root` refers to, directly or indirectly, depth first in the order
+    /// of the references, each once.
     ///
     /// # Errors
     ///
-    /// One reference that cannot be resolved fails the whole closure, even if nothing uses it.
+    /// One reference that cannot be resolved fails the whole closure, even if it is not used.
     pub fn closure(&self, root: &ComponentVersion) -> Result<Vec<ComponentVersion>, ResolveError> {
         let id = |version: &ComponentVersion| {
             (version.descriptor.name().to_owned(), version.descriptor.version().to_owned())
@@ -329,10 +339,11 @@ impl<'a> Resolver<'a> {
             limit,
         };
         let mut seen = HashSet::from([id(root)]);
-        // Most versions are referred to from many places: what was looked up leads nowhere new.
+        // Most versions are referenced from many places, and a second lookup would find the same
+        // version.
         let mut looked_up = HashSet::new();
         let mut found = vec![root.clone()];
-        // The way from the root to where we are.
+        // Path from the root to the current version.
         let mut way = vec![Step { descriptor: root.descriptor.clone(), next: 0 }];
         while let Some(step) = way.last_mut() {
             let Some(link) = step.descriptor.links().get(step.next).cloned() else {
@@ -361,14 +372,14 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A version whose references are being followed.
+/// Version whose references are being followed.
 struct Step {
     descriptor: Descriptor,
-    /// The reference that comes next; the one before it is being followed.
+    /// Index of the next reference. The one before it is being followed.
     next: usize,
 }
 
-/// An error that names every reference from the root on.
+/// Wraps an error with every reference from the root on.
 fn on_the_way(way: &[Step], error: ResolveError) -> ResolveError {
     let followed = way.iter().rev().filter_map(|step| step.descriptor.links().get(step.next - 1));
     followed.fold(error, |source, link| ResolveError::Reference {
@@ -379,7 +390,7 @@ fn on_the_way(way: &[Step], error: ResolveError) -> ResolveError {
     })
 }
 
-/// How messages call a place.
+/// Returns the name of a place in messages.
 fn place(context: &RepositoryContext, prefix: Option<&str>) -> String {
     match prefix {
         Some(prefix) => format!("{context} (ocm resolver for prefix {prefix:?})"),
@@ -395,7 +406,7 @@ fn stored_version(
 ) -> Result<ComponentVersion, ResolveError> {
     let descriptor =
         descriptor.map_err(|source| ResolveError::Descriptor { reference: effective.to_string(), source })?;
-    // E9.
+    // Error E9 (`components.md` 8).
     if !descriptor.is_version(&effective.name, &effective.version) {
         return Err(ResolveError::OtherVersion {
             address: context.to_string(),

@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 
 use crate::reference::RepositoryContext;
 
-/// The entry of the ConfigMap that holds the configuration.
+/// Entry of the ConfigMap with the configuration.
 pub const OCM_CONFIG_KEY: &str = ".ocmconfig";
 
 const GENERIC_TYPE: &str = "generic.config.ocm.software";
 const RESOLVER_TYPE: &str = "ocm.config.ocm.software";
 const USUAL_PRIORITY: i64 = 10;
 
-/// "Components below `prefix` may be found in `repository`."
+/// Rule that components with this prefix may be found in `repository`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolverRule {
     /// Whole segments of component names; empty for all components.
@@ -31,14 +31,14 @@ impl ResolverRule {
     }
 }
 
-/// Repositories that are tried after the one that the reference names.
+/// Repositories to try after the one of the reference.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolverRules {
-    /// In the order in which they are tried.
+    /// Rules in the order in which they are tried.
     rules: Vec<ResolverRule>,
 }
 
-/// Why an OCM configuration cannot be used.
+/// Error of an OCM configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OcmConfigError {
     #[error("it is no valid YAML: {0}")]
@@ -48,11 +48,12 @@ pub enum OcmConfigError {
 }
 
 impl ResolverRules {
-    /// Reads a configuration; what it holds beside resolvers is told as warnings. An empty text gives no rules.
+    /// Parses a configuration. Parts other than resolvers give warnings. An empty text gives no
+    /// rules.
     ///
     /// # Errors
     ///
-    /// The text is no YAML, or a part that is understood is malformed.
+    /// The text is not YAML, or a supported part is malformed.
     pub fn parse(text: &str) -> Result<(Self, Vec<String>), OcmConfigError> {
         let mut reader = Reader::default();
         match yaml::from_str(text)? {
@@ -60,12 +61,12 @@ impl ResolverRules {
             Value::Object(document) => reader.document(&document)?,
             _ => return Err(field("document", "a map is expected")),
         }
-        // The sort is stable: rules of one priority keep the order in which they were written.
+        // The sort is stable: rules of one priority keep their written order.
         reader.rules.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
         Ok((Self { rules: reader.rules }, reader.warnings))
     }
 
-    /// The rules that apply to a component, in the order in which they are tried.
+    /// Returns the rules that apply to a component, in the order in which they are tried.
     pub fn of<'a>(&'a self, component: &'a str) -> impl Iterator<Item = &'a ResolverRule> {
         self.rules.iter().filter(move |rule| rule.applies_to(component))
     }
@@ -142,7 +143,7 @@ fn rule_of(rule: &Value, path: &str) -> Result<ResolverRule, OcmConfigError> {
     Ok(ResolverRule { prefix, priority, repository })
 }
 
-/// The type of a configuration without its version.
+/// Returns the type of a configuration without its version.
 fn type_name(part: &Map<String, Value>) -> &str {
     let name = part.get("type").and_then(Value::as_str).unwrap_or_default();
     name.strip_suffix("/v1").unwrap_or(name)

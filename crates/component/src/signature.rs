@@ -1,7 +1,8 @@
-//! Signatures of component versions (`components.md` 7.6): whether what is there is what somebody has signed.
+//! Verification and creation of signatures of component versions (`components.md` 7.6).
 //!
 //! ```text
-//! ComponentVersion ──Digests: contents, references, recursively──> descriptor with digests ──Normalisation──> bytes ──hash──> signature
+//! ComponentVersion ──Digests: contents, references, recursively──> descriptor with digests
+//! descriptor with digests ──Normalisation──> bytes ──hash──> signature
 //! ```
 
 mod normalise;
@@ -21,29 +22,29 @@ use crate::resolve::{ComponentVersion, ResolveError, Resolver};
 pub use normalise::Normalisation;
 use normalise::is_none;
 
-/// A reference path longer than this is an attack, not a component.
+/// Longest reference path. A legitimate component is far below it.
 const DEEPEST: usize = 100;
 const BLOB_DIGEST: &str = "genericBlobDigest/v1";
 const ARTIFACT_DIGESTS: [&str; 2] = ["ociArtifactDigest/v1", "ociArtefactDigest/v1"];
 const EXCLUDED: &str = "EXCLUDE-FROM-SIGNATURE";
-/// The media type of a signature in hex.
+/// Media type of a signature in hex.
 pub const RSA_MEDIA_TYPE: &str = "application/vnd.ocm.signature.rsa";
 const PEM_MEDIA_TYPE: &str = "application/x-pem-file";
 const PKCS1: &str = "RSASSA-PKCS1-V1_5";
 const PSS: &str = "RSASSA-PSS";
 
-/// Whom a signature has to come from.
+/// Trusted keys and authorities for a signature.
 #[derive(Debug, Clone, Default)]
 pub struct TrustAnchor {
-    /// A public key in PEM.
+    /// Public key in PEM.
     pub public_key: Option<String>,
-    /// Certificates of authorities in PEM, used where there is no public key.
+    /// Certificates of authorities in PEM, used if there is no public key.
     pub authorities: Option<String>,
-    /// When certificates have to be valid, in seconds since 1970.
+    /// Time at which certificates must be valid, in seconds since 1970.
     pub now: i64,
 }
 
-/// Why a signature does not hold.
+/// Reason why a signature is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum SignatureError {
     #[error("signature {name:?} not found; {component} has {found}")]
@@ -76,10 +77,10 @@ pub enum SignatureError {
     Unsupported { algorithm: String, resource: String, component: String, access: String },
 }
 
-/// Which algorithms make a digest of a descriptor.
+/// Hash and normalisation of a descriptor's digest.
 type Algorithms = (HashName, Normalisation);
 
-/// A hash by one of its names.
+/// Name of a hash algorithm, in any of its spellings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct HashName(String);
 
@@ -93,7 +94,7 @@ impl HashName {
     }
 }
 
-/// A digest as descriptors have it.
+/// Digest as recorded in a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Recorded {
     hash: HashName,
@@ -119,9 +120,10 @@ impl Recorded {
     }
 }
 
-/// Checks that `version` and all that it refers to is what the signature of that name was made of, and that it was made by whom is trusted.
+/// Checks that `version`, with all versions that it refers to, matches the signature `name`, and
+/// that a trusted signer made it.
 ///
-/// References are followed as they are written, without overwrites; `resolver` must know none.
+/// References are followed as written, so `resolver` must have no overwrites.
 ///
 /// # Errors
 ///
@@ -160,11 +162,11 @@ pub fn verify(
     check(signature.get("signature"), hash, &hashed, trust)
 }
 
-/// The descriptor with all its digests, and the bytes that a signature of it is made of.
+/// Returns the descriptor with all its digests, and the bytes to sign.
 ///
 /// # Errors
 ///
-/// As [`verify`]: what a version refers to has to be there.
+/// As for [`verify`]: all referenced versions and contents must exist.
 pub fn prepare(
     resolver: &Resolver<'_>,
     version: &ComponentVersion,
@@ -176,7 +178,8 @@ pub fn prepare(
     Ok((completed, bytes))
 }
 
-/// A descriptor with a signature over these bytes, which takes the place of one of the same name.
+/// Returns a descriptor with a signature over these bytes. It replaces a signature of the same
+/// name.
 pub fn signed(
     descriptor: &Descriptor,
     name: &str,
@@ -205,7 +208,7 @@ fn title(version: &ComponentVersion) -> String {
     format!("{}:{}", version.descriptor.name(), version.descriptor.version())
 }
 
-/// The algorithms behind a digest of a descriptor, or which of them is not known.
+/// Returns the algorithms of a descriptor's digest, or the kind and name of an unknown one.
 fn algorithms(digest: &Recorded) -> Result<Algorithms, (&'static str, String)> {
     let normalisation = Normalisation::parse(&digest.algorithm)
         .ok_or_else(|| ("normalisation algorithm", digest.algorithm.clone()))?;
@@ -215,7 +218,7 @@ fn algorithms(digest: &Recorded) -> Result<Algorithms, (&'static str, String)> {
     Ok((digest.hash.clone(), normalisation))
 }
 
-/// The hash of a descriptor, if it is the expected one.
+/// Returns the hash of a descriptor, if it is the expected one.
 fn matching(
     descriptor: &Descriptor,
     (name, normalisation): &Algorithms,
@@ -227,7 +230,8 @@ fn matching(
     if found == expected {
         return Ok(hashed);
     }
-    // Digests of earlier releases of the original, which are named like those of later ones.
+    // Earlier releases of OCM computed other digests under the same algorithm name, so both forms
+    // are accepted.
     if *normalisation == Normalisation::V1 {
         let hashed = hash.of(&normalisation.apply_with(descriptor, false));
         if HEXLOWER.encode(&hashed) == expected {
@@ -237,16 +241,16 @@ fn matching(
     Err(SignatureError::Digest { signed: expected.to_owned(), found })
 }
 
-/// Digests of versions, each computed once.
+/// Cache of version digests, so that each is computed once.
 struct Digests<'a> {
     resolver: &'a Resolver<'a>,
     known: HashMap<(String, Algorithms), Descriptor>,
-    /// From the root to the version at hand.
+    /// Path from the root to the current version.
     path: Vec<String>,
 }
 
 impl Digests<'_> {
-    /// The descriptor with the digests of what is there; they have to be those that it has already.
+    /// Returns the descriptor with the computed digests. They must match the recorded ones.
     fn complete(
         &mut self,
         version: &ComponentVersion,
@@ -286,7 +290,7 @@ impl Digests<'_> {
     }
 }
 
-/// The digest of a referenced version, which has to be the one that is recorded.
+/// Returns the digest of a referenced version, which must match the recorded one.
 fn found(
     completed: &Descriptor,
     algorithms: &Algorithms,
@@ -314,7 +318,8 @@ fn found(
     }
 }
 
-/// The digest of the content of a resource; `None` where it has none, or is not covered.
+/// Returns the digest of a resource's content; `None` if it has no content, or is excluded from
+/// signing.
 fn content_digest(
     version: &ComponentVersion,
     resource: &crate::descriptor::Resource,
@@ -372,7 +377,7 @@ fn content_digest(
     Ok(Some(Recorded { hash, algorithm, value }))
 }
 
-/// The hash of a content as it is delivered, which is in no memory as a whole.
+/// Hashes content as a stream, without holding it in memory as a whole.
 fn hash_content(
     version: &ComponentVersion,
     resource: &crate::descriptor::Resource,
@@ -394,7 +399,7 @@ fn hash_content(
     }
 }
 
-/// Whether the signature over a hash was made by whom is trusted.
+/// Checks that a trusted signer made the signature over a hash.
 fn check(
     signature: Option<&Value>,
     hash: Hash,
@@ -457,7 +462,7 @@ fn check(
     if key.verifies(padding, hash, hashed, &bytes) { Ok(()) } else { Err(SignatureError::Forged) }
 }
 
-/// What a signature says of its issuer has to be in the subject of the certificate.
+/// Checks that the signature's issuer matches the subject of the certificate.
 fn check_issuer(issuer: &str, chain: &[Vec<u8>]) -> Result<(), SignatureError> {
     let leaf = chain.first().and_then(|der| groundwork_keys::Certificate::from_der(der).ok());
     if issuer.is_empty() {

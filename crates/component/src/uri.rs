@@ -1,4 +1,5 @@
-//! `cd://` URIs: the way from one component version to another or to a resource (`components.md` 4.8).
+//! `cd://` URIs: paths from one component version to another or to a resource (`components.md`
+//! 4.8).
 //!
 //! ```text
 //! cd://componentReferences/db/resources/schema#/definitions/size
@@ -9,19 +10,19 @@ use crate::descriptor::{ComponentReference, DescriptorError, Resource};
 use crate::resolve::{ComponentVersion, ResolveError};
 
 const SCHEME: &str = "cd";
-/// In bytes.
+/// Longest URI in bytes.
 const LONGEST: usize = 2083;
 
-/// A parsed URI. Its form says already whether it denotes a component or a resource.
+/// Parsed URI. Its syntax alone decides if it denotes a component or a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CdUri {
-    /// Local names of component references, one level after the other.
+    /// Local names of component references, outermost first.
     references: Vec<String>,
     resource: Option<String>,
     fragment: String,
 }
 
-/// Why a text is no `cd://` URI.
+/// Error of a text that is not a `cd://` URI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CdUriError {
     #[error("too long uri, got {0} but expected max {LONGEST}")]
@@ -38,7 +39,7 @@ pub enum CdUriError {
     AfterResource,
 }
 
-/// Why a URI leads nowhere.
+/// Error of a URI that cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum SelectError {
     #[error("component reference {name} cannot be found in component {component}")]
@@ -52,7 +53,7 @@ pub enum SelectError {
 }
 
 impl CdUri {
-    /// Reads a URI.
+    /// Parses a URI.
     ///
     /// # Errors
     ///
@@ -92,24 +93,25 @@ impl CdUri {
         Ok(())
     }
 
-    /// The local names of the component references, outermost first.
+    /// Returns the local names of the component references, outermost first.
     pub fn reference_names(&self) -> &[String] {
         &self.references
     }
 
-    /// The name of the resource, if the URI denotes one.
+    /// Returns the name of the resource, if the URI denotes one.
     pub fn resource_name(&self) -> Option<&str> {
         self.resource.as_deref()
     }
 
-    /// What stands behind `#`; only schemas give it a meaning.
+    /// Returns the text after `#`, which only schemas interpret.
     pub fn fragment(&self) -> &str {
         &self.fragment
     }
 
-    /// The component version that the URI denotes, or that owns the resource it denotes.
+    /// Returns the component version that the URI denotes, or that owns the denoted resource.
     ///
-    /// `follow` turns a reference into a version; it has to apply overwrites, as `Resolver::follow` does.
+    /// `follow` resolves a reference to a version and must apply overwrites, as `Resolver::follow`
+    /// does.
     ///
     /// # Errors
     ///
@@ -131,11 +133,12 @@ impl CdUri {
         Ok(here)
     }
 
-    /// The resource that the URI denotes, with the component version that owns it.
+    /// Returns the resource that the URI denotes, with the component version that owns it.
     ///
     /// # Errors
     ///
-    /// As [`CdUri::component`], and when it denotes a component or there is no such resource.
+    /// As for [`CdUri::component`], and if the URI denotes a component or the resource does not
+    /// exist.
     pub fn resource(
         &self,
         start: &ComponentVersion,
@@ -151,7 +154,7 @@ impl CdUri {
     }
 }
 
-/// The scheme and what follows its colon; a text without a scheme has an empty one.
+/// Splits the scheme from the text after its colon; the scheme is empty if there is none.
 fn split_scheme(text: &str) -> (&str, &str) {
     let in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     match text.split_once(':') {
@@ -160,9 +163,10 @@ fn split_scheme(text: &str) -> (&str, &str) {
     }
 }
 
-/// Host and path as one file path without `.`, `..` and empty segments.
+/// Joins host and path to one file path without `.`, `..` and empty segments.
 ///
-/// The first keyword stands where other URIs have their host, so it is neither decoded nor put in lower case.
+/// The first keyword is in the place of a host, so it is neither decoded nor converted to lower
+/// case.
 fn clean_path(rest: &str) -> Result<String, CdUriError> {
     let (host, path) = match rest.strip_prefix("//") {
         Some(authority) => authority.split_at(authority.find('/').unwrap_or(authority.len())),

@@ -1,4 +1,4 @@
-//! Defaults and checks (`components.md` 4.4, 5.3, 5.4).
+//! Defaults and checks of descriptors (`components.md` 4.4, 5.3, 5.4).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -8,24 +8,25 @@ use serde_json::{Map, Value};
 
 use super::{Descriptor, ElementKind, SchemaVersion, extra_identity, text};
 
-/// How strictly a descriptor is checked.
+/// Strictness of the check of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leniency {
-    /// Stored descriptors.
+    /// Rules for stored descriptors.
     Strict,
-    /// Descriptors written into an Installation, which people keep short: no provider, relation or resource
-    /// version needed (`components.md` 4.4).
+    /// Rules for descriptors in an Installation, which authors keep short: provider, relation and
+    /// resource version are optional (`components.md` 4.4).
     Inline,
 }
 
 const LONGEST_NAME: usize = 255;
 
-/// What can be the path of a repository. The stricter pattern of `components.md` 5.3 wants a domain in front, but
-/// the overwrites document itself puts in a component that has none, and that one must be readable.
+/// Pattern of a component name that can be the path of a repository. The stricter pattern of
+/// `components.md` 5.3 requires a leading domain, but the design document for overwrites uses a
+/// component without one, which must be readable.
 static COMPONENT_NAME: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^[a-z0-9][-_a-z0-9]*([./][a-z0-9][-_a-z0-9]*)*$"));
 static ELEMENT_NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[a-z0-9]([-_+a-z0-9]*[a-z0-9])?$"));
-/// Relaxed semantic version: minor and patch may be missing, a leading `v` is allowed.
+/// Relaxed semantic version: minor and patch may be missing, and a leading `v` is allowed.
 static VERSION: LazyLock<Regex> = LazyLock::new(|| {
     const NUMBER: &str = "(0|[1-9][0-9]*)";
     const WORDS: &str = "[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*";
@@ -36,7 +37,7 @@ fn pattern(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the patterns of this module are constants and valid")
 }
 
-/// Whether `version` is a (relaxed) semantic version, which every component version has to be.
+/// Reports whether `version` is a (relaxed) semantic version, as required for component versions.
 pub fn valid_version(version: &str) -> bool {
     let leading_zero = |identifier: &str| {
         identifier.len() > 1
@@ -48,15 +49,15 @@ pub fn valid_version(version: &str) -> bool {
     VERSION.is_match(version) && !prerelease.split('.').any(leading_zero)
 }
 
-/// Fills in what readers may rely on: lists that are absent or null, and for inline descriptors the members
-/// that their authors leave out.
+/// Fills in members that readers rely on: lists that are absent or null, and members that authors
+/// of inline descriptors omit.
 pub(super) fn fill_defaults(schema: SchemaVersion, document: &mut Value, leniency: Leniency) {
     if schema == SchemaVersion::V2
         && let Some(component) = document.get_mut("component").and_then(Value::as_object_mut)
     {
         let lists = ["repositoryContexts", "sources", "componentReferences", "resources"];
         for list in lists {
-            // A missing list is a violation of the stored form; null is not.
+            // In a stored descriptor, a missing list is an error, but null is not.
             if component.get(list).map_or(leniency == Leniency::Inline, Value::is_null) {
                 component.insert(list.to_owned(), Value::Array(Vec::new()));
             }
@@ -91,8 +92,8 @@ fn default_text(object: &mut Map<String, Value>, member: &str, value: &Value) {
     }
 }
 
-/// The identities of all elements of a list as JSON text: extra identity and name, and the version where these two
-/// are not unique (`components.md` 4.7).
+/// Returns the identities of all elements of a list as JSON text: extra identity and name, and the
+/// version if these two are not unique (`components.md` 4.7).
 pub(super) fn identities(elements: &[Value]) -> Vec<String> {
     let bases: Vec<Map<String, Value>> = elements
         .iter()
@@ -119,7 +120,7 @@ pub(super) fn identities(elements: &[Value]) -> Vec<String> {
         .collect()
 }
 
-/// Every problem of the document, each with its field path.
+/// Returns every problem of the document, each with its field path.
 pub(super) fn problems(descriptor: &Descriptor, leniency: Leniency) -> Vec<String> {
     let mut problems = Problems { list: Vec::new() };
     problems.header(descriptor, leniency);

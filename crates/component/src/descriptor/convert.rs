@@ -1,10 +1,10 @@
-//! v2 to v3 and back (`components.md` 5.4).
+//! Conversion between the descriptor formats v2 and v3 (`components.md` 5.4).
 
 use serde_json::{Map, Value, json};
 
 use super::{Descriptor, SchemaVersion};
 
-/// Where each part lives in the two formats; parts that need more than a move are handled apart.
+/// Paths of each part in v2 and v3. Parts that need more than a move are converted separately.
 const MOVES: [(&str, &str); 8] = [
     ("/component/name", "/metadata/name"),
     ("/component/version", "/metadata/version"),
@@ -64,7 +64,7 @@ fn copy_signatures(source: &Value, target: &mut Value) {
     }
 }
 
-/// A provider without labels is its bare name, one with labels the compact JSON of the object.
+/// Converts a provider: without labels to its name, with labels to the compact JSON of the object.
 fn provider_to_v2(provider: Option<&Value>) -> Value {
     let Some(provider) = provider.filter(|value| value.is_object()) else {
         return provider.cloned().unwrap_or_else(|| Value::from(""));
@@ -85,7 +85,8 @@ fn provider_to_v3(provider: Option<&Value>) -> Value {
     }
 }
 
-/// v2 readers may rely on all lists being there, and on either spelling of the source references.
+/// Completes a v2 document, whose readers rely on all lists and on both spellings of the source
+/// references.
 fn complete_v2(document: &mut Value) {
     let Some(component) = document.get_mut("component").and_then(Value::as_object_mut) else { return };
     for list in ["repositoryContexts", "sources", "componentReferences", "resources"] {
@@ -96,7 +97,7 @@ fn complete_v2(document: &mut Value) {
     }
     component.entry("provider").or_insert_with(|| Value::from(""));
     for resource in resources_of(document, "/component/resources") {
-        // The old spelling is read only where the new one is absent.
+        // The old spelling counts only if the new one is absent.
         let sources = resource.get("srcRefs").or_else(|| resource.get("srcRef")).cloned();
         if let Some(sources) = sources {
             resource.insert("srcRef".to_owned(), sources.clone());

@@ -35,7 +35,7 @@ fn v2_parts() {
     assert_eq!(descriptor.document()["component"]["sources"], json!([]));
 }
 
-/// A text within the limit of its layer is refused if it would fill the memory.
+/// A descriptor below the size limit of its layer is rejected if it would use too much memory.
 #[test]
 fn what_a_descriptor_takes_in_memory_is_bounded() {
     let resource =
@@ -46,7 +46,8 @@ fn what_a_descriptor_takes_in_memory_is_bounded() {
     assert!(error.to_string().contains("more than the limit of 67108864 bytes of memory"), "{error}");
 }
 
-/// `components.md` 5.4 (11, item 8): loss-free both ways for known members.
+/// `components.md` 5.4 (`components.md` 11, item 8): the conversion of known members is lossless in
+/// both directions.
 #[test]
 fn both_shapes_carry_the_same() {
     let descriptor = strict(v2()).unwrap();
@@ -94,7 +95,7 @@ fn markers() {
     assert_eq!(error(json!([])), "component descriptor is not a map");
 }
 
-/// E16 lists every problem at once.
+/// Error E16 (`components.md` 8) lists all problems at once.
 #[test]
 fn all_problems_at_once() {
     let text = error(json!({
@@ -137,7 +138,8 @@ fn inline_descriptors_may_be_short() {
     );
 }
 
-/// The overwrites document puts in a component name without a domain (O-19); its descriptor must be readable.
+/// Case O-19: the design document for overwrites uses a component name without a domain, whose
+/// descriptor must be readable.
 #[test]
 fn names_without_domain_are_readable() {
     let mut document = v2();
@@ -167,7 +169,8 @@ fn resources_by_name() {
     }
 }
 
-/// A resource is found by all of its identity, and by its version where that is what tells it from others.
+/// A resource is found by its whole identity, including the version if that is needed to
+/// distinguish it.
 #[test]
 fn resources_by_identity() {
     let descriptor = strict(v2()).unwrap();
@@ -190,8 +193,9 @@ fn resources_by_identity() {
     }
 }
 
-/// Descriptors of the original's tests, if they are at hand: whether they are accepted, and still are in the other
-/// schema. A missing repository context is no problem here (`components.md` 4.2).
+/// Descriptors of Landscaper's tests, if a copy is available, are accepted or rejected as expected,
+/// also after conversion to the other schema. A missing repository context is not an error here
+/// (`components.md` 4.2).
 #[test]
 fn descriptors_of_the_original() {
     let Some(root) = groundwork_testkit::fixture("landscaper/components/localocmrepos") else { return };
@@ -246,7 +250,7 @@ fn versions_in_the_spelling_of_tags() {
     assert!(!descriptor.is_version("example.org/shops", "1.0.0+7"));
 }
 
-/// Names that the chapter allows stay allowed, and a path cannot be smuggled in.
+/// Names that `components.md` 5.3 allows are accepted, and a name cannot contain a path traversal.
 #[test]
 fn component_names() {
     for (name, valid) in [
@@ -265,7 +269,7 @@ fn component_names() {
     }
 }
 
-/// `components.md` 4.9, 5.1: the new spelling wins, and v3 knows no other.
+/// `components.md` 4.9, 5.1: the new spelling takes precedence, and v3 knows only that one.
 #[test]
 fn both_spellings_of_source_references() {
     let mut document = v2();
@@ -278,7 +282,7 @@ fn both_spellings_of_source_references() {
     assert_eq!((&v3["srcRefs"], v3.get("srcRef")), (&newer, None));
 }
 
-/// An inline v3 document may leave lists out by null too.
+/// An inline v3 document may also omit lists by null.
 #[test]
 fn inline_v3_descriptors_may_be_short() {
     let document = json!({

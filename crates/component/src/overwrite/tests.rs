@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Shorthand of `components.md` 2.5: `ctx` is a key of [`contexts`] or empty, `shop` is `example.org/shop`.
+/// Shorthand of `components.md` 2.5: `ctx` is a key of [`contexts`] or empty, `shop` means
+/// `example.org/shop`.
 fn attributes(ctx: &str, name: &str, version: &str) -> Attributes {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Attributes { repository: context(ctx), name: text(name), version: text(version) }
@@ -55,8 +56,9 @@ fn check(row: u32, ctx: &str, list: &[(Half<'_>, Half<'_>)], expected: Half<'_>,
 
 const ANY: Half<'_> = ("", "", "");
 
-/// All rows of `components.md` 2.5 (11, item 1). Covers O-14 (rows 2 to 5), O-15 (4, 6, 7, 21), O-16 (8 to 11), O-17 and
-/// O-18 (3, 5, 8, 26), O-20 (12, 14), O-21 to O-23 (12, 20, 27), O-24 (17, 18), O-33 to O-36 (12, 13).
+/// All rows of `components.md` 2.5 (`components.md` 11, item 1). They include the cases O-14 (rows
+/// 2 to 5), O-15 (4, 6, 7, 21), O-16 (8 to 11), O-17 and O-18 (3, 5, 8, 26), O-20 (12, 14), O-21 to
+/// O-23 (12, 20, 27), O-24 (17, 18), O-33 to O-36 (12, 13).
 #[test]
 fn truth_table() {
     let shop = ("", "shop", "");
@@ -102,15 +104,15 @@ fn truth_table() {
     check(27, "R1", &equal, ("R2", "cart", "v3"), true);
 }
 
-/// O-22: no attribute is overwritten twice, however many rules try.
+/// Case O-22: no attribute is overwritten twice, for any number of rules.
 #[test]
 fn the_first_of_three_versions_wins() {
     let three = [(ANY, ("", "", "v1")), (ANY, ("", "", "v2")), (ANY, ("", "", "v3"))];
     check(0, "R1", &three, ("R1", "shop", "v1"), true);
 }
 
-/// O-10 to O-13 and row 22: empty strings and null are "not specified", `{}` is specified, members that we do
-/// not know are kept.
+/// Cases O-10 to O-13 and row 22 of `components.md` 2.5: empty strings and null mean "not
+/// specified", `{}` is specified, and unknown members are kept.
 #[test]
 fn wire_form() {
     let object: ComponentVersionOverwrites = serde_json::from_value(json!({
@@ -133,7 +135,7 @@ fn wire_form() {
     );
 }
 
-/// O-35: the report names the rule that stands in the way.
+/// Case O-35: the report names the conflicting rule.
 #[test]
 fn outcomes() {
     let shop = ("", "shop", "");
@@ -177,8 +179,8 @@ fn any_reference() -> impl Strategy<Value = Reference> {
 }
 
 proptest! {
-    /// Nothing is taken but from rules that applied, each of them whole, and no two of them set the same
-    /// attribute (`components.md` 11, item 1).
+    /// The result contains only values of applied rules, each rule is applied as a whole, and no
+    /// two of them set the same attribute (`components.md` 11, item 1).
     #[test]
     fn whole_or_not_at_all(list in prop::collection::vec(any_rule(), 0..8), original in any_reference()) {
         let overwrites: Overwrites = list.iter().cloned().collect();
@@ -199,13 +201,13 @@ proptest! {
         if untouched(Attribute::Version) { prop_assert_eq!(&substitution.effective.version, &original.version); }
     }
 
-    /// The report and the result agree on what matches.
+    /// A source matches exactly if the report shows no difference.
     #[test]
     fn matching_is_having_no_difference(source in any_attributes(), reference in any_reference()) {
         prop_assert_eq!(source.matches(&reference), source.differing(&reference).is_empty());
     }
 
-    /// A rule whose source does not match may be added anywhere without effect.
+    /// A rule whose source does not match can be inserted anywhere without effect.
     #[test]
     fn rules_that_do_not_match_are_neutral(
         list in prop::collection::vec(any_rule(), 0..6), extra in any_rule(), at in 0usize..6, original in any_reference(),
@@ -217,7 +219,7 @@ proptest! {
         prop_assert_eq!(longer.into_iter().collect::<Overwrites>().apply(&original), before);
     }
 
-    /// Appending a rule never takes back what the rules before it did.
+    /// An appended rule never reverts the effect of earlier rules.
     #[test]
     fn earlier_rules_win(list in prop::collection::vec(any_rule(), 0..6), last in any_rule(), original in any_reference()) {
         let before = list.iter().cloned().collect::<Overwrites>();
@@ -228,8 +230,8 @@ proptest! {
         prop_assert_eq!(&longer_outcomes[..outcomes.len()], &outcomes[..]);
     }
 
-    /// Repeating the whole list changes nothing: every attribute that can be set has been set, and what was
-    /// dropped is dropped again.
+    /// Repetition of the whole list has no effect: every attribute that can be set is set, and a
+    /// dropped rule is dropped again.
     #[test]
     fn repeating_the_list_changes_nothing(list in prop::collection::vec(any_rule(), 0..5), original in any_reference()) {
         let once = list.iter().cloned().collect::<Overwrites>().apply(&original);

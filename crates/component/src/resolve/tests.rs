@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::overwrite::{Attributes, Rule};
 
-/// Repositories in memory: `baseUrl` to component versions with their references.
+/// In-memory repositories: `baseUrl` to component versions with their references.
 #[derive(Clone, Default)]
 struct Stores(BTreeMap<String, Store>);
 
@@ -35,7 +35,8 @@ fn context(base_url: &str) -> RepositoryContext {
     RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": base_url})).unwrap()
 }
 
-/// `R1: a:1 -> b:1 c:1` means: repository R1 holds version 1 of a, which refers to b:1 and c:1.
+/// Parses stores: `R1: a:1 -> b:1 c:1` means that repository R1 contains version 1 of `a`, which
+/// refers to `b:1` and `c:1`.
 fn stores(lines: &[&str]) -> Stores {
     let mut stores = Stores::default();
     for line in lines {
@@ -59,7 +60,7 @@ fn stores(lines: &[&str]) -> Stores {
     stores
 }
 
-/// Half of a rule: any of `R=<repository>`, `n=<name>`, `v=<version>`.
+/// Parses half of a rule: any of `R=<repository>`, `n=<name>`, `v=<version>`.
 fn attributes(text: &str) -> Attributes {
     let mut attributes = Attributes::default();
     for part in text.split_whitespace() {
@@ -101,7 +102,7 @@ fn check(lines: &[&str], rules: &[(&str, &str)], root: &str, expected: &str) {
     assert_eq!(closure(&stores(lines), rules, root).as_deref(), Ok(expected));
 }
 
-/// T1 to T8 of `components.md` 2.6; O-02 and O-04 (T1), O-05 (T2), O-43 (T3, T4).
+/// Rows T1 to T8 of `components.md` 2.6; cases O-02 and O-04 (T1), O-05 (T2), O-43 (T3, T4).
 #[test]
 fn transitive_application() {
     check(&["R1: a:1 -> b:1", "R1: b:2"], &[("n=b", "v=2")], "a:1", "a:1@R1 b:2@R1");
@@ -129,13 +130,14 @@ fn transitive_application() {
     );
 }
 
-/// O-03: the component that the Installation names itself.
+/// Case O-03: overwrite of the component that the Installation itself names.
 #[test]
 fn root_is_substituted() {
     check(&["R1: a:9"], &[("n=a v=1", "v=9")], "a:1", "a:9@R1");
 }
 
-/// `components.md` 4.5 and 4.6 (11, item 14): depth-first in the order of the references, each once, cycles end.
+/// `components.md` 4.5 and 4.6 (`components.md` 11, item 14): depth first in the order of the
+/// references, each version once, and cycles end.
 #[test]
 fn order_and_cycles() {
     let diamond = ["R1: root:1 -> a:1 b:1", "R1: a:1 -> ab:1", "R1: b:1 -> ab:1", "R1: ab:1"];
@@ -144,7 +146,7 @@ fn order_and_cycles() {
     check(&["R1: a:1 -> a:1"], &[], "a:1", "a:1@R1");
 }
 
-/// E8.
+/// Error E8 (`components.md` 8): a dangling reference fails the closure.
 #[test]
 fn one_dangling_reference_fails_the_closure() {
     let error = closure(&stores(&["R1: a:1 -> b:1", "R1: b:1 -> c:7"]), &[], "a:1").unwrap_err();
@@ -156,7 +158,7 @@ fn one_dangling_reference_fails_the_closure() {
     );
 }
 
-/// E11.
+/// Error E11 (`components.md` 8): limits of the closure.
 #[test]
 fn limits_hold() {
     let lines: Vec<String> = (1..6).map(|n| format!("R1: a:{n} -> a:{}", n + 1)).collect();
@@ -174,7 +176,7 @@ fn limits_hold() {
     }
 }
 
-/// E7, E9, E17 and E23; I-30.
+/// Errors E7, E9, E17 and E23 of `components.md` 8, and case I-30.
 #[test]
 fn lookup_errors() {
     let mut stores = stores(&["R1: a:1", "R1: b:1"]);
@@ -218,8 +220,8 @@ fn lookup_with_rules(repository: Option<&str>, config: &str, name: &str) -> Resu
         .map_err(|error| error.to_string())
 }
 
-/// `components.md` 1.6, 4.2: the repository of the reference first, then the rules by priority, each reference by
-/// itself.
+/// `components.md` 1.6, 4.2: the repository of the reference comes first, then the rules by
+/// priority, for each reference separately.
 #[test]
 fn resolvers_come_after_the_repository() {
     let rule = |prefix: &str, priority: i64, base_url: &str| {
@@ -257,7 +259,8 @@ fn resolvers_come_after_the_repository() {
     );
 }
 
-/// Each reference is told with the rules that had a say, also where a version is missing or comes again.
+/// Each reference is listed with the rules that changed it, even if its version is missing or
+/// repeated.
 #[test]
 fn graph() {
     let stores =

@@ -21,7 +21,8 @@ fn places(component: &str) -> Vec<String> {
     rules.of(component).map(|rule| rule.repository.to_string()).collect()
 }
 
-/// `components.md` 1.6: whole segments, higher priorities first, equal ones in the order written.
+/// `components.md` 1.6: prefixes match whole segments, higher priorities come first, equal ones in
+/// the written order.
 #[test]
 fn rules_by_prefix_and_priority() {
     assert_eq!(places("example.org/shop"), ["shop", "shop2", "everything", "domain"]);

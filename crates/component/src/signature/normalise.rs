@@ -1,4 +1,4 @@
-//! The bytes of a descriptor that signatures are made of (`components.md` 7.6).
+//! Normalisation of a descriptor to the bytes that are signed (`components.md` 7.6).
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::descriptor::{Descriptor, SchemaVersion};
 
-/// How a descriptor becomes bytes.
+/// Normalisation algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Normalisation {
     V1,
@@ -15,7 +15,7 @@ pub enum Normalisation {
 }
 
 impl Normalisation {
-    /// By its name, such as `jsonNormalisation/v1`.
+    /// Parses a name such as `jsonNormalisation/v1`.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::V1, Self::V2, Self::V3].into_iter().find(|one| one.name() == name)
     }
@@ -28,12 +28,13 @@ impl Normalisation {
         }
     }
 
-    /// The bytes of a descriptor as it stands: its digests are taken as they are.
+    /// Returns the bytes of a descriptor with its recorded digests.
     pub fn apply(self, descriptor: &Descriptor) -> Vec<u8> {
         self.apply_with(descriptor, true)
     }
 
-    /// As [`Normalisation::apply`]; digests of the first implementations have no `extraIdentity: null`.
+    /// Normalises as [`Normalisation::apply`] does. Without `writes_null`, `extraIdentity: null` is
+    /// omitted, as in the first releases of OCM.
     pub(super) fn apply_with(self, descriptor: &Descriptor, writes_null: bool) -> Vec<u8> {
         let model = Model { normalisation: self, schema: descriptor.schema(), writes_null };
         let mut text = String::new();
@@ -52,7 +53,7 @@ struct Model {
 }
 
 impl Model {
-    /// The document in its own schema version, without what is not signed.
+    /// Returns the document in its own schema version, without unsigned parts.
     fn document_v1(&self, document: &Value) -> Value {
         let is_v2 = self.schema == SchemaVersion::V2;
         let of = |pointer: &str| document.pointer(pointer);
@@ -68,7 +69,7 @@ impl Model {
             return json!({"meta": {"schemaVersion": of("/meta/schemaVersion")}, "component": component});
         }
         let mut metadata = self.head(of("/metadata"), &["name", "version", "creationTime"]);
-        // Labels of a provider are signed as they are, whatever they say of themselves.
+        // Labels of a provider are always signed, regardless of their `signing` flag.
         metadata.insert("provider".to_owned(), known(of("/metadata/provider"), &["name", "labels"]));
         let spec = json!({
             "references": self.references(list("/spec/references")),
@@ -85,7 +86,8 @@ impl Model {
         whole
     }
 
-    /// The layout of v2 with an object for the provider, whatever the document is written in.
+    /// Returns the layout of v2 with an object for the provider, for a document of either schema
+    /// version.
     fn neutral(&self, descriptor: &Descriptor) -> Value {
         let document = descriptor.to_schema(SchemaVersion::V3);
         let of = |pointer: &str| document.pointer(pointer);
@@ -98,7 +100,7 @@ impl Model {
         json!({"component": component})
     }
 
-    /// Members of the component itself, with its labels.
+    /// Returns members of the component itself, with its labels.
     fn head(&self, holder: Option<&Value>, members: &[&str]) -> Map<String, Value> {
         let mut head = match known(holder, members) {
             Value::Object(head) => head,
@@ -114,7 +116,7 @@ impl Model {
         object.into()
     }
 
-    /// A text, or the object that the text is in JSON.
+    /// Returns a text, or the object if the text is a JSON object.
     fn provider_v2(&self, provider: Option<&Value>) -> Value {
         let text = provider.and_then(Value::as_str).unwrap_or_default();
         match serde_json::from_str::<Value>(text) {
@@ -128,7 +130,8 @@ impl Model {
             .map(|element| {
                 let mut object =
                     self.element(element, &["name", "version", "componentName", "digest", "extraIdentity"]);
-                // The newer algorithms name the wrong member, so the labels of references are all signed.
+                // OCM's newer algorithms name the wrong member here, so they sign all labels of
+                // references. Signatures match only if we do the same.
                 if self.normalisation == Normalisation::V1 {
                     put_labels(&mut object, Some(element));
                 } else if let Some(labels) = element.get("labels").and_then(Value::as_array)
@@ -195,7 +198,7 @@ impl Model {
 
 const LABEL_MEMBERS: [&str; 5] = ["name", "value", "version", "signing", "merge"];
 
-/// The members that are known, without those that are null.
+/// Returns the known members that are not null.
 fn known(holder: Option<&Value>, members: &[&str]) -> Value {
     let object = holder.and_then(Value::as_object);
     let present = object
@@ -211,7 +214,7 @@ fn drop_empty(object: &mut Map<String, Value>, member: &str) {
     }
 }
 
-/// Only labels that are to be signed, and only what is signed of them; none at all rather than an empty list.
+/// Adds the signed labels with their signed members. Without signed labels, the member is omitted.
 fn put_labels(object: &mut Map<String, Value>, holder: Option<&Value>) {
     let labels = holder.and_then(|holder| holder.get("labels")).and_then(Value::as_array);
     let signed: Vec<Value> = labels
@@ -227,16 +230,16 @@ fn put_labels(object: &mut Map<String, Value>, holder: Option<&Value>) {
     }
 }
 
-/// Name and extra identity.
+/// Returns name and extra identity.
 fn identity(element: &Value) -> (&str, String) {
     let name = element.get("name").and_then(Value::as_str).unwrap_or_default();
     let extra =
         element.get("extraIdentity").filter(|extra| extra.as_object().is_some_and(|map| !map.is_empty()));
-    // Members are in the order of their keys.
+    // The map is sorted by key, so the text is unique.
     (name, extra.map(Value::to_string).unwrap_or_default())
 }
 
-/// The identities that several resources have.
+/// Returns the identities that several resources share.
 fn twins(list: &[Value]) -> HashSet<(&str, String)> {
     let (mut seen, mut twins) = (HashSet::new(), HashSet::new());
     for element in list {
@@ -258,14 +261,15 @@ fn add_version(object: &mut Map<String, Value>, element: &Value) {
     }
 }
 
-/// Access to nothing.
+/// Reports whether an access has the type `none`.
 pub(super) fn is_none(access: Option<&Value>) -> bool {
     let type_name = access.and_then(|access| access.get("type")).and_then(Value::as_str).unwrap_or_default();
     matches!(type_name.strip_suffix("/v1").unwrap_or(type_name), "none" | "None")
 }
 
-/// Compact JSON. As entries, each object is a list of objects with one member, in the order of the keys; else it is that of RFC 8785, whose keys are
-/// in the order of their UTF-16.
+/// Writes compact JSON. With `as_entries`, each object is a list of objects with one member, in the
+/// order of the keys. Otherwise the format is RFC 8785, which orders keys by their UTF-16 code
+/// units.
 fn write(value: &Value, text: &mut String, as_entries: bool) {
     match value {
         Value::Object(members) => {
@@ -309,7 +313,7 @@ fn write(value: &Value, text: &mut String, as_entries: bool) {
     }
 }
 
-/// Both forms leave most characters alone. Go's writer escapes two separators of lines, too.
+/// Writes a string. Both forms escape few characters, but Go also escapes two line separators.
 fn write_text(string: &str, text: &mut String, as_go: bool) {
     let written = Value::from(string).to_string();
     if as_go {
@@ -319,7 +323,8 @@ fn write_text(string: &str, text: &mut String, as_go: bool) {
     }
 }
 
-/// Numbers are doubles to both writers: the shortest text that gives the same one, with an exponent from 1e21 on, and below 1e-6.
+/// Formats a number as both writers do: the shortest text of the double, with an exponent from 1e21
+/// on and below 1e-6.
 fn number_text(number: &serde_json::Number) -> String {
     let Some(double) = number.as_f64() else { return number.to_string() };
     if double == 0.0 {
@@ -358,7 +363,7 @@ mod tests {
         }}))
     }
 
-    /// Digests that the original's command `hash componentversions` prints for the same descriptors.
+    /// Digests that OCM's command `hash componentversions` prints for the same descriptors.
     #[test]
     fn recorded_digests() {
         let empty = archive(&json!([]));
@@ -387,7 +392,7 @@ mod tests {
         ] {
             assert_eq!(digest(normalisation, descriptor), expected, "{normalisation:?}");
         }
-        // An earlier release of it wrote no `extraIdentity: null`.
+        // An earlier release of OCM wrote no `extraIdentity: null`.
         let early = Hash::Sha256.of(&Normalisation::V1.apply_with(&resource, false));
         assert_eq!(
             data_encoding::HEXLOWER.encode(&early),
@@ -395,7 +400,7 @@ mod tests {
         );
     }
 
-    /// The rules of 7.6, one by one.
+    /// Each rule of `components.md` 7.6.
     #[test]
     fn what_is_signed() {
         let labels = json!([
@@ -427,7 +432,7 @@ mod tests {
         );
         let v3 = descriptor(v2.to_schema(SchemaVersion::V3));
         for normalisation in [Normalisation::V2, Normalisation::V3] {
-            // The same whatever the document is written in.
+            // The result is equal for both schema versions.
             assert_eq!(text(normalisation, &v2), text(normalisation, &v3));
             let value: Value = serde_json::from_slice(&normalisation.apply(&v2)).unwrap();
             let component = &value["component"];

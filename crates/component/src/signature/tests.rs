@@ -45,7 +45,8 @@ fn reference(name: &str) -> Reference {
     Reference { repository: context, name: name.to_owned(), version: "1.0.0".to_owned() }
 }
 
-/// A shop that refers to a database; the shop has a local content, an image and something that is not covered.
+/// Returns a shop that refers to a database. The shop has local content, an image, and a resource
+/// excluded from signing.
 fn store() -> Store {
     let document = |name: &str, references: Value, resources: Value| {
         json!({"meta": {"schemaVersion": "v2"}, "component": {
@@ -101,7 +102,8 @@ fn refused(store: &Store, name: &str, trust: &TrustAnchor) -> String {
     with(store, |resolver, version| verify(resolver, version, name, trust)).unwrap_err().to_string()
 }
 
-/// E24, and item 15 of `components.md` 11: valid, altered resource, altered descriptor, missing name; in every normalisation.
+/// Error E24 (`components.md` 8), item 15 of `components.md` 11: valid, altered resource, altered
+/// descriptor, missing name; in every normalisation.
 #[test]
 fn signed_and_verified() {
     let (key, other) = (
@@ -120,7 +122,8 @@ fn signed_and_verified() {
         );
         assert_eq!(refused(&store, "release", &self::trust(&other)), SignatureError::Forged.to_string());
 
-        // Contents, those of what is referred to, and artifacts.
+        // Changes to local content, to content of the referenced component, and to artifacts are
+        // detected.
         for (key, element) in [
             ("notes", "e.org/shop:1.0.0: the digest of resource \"notes\""),
             ("artifact r/image:1", "e.org/shop:1.0.0: the digest of resource \"image\""),
@@ -136,7 +139,7 @@ fn signed_and_verified() {
         let message = refused(&altered, "release", &trust);
         assert!(message.starts_with("signature digest ("), "{message}");
 
-        // What is not signed may change: where things are stored, and labels that do not ask for it.
+        // Unsigned parts may change: storage locations, and labels without the `signing` flag.
         let mut moved = store.clone();
         let component = &mut moved.descriptors.get_mut("e.org/shop:1.0.0").unwrap()["component"];
         component["repositoryContexts"] = json!([{"type": "ociRegistry", "baseUrl": "elsewhere"}]);
@@ -145,7 +148,7 @@ fn signed_and_verified() {
     }
 }
 
-/// References are followed as they are written; what is missing, or comes back to itself, is an error.
+/// References are followed as written. A missing version and a cycle are errors.
 #[test]
 fn references() {
     let key = SigningKey::generate(Algorithm::Rsa2048).unwrap();
@@ -188,7 +191,7 @@ fn certificate(
     }
 }
 
-/// A signature that brings its certificates, in PEM, under an authority.
+/// A signature contains its certificate chain, in PEM, below a trusted authority.
 #[test]
 fn certificates() {
     let [root_key, key] = [(); 2].map(|()| SigningKey::generate(Algorithm::Rsa2048).unwrap());
@@ -223,7 +226,7 @@ fn certificates() {
     assert!(refused(&other, "release", &under(&root, 1500)).contains("names \"CN=else.org\" as its issuer"));
 }
 
-/// Algorithms that are not known are named.
+/// The error names an unknown algorithm.
 #[test]
 fn unknown_algorithms() {
     let key = SigningKey::generate(Algorithm::Rsa2048).unwrap();
@@ -255,7 +258,8 @@ fn unknown_algorithms() {
     }
 }
 
-/// The digests that the original's command `hash componentversions --recursive` prints for a version that refers to another one.
+/// Digests that OCM's command `hash componentversions --recursive` prints for a version with a
+/// reference.
 #[test]
 fn recorded_digest_of_a_reference() {
     let document = |name: &str, references: Value| {
@@ -280,8 +284,8 @@ fn recorded_digest_of_a_reference() {
     assert_eq!(digest, "bd420aea257660f444b39165cee42b905e48165021781e2468dcf8e1cbc0151d");
 }
 
-/// Signatures that the original's command has made: those of the two examples of OCM's specification of signing. Their key follows from them,
-/// since no other one has made both.
+/// Signatures made by OCM's command: the two examples in OCM's specification of signing. The public
+/// key is computed from the two signatures, which share one key.
 #[test]
 fn signatures_of_the_original() {
     const KEY: &str = "-----BEGIN PUBLIC KEY-----\n\

@@ -15,7 +15,7 @@ fn check_error(text: &str, error: &str) {
     assert_eq!(CdUri::parse(text).unwrap_err().to_string(), error, "{text}");
 }
 
-/// The table of `components.md` 4.8 (E22; 11, item 11).
+/// Error E22 (`components.md` 8): the table of `components.md` 4.8 (`components.md` 11, item 11).
 #[test]
 fn malformed_uris() {
     check_error(
@@ -90,7 +90,7 @@ fn well_formed_uris() {
     assert_eq!((component.resource.as_deref(), component.fragment()), (None, ""));
 }
 
-/// Inline descriptors only.
+/// Repositories that cannot be opened, for inline descriptors only.
 struct Nowhere;
 
 impl Repositories for Nowhere {
@@ -111,8 +111,8 @@ fn reference(name: &str, target: (&str, &str), nested: &Value) -> Value {
         "labels": [{"name": "landscaper.gardener.cloud/component-descriptor", "value": nested}]})
 }
 
-/// `a:1 -> b:1 -> c:1` and `a:1 -> b:2`, with resources of the same names as the components; `to-gone` leads to
-/// nothing. Answers with the owner and the name of the resource.
+/// Resolves a URI in `a:1 -> b:1 -> c:1` and `a:1 -> b:2`, with resources named like the
+/// components, and a dangling reference `to-gone`. Returns owner and name of the resource.
 fn select(uri: &str, rules: &[(&str, &str)]) -> Result<String, String> {
     let leaf = component("example.org/c", "1.0.0", "cc", &[]);
     let middle =
@@ -150,7 +150,7 @@ fn select(uri: &str, rules: &[(&str, &str)]) -> Result<String, String> {
         |reference: &ComponentReference| resolver.follow(&reference.component_name, &reference.version);
     let uri = CdUri::parse(uri).unwrap();
     let (owner, resource) = uri.resource(&root, follow).map_err(|error| error.to_string())?;
-    // Whatever denotes a resource denotes its owner too.
+    // A URI of a resource also denotes the component that owns it.
     assert_eq!(uri.component(&root, follow).unwrap().reference, owner.reference);
     Ok(format!("{} {}", owner.reference, resource.name))
 }
@@ -196,7 +196,8 @@ fn evaluation() {
     );
 }
 
-/// O-07 and O-08: a resource that only the overwriting version has is found, and that of the other is not.
+/// Cases O-07 and O-08: a resource that only the overwriting version has is found, and one of the
+/// overwritten version is not.
 #[test]
 fn overwrites_are_followed() {
     let rule = [("1.0.0", "2.0.0")];
@@ -206,7 +207,7 @@ fn overwrites_are_followed() {
 }
 
 proptest! {
-    /// What is parsed is what was written, however deep.
+    /// A URI with any number of references is parsed to the parts that it was built from.
     #[test]
     fn every_way_is_read_back(
         references in prop::collection::vec("[a-z0-9][-a-z0-9+_]{0,8}", 0..6), resource in "[a-z0-9][-a-z0-9]{0,8}",
@@ -216,7 +217,7 @@ proptest! {
         prop_assert_eq!(uri, CdUri { references, resource: Some(resource), fragment: String::new() });
     }
 
-    /// Every text gets an answer, and what is accepted has at least one pair.
+    /// Any text is parsed or rejected without a panic, and an accepted URI has at least one pair.
     #[test]
     fn any_text_is_answered(rest in "[a-zR/.%#?:0-9é]{0,40}") {
         if let Ok(uri) = CdUri::parse(&format!("cd://{rest}")) {
