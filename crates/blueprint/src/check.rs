@@ -148,7 +148,7 @@ impl SourceFile {
 struct Checker<'a> {
     files: &'a Filesystem,
     written: &'a Written,
-    /// `blueprint.yaml`.
+    /// Source of `blueprint.yaml`.
     source: Rc<SourceFile>,
     /// Same as [`Finding::children`].
     children: &'a [String],
@@ -226,8 +226,7 @@ impl Checker<'_> {
     }
 
     fn execution(&mut self, kind: ExecutionKind, index: usize, executor: &TemplateExecutor) {
-        // Converts a line of an inline template to a line of `blueprint.yaml`. Only templates that
-        // are written there line by line have one.
+        // Rule G2 has already reported other languages.
         let Some(Ok(language)) = executor.type_.as_deref().map(str::parse) else { return };
         let path = FieldPath::root(kind.list()).index(index).named(&executor.name);
         for remark in check_template(Execution { kind, index, executor }, language, self.files) {
@@ -250,8 +249,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A line of a template that stands in `blueprint.yaml`, as a line of that file. Only texts
-    /// that stand there line by line have one.
+    /// Converts a line of an inline template to a line of `blueprint.yaml`. Only templates that are
+    /// written there line by line have one.
     fn in_text(&self, kind: ExecutionKind, index: usize, inner: &Excerpt) -> Option<Excerpt> {
         let node = node_at(
             &self.written.document,

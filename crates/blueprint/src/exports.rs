@@ -82,13 +82,13 @@ pub enum ExportProblem {
     NoTarget(&'static str),
     #[error("exported target type is {actual} but expected {expected}")]
     TargetType { actual: String, expected: String },
-    /// Error EXP-004 (`blueprints.md` 10).
+    /// Error EXP-004 (`blueprints.md` 10): a declared export has no value.
     #[error("export is declared by the blueprint but has no value")]
     NoValue,
-    /// Error EXP-005 (`blueprints.md` 10).
+    /// Error EXP-005 (`blueprints.md` 10): a published data export has no value.
     #[error("data export is not defined")]
     NoData,
-    /// Error EXP-005 (`blueprints.md` 10).
+    /// Error EXP-005 (`blueprints.md` 10): a published Target has no value.
     #[error("target export is not defined")]
     NoTargetExport,
 }

@@ -35,7 +35,7 @@ pub enum Access {
 /// Error of an access.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// Error E13 (`components.md` 8).
+    /// Error E13 (`components.md` 8): the access type is not supported.
     #[error("access method {type_name:?} not supported")]
     Unsupported { type_name: String },
     #[error("it has no {member}")]
@@ -192,7 +192,7 @@ pub fn split_image_reference(reference: &str) -> (String, String) {
 /// Error of a resource's content.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// Error E13 (`components.md` 8).
+    /// Error E13 (`components.md` 8): the access type is not supported.
     #[error("access method {type_name:?} not supported (resource {resource:?} of component {component})")]
     Unsupported { type_name: String, resource: String, component: String },
     #[error("access of resource {resource:?} of component {component} has no {member}")]

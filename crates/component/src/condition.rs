@@ -59,7 +59,8 @@ fn repository_line(old: Option<&RepositoryContext>, new: Option<&RepositoryConte
             let (old, new) = short.unwrap_or_else(|| (old.to_json(), new.to_json()));
             format!("{old} -> {new}")
         }
-        // Equal contexts, or none. A removed context needs no arm: a substitution cannot remove one.
+        // Equal contexts, or none. A removed context needs no arm: a substitution cannot remove
+        // one.
         _ => "RepositoryContext has not been overwritten".to_owned(),
     }
 }

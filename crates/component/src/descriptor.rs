@@ -133,7 +133,7 @@ pub enum DescriptorError {
     NoMap,
     #[error("component descriptor has no name or no version")]
     Nameless,
-    /// Error E15 (`components.md` 8).
+    /// Error E15 (`components.md` 8): the schema version is unknown.
     #[error("component descriptor schema version {0:?} not supported")]
     SchemaVersion(String),
     #[error("apiVersion and meta.schemaVersion defined")]
@@ -144,7 +144,7 @@ pub enum DescriptorError {
     /// The process that decodes descriptors gave up on this one, for the reason in the text.
     #[error("component descriptor cannot be read: {0}")]
     Unread(String),
-    /// Error E12 (`components.md` 8).
+    /// Error E12 (`components.md` 8): the resource is missing or ambiguous.
     #[error("failed to get resource with name {name:?} of component {component}: {reason}")]
     Resource { component: String, name: String, reason: String },
 }

@@ -27,7 +27,7 @@ pub enum InlineError {
     Descriptor(#[from] DescriptorError),
     #[error("inline component descriptor nested in reference {reference:?} of {parent}: {source}")]
     Nested { parent: String, reference: String, source: Box<DescriptorError> },
-    /// Error E10 (`components.md` 8).
+    /// Error E10 (`components.md` 8): two nested descriptors conflict.
     #[error("inline component descriptor \"{0}\" is defined twice with different content")]
     Conflict(String),
     #[error("inline component descriptors are nested deeper than {DEEPEST_NESTING} levels")]

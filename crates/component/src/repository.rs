@@ -119,7 +119,7 @@ impl Blob {
 /// Error of a repository. Each text names the address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum RepositoryError {
-    /// Error E17 (`components.md` 8).
+    /// Error E17 (`components.md` 8): the repository type is unknown.
     #[error("repository type {type_name:?} is unknown")]
     UnknownType { type_name: String },
     /// The configuration names no store for this repository context.
@@ -134,7 +134,7 @@ pub enum RepositoryError {
         "{address} lies in another registry than its component, and only that one is asked; put the content into the component"
     )]
     Elsewhere { address: String },
-    /// Error E14 (`components.md` 8).
+    /// Error E14 (`components.md` 8): the digest does not match.
     #[error("digest mismatch for {address}: expected {expected}, got {actual}")]
     Digest { address: String, expected: String, actual: String },
     #[error("{address} is larger than {limit} bytes")]

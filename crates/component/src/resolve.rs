@@ -110,24 +110,24 @@ pub enum ResolveError {
     /// The descriptor is invalid.
     #[error("cannot use the descriptor of component version \"{reference}\": {source}")]
     Descriptor { reference: String, source: DescriptorError },
-    /// Error E7 (`components.md` 8).
+    /// Error E7 (`components.md` 8): the version is not found.
     #[error("component version \"{reference}\" not found in {}", places.join(", "))]
     NotFound { reference: String, places: Vec<String> },
     /// Error E7 (`components.md` 8), without any place to search.
     #[error("component version \"{reference}\" not found: no repository or ocm resolvers found")]
     NoRepository { reference: String },
-    /// Error E8 (`components.md` 8).
+    /// Error E8 (`components.md` 8): a reference of the closure fails.
     #[error(
         "unable to resolve component reference {name} with component name {component} and version {version}: {source}"
     )]
     Reference { name: String, component: String, version: String, source: Box<ResolveError> },
-    /// Error E9 (`components.md` 8).
+    /// Error E9 (`components.md` 8): the descriptor names another version.
     #[error("descriptor found at {address} is {found}, expected {expected}")]
     OtherVersion { address: String, found: String, expected: String },
-    /// Error E11 (`components.md` 8).
+    /// Error E11 (`components.md` 8): the closure is too large.
     #[error("component closure of \"{root}\" exceeds {limit}")]
     TooLarge { root: String, limit: String },
-    /// Error E23 (`components.md` 8).
+    /// Error E23 (`components.md` 8): the version is not a semantic version.
     #[error("version {version:?} of component {name:?} is not a semantic version")]
     Version { name: String, version: String },
 }
@@ -406,7 +406,7 @@ fn stored_version(
 ) -> Result<ComponentVersion, ResolveError> {
     let descriptor =
         descriptor.map_err(|source| ResolveError::Descriptor { reference: effective.to_string(), source })?;
-    // Error E9 (`components.md` 8).
+    // Error E9 (`components.md` 8): the descriptor names another version.
     if !descriptor.is_version(&effective.name, &effective.version) {
         return Err(ResolveError::OtherVersion {
             address: context.to_string(),

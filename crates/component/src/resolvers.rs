@@ -1,4 +1,4 @@
-//! Further repositories from an OCM configuration (`components.md` 1.6).
+//! Resolvers: further repositories from an OCM configuration (`components.md` 1.6).
 
 use groundwork_yaml as yaml;
 use serde::{Deserialize, Serialize};

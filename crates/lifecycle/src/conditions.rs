@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::message::bounded;
 
-/// A condition without its times.
+/// Condition without its times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionUpdate {
     pub type_name: Cow<'static, str>,
@@ -18,7 +18,7 @@ pub struct ConditionUpdate {
     pub observed_generation: Option<i64>,
 }
 
-/// The status of a condition.
+/// Status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConditionStatus {
     True,
@@ -43,7 +43,7 @@ impl ConditionStatus {
 }
 
 impl ConditionUpdate {
-    /// A condition about the last or current job.
+    /// Creates a condition about the last or current job.
     pub fn new(
         type_name: &'static str,
         status: impl Into<ConditionStatus>,

@@ -136,7 +136,7 @@ pub struct ExportOutcome {
     pub origins: Origins,
     /// All states that executions store.
     pub states: States,
-    /// As in [`Outcome::unread_states`].
+    /// Same as [`Outcome::unread_states`].
     pub unread_states: Vec<String>,
     pub error: Option<JobError>,
     pub warnings: Vec<Warning>,

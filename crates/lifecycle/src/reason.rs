@@ -51,7 +51,7 @@ reasons! {
     Resolve "Resolve",
     ResolveLimit "ResolveLimit",
 
-    // Rendering.
+    // Reasons of the rendering.
     RenderFailed "RenderFailed",
     RenderTimeout "RenderTimeout",
     RenderLimit "RenderLimit",
@@ -63,7 +63,7 @@ reasons! {
     ConstructImports "ConstructImports",
     ConstructExports "ConstructExports",
 
-    // Installations.
+    // Reasons of Installations.
     CreateImportsAndSubobjects "CreateImportsAndSubobjects",
     CreateOrUpdateInstallation "CreateOrUpdateInstallation",
     EnsureSubinstallations "EnsureSubinstallations",
@@ -84,7 +84,7 @@ reasons! {
     Deleting "Deleting",
     UndeletedSubobjects "UndeletedSubobjects",
 
-    // Siblings.
+    // Reasons about siblings.
     CyclicDependencies "CyclicDependencies",
     AmbiguousPredecessors "AmbiguousPredecessors",
     AllPredecessorsFinished "AllPredecessorsFinished",
@@ -92,7 +92,7 @@ reasons! {
     SiblingImport "SiblingImport",
     SiblingDeleteError "SiblingDeleteError",
 
-    // Executions.
+    // Reasons of Executions.
     GetDeployItems "GetDeployItems",
     CreateOrUpdateDeployItem "CreateOrUpdateDeployItem",
     CollectAndUpdateExports "collectAndUpdateExports",
@@ -101,7 +101,7 @@ reasons! {
     InterruptOperation "InterruptOperation",
     PickupTimeout "PickupTimeout",
 
-    // Answers of the API server that will not get better soon.
+    // Permanent errors of the API server.
     Forbidden "Forbidden",
     Refused "Refused",
     Invalid "Invalid",
@@ -109,7 +109,7 @@ reasons! {
     Terminating "Terminating",
     TooManySteps "TooManySteps",
 
-    // Deployers.
+    // Reasons of deployers.
     ProviderConfigurationInvalid "ProviderConfigurationInvalid",
     ProviderConfigurationMissing "ProviderConfigurationMissing",
     ConfigurationInvalid "ConfigurationInvalid",

@@ -88,7 +88,7 @@ impl Interface {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     pub namespace: String,
-    /// Absent for roots.
+    /// Name of the parent; absent for roots.
     pub parent: Option<String>,
 }
 

@@ -158,7 +158,7 @@ pub(crate) enum Reach {
     Own,
     /// Other objects of the same tree, which go first.
     InLine,
-    /// Below the object.
+    /// Objects below.
     Below,
 }
 

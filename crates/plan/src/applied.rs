@@ -1,4 +1,4 @@
-//! What applying itself changes.
+//! Changes of the applied objects themselves.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::compare::json;
 use crate::landscape::{Key, Landscape};
 use crate::secrecy::{Proof, shown_differences};
 
-/// The objects that are applied, each with what changes of it.
+/// Returns the applied objects, each with its changes.
 pub(crate) fn changes(
     present: &Landscape,
     after: &Landscape,
@@ -46,7 +46,7 @@ pub(crate) fn changes(
     });
     let kind = "Secret";
     changes.hidden(kind, &applied.secrets, &present.secrets, &after.secrets, entries, |secret: &Entries| {
-        // Their names may be seen.
+        // The names of a Secret's entries are not secret.
         let names = secret.keys().map(|name| (name.clone(), Value::Null));
         Some(json!({"data": names.collect::<Map<_, _>>()}))
     });
@@ -54,7 +54,7 @@ pub(crate) fn changes(
     changes.changes
 }
 
-/// Names of the objects of a kind that are other ones afterwards.
+/// Returns the keys of applied objects of a kind that change.
 pub(crate) fn changed<'a, K: PartialEq>(
     applied: &'a BTreeMap<Key, K>,
     present: &'a BTreeMap<Key, K>,
@@ -87,7 +87,8 @@ impl Changes {
         }
     }
 
-    /// The same of a kind that may hold secrets: what differs in the disguise is hidden.
+    /// Adds the changes of a kind that may contain secrets. Values that differ in the disguise are
+    /// hidden.
     fn hidden<K>(
         &mut self,
         kind: &'static str,

@@ -1,4 +1,4 @@
-//! Blueprints that have been loaded for one plan.
+//! Cache of the blueprints loaded for one plan.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use groundwork_blueprint::Blueprint;
 use groundwork_lifecycle::{BlueprintCache, BlueprintDigest};
 
-/// As many are kept; most Installations of a landscape share a few.
+/// Largest number of cached blueprints. Most Installations of a landscape share a few.
 const MOST: usize = 256;
 
 #[derive(Debug, Default)]

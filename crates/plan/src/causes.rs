@@ -1,4 +1,4 @@
-//! Why the job of a root would run, or do something else than the last one.
+//! Reasons for the job of a root to run, or to have another result than the last job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use crate::redirection::redirections;
 use crate::surroundings::OfContext;
 use crate::world::imported;
 
-/// Why a root is planned, and when its job begins.
+/// Reasons to plan a root, and the start of its job.
 #[derive(Debug, Clone)]
 pub(crate) struct Cause {
     pub(crate) start: Start,
@@ -30,13 +30,13 @@ pub(crate) struct Cause {
     pub(crate) redirected: Vec<Redirection>,
 }
 
-/// An object that changes when a planned job has run.
+/// Object that a planned job changes.
 #[derive(Debug)]
 struct Published {
     exporter: String,
 }
 
-/// What there is to know before the jobs, and what becomes known while they are planned.
+/// Facts known before the jobs, and the results of the jobs planned so far.
 pub(crate) struct Causes<'a> {
     present: &'a Landscape,
     after: &'a Landscape,
@@ -44,9 +44,9 @@ pub(crate) struct Causes<'a> {
     environment: &'a Environment<'a>,
     siblings: SiblingIndex,
     importers: BTreeMap<String, Importers>,
-    /// Imports of roots, or of what is nested in them, from objects that are applied.
+    /// Imports from applied objects, of roots or of Installations nested in them.
     touched: BTreeMap<Key, Vec<Reason>>,
-    /// Contexts that lead elsewhere, by themselves or by their overwrites.
+    /// Contexts that resolve differently, by their own change or by that of their overwrites.
     contexts: BTreeSet<Key>,
     started: BTreeMap<Key, Start>,
     published: BTreeMap<(String, &'static str, String), Published>,
@@ -86,7 +86,7 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// All roots, each after those whose exports it imports.
+    /// Returns all roots, each after those whose exports it imports.
     pub(crate) fn roots(&mut self) -> Vec<Key> {
         let mut namespaces: BTreeMap<&str, Vec<(&Key, &Installation)>> = BTreeMap::new();
         for (key, root) in roots_of(self.after) {
@@ -121,7 +121,8 @@ impl<'a> Causes<'a> {
         self.importers.get(namespace).unwrap_or(&NOBODY)
     }
 
-    /// Why a root is planned; `None` if it is not. To be asked in the order of [`Causes::roots`].
+    /// Returns the reasons to plan a root; `None` if there are none. Call it in the order of
+    /// [`Causes::roots`].
     pub(crate) fn of(&mut self, key: &Key) -> Option<Cause> {
         let after = self.after.installations.get(key)?;
         let present = self.present.installations.get(key);
@@ -151,7 +152,7 @@ impl<'a> Causes<'a> {
         if is_asked && !is_changed {
             reasons.push(Reason::Requested);
         }
-        // To what is new every import is.
+        // For a new Installation every import is new, so imports are not reported as reasons.
         if present.is_some() {
             reasons.extend(self.touched.remove(key).unwrap_or_default());
             reasons.extend(self.imports_of(key, after));
@@ -184,7 +185,7 @@ impl<'a> Causes<'a> {
         Some(Cause { start, reasons, redirected })
     }
 
-    /// Takes in what the job of a planned root publishes.
+    /// Records the exports that the job of a planned root changes.
     pub(crate) fn ran(&mut self, key: &Key, planned: &PlannedInstallation, start: Start) {
         self.started.insert(key.clone(), start);
         for export in planned.exports.iter().filter(|export| export.change != Change::Unchanged) {
@@ -206,7 +207,8 @@ impl<'a> Causes<'a> {
         imported(installation, ROOT_SCOPE).into_iter().filter_map(reason).collect()
     }
 
-    /// What leads elsewhere than it did. Nothing is said of a new Installation.
+    /// Returns the references that lead to another version than before; empty for a new
+    /// Installation.
     fn redirected(
         &self,
         key: &Key,
@@ -251,7 +253,7 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// Where an entry stands, and where it leads.
+/// Returns depth, local name and effective reference of an entry.
 fn place(entry: &GraphEntry) -> (usize, &str, &Reference) {
     (entry.depth, &entry.name, &entry.substitution.effective)
 }
@@ -260,7 +262,7 @@ fn roots_of(landscape: &Landscape) -> impl Iterator<Item = (&Key, &Installation)
     landscape.installations.iter().filter(|(_, installation)| parent_name(installation).is_none())
 }
 
-/// Contexts that are other ones, or name overwrites that are.
+/// Returns the Contexts that change, or whose overwrites change.
 fn contexts(present: &Landscape, after: &Landscape, applied: &Landscape) -> BTreeSet<Key> {
     let mut contexts: BTreeSet<Key> =
         changed(&applied.contexts, &present.contexts, &after.contexts).cloned().collect();
@@ -274,7 +276,7 @@ fn contexts(present: &Landscape, after: &Landscape, applied: &Landscape) -> BTre
     contexts
 }
 
-/// Imports from applied objects that are other ones, by the root of the Installation that has them.
+/// Returns imports from changed applied objects, by the root of the importing Installation.
 fn touched(present: &Landscape, after: &Landscape, applied: &Landscape) -> BTreeMap<Key, Vec<Reason>> {
     let data: BTreeSet<&Key> =
         changed(&applied.data_objects, &present.data_objects, &after.data_objects).collect();
@@ -312,7 +314,7 @@ fn touched(present: &Landscape, after: &Landscape, applied: &Landscape) -> BTree
     touched
 }
 
-/// What an Installation calls the import that comes from an object.
+/// Returns the name of the Installation's import that comes from an object.
 fn import_of(installation: &Installation, kind: &str, object: &str) -> String {
     let by_reference = installation.spec.data_imports().iter().find(|import| match kind {
         "Secret" => import.secret_ref.as_ref().is_some_and(|reference| reference.name == object),
@@ -331,7 +333,7 @@ fn import_of(installation: &Installation, kind: &str, object: &str) -> String {
 
 fn root_of(landscape: &Landscape, key: &Key) -> Key {
     let mut root = key.clone();
-    // Owners in a circle end nowhere.
+    // The number of steps is limited, because owner references can form a cycle.
     for _ in 0..landscape.installations.len() {
         match landscape.installations.get(&root).and_then(parent_name) {
             Some(parent) => root.1 = parent.to_owned(),

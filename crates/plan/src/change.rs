@@ -1,4 +1,4 @@
-//! What a plan says, for people and programs. Members are only ever added.
+//! Plan as shown to users and programs. The format is only ever extended by members.
 
 use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, Kind as _, Target};
 use groundwork_component::{Reference, RepositoryContext};
@@ -7,34 +7,35 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// What would happen if objects were applied.
+/// Effects of applying objects.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// What applying itself changes, by kind, namespace and name.
+    /// Changes of the applied objects themselves, by kind, namespace and name.
     pub applied: Vec<ObjectChange>,
-    /// Root Installations whose job would do something else than the last one, or would run: in the order in which they run.
+    /// Root Installations whose job would run, or would have another result than the last one, in
+    /// the order in which they run.
     pub installations: Vec<PlannedInstallation>,
-    /// What stands in the way of some jobs.
+    /// Problems that prevent some jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
 impl Plan {
-    /// Whether nothing would change and no job would run.
+    /// Reports whether no object changes and no job runs.
     pub fn is_empty(&self) -> bool {
         self.applied.iter().all(|object| object.change == Change::Unchanged)
             && self.installations.is_empty()
             && self.problems.is_empty()
     }
 
-    /// Every planned Installation, parents first.
+    /// Returns every planned Installation, parents first.
     pub fn all(&self) -> Vec<&PlannedInstallation> {
         self.installations.iter().flat_map(PlannedInstallation::all).collect()
     }
 }
 
-/// What becomes of an object.
+/// Change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
@@ -42,11 +43,11 @@ pub enum Change {
     Changed,
     Deleted,
     Unchanged,
-    /// It is not known before deployers have run.
+    /// The change is unknown until deployers have run.
     Unknown,
 }
 
-/// An object that is applied.
+/// Applied object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObjectChange {
     #[serde(deserialize_with = "read_kind")]
@@ -54,47 +55,49 @@ pub struct ObjectChange {
     pub namespace: String,
     pub name: String,
     pub change: Change,
-    /// Every difference by its path, of a changed object. What may be secret is hidden.
+    /// Differences of a changed object, by path. Values that may be secret are hidden.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
 }
 
-/// When the job of a root begins.
+/// Start of a root's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Start {
-    /// It is asked for by what is applied.
+    /// The applied objects request the job.
     Now,
-    /// When the jobs of those end that it imports from.
+    /// The job starts after the jobs of the Installations that it imports from.
     AfterPredecessors,
-    /// Nothing that is applied asks for it: whenever the next job runs.
+    /// The applied objects do not request the job. It starts with the next request.
     NextJob,
 }
 
-/// Why a job would run, or would do something else.
+/// Reason for a job to run, or to have another result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "camelCase")]
 pub enum Reason {
     New,
     SpecChanged,
-    /// A job is asked for although the spec stays.
+    /// A job is requested without a change of the spec.
     Requested,
-    /// The Context, overwrites or its spec lead to another component version.
+    /// The spec, the Context or its overwrites lead to another component version.
     Redirected,
-    /// `from` is the object that changes; `exporter` the planned Installation that changes it, if one does.
+    /// `from` is the changed object. `exporter` is the planned Installation that changes it, if
+    /// there is one.
     ImportChanged {
         import: String,
         from: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         exporter: Option<String>,
     },
-    /// Jobs of Installations that it imports from wake it, also if they export what they did.
+    /// Jobs of Installations that it imports from trigger its job, even if their exports stay the
+    /// same.
     PredecessorsRun {
         predecessors: Vec<String>,
     },
 }
 
-/// A place in what an Installation refers to that leads elsewhere.
+/// Reference of an Installation that leads to another version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Redirection {
     /// Local names from the component on; empty for the component itself.
@@ -126,10 +129,11 @@ fn reference<S: Serializer>(reference: &Option<Reference>, serializer: S) -> Res
     members.serialize(serializer)
 }
 
-/// The name of a kind. Written as a reference, derived code would take it from the text that is read.
+/// Name of a kind. A type alias is used, because derived code would borrow a plain reference from
+/// the parsed text.
 type KindName = &'static str;
 
-/// The kinds of objects that plans speak of.
+/// Kinds of objects in plans.
 const KINDS: [&str; 7] = [
     Installation::KIND,
     Context::KIND,
@@ -146,7 +150,7 @@ fn read_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KindName, D::
     known.ok_or_else(|| D::Error::custom(format!("no plan speaks of the kind {name:?}")))
 }
 
-/// A reference by the names of its members.
+/// Reference with named members, for serialization.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Members {
@@ -165,21 +169,21 @@ fn read_reference<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<R
     }))
 }
 
-/// What the job of an Installation would do.
+/// Effects of an Installation's job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedInstallation {
     pub namespace: String,
-    /// Absent where it depends on a UID that nobody knows yet.
+    /// Absent if the name depends on a UID that the API server has not assigned yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The name of the root and the templates that lead from there.
+    /// Name of the root, followed by the templates that lead to this Installation.
     pub path: Vec<String>,
     pub change: Change,
-    /// Of roots.
+    /// Start of the job, for roots only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
-    /// Of roots.
+    /// Reasons for the job, for roots only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -187,20 +191,20 @@ pub struct PlannedInstallation {
     /// Differences of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
-    /// Why the job would fail; what it holds stays as it is then.
+    /// Error of the job. Its objects stay unchanged then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why it is not known before other jobs have run what this one does.
+    /// Reason why the effects of this job are unknown before other jobs have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
     pub items: Vec<PlannedItem>,
     pub exports: Vec<PlannedExport>,
-    /// Nested installations in the order in which they run, then those that go.
+    /// Nested Installations in the order in which they run, then those that are deleted.
     pub nested: Vec<PlannedInstallation>,
 }
 
 impl PlannedInstallation {
-    /// It and all that are nested in it.
+    /// Returns the Installation and all Installations nested in it.
     pub fn all(&self) -> Vec<&Self> {
         let mut all = vec![self];
         all.extend(self.nested.iter().flat_map(Self::all));
@@ -208,10 +212,11 @@ impl PlannedInstallation {
     }
 }
 
-/// A DeployItem. One that stays as it is is deployed again all the same, unless it says `updateOnChangeOnly`.
+/// DeployItem of the plan. An unchanged item is deployed again all the same, unless it sets
+/// `updateOnChangeOnly`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedItem {
-    /// Absent where it depends on a UID that nobody knows yet.
+    /// Absent if the name depends on a UID that the API server has not assigned yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub template: String,
@@ -222,22 +227,22 @@ pub struct PlannedItem {
     pub fields: Vec<Field>,
 }
 
-/// A DataObject or Target that an Installation publishes.
+/// DataObject or Target that an Installation publishes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedExport {
     #[serde(deserialize_with = "read_kind")]
     pub kind: KindName,
-    /// Of the object.
+    /// Name of the object.
     pub name: String,
-    /// As the Installation calls it.
+    /// Name of the export in the Installation.
     pub key: String,
     pub change: Change,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
-    /// Why it is not known what it will be.
+    /// Reason why the new value is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Names of the Installations beside it that import it.
+    /// Names of the sibling Installations that import the object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! From a job as it would be, and what a cluster holds, to what would change.
+//! Comparison of a planned job with the objects of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,25 +18,25 @@ use crate::secrecy::{Proof, shown_differences};
 use crate::walk::{Node, Published};
 use crate::world::{exported, imported};
 
-/// The same root in other walks: what may be shown of it follows from them.
+/// Results for the same root in other walks, which decide about the values that may be shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Proofs<'a> {
-    /// Whether nothing is hidden.
+    /// True if no values are hidden.
     pub(crate) show_values: bool,
-    /// With what is applied, with other values.
+    /// Result with the applied objects and substituted secrets.
     pub(crate) disguised: Option<&'a Node>,
-    /// As it would be with what the cluster has.
+    /// Result with the present objects of the cluster.
     pub(crate) before: Option<&'a Node>,
-    /// The same with other values.
+    /// Result with the present objects and substituted secrets.
     pub(crate) before_disguised: Option<&'a Node>,
 }
 
-/// Compares one root with what the cluster has.
+/// Comparison of one root with the cluster.
 pub(crate) struct Comparison<'a> {
     pub(crate) present: &'a Landscape,
     pub(crate) below: &'a Below<'a>,
     pub(crate) proofs: Proofs<'a>,
-    /// Published objects by namespace and the scope that they come from.
+    /// Published objects by namespace and the scope of their exporter.
     pub(crate) published: &'a BTreeMap<Key, Vec<(DataKind, String)>>,
 }
 
@@ -47,7 +47,8 @@ impl Comparison<'_> {
         let spec = |node: &Node| json(&node.installation.spec);
         let fields = present.map_or_else(Vec::new, |present| {
             if node.scope == ROOT_SCOPE {
-                // What a user has written himself.
+                // A user has written the spec of a root, so it contains no values that templates
+                // took from Secrets.
                 return shown_differences(
                     "spec",
                     (&json(&present.spec), Proof::Public),
@@ -146,7 +147,8 @@ impl Comparison<'_> {
         self.below.items(execution).iter().map(|item| planned_item(item, change)).collect()
     }
 
-    /// An Installation and all below it that go, or of which nothing is known.
+    /// Returns an Installation and all Installations below it with the same change, deleted or
+    /// unknown.
     fn all_become(
         &self,
         installation: &Installation,
@@ -192,7 +194,7 @@ impl Comparison<'_> {
         self.published.get(&scope).map_or(&[], Vec::as_slice)
     }
 
-    /// What becomes of the objects that an Installation publishes.
+    /// Returns the changes of the objects that an Installation publishes.
     fn exports(&self, node: &Node, siblings: &Importers) -> Vec<PlannedExport> {
         let place = key(&node.installation.metadata);
         let (known, reason) = match &node.published {
@@ -204,7 +206,8 @@ impl Comparison<'_> {
         let mut told: BTreeSet<(&str, String)> =
             exports.iter().map(|export| (export.kind, export.name.clone())).collect();
         let keys = keys(&node.installation, &node.scope);
-        // A job takes away what its predecessor has published before anything else (`installations.md` 6.2).
+        // A job first deletes the exports of the previous job (`installations.md` 6.2), so a failed
+        // job leaves none.
         let gone = if node.error.is_some() { Change::Deleted } else { Change::Unknown };
         let is_present = |kind: DataKind, name: &str| self.present_value(kind, &place.0, name).is_some();
         for (kind, name) in exported(&node.installation, &node.scope) {
@@ -288,7 +291,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Differences of a part of a node, shown as far as they may be.
+    /// Returns the differences of a part of a node, with secret values hidden.
     fn differences(
         &self,
         path: &str,
@@ -308,7 +311,8 @@ impl Comparison<'_> {
         let old_others = [before.and_then(part), before_disguised.and_then(part)];
         let is_shown = |may_be_secret: bool| self.proofs.show_values || !may_be_secret;
         let new_proof = if is_shown(node.may_be_secret) { Proof::Public } else { Proof::SameAs(&new_others) };
-        // What was there and would come out otherwise today may have come from anywhere.
+        // If a rendering with the present objects gives another value than the cluster has, the
+        // origin of the old value is unknown, so it is hidden.
         let only_before = [before.and_then(part)];
         let old_proof = match before {
             _ if self.proofs.show_values => Proof::Public,
@@ -319,7 +323,8 @@ impl Comparison<'_> {
     }
 }
 
-/// Of a job that fails everything stays; of one that waits nobody knows.
+/// Returns the change of the objects of an unfinished job: unchanged after a failure, unknown while
+/// it waits.
 fn unfinished(node: &Node) -> Change {
     if node.error.is_some() { Change::Unchanged } else { Change::Unknown }
 }
@@ -338,7 +343,8 @@ fn template_of(item: &DeployItem) -> String {
     item.labels().get(label::DEPLOY_ITEM_NAME).cloned().unwrap_or_default()
 }
 
-/// What a job decides about an item: its spec, and of labels and annotations those that the wanted item has (`installations.md` 7.2).
+/// Returns the parts of an item that a job sets: its spec, and the labels and annotations of the
+/// wanted item (`installations.md` 7.2).
 fn decided(item: &DeployItem, wanted: &DeployItem) -> Value {
     let of = |found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| -> Value {
         let entries =
@@ -355,7 +361,7 @@ fn decided(item: &DeployItem, wanted: &DeployItem) -> Value {
     ]))
 }
 
-/// The names that an Installation calls its exports by, by kind and object.
+/// Returns the export names of an Installation, by kind and object.
 fn keys(installation: &Installation, scope: &str) -> BTreeMap<(DataKind, String), String> {
     let data = installation.spec.data_exports().iter().map(|export| export.data_ref.clone());
     let targets = installation.spec.target_exports().iter().map(|export| export.target.clone());
@@ -384,10 +390,10 @@ pub(crate) fn kind_name(kind: DataKind) -> &'static str {
     }
 }
 
-/// Names of Installations by kind and name of the objects that they import.
+/// Names of the importing Installations, by kind and name of the object.
 pub(crate) type Importers = BTreeMap<(&'static str, String), BTreeSet<String>>;
 
-/// Who imports what of Installations of one scope, by the names that are given to them.
+/// Returns the importers among the Installations of one scope, which are given with their names.
 pub(crate) fn importers<'i>(
     installations: impl Iterator<Item = (String, &'i Installation)>,
     scope: &str,
@@ -401,7 +407,8 @@ pub(crate) fn importers<'i>(
     importers
 }
 
-/// What Installations have published, by namespace and the scope that it comes from.
+/// Returns the objects that Installations have published, by namespace and the scope of their
+/// exporter.
 pub(crate) fn published(landscape: &Landscape) -> BTreeMap<Key, Vec<(DataKind, String)>> {
     let mut published: BTreeMap<Key, Vec<(DataKind, String)>> = BTreeMap::new();
     let data = landscape.data_objects.values().map(|object| (DataKind::Data, object.meta()));

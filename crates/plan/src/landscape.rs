@@ -1,4 +1,4 @@
-//! What a cluster holds, and what it would hold.
+//! Objects of a cluster, before and after a change.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// Namespace and name.
 pub type Key = (String, String);
 
-/// Objects of some namespaces, all of each kind, or those that are to be applied.
+/// All objects of some namespaces, or the objects to apply.
 #[derive(Debug, Clone, Default)]
 pub struct Landscape {
     pub installations: BTreeMap<Key, Installation>,
@@ -25,14 +25,15 @@ pub struct Landscape {
     pub overwrites: BTreeMap<Key, ComponentVersionOverwrites>,
     pub data_objects: BTreeMap<Key, DataObject>,
     pub targets: BTreeMap<Key, Target>,
-    /// Among them those that keep the states of executions.
+    /// Secrets, including those that store states of executions.
     pub secrets: BTreeMap<Key, Entries>,
     pub config_maps: BTreeMap<Key, Entries>,
 }
 
 impl Landscape {
-    /// The same after `applied`, in which objects have a namespace: what an object says of itself is replaced, its identity, its status
-    /// and the labels and annotations that others have put onto it stay.
+    /// Returns the landscape after `applied`, whose objects must have a namespace. The specified
+    /// content of an object is replaced. Identity, status, and labels and annotations of other
+    /// clients stay.
     pub(crate) fn after(&self, applied: &Self) -> Self {
         let mut after = self.clone();
         merge(&mut after.installations, &applied.installations, |found, wanted| {
@@ -54,15 +55,16 @@ impl Landscape {
         after
     }
 
-    /// What the API server fills in.
+    /// Sets the defaults that the API server would set.
     pub(crate) fn fill_in(&mut self) {
         for installation in self.installations.values_mut() {
             installation.spec.context.get_or_insert_with(|| DEFAULT_CONTEXT.to_owned());
         }
     }
 
-    /// The same with other values wherever something may have come from a Secret: in Secrets, in what Installations and deployers have
-    /// published, and in Targets. What comes out the same with it depends on none of them.
+    /// Returns the landscape with substituted values in all places that may contain secrets:
+    /// Secrets, objects that Installations and deployers have published, and Targets. A result that
+    /// stays equal does not depend on these values.
     pub(crate) fn disguised(&self) -> Self {
         let mut other = self.clone();
         for entries in other.secrets.values_mut() {
@@ -78,7 +80,7 @@ impl Landscape {
     }
 }
 
-/// Whether a job or a deployer has made it of something, rather than a user.
+/// Reports whether a job or a deployer has created the object, not a user.
 pub(crate) fn is_published(metadata: &ObjectMeta) -> bool {
     metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::DATA_SOURCE))
 }
@@ -87,11 +89,13 @@ fn disguised(value: &AnyJson) -> AnyJson {
     value.get().map_or_else(AnyJson::default, |value| other_value(value).into())
 }
 
-/// Entries are read as YAML where they are imported; what is no text is no value.
+/// Substitutes an entry, which an import parses as YAML. Bytes that are not UTF-8 text cannot be
+/// imported and stay.
 fn disguised_bytes(bytes: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(bytes).ok().and_then(|text| yaml::from_str(text).ok()) {
         Some(value @ Value::String(_)) => match other_value(&value) {
-            // A text that stands there without quotes would be read as something else with them.
+            // The text is written without quotes, like the original one. With quotes it would be
+            // parsed differently.
             Value::String(other) => other.into_bytes(),
             other => other.to_string().into_bytes(),
         },
@@ -126,7 +130,7 @@ fn merge<K: KubeResource + Clone>(
     }
 }
 
-/// What is below Installations and Executions that a cluster has.
+/// Objects below the Installations and Executions of the cluster.
 #[derive(Debug)]
 pub(crate) struct Below<'a> {
     children: BTreeMap<Key, Vec<&'a Installation>>,

@@ -1,15 +1,15 @@
-//! What would happen in a cluster if objects were applied, before they are.
+//! Plans: the effects on a cluster of applying objects, computed before the objects are applied.
 //!
 //! ```text
-//! Landscape (what a cluster holds) + Landscape (what is applied)
-//!    └─ causes: which roots have reason to do something else, in the order in which they run
-//!         └─ walk: their jobs down to the leaves ── compare ──> Plan: items, exports, who is woken
-//!              └─ the same with other values in the place of secret ones: what comes out otherwise is hidden
+//! Landscape (objects of the cluster) + Landscape (objects to apply)
+//!    └─ causes: roots with a reason to run, in the order in which they run
+//!         └─ walk: their jobs down to the leaves ── compare ──> Plan: items, exports, importers
+//!              └─ second walk with substituted secrets: values that differ are hidden
 //! ```
 //!
-//! Pure: callers read what a cluster holds before they call; which Secrets and ConfigMaps count is known when a plan has looked for them
-//! ([`Reads`]). What only deployers can tell is unknown, not wrong. The jobs are those of
-//! the chapter `installations.md`.
+//! The crate does no I/O: callers read the cluster before the call. The relevant Secrets and
+//! ConfigMaps are known only after a plan has searched for them ([`Reads`]). Results that depend on
+//! deployers are reported as unknown. The jobs follow the chapter `installations.md`.
 
 mod applied;
 mod blueprints;
@@ -43,8 +43,8 @@ use landscape::Below;
 use repositories::ReadOnce;
 use walk::{Node, Walk, Walks};
 
-/// What would happen if `applied` were applied to a cluster that holds `present`. Of both, the namespaces that the applied objects are in
-/// count, with everything that is in them.
+/// Returns the effects of applying `applied` to a cluster with the objects `present`. Both must
+/// contain all objects of the namespaces of the applied objects.
 pub fn plan(present: &Landscape, applied: &Landscape, environment: &Environment<'_>) -> Plan {
     let repositories = ReadOnce::new(environment.repositories);
     let environment = &Environment { repositories: &repositories, ..*environment };
@@ -85,7 +85,8 @@ pub fn plan(present: &Landscape, applied: &Landscape, environment: &Environment<
     Plan { applied, installations, problems: causes.problems }
 }
 
-/// What is applied is compared with what there is of the same name.
+/// Records the applied Secrets and ConfigMaps that the landscape lacks, because the comparison
+/// needs the present objects of the same names.
 fn note_applied(present: &Landscape, applied: &Landscape, reads: Option<&Reads>) {
     let Some(reads) = reads else { return };
     let secrets = applied.secrets.keys().filter(|key| !present.secrets.contains_key(key));
@@ -100,7 +101,7 @@ impl Proofs<'_> {
     }
 }
 
-/// The planned roots in other walks, in the same order; empty where values are shown.
+/// Planned roots in other walks, in the same order; empty if values are shown.
 #[derive(Debug, Default)]
 struct Others {
     before: Vec<Option<Node>>,

@@ -1,4 +1,4 @@
-//! What of a closure leads elsewhere.
+//! References of a closure that lead to another version.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use groundwork_component::Reference;
 
 use crate::change::Redirection;
 
-/// The places that differ, in the order of their paths. A place is told by its depth, its local name and where it leads, depth first, as
-/// `groundwork_component::GraphEntry` tells it.
+/// Returns the differences, in the order of their paths. An entry consists of depth, local name and
+/// effective reference, depth first, as in `groundwork_component::GraphEntry`.
 pub fn redirections<'a>(
     before: impl Iterator<Item = (usize, &'a str, &'a Reference)>,
     after: impl Iterator<Item = (usize, &'a str, &'a Reference)>,
@@ -27,14 +27,14 @@ pub fn redirections<'a>(
     found.into_values().collect()
 }
 
-/// Effective references by the local names that lead to them. What is told once only counts there.
+/// Returns the effective references by path of local names. Of equal paths, the first one counts.
 fn by_path<'a>(places: impl Iterator<Item = (usize, &'a str, &'a Reference)>) -> BTreeMap<String, Reference> {
     let mut names: Vec<&str> = Vec::new();
     let mut paths = BTreeMap::new();
     for (depth, name, reference) in places {
         names.truncate(depth);
         names.push(name);
-        // The component itself has no name.
+        // The component itself has no name, so the path omits it.
         let path = names.get(1..).unwrap_or_default().join("/");
         paths.entry(path).or_insert_with(|| reference.clone());
     }

@@ -1,5 +1,7 @@
-//! Each component version is read once for a plan, whoever asks: as for a job (`components.md` 4.3), so that all of a plan is about the same
-//! content, and a registry that is away is asked once.
+//! Cache of component versions for one plan, as each job has one (`components.md` 4.3).
+//!
+//! It makes all parts of the plan refer to the same content, and accesses an unreachable registry
+//! only once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,12 +12,12 @@ use groundwork_component::{Access, Blob, LoadedDescriptor, Repository, Repositor
 
 use crate::surroundings::Sources;
 
-/// Larger content is read again when it is asked for again.
+/// Bytes of the largest cached content. Larger content is read again for each use.
 const LARGEST: u64 = 4 << 20;
-/// As many contents are kept.
+/// Largest number of cached contents.
 const MOST: usize = 64;
 
-/// Answers by what was asked for.
+/// Cached responses by request.
 type Kept<K, V> = Mutex<HashMap<K, Result<V, RepositoryError>>>;
 
 pub(crate) struct ReadOnce<'a> {
@@ -23,7 +25,8 @@ pub(crate) struct ReadOnce<'a> {
     opened: Kept<Opened, Arc<dyn Repository>>,
 }
 
-/// Namespace, names of pull secrets, and repository. Other credentials may see something else.
+/// Namespace, names of pull secrets, and repository. Other credentials may have access to other
+/// content.
 type Opened = (String, Vec<String>, String);
 
 impl<'a> ReadOnce<'a> {
@@ -59,7 +62,7 @@ type Contents = Mutex<HashMap<(Version, Access), (String, Arc<[u8]>)>>;
 struct Reading {
     inner: Arc<dyn Repository>,
     descriptors: Kept<Version, Option<Vec<u8>>>,
-    /// With the context that they are decoded for.
+    /// Decoded descriptors, by version and the context that they were decoded for.
     loaded: Kept<(Version, String), Option<LoadedDescriptor>>,
     /// Media types and bytes.
     contents: Contents,

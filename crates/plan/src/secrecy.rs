@@ -1,24 +1,25 @@
-//! What of a value may be shown (`blueprints.md` 10).
+//! Hiding of secret values in plans (`blueprints.md` 10).
 //!
-//! A value is shown where it comes out the same when everything that may be secret is another value.
+//! A value is shown if it stays equal when all possibly secret inputs are replaced by other values.
 
 use groundwork_fleet::{Field, differences};
 use serde_json::{Map, Value};
 
-/// Stands for a value that may be secret; the second one beside the first means that they are different values.
+/// Mark for a value that may be secret. Beside it, `[hidden, another one]` means that the two
+/// values differ.
 pub const HIDDEN: &str = "[hidden]";
 const ANOTHER: &str = "[hidden, another one]";
 
-/// What a value is compared with to find out what may be shown of it.
+/// Values to compare with, which decide about the parts that may be shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Proof<'a> {
-    /// Nothing secret went into it.
+    /// No secret went into the value.
     Public,
-    /// It is shown as far as all of these are the same.
+    /// Only the parts that are equal in all these values are shown.
     SameAs(&'a [Option<Value>]),
 }
 
-/// Differences of two values, each shown as far as it may be.
+/// Returns the differences of two values, with secret parts hidden.
 pub(crate) fn shown_differences(
     path: &str,
     (old, old_proof): (&Value, Proof<'_>),
@@ -39,7 +40,8 @@ pub(crate) fn shown_differences(
     fields
 }
 
-/// Leaves that are not the same in all others are hidden, with the marker where the counterpart has another one.
+/// Hides leaves that are not equal in all `others`. `marker` is used where `counterpart` has
+/// another leaf.
 fn mask(value: &Value, others: &[Option<&Value>], counterpart: Option<&Value>, marker: &str) -> Value {
     match value {
         Value::Object(members) if others.iter().all(|other| other.is_some_and(Value::is_object)) => {
@@ -48,7 +50,7 @@ fn mask(value: &Value, others: &[Option<&Value>], counterpart: Option<&Value>, m
                 let others: Vec<Option<&Value>> =
                     others.iter().map(|other| other.and_then(|other| other.get(key))).collect();
                 let counterpart = counterpart.and_then(|counterpart| counterpart.get(key));
-                // A key that is not there with other values may be one itself.
+                // A key that is missing with other values may itself be a secret value.
                 let shown = if others.iter().all(Option::is_some) { key.as_str() } else { marker };
                 masked.insert(shown.to_owned(), mask(member, &others, counterpart, marker));
             }

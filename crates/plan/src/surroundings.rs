@@ -1,4 +1,4 @@
-//! What a plan needs beside objects, and what it asks for.
+//! Inputs of a plan beside objects, and its record of missing objects.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,17 +10,18 @@ use groundwork_lifecycle::SignatureCheck;
 
 use crate::landscape::Key;
 
-/// What jobs need beside objects.
+/// Inputs of jobs beside objects.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
     pub repositories: &'a dyn Sources,
-    /// What templates may reach.
+    /// External systems that templates may access.
     pub capabilities: &'a Capabilities,
-    /// How signatures are checked; `None` leaves them to the job.
+    /// Settings of the signature check; `None` skips the check, which the job itself does later.
     pub signatures: Option<SignatureCheck>,
-    /// Whether values that may be secret are shown.
+    /// True if values that may be secret are shown.
     pub show_values: bool,
-    /// Where it is noted which Secrets and ConfigMaps are looked for and are not in the landscape; `None` if it holds all that there are.
+    /// Record of Secrets and ConfigMaps that the plan searched for but the landscape lacks; `None`
+    /// if the landscape is complete.
     pub reads: Option<&'a Reads>,
 }
 
@@ -30,13 +31,14 @@ impl std::fmt::Debug for Environment<'_> {
     }
 }
 
-/// Where components are looked for, with the credentials that a Context names.
+/// Component repositories, accessed with the credentials of a Context.
 pub trait Sources: Send + Sync {
-    /// As [`Repositories::open`], for Installations of `namespace` that name this Context; `None` if there is none.
+    /// Opens a repository as [`Repositories::open`] does, for Installations of `namespace` that
+    /// name this Context; `None` without a Context.
     ///
     /// # Errors
     ///
-    /// The type of the repository is unknown, or nothing is reachable there.
+    /// The type of the repository is unknown, or the repository is unreachable.
     fn open_for(
         &self,
         namespace: &str,
@@ -45,7 +47,7 @@ pub trait Sources: Send + Sync {
     ) -> Result<Arc<dyn Repository>, RepositoryError>;
 }
 
-/// The same for all Contexts.
+/// Uses the same repositories for all Contexts.
 impl<R: Repositories> Sources for R {
     fn open_for(
         &self,
@@ -57,7 +59,7 @@ impl<R: Repositories> Sources for R {
     }
 }
 
-/// The sources as Installations with one Context see them.
+/// Sources for Installations with one Context.
 pub(crate) struct OfContext<'a> {
     pub(crate) sources: &'a dyn Sources,
     pub(crate) namespace: &'a str,
@@ -70,7 +72,7 @@ impl Repositories for OfContext<'_> {
     }
 }
 
-/// Secrets and ConfigMaps that were looked for and are not there: with them the plan may be another one.
+/// Secrets and ConfigMaps that the plan searched for in vain. With them the plan may differ.
 #[derive(Debug, Default)]
 pub struct Reads(Mutex<Unread>);
 
@@ -90,7 +92,7 @@ impl Reads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).config_maps.insert(key);
     }
 
-    /// All that has been looked for in vain.
+    /// Returns all names that the plan searched for in vain.
     pub fn into_unread(self) -> Unread {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

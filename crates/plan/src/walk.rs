@@ -1,4 +1,4 @@
-//! Jobs of Installations down to the leaves, as far as they go without a deployer.
+//! Simulation of Installations' jobs down to the leaves, without deployers.
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{DeployItemTemplate, Execution, Installation, ResourceExt as _};
@@ -20,42 +20,44 @@ use crate::landscape::{Below, Key, Landscape, key};
 use crate::surroundings::OfContext;
 use crate::world::World;
 
-/// Nested installations inside each other: a component that refers to itself has no end.
+/// Largest nesting depth. A component that refers to itself would nest without end.
 const DEEPEST: usize = 32;
-/// No job of a cluster stands behind what is made here.
+/// Empty job id, because the simulated objects belong to no job of a cluster.
 const NO_JOB: &str = "";
 
-/// What an item exports.
+/// Export of an item.
 enum ItemExport {
     Known(Value),
-    /// Only its deployer knows. Two values for it: what comes out the same with both does not depend on it.
+    /// Only the deployer knows the value. The two values are placeholders: a result that is equal
+    /// with both does not depend on the export.
     Unknown([Value; 2]),
 }
 
-/// What became of the exports of an Installation.
+/// Exports of an Installation.
 #[derive(Debug, Clone)]
 pub(crate) enum Published {
     Known(Vec<ScopedObject>),
-    /// These are known, and why others are not.
+    /// Known exports, and the reason why others are unknown.
     Unknown(Vec<ScopedObject>, String),
 }
 
-/// An Installation after its job.
+/// Installation after its job.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) installation: Installation,
-    /// Whether the name is the one that it will have: that of what is nested in a new Installation depends on its UID.
+    /// True if the name is final. The name of an Installation nested in a new one depends on a UID
+    /// that is not assigned yet.
     pub(crate) is_named: bool,
-    /// The name of the root and the templates that lead from there.
+    /// Name of the root, followed by the templates that lead to this Installation.
     pub(crate) path: Vec<String>,
     pub(crate) scope: String,
-    /// Why its job fails.
+    /// Error of its job.
     pub(crate) error: Option<String>,
-    /// Why it is not known what its job does.
+    /// Reason why the result of its job is unknown.
     pub(crate) waits_for: Option<String>,
     pub(crate) execution: Option<Execution>,
     pub(crate) published: Published,
-    /// Whether something that may be secret has gone into it.
+    /// True if an input may have been secret.
     pub(crate) may_be_secret: bool,
     pub(crate) children: Vec<Node>,
 }
@@ -65,7 +67,7 @@ impl Node {
         self.error.is_some() || self.children.iter().any(Self::has_failed)
     }
 
-    /// It and all below.
+    /// Returns the node and all nodes below.
     pub(crate) fn all(&self) -> Vec<&Self> {
         let mut all = vec![self];
         all.extend(self.children.iter().flat_map(Self::all));
@@ -82,9 +84,9 @@ impl Node {
     }
 }
 
-/// What all walks have in common.
+/// Inputs that all walks share.
 pub(crate) struct Walks<'a> {
-    /// What the cluster has.
+    /// Objects of the cluster.
     pub(crate) present: &'a Landscape,
     pub(crate) below: &'a Below<'a>,
     pub(crate) environment: &'a Environment<'a>,
@@ -97,16 +99,16 @@ impl<'a> Walks<'a> {
     }
 }
 
-/// Runs jobs of roots on one landscape, one after the other.
+/// Runner of roots' jobs on one landscape, one after the other.
 pub(crate) struct Walk<'a> {
     common: &'a Walks<'a>,
     landscape: &'a Landscape,
     world: World<'a>,
-    /// Whether values stand for others, so that no item is as it is in the cluster.
+    /// True if values are substituted, so that no item equals the one in the cluster.
     is_disguised: bool,
 }
 
-/// Where an Installation stands.
+/// Position of an Installation in the tree.
 struct Place {
     installation: Installation,
     is_named: bool,
@@ -115,7 +117,7 @@ struct Place {
 }
 
 impl<'a> Walk<'a> {
-    /// The same on a landscape whose values stand for others.
+    /// Marks the landscape as one with substituted values.
     pub(crate) fn disguised(self) -> Self {
         Self { is_disguised: true, ..self }
     }
@@ -184,7 +186,7 @@ impl<'a> Walk<'a> {
         node
     }
 
-    /// A nested installation under the name that it has, or will have.
+    /// Places a nested Installation under its existing or future name.
     fn child(&self, node: &Node, parent: &Key, template: &str, mut installation: Installation) -> Place {
         let present = self.common.below.children(parent).iter().find(|child| {
             child.annotations().get(annotation::SUBINSTALLATION_NAME).is_some_and(|of| of == template)
@@ -199,7 +201,7 @@ impl<'a> Walk<'a> {
         Place { installation, is_named, path, scope: scope_name(namespace, name) }
     }
 
-    /// Items of an Execution that is there have the names that follow from its UID.
+    /// Names the items of an existing Execution by its UID.
     fn identify(&self, node: &mut Node) {
         let Some(execution) = &mut node.execution else { return };
         if let Some(present) =
@@ -209,7 +211,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Why the Execution fails before it writes anything (`installations.md` 1.3).
+    /// Returns the error of an Execution that fails before its first write (`installations.md`
+    /// 1.3).
     fn refused_types(&self, node: &Node) -> Option<String> {
         let place = key(&node.execution.as_ref()?.metadata);
         let present = if node.is_named { self.common.below.items(&place) } else { &[] };
@@ -231,7 +234,7 @@ impl<'a> Walk<'a> {
         self.with_inputs(node, Some(&states), render)
     }
 
-    /// What executions have stored.
+    /// Returns the stored states of executions.
     fn states(&self, installation: &Installation, keys: &[String]) -> States {
         let (namespace, name) = key(&installation.metadata);
         let state = |of: &String| {
@@ -288,7 +291,7 @@ impl<'a> Walk<'a> {
         node.published = Published::Unknown(Vec::new(), reason);
     }
 
-    /// Exports what can be known of an Installation whose work is done.
+    /// Publishes the known exports of an Installation whose work is done.
     fn publish(&mut self, node: &mut Node, states: &States) {
         if let Some(failed) = node.children.iter().find(|child| child.has_failed()) {
             let reason = format!("the job of {} fails", title(failed));
@@ -299,7 +302,7 @@ impl<'a> Walk<'a> {
             Published::Known(_) => child.waits_for.clone(),
         });
         let (values, unknown) = self.item_values(node);
-        // A value that is missing here comes from a nested installation, or not at all.
+        // A value that is missing here comes from a nested Installation, or does not exist.
         let given = |which: usize| -> Map<String, Value> {
             let value = |value: &ItemExport| match value {
                 ItemExport::Known(value) => value.clone(),
@@ -312,7 +315,8 @@ impl<'a> Walk<'a> {
         let (known, error) = match (first, &reason) {
             (Ok(exports), None) => (exports, None),
             (Err(error), None) => (Exports::default(), Some(error)),
-            // Beside an item that has not told anything yet some exports may be known.
+            // If only items have unknown exports, a second run with other placeholders shows the
+            // exports that do not depend on them.
             (Ok(exports), Some(_)) if unknown == reason => {
                 let second = self.export(node, states, given(1)).unwrap_or_default();
                 (common(exports, &second), None)
@@ -340,7 +344,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The first export that has the name of something else (`installations.md` 4.3).
+    /// Returns the error of the first export whose name belongs to another object
+    /// (`installations.md` 4.3).
     fn taken(&self, exports: &[ScopedObject]) -> Option<Taken> {
         exports.iter().find_map(|export| {
             let (wanted, landscape) = (export.metadata(), self.landscape);
@@ -370,7 +375,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What each item exports, and why there are some of which only their deployers know.
+    /// Returns the export of each item, and the reason if only a deployer knows some of them.
     fn item_values(&self, node: &mut Node) -> (Vec<(String, ItemExport)>, Option<String>) {
         let mut reason = None;
         let mut values = Vec::new();
@@ -391,7 +396,7 @@ impl<'a> Walk<'a> {
         (values, reason)
     }
 
-    /// An item that stays as it is exports what it has exported last, if what it is deployed to stays, too.
+    /// Returns the last export of an item if neither the item nor its Target changes.
     fn last_export(&self, node: &mut Node, template: &DeployItemTemplate) -> ItemExport {
         let found = node.execution.as_ref().and_then(|execution| {
             let place = key(&execution.metadata);
@@ -410,7 +415,8 @@ impl<'a> Walk<'a> {
         if self.is_disguised || is_same && self.is_same_target(&namespace, template) {
             return ItemExport::Known(last);
         }
-        // Templates reach into values of this shape.
+        // The placeholders have the shape of the last value, because templates may access its
+        // members.
         match other_value(&last) {
             other if other == last => ItemExport::Unknown([Value::Null, Value::Bool(true)]),
             other => ItemExport::Unknown([last, other]),
@@ -431,7 +437,8 @@ fn is_of(item: &groundwork_api::DeployItem, template: &str) -> bool {
     name.is_some_and(|name| name == template)
 }
 
-/// The configuration of a mock item says what it exports, unless it says that it fails (`installations.md` 7.8).
+/// Returns the export in the configuration of a mock item, unless the item is configured to fail
+/// (`installations.md` 7.8).
 fn mock_export(template: &DeployItemTemplate) -> ItemExport {
     let config = template.config.get().and_then(Value::as_object);
     let member = |name: &str| config.and_then(|config| config.get(name));
@@ -442,7 +449,7 @@ fn mock_export(template: &DeployItemTemplate) -> ItemExport {
     ItemExport::Known(member("export").cloned().unwrap_or_default())
 }
 
-/// What is the same in both.
+/// Returns the exports that are equal in both.
 fn common(mut exports: Exports, other: &Exports) -> Exports {
     exports.data.retain(|name, value| other.data.get(name) == Some(value));
     exports.targets.retain(|name, target| other.targets.get(name) == Some(target));

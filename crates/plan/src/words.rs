@@ -1,14 +1,14 @@
-//! How people are told of a plan, wherever they read it.
+//! Texts about plans, shared by all programs that show them.
 
 use std::fmt;
 
 use crate::change::{Change, Plan, Reason, Start};
 
 impl Change {
-    /// All of them, in the order in which people are told how many there are.
+    /// All changes, in the order of the summary.
     pub const ALL: [Self; 5] = [Self::Created, Self::Changed, Self::Deleted, Self::Unchanged, Self::Unknown];
 
-    /// One character for it.
+    /// Returns a one-character mark for the change.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Created => "+",
@@ -19,7 +19,7 @@ impl Change {
         }
     }
 
-    /// One word for it.
+    /// Returns one word for the change.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -62,7 +62,7 @@ impl fmt::Display for Reason {
 }
 
 impl Plan {
-    /// How much there is of everything, in one line.
+    /// Returns a one-line summary with the number of changes of each kind.
     pub fn summary(&self) -> String {
         let all = self.all();
         let items = |change: Change| {

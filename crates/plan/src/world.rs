@@ -1,4 +1,4 @@
-//! DataObjects and Targets as they are while jobs run, one after the other.
+//! State of DataObjects and Targets between simulated jobs.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,11 +12,12 @@ use groundwork_lifecycle::{
 use crate::landscape::{Key, Landscape, is_published, key};
 use crate::surroundings::Reads;
 
-/// Objects of one kind, by what they are labelled with.
+/// Objects of one kind, indexed by their labels.
 #[derive(Debug)]
 struct Store<K> {
     objects: BTreeMap<Key, K>,
-    /// By the scope that they lie in, and by the one that they come from; what is gone may be among them.
+    /// Names of objects by their scope, and by the scope of their exporter. Both may contain names
+    /// of removed objects.
     by_context: HashMap<Key, BTreeSet<String>>,
     by_source: HashMap<Key, BTreeSet<String>>,
 }
@@ -58,15 +59,15 @@ impl<K: KubeResource + Clone> Store<K> {
     }
 }
 
-/// Whatever Installations import.
+/// Objects that Installations import.
 #[derive(Debug)]
 pub(crate) struct World<'a> {
     landscape: &'a Landscape,
     data: Store<DataObject>,
     targets: Store<Target>,
-    /// Objects that were made here of nothing that may be secret.
+    /// Objects that a simulated job made from inputs without secrets.
     public: BTreeSet<(DataKind, Key)>,
-    /// Objects that some Installation will make with values that nobody knows yet, each with the reason.
+    /// Objects that an Installation will create with unknown values, each with the reason.
     unknown: BTreeMap<(DataKind, Key), String>,
 }
 
@@ -81,7 +82,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// At the start of a job what the last one has made of imports and exports goes (`installations.md` 6.2).
+    /// Removes copies of imports and exports of the last job, as the start of a job does
+    /// (`installations.md` 6.2).
     pub(crate) fn begin(&mut self, installation: &Installation) {
         let (namespace, name) = key(&installation.metadata);
         let scope = scope_name(&namespace, &name);
@@ -110,7 +112,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Nobody knows yet what the Installation publishes in its scope.
+    /// Marks the objects that the Installation publishes in its scope as unknown.
     pub(crate) fn add_unknown(&mut self, installation: &Installation, scope: &str, reason: &str) {
         for (kind, name) in exported(installation, scope) {
             let namespace = installation.metadata.namespace.clone().unwrap_or_default();
@@ -118,7 +120,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Why an import of the Installation is not known, with its name; the first one counts.
+    /// Returns the name of the first unknown import of the Installation, with the reason.
     pub(crate) fn unknown_import(
         &self,
         installation: &Installation,
@@ -147,7 +149,8 @@ impl<'a> World<'a> {
         (self.data.in_scope(namespace, scope), self.targets.in_scope(namespace, scope))
     }
 
-    /// Whether the object may hold what was secret: it was made of something that is, or nobody knows of what.
+    /// Reports whether the object may contain a secret, because one of its inputs may or its origin
+    /// is unknown.
     pub(crate) fn may_be_secret(&self, kind: DataKind, metadata: &ObjectMeta) -> bool {
         let is_public = self.public.contains(&(kind, key(metadata)));
         !is_public && (kind == DataKind::Target || is_published(metadata))
@@ -158,14 +161,14 @@ impl<'a> World<'a> {
     }
 }
 
-/// Kinds and object names of what an Installation publishes.
+/// Returns kinds and object names of the Installation's exports.
 pub(crate) fn exported(installation: &Installation, scope: &str) -> Vec<(DataKind, String)> {
     let data = installation.spec.data_exports().iter().map(|export| (DataKind::Data, &export.data_ref));
     let targets = installation.spec.target_exports().iter().map(|export| (DataKind::Target, &export.target));
     data.chain(targets).map(|(kind, name)| (kind, object_name(scope, name))).collect()
 }
 
-/// Names of imports, with the objects in their scope that they come from.
+/// Returns names of imports, with the objects in their scope that they come from.
 pub(crate) fn imported(installation: &Installation, scope: &str) -> Vec<(String, DataKind, String)> {
     let data = installation.spec.data_imports().iter();
     let data = data.filter_map(|import| {
@@ -185,7 +188,7 @@ pub(crate) fn imported(installation: &Installation, scope: &str) -> Vec<(String,
     data.chain(targets).collect()
 }
 
-/// The objects of one namespace, and whether something that may be secret was asked for.
+/// Objects of one namespace. The view records if an object that may contain secrets was read.
 #[derive(Debug)]
 pub(crate) struct View<'w> {
     world: &'w World<'w>,

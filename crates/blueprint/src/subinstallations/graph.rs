@@ -27,7 +27,7 @@ pub enum Node {
     Import { name: String, type_name: &'static str },
     /// Name that a child imports, without a known provider.
     Unknown { name: String },
-    /// A child.
+    /// Nested Installation.
     Child { name: String },
     /// Export of the blueprint, with its type.
     Export { name: String, type_name: &'static str },

@@ -40,7 +40,7 @@ pub fn validate(
 /// Checks the rules of [`validate`] that involve several templates, with every import of the parent
 /// taken for satisfied.
 ///
-/// `complete` means that there are no other children, so that an import without an exporter is an
+/// `complete` means that all children are in the list, so that an import without an exporter is an
 /// error.
 pub(crate) fn cross_check(
     templates: &[InstallationTemplate],

@@ -30,7 +30,7 @@ pub(crate) enum Place {
     Text(Excerpt),
     /// Node of an inline template, which is a structure in `blueprint.yaml`.
     Structure(Vec<PathStep>),
-    /// A line of a file.
+    /// Line of an included file.
     File(Excerpt),
 }
 

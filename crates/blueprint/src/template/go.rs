@@ -64,7 +64,7 @@ struct Surroundings {
 pub(super) struct BrokenInclude {
     pub(super) path: String,
     pub(super) source: String,
-    /// From 1.
+    /// Line of the parse error, from 1.
     pub(super) line: usize,
 }
 

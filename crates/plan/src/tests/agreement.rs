@@ -1,4 +1,4 @@
-//! Plans agree with what happens when the change is applied and all jobs run.
+//! Property test: a plan agrees with the result of applying the change and running all jobs.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::{Change, Landscape, Plan};
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const MOCK: &str = "landscaper.gardener.cloud/mock";
 
-/// What a root is made from: each imports from those before it.
+/// Shape of a root, which imports from earlier roots.
 #[derive(Debug, Clone)]
 struct Shape {
-    /// Bits: whether it imports the export of an earlier one.
+    /// Bit mask of the earlier roots whose export it imports.
     imports: u8,
     items: Vec<u8>,
     with_secret: bool,
@@ -65,7 +65,7 @@ fn root(at: usize, shapes: &[Shape]) -> Installation {
     installation(NAMES[at], &blueprint(&names, &items, &exports), &json!(imports), &exported)
 }
 
-/// Items and exports by what they are.
+/// Returns items and exports by kind and name.
 fn objects(landscape: &Landscape) -> BTreeMap<String, Value> {
     let items = landscape.items.values().map(|item| {
         let name =
@@ -94,7 +94,8 @@ proptest! {
         secret in any::<bool>(),
     ) {
         let roots = &NAMES[..existing];
-        // Who keeps its spec keeps importing what is exported: exports stay what they were.
+        // Importers with an unchanged spec still import their exports, so a changed root keeps its
+        // exports.
         let mut mixed = before.clone();
         for at in (0..4).filter(|at| changed & (1 << at) != 0 || *at >= existing) {
             mixed[at] = Shape { exports: before[at].exports, ..after[at].clone() };
@@ -111,7 +112,7 @@ proptest! {
         if secret {
             applied = applied.with_secret("login", "password", "sesame4");
         }
-        // Who is not there imports nothing, and nobody imports from it.
+        // A root that does not exist must not be imported from.
         prop_assume!(!(0..4).any(|at| at >= existing && changed & (1 << at) == 0
             && (at + 1..4).any(|later| changed & (1 << later) != 0 && mixed[later].imports & (1 << at) != 0 && mixed[at].exports)));
         let plan = planned(&present, &applied);
@@ -139,22 +140,22 @@ proptest! {
         prop_assert_eq!(told, expected);
         let text = serde_json::to_string(&plan).unwrap();
         prop_assert!(!text.contains("hunter2") && !text.contains("sesame4"), "{}", text);
-        // Who reads a plan reads what was written.
+        // A program can parse the plan to an equal value, and the plan contains no secrets.
         prop_assert_eq!(&serde_json::from_str::<Plan>(&text).unwrap(), &plan);
-        // Names of the items that are told are those that they get.
+        // The names of items in the plan equal those in the cluster.
         for planned in plan.all() {
             for item in planned.items.iter().filter(|item| item.change == Change::Changed) {
                 let place = (NAMESPACE.to_owned(), item.name.clone().unwrap());
                 prop_assert!(then.items.contains_key(&place));
             }
         }
-        // Once it has happened, nothing is left to change.
+        // After the change, a second plan is empty.
         let again = planned_again(&then, &applied);
         prop_assert!(again, "something is planned again");
     }
 }
 
-/// Whether nothing is planned for what has been applied already.
+/// Reports whether a plan for objects that have been applied already contains no changes.
 fn planned_again(then: &Landscape, applied: &Landscape) -> bool {
     let mut applied = applied.clone();
     applied.installations.values_mut().for_each(|installation| installation.metadata.annotations = None);

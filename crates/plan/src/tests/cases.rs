@@ -1,4 +1,4 @@
-//! What plans say, case by case.
+//! Single cases of plans.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn refs(names: &[&str]) -> Value {
     names.iter().map(|name| json!({"name": name, "dataRef": name})).collect()
 }
 
-/// Imports `seed`, exports `one`.
+/// Returns an Installation that imports `seed` and exports `one`.
 fn first(size: i32) -> groundwork_api::Installation {
     let config = format!("size: {size}, export: {{got: '{{{{ .imports.seed }}}}'}}");
     let blueprint = blueprint(
@@ -27,7 +27,7 @@ fn first(size: i32) -> groundwork_api::Installation {
     installation("first", &blueprint, &refs(&["seed"]), &["one"])
 }
 
-/// Imports `one`.
+/// Returns an Installation that imports `one`.
 fn second() -> groundwork_api::Installation {
     let blueprint = blueprint(&["one"], &[("server", MOCK, "of: '{{ .imports.one }}'")], &[]);
     installation("second", &blueprint, &refs(&["one"]), &[])
@@ -60,7 +60,7 @@ fn what_is_there_changes_nothing() {
     assert!(plan.applied.iter().all(|object| object.change == Change::Unchanged));
 }
 
-/// A job that is asked for runs, also if it changes nothing, and wakes who imports from it.
+/// A requested job runs even without a change, and triggers the Installations that import from it.
 #[test]
 fn a_request_runs_jobs() {
     let plan = planned(&pair(), &Landscape::default().with([asking(first(1))]));
@@ -72,7 +72,7 @@ fn a_request_runs_jobs() {
     assert_eq!((second.start, &second.reasons[..]), (Some(Start::AfterPredecessors), &reasons[..]));
 }
 
-/// A value goes through exports to whoever imports it, and nothing that is applied asks for a job.
+/// A value flows through exports to their importers, and the applied objects request no job.
 #[test]
 fn values_flow() {
     let plan = planned(&pair(), &Landscape::default().with_data("seed", &json!("rye")));
@@ -92,7 +92,7 @@ fn values_flow() {
     assert!(
         matches!(&second.reasons[0], Reason::ImportChanged { exporter: Some(first), .. } if first == "first")
     );
-    // What another job has published may have come from anywhere.
+    // The origin of another job's export is unknown, so its value counts as secret.
     assert_eq!(fields(&second.items[0].fields), [r#"spec.config.of "first(corn)" "first(rye)""#]);
 }
 
@@ -108,13 +108,14 @@ fn items_come_and_go() {
     let exports: Vec<_> = first.exports.iter().map(|export| (export.name.as_str(), export.change)).collect();
     assert_eq!(exports, [("two", Change::Created), ("one", Change::Deleted)]);
     assert_eq!(first.exports[1].wakes, ["second"]);
-    // Nobody publishes any more what it imports.
+    // The import fails, because its exporter no longer publishes it.
     let second = named(&plan, "second");
     assert!(second.error.as_ref().is_some_and(|error| error.contains("one")), "{second:?}");
     assert_eq!(second.items[0].change, Change::Unchanged);
 }
 
-/// What a deployer has not told yet is unknown, and so is what hangs on it; what does not is known.
+/// A value that only a deployer knows is unknown, and so are the results that depend on it. Other
+/// results are known.
 #[test]
 fn deployers_know_more() {
     let exporter = |size: i32| {
@@ -145,7 +146,7 @@ fn deployers_know_more() {
     assert!(second.error.is_none() && second.waits_for.as_ref().is_some_and(|reason| reason.contains("one")));
     assert_eq!(second.items[0].change, Change::Unknown);
     assert_eq!(named(&plan, "third").items[0].change, Change::Unchanged);
-    // An item that stays as it is exports what it did.
+    // An unchanged item keeps its last exports.
     let plan = planned(&present, &Landscape::default().with([asking(exporter(1))]));
     assert!(
         named(&plan, "first").exports.iter().all(|export| export.change == Change::Unchanged),
@@ -153,7 +154,8 @@ fn deployers_know_more() {
     );
 }
 
-/// Values of Secrets are hidden, also when a template has made something else of them; the rest shows.
+/// Values of Secrets are hidden, even after a template has transformed them. Other values are
+/// shown.
 #[test]
 fn secrets_stay_hidden() {
     let install = |tag: &str| {
@@ -185,7 +187,7 @@ fn secrets_stay_hidden() {
     assert!(shown.contains("hunter2") && shown.contains("SESAME4"), "{shown}");
 }
 
-/// A value that was secret does not show either when something plain takes its place.
+/// A former secret value stays hidden, even if a public value replaces it.
 #[test]
 fn former_secrets_stay_hidden() {
     let secret = {
@@ -200,7 +202,8 @@ fn former_secrets_stay_hidden() {
     assert_eq!(fields(&plan.installations[0].items[0].fields), [r#"spec.config.pass "[hidden]" "none""#]);
 }
 
-/// Nested installations are planned to the leaves; what loses its template goes with everything below it.
+/// Nested Installations are planned down to the leaves. If a template is removed, its Installation
+/// is deleted with everything below.
 #[test]
 fn trees_are_planned_to_the_leaves() {
     let parent = |children: &[(&str, &str)]| {
@@ -219,7 +222,7 @@ fn trees_are_planned_to_the_leaves() {
     let mut present = Landscape::default().with([parent(&[("a", "n: 1"), ("b", "n: 1")])]);
     let root = present.installations.values_mut().next().unwrap();
     root.metadata.uid = Some("uid-first".to_owned());
-    // The names that the reference gives are others than ours.
+    // The names follow Landscaper's pattern, which differs from ours.
     for (name, template) in [("a-x7k2p", "a"), ("b-99abc", "b")] {
         let config =
             json!({"type": MOCK, "context": "default", "config": {"kind": "ProviderConfiguration", "n": 1}});
@@ -260,7 +263,7 @@ fn trees_are_planned_to_the_leaves() {
     assert!(plan.installations[0].nested[1].items[0].name.is_none());
 }
 
-/// Of an Installation that goes no job does anything but that.
+/// The job of a deleted Installation only deletes.
 #[test]
 fn deletion_comes_first() {
     let mut present = pair();
@@ -286,7 +289,8 @@ fn circles_are_told() {
     assert!(plan.problems[0].contains("a -{depends_on}-> b -{depends_on}-> a"), "{:?}", plan.problems);
 }
 
-/// What the landscape lacks is told, so that callers need not read whatever there is.
+/// The plan records the objects that the landscape lacks, so that callers need not read every
+/// object.
 #[test]
 fn what_is_looked_for_and_not_there_is_noted() {
     let blueprint = blueprint(&["login", "size"], &[("item", MOCK, "a: '{{ .imports.login }}'")], &[]);
@@ -319,7 +323,7 @@ fn what_is_looked_for_and_not_there_is_noted() {
     assert_eq!((lacking.secrets.len(), lacking.config_maps), (0, [key("settings")].into()));
 }
 
-/// `installations.md` 1.3: the job fails, and what it holds stays.
+/// `installations.md` 1.3: a change of type fails the job, and its objects stay.
 #[test]
 fn a_type_that_would_change_is_told() {
     let blueprint = blueprint(&["seed"], &[("item", HELM, "size: 2"), ("more", MOCK, "size: 3")], &[]);
@@ -332,7 +336,8 @@ fn a_type_that_would_change_is_told() {
     assert_eq!(items, [("item", Change::Unchanged)]);
 }
 
-/// `installations.md` 4.3: whether it is there already or is applied, too.
+/// `installations.md` 4.3: the conflicting object may exist already, or be applied together with
+/// the Installation.
 #[test]
 fn an_export_that_would_take_over_an_object_is_told() {
     let by_hand = Landscape::default().with_data("one", &json!("by hand"));

@@ -1,4 +1,4 @@
-//! Clusters in memory: what jobs would leave behind, worked out by running all of them.
+//! In-memory clusters: the state after jobs is computed by running them.
 
 use std::sync::Arc;
 
@@ -49,10 +49,11 @@ pub(super) fn object<K: serde::de::DeserializeOwned>(name: &str, content: &Value
     serde_json::from_value(object).unwrap()
 }
 
-/// An item by its name, its type, and what its configuration holds.
+/// Name, type and configuration of an item.
 pub(super) type Item<'a> = (&'a str, &'a str, &'a str);
 
-/// A blueprint that imports and exports these; each export is the template beside it.
+/// Returns a blueprint with these imports, items and exports. Each export has its template beside
+/// it.
 pub(super) fn blueprint(imports: &[&str], items: &[Item<'_>], exports: &[(&str, &str)]) -> String {
     let declare = |name: &&str| json!({"name": name, "type": "data", "schema": {}});
     let mut template = "deployItems: []\n".to_owned();
@@ -121,7 +122,7 @@ impl Landscape {
         self
     }
 
-    /// The same after jobs of these roots, in this order, as a cluster would have it.
+    /// Returns the landscape after jobs of these roots, in this order, as in a cluster.
     pub(super) fn run(mut self, roots: &[&str]) -> Self {
         for root in roots {
             self.run_one(root);
@@ -200,7 +201,7 @@ impl Landscape {
     }
 }
 
-/// What a child of a root that the cluster has is owned by.
+/// Sets the owner of a child whose root exists in the cluster.
 pub(super) fn owned(metadata: &mut ObjectMeta, parent: &str, template: &str) {
     metadata.owner_references = Some(vec![OwnerReference {
         api_version: "landscaper.gardener.cloud/v1alpha1".to_owned(),

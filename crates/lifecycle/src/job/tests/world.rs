@@ -119,7 +119,7 @@ fn entries(document: &Value) -> Entries {
     data.map(|(key, value)| (key.clone(), value.as_str().unwrap().as_bytes().to_vec())).collect()
 }
 
-/// Repositories by address.
+/// In-memory repositories by address.
 #[derive(Default)]
 struct Stores(BTreeMap<String, Store>);
 

@@ -49,8 +49,8 @@ pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment
     step
 }
 
-/// Deletes exports of earlier jobs, once per job (`installations.md` 6.2). While they exist,
-/// siblings take them for exports of the current job.
+/// Deletes exports of earlier jobs, once per job (`installations.md` 6.2). Therefore an existing
+/// export always comes from the last job of its exporter, and no later job has begun.
 fn delete_exports(tree: &mut Tree, installation: &Installation) -> Option<Next> {
     let status_ = installation.status.as_ref();
     let is_first = status_.is_none_or(|status| status.job_id_finished.as_ref().is_none_or(String::is_empty));

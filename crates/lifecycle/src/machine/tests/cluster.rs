@@ -208,7 +208,7 @@ impl Cluster {
         self.log.iter().filter(|line| line.starts_with("create")).count()
     }
 
-    // === the process ===
+    // Runs of the process.
 
     /// Runs until no step is left. The process dies after `writes` writes and is started again;
     /// `None` keeps it alive.
