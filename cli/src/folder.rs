@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, OpenOptions};
-use groundwork_filenames::NameError;
+use groundwork_untrusted::NameError;
 
 /// Why a file of a folder was not read or written.
 #[derive(Debug, thiserror::Error)]
@@ -184,7 +184,7 @@ impl Folder {
 
     /// The folder that a file lies in, and the name of the file; `None` if a folder is not there and none is to be made.
     fn parent<'a>(&self, path: &'a str, makes: bool) -> Result<Option<(Self, &'a str)>, FolderError> {
-        let named = groundwork_filenames::check(path);
+        let named = groundwork_untrusted::check(path);
         named.map_err(|source| FolderError::Name { folder: self.path.clone(), source })?;
         let handle = self.handle.try_clone();
         let handle = handle.map_err(|source| FolderError::Read { path: self.path.clone(), source })?;

@@ -9,7 +9,7 @@ use groundwork_yaml::{self as yaml, Content, Node};
 
 use crate::diagnostic::{Diagnostic, Source};
 
-pub(crate) use groundwork_manifest::Schemas;
+pub(crate) use groundwork_api::strict::Schemas;
 
 /// `repositories.yaml` is no manifest; it has its own argument.
 pub(crate) const REPOSITORIES_FILE: &str = "repositories.yaml";

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::stream::{self, BoxStream, SelectAll, StreamExt};
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::metadata::label;
 use groundwork_api::{DeployItem, Execution, Installation, Kind, ResourceExt};
 use groundwork_controller::{ApiError, ClusterArguments, ConnectError, Metrics, Objects, Stored};
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::overview::Node;
 use groundwork_lifecycle::parent_name;
 use groundwork_renderer::Follower;

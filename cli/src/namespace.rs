@@ -1,6 +1,6 @@
 //! The argument that names a namespace.
 
-use groundwork_kubernetes::is_dns_label;
+use groundwork_api::kubernetes::is_dns_label;
 
 /// A DNS label, as namespaces are.
 pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {

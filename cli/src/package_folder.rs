@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use groundwork_filenames::{NameError, check_all};
 use groundwork_krm::Package;
+use groundwork_untrusted::{NameError, check_all};
 
 use crate::folder::{EntryKind, Folder, FolderError};
 

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::Args;
+use groundwork_bootstrap::wait::{Target, TargetError, wait};
 use groundwork_controller::ClusterArguments;
-use groundwork_probe::{Target, TargetError, wait};
 use groundwork_telemetry::innermost_cause;
 
 use crate::diagnostic::{self, Diagnostic};

@@ -8,7 +8,6 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use futures::stream;
 use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _};
-use groundwork_filenames::{NameError, Names, check, check_all};
 use groundwork_grpc::{Channel, with_limits};
 use groundwork_krm::Strategy;
 use groundwork_proto::component::v1::ObjectName;
@@ -19,6 +18,7 @@ use groundwork_proto::packages::v1::{
     CreateRequest, CreateResponse, DiffRequest, File, FileChange, InitSource, PullRequest, PulledRevision,
     PushRequest, PushTarget, UpgradeSource, create_request,
 };
+use groundwork_untrusted::{NameError, Names, check, check_all};
 use kube::Client;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use groundwork_api::FunctionResult;
-use groundwork_filenames::Names;
 use groundwork_functions::{Executables, Kubeconform, Schemas};
 use groundwork_krm::{FunctionRunner, Package, RenderOptions, Rendered, render};
+use groundwork_untrusted::Names;
 use similar::TextDiff;
 
 use crate::diagnostic::{self, Diagnostic};

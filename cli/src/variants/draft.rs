@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &DraftArguments) -> Ending {
                 DraftOutput::Text => show(&draft, &mut text),
                 DraftOutput::Folder(folder) => {
                     let place = format!("{}/{}", draft.repository, draft.package);
-                    groundwork_filenames::check(&place).map_err(|error| error.to_string())?;
+                    groundwork_untrusted::check(&place).map_err(|error| error.to_string())?;
                     // All that is in a folder of a draft was made by this command.
                     package_folder::replace(&folder.join(place), &draft.files)
                         .map_err(|error| error.to_string())?;
@@ -174,7 +174,7 @@ fn source(
     let path = format!("{}/{package}", directory.trim_matches('/'));
     let path = path.trim_matches('/');
     let folder = packages.join(&name).join(path);
-    let stays_inside = !name.contains('/') && groundwork_filenames::check(&format!("{name}/{path}")).is_ok();
+    let stays_inside = !name.contains('/') && groundwork_untrusted::check(&format!("{name}/{path}")).is_ok();
     if !stays_inside || !folder.join(KPTFILE).is_file() {
         return Err(format!(
             "there is no package {package:?} of repository {name:?}: {} holds no {KPTFILE}",

@@ -25,6 +25,7 @@ mod execution;
 mod imports;
 mod installation;
 mod json;
+pub mod kubernetes;
 pub mod metadata;
 mod object;
 mod one_or_many;
@@ -38,6 +39,7 @@ mod repository;
 pub mod rights;
 mod schema;
 mod service_records;
+pub mod strict;
 mod target_sync;
 pub mod view;
 

@@ -93,7 +93,7 @@ impl Gate {
     }
 }
 
-/// Reads the `Retry-After` header: seconds, or a time (RFC 9110, section 10.2.3).
+/// Reads the `Retry-After` header: seconds, or a time (RFC 9110, 10.2.3).
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {

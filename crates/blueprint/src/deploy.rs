@@ -5,8 +5,8 @@ mod dependencies;
 
 use std::collections::{BTreeMap, HashSet};
 
+use groundwork_api::kubernetes::{is_label_value, label_key_problems, label_value_problems};
 use groundwork_api::{DeployItemTemplate, ObjectReference};
-use groundwork_kubernetes::{is_label_value, label_key_problems, label_value_problems};
 use serde_json::json;
 
 use crate::field::{FieldError, FieldPath, Violation, aggregate};

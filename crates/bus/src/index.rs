@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use groundwork_api::kubernetes::ResourceVersion;
 use groundwork_api::view::Snapshot;
-use groundwork_kubernetes::ResourceVersion;
 use tokio::sync::watch;
 
 use crate::feed::Feed;

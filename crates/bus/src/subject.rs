@@ -4,7 +4,7 @@
 //! last and may contain dots. Bytes outside `[A-Za-z0-9._-]` are percent-encoded, and so is any
 //! byte that would make a token empty or give it another meaning.
 
-use groundwork_kubernetes::{looks_like_dns_label, looks_like_dns_subdomain};
+use groundwork_api::kubernetes::{looks_like_dns_label, looks_like_dns_subdomain};
 
 use crate::object::{Kind, ObjectId};
 use crate::record::{Filter, Record};

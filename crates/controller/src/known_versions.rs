@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
+use groundwork_api::kubernetes::ResourceVersion;
 use groundwork_bus::{Change, ObjectId};
-use groundwork_kubernetes::ResourceVersion;
 
 /// State in which an event shows an object.
 #[derive(Debug, Clone, PartialEq, Eq)]

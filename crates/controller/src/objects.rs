@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_bus::{Kind, ObjectId};
-use groundwork_kubernetes::is_dns_subdomain;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{NamespaceResourceScope, ObjectList, Request};
 use kube::{Client, Resource, ResourceExt};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_controller::ApiError;
-use groundwork_kubernetes::is_dns_subdomain;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Client;

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
+use groundwork_api::kubernetes::ResourceVersion;
 use groundwork_apply::{Awaited, Cluster, Scope, Selector, WatchEvent, WatchEvents};
 use groundwork_controller::Key;
-use groundwork_kubernetes::ResourceVersion;
 use groundwork_telemetry::Metrics as Registry;
 use jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 
+use groundwork_api::kubernetes::{is_annotation_key, is_label_key, is_label_value};
 use groundwork_api::{
     PackageRevision, PackageRevisionSet, PackageVariantSet, PackageVariantSpec, PackageVariantTemplate,
 };
-use groundwork_kubernetes::{is_annotation_key, is_label_key, is_label_value};
 use serde::{Deserialize, Serialize};
 
 use crate::attributes::Attributes;

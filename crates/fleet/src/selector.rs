@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use groundwork_api::kubernetes::{label_key_problems, label_value_problems};
 use groundwork_api::{LabelSelector, LabelSelectorRequirement};
-use groundwork_kubernetes::{label_key_problems, label_value_problems};
 
 /// Whether labels match; an empty selector matches everything.
 pub(crate) fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {

@@ -120,7 +120,7 @@ fn texts_that_grow() {
 fn inputs_that_fuzzing_kept() {
     let limits = Limits { output_bytes: 1 << 16, steps: 20_000, template_depth: 200, ..Limits::default() };
     let functions = Arc::new(Functions::sprig());
-    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let mut count = 0;
     for (folder, skipped) in [("parse", 0), ("execute", 1)] {
         for entry in std::fs::read_dir(corpus.join(folder)).expect("the corpus exists") {

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use data_encoding::{Encoding, Specification};
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{Installation, Kind as _, ObjectMeta, OwnerReference};
-use groundwork_kubernetes::is_dns_subdomain;
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use groundwork_api::kubernetes::looks_like_dns_label;
 use groundwork_api::{Installation, InstallationSpec, TargetSource, TargetSourceError};
 use groundwork_blueprint::{FieldError, FieldPath, Violation, exactly_one_of};
-use groundwork_kubernetes::looks_like_dns_label;
 use regex::Regex;
 use serde_json::{Value, json};
 

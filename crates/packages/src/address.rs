@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, ToSocketAddrs as _};
 
-use groundwork_probe::is_public;
+use groundwork_untrusted::is_public;
 
 /// The protocol of an address of git.
 pub(crate) fn protocol(url: &str) -> &str {

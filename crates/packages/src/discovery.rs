@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use gix_hash::ObjectId;
 use groundwork_api::Lifecycle;
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_krm::{Description, Package};
-use groundwork_kubernetes::is_dns_subdomain;
 
 use crate::layout::{Place, package_path, revision_number};
 use crate::limits::{Look, MAX_ALL_FACTS, MAX_FACTS, shortened};

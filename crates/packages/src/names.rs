@@ -2,8 +2,8 @@
 
 use gix_hash::ObjectId;
 use gix_object::tree::EntryKind;
-use groundwork_filenames::Names;
 use groundwork_krm::Package;
+use groundwork_untrusted::Names;
 
 use crate::error::StoreError;
 use crate::objects::{Files, KPTFILE, MAX_DEPTH, MAX_FILES, Objects, ObjectsError};
@@ -32,7 +32,7 @@ impl Objects {
                 if entries > MAX_ENTRIES {
                     return Err(too_many());
                 }
-                let path = format!("{below}{}", groundwork_filenames::entry(&entry.filename)?);
+                let path = format!("{below}{}", groundwork_untrusted::entry(&entry.filename)?);
                 match entry.mode.kind() {
                     EntryKind::Tree if depth == MAX_DEPTH => return Err(too_many()),
                     EntryKind::Tree => {
@@ -84,7 +84,7 @@ pub fn check_files(files: &Files) -> Result<(), StoreError> {
 /// # Errors
 /// [`StoreError::Refused`]: one of them leads elsewhere.
 pub fn check_file_names(files: &Package) -> Result<(), StoreError> {
-    let checked = groundwork_filenames::check_all(files.keys().map(String::as_str));
+    let checked = groundwork_untrusted::check_all(files.keys().map(String::as_str));
     checked.map_err(|error| ObjectsError::Name(error).into())
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn check_paths(paths: &[&str]) -> Result<(), ObjectsError> {
     if !paths.contains(&KPTFILE) {
         return Err(ObjectsError::NoKptfile);
     }
-    groundwork_filenames::check_all(paths.iter().copied())?;
+    groundwork_untrusted::check_all(paths.iter().copied())?;
     match paths.iter().find(|path| path.split('/').count() > MAX_DEPTH) {
         Some(path) => Err(ObjectsError::Deep((*path).to_owned())),
         None => Ok(()),

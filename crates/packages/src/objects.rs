@@ -9,8 +9,8 @@ use gix_object::tree::{Editor, EntryKind};
 use gix_object::{
     Blob, Commit, CommitRef, Exists as _, Find as _, FindHeader as _, Kind, Tree, TreeRef, Write as _,
 };
-use groundwork_filenames::NameError;
 use groundwork_krm::Package;
+use groundwork_untrusted::NameError;
 
 use crate::limits::{MAX_COMMIT, MAX_KPTFILE, MAX_MESSAGE, MAX_OBJECT, MAX_TREE};
 use crate::names::check_paths;

@@ -156,7 +156,7 @@ impl Reading {
         let trees = tree.entries.iter().filter(|entry| entry.mode.is_tree() && entry.filename != ".git");
         // One that no checkout has holds no package (6.15).
         let children: Vec<(Box<str>, ObjectId)> = trees
-            .filter_map(|entry| Some((groundwork_filenames::entry(&entry.filename).ok()?.into(), entry.oid)))
+            .filter_map(|entry| Some((groundwork_untrusted::entry(&entry.filename).ok()?.into(), entry.oid)))
             .collect();
         self.folders += children.len();
         if depth < MAX_DEPTH {

@@ -62,7 +62,7 @@ impl Settings {
         }
         let directory = given(&git.directory).unwrap_or_default();
         let directory = directory.trim_matches('/').to_owned();
-        if !directory.is_empty() && groundwork_filenames::check(&directory).is_err() {
+        if !directory.is_empty() && groundwork_untrusted::check(&directory).is_err() {
             return Err(SettingsError::Directory(directory));
         }
         let (author, email) = (given(&git.author), given(&git.email));

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_client::answer::{self, AnswerError, Limit, Memory};
 use groundwork_client::weight::weight;
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_telemetry::innermost_cause;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Method};

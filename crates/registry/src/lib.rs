@@ -21,6 +21,7 @@ mod flat;
 mod map;
 mod oci;
 mod pack;
+pub mod sources;
 mod tree;
 mod write;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use groundwork_spiff::{Document, Engine, Features, Limits, reprinted};
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let inputs: Vec<_> =
         fs::read_dir(directory).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect();
     assert!(inputs.len() > 100);

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{Installation, PackageRevision, PackageVariant, PackageVariantSet, view};
 use groundwork_controller::{ApiError, Objects};
 use groundwork_grpc::Channel;
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_proto::renderer::v1::renderer_client::RendererClient;
 use groundwork_proto::resolver::v1::resolver_client::ResolverClient;
 use groundwork_proto::status::{self, reasons};

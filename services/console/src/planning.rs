@@ -4,11 +4,11 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::rights::{MOST_PLANNED_NAMESPACES, PLAN_SOURCES, PLANS};
 use groundwork_api::{Kind as _, PackageVariantSet};
 use groundwork_fleet::Preview;
 use groundwork_grpc::User;
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_plan::Plan;
 use groundwork_proto::component::v1::Json;
 use groundwork_proto::renderer::v1::PlanRequest;

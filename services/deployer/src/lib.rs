@@ -32,9 +32,9 @@ use groundwork_controller::{
     OriginalAtWorkError, ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
 };
 use groundwork_deploy::{DeployLoop, Deployer, DriftChecks, TargetSelectors, Targets, TokenRules, Watches};
+use groundwork_registry::sources::MapFile;
 use groundwork_registry::{MapError, NetworkOptions};
 use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
-use groundwork_sources::MapFile;
 use groundwork_telemetry::{Metrics as Registry, Telemetry};
 use jiff::SignedDuration;
 use kube::Config;

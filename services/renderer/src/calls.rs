@@ -5,9 +5,9 @@ mod plan;
 mod request;
 
 use groundwork_api::Installation;
+use groundwork_api::strict::{JsonError, Schemas};
 use groundwork_blueprint::Capabilities;
 use groundwork_lifecycle::{Inputs, UnreadStates, export, render, validate as check};
-use groundwork_manifest::{JsonError, Schemas};
 use groundwork_proto::component::v1::Json;
 use groundwork_proto::renderer::v1::{
     RenderExportsRequest, RenderExportsResponse, RenderRequest, RenderResponse, ValidateRequest,
@@ -92,7 +92,7 @@ pub(crate) fn exports_named(
 
 /// Every rule that an Installation breaks.
 fn violations(json: &Json) -> Result<Vec<Violation>, Status> {
-    let object = match groundwork_manifest::read(&json.text, Schemas::shared()) {
+    let object = match groundwork_api::strict::read(&json.text, Schemas::shared()) {
         Ok(object) => object,
         // Every field that is wrong, as with the rules behind.
         Err(JsonError::Structure(problems)) => {

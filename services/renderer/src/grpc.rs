@@ -4,10 +4,10 @@ mod plan;
 mod replay;
 mod watch;
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{Installation, Kind as _};
 use groundwork_controller::{ApiError, Objects};
 use groundwork_grpc::{Access, ResourceAttributes, peer_of};
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::UnreadStates;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::renderer::v1::renderer_server::Renderer;

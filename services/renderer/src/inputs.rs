@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::try_join_all;
+use groundwork_api::kubernetes::is_label_value;
 use groundwork_api::metadata::label;
 use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation, ResourceExt, Target};
 use groundwork_blueprint::{Capabilities, States, TemplateLimits};
 use groundwork_controller::{ApiError, Objects};
-use groundwork_kubernetes::is_label_value;
 use groundwork_lifecycle::machine::Tree;
 use groundwork_lifecycle::{
     ImportedNames, ObjectSet, OwnNames, OwnScope, SOURCE_TYPE_IMPORT, ScopedObject, item_exports,

@@ -34,9 +34,9 @@ use groundwork_controller::{
 use groundwork_grpc::{Access, GrpcArguments, Server, ServerError, TokenSource, audience, with_limits};
 use groundwork_lifecycle::SignaturePolicy;
 use groundwork_proto::resolver::v1::resolver_server::ResolverServer;
+use groundwork_registry::sources::MapFile;
 use groundwork_registry::{DiskCache, MapError, NetworkOptions};
 use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
-use groundwork_sources::MapFile;
 use groundwork_telemetry::Telemetry;
 
 use contexts::DefaultContexts;

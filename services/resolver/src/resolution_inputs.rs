@@ -10,8 +10,8 @@ use groundwork_lifecycle::{
     Inputs, ObjectSet, OperationError, ROOT_SCOPE, Reason, Resolution, SignatureCheck, SignaturePolicy,
     resolve, signature_secrets,
 };
+use groundwork_registry::sources::PullSecrets;
 use groundwork_registry::{Keyring, RepositoryMap};
-use groundwork_sources::PullSecrets;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde::{Deserialize, Serialize, Serializer};
 

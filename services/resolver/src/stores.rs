@@ -8,9 +8,9 @@ use groundwork_component::{
     Access, Blob, DescriptorError, LoadedDescriptor, Repositories, Repository, RepositoryContext,
     RepositoryError,
 };
+use groundwork_registry::sources::MapFile;
 use groundwork_registry::{Allowance, AnswerMemory, Digest, DiskCache, Holding, Keyring};
 use groundwork_sandbox::{ExchangeError, WorkError};
-use groundwork_sources::MapFile;
 use moka::sync::Cache;
 
 use crate::work::Evaluators;

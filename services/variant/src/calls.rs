@@ -1,8 +1,8 @@
 //! What calls compute, from their requests and what the service has read for them. It is done in worker processes.
 
+use groundwork_api::strict::Schemas;
 use groundwork_api::{Kind as _, PackageVariant, PackageVariantSet};
 use groundwork_fleet::{Bundle, ExpandError, Expanded, Preview, child, plan};
-use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1::Json;
 use groundwork_proto::status::{self, reasons};
 use groundwork_proto::variant::v1::expand_request::Input;
@@ -64,7 +64,7 @@ pub(crate) fn given_sets(
     }
     let read = |(index, json): (usize, &Json)| {
         let field = format!("sets[{index}]");
-        let object = groundwork_manifest::read(&json.text, Schemas::shared())
+        let object = groundwork_api::strict::read(&json.text, Schemas::shared())
             .map_err(|error| invalid(&field, &error.to_string()))?;
         if !is_set(&object) {
             return Err(invalid(&field, "it is no PackageVariantSet"));
@@ -95,7 +95,7 @@ fn inline(input: &ExpandInput) -> Result<Answer, Status> {
     let mut others = Vec::new();
     for (index, json) in input.objects.iter().enumerate() {
         let field = format!("inline.objects[{index}]");
-        let object = groundwork_manifest::read(&json.text, Schemas::shared())
+        let object = groundwork_api::strict::read(&json.text, Schemas::shared())
             .map_err(|error| invalid(&field, &error.to_string()))?;
         if !is_set(&object) {
             others.push((field, object));

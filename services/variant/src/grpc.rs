@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository, rights};
 use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
 use groundwork_grpc::{Access, ResourceAttributes, User};
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, Violation, reasons};
 use groundwork_proto::variant::v1::expand_request::Input;

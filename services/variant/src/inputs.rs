@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{
     Kind as _, ObjectSelector, PackageRevision, PackageRevisionSet, PackageVariantSet, Repository,
 };
@@ -10,7 +11,6 @@ use groundwork_fleet::{
     Attributes, ExpandError, Expansion, Inputs, Objects as Selectable, Unavailable, expand,
     revision_set_names, upstream_packages,
 };
-use groundwork_kubernetes::is_dns_subdomain;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{Scope, oneshot};

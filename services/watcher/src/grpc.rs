@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use groundwork_api::kubernetes::{is_dns_label, is_dns_subdomain};
 use groundwork_bus::{Bus, Interest, Kind};
 use groundwork_grpc::{Access, ResourceAttributes};
-use groundwork_kubernetes::{is_dns_label, is_dns_subdomain};
 use groundwork_proto::status::{self, Violation, reasons};
 use groundwork_proto::watcher::v1::watcher_server::Watcher;
 use groundwork_proto::watcher::v1::{

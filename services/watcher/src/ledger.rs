@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use groundwork_api::kubernetes::ResourceVersion;
 use groundwork_bus::{Change, Kind, ObjectId};
-use groundwork_kubernetes::ResourceVersion;
 use uuid::Uuid;
 
 /// A UID in binary form, if it has the format that Kubernetes uses.

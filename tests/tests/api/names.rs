@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
-use groundwork_kubernetes::{
+use groundwork_api::kubernetes::{
     is_annotation_key, is_dns_label, is_dns_subdomain, is_label_key, is_label_value,
 };
 use groundwork_tests::{Cluster, cluster};

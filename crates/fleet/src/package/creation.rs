@@ -1,9 +1,9 @@
 //! What a new revision may be called and made of (`packagevariants.md` 2.8, 6.6).
 
+use groundwork_api::kubernetes::{is_dns_label, is_dns_subdomain};
 use groundwork_api::{
     CloneTask, GitPackage, PackageRevision, PackageRevisionRef, ResourceExt as _, Task, UpgradeTask,
 };
-use groundwork_kubernetes::{is_dns_label, is_dns_subdomain};
 
 use super::{Package, Repositories, given, is_published, revision_name};
 use crate::validate::STRATEGIES;

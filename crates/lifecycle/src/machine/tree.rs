@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use groundwork_api::kubernetes::ResourceVersion;
 use groundwork_api::{
     DeployItem, DeployItemTemplate, DeployItemsError, Execution, Installation, ResourceExt,
 };
-use groundwork_kubernetes::ResourceVersion;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 

@@ -12,10 +12,10 @@ mod token;
 
 use std::time::Duration;
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::metadata::annotation;
 use groundwork_api::{TargetSync, TargetSyncSpec, Time};
 use groundwork_go::regexp::{self, Pattern};
-use groundwork_kubernetes::is_dns_subdomain;
 
 pub use mirror::{
     Home, KUBECONFIG, KUBERNETES_CLUSTER, Mirror, Obsolete, Write, everything, is_due, obsolete,

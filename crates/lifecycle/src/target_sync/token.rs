@@ -2,7 +2,7 @@
 //! kubeconfig.
 
 use data_encoding::BASE64URL_NOPAD;
-use groundwork_kubernetes::is_dns_subdomain;
+use groundwork_api::kubernetes::is_dns_subdomain;
 use serde_json::{Value, json};
 
 /// Service account that a token belongs to.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use groundwork_component::{Repository, RepositoryContext, RepositoryError};
-use groundwork_probe::is_public;
+use groundwork_untrusted::is_public;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};

@@ -18,10 +18,10 @@ use groundwork_controller::{ApiError, Stored};
 use groundwork_deploy::Round;
 use groundwork_helm::{IndexError, find_in_index};
 use groundwork_lifecycle::{ObjectSet, OperationError, Reason};
+use groundwork_registry::sources::{ContextRepositories, MapFile, PullSecrets};
 use groundwork_registry::{
     Allowance, AnswerMemory, Authorization, ChartClient, ChartError, Holding, Keyring, NetworkOptions, shown,
 };
-use groundwork_sources::{ContextRepositories, MapFile, PullSecrets};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use moka::sync::Cache;
 use serde::Deserialize;

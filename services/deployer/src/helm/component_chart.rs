@@ -14,8 +14,8 @@ use groundwork_component::{ComponentVersion, ContentError, RepositoryError, Reso
 use groundwork_lifecycle::{
     ImportedObjects as _, Inputs, ObjectSet, OperationError, ROOT_SCOPE, Reason, resolve,
 };
+use groundwork_registry::sources::ContextRepositories;
 use groundwork_registry::{ChartError, chart_of_content, is_packed_artifact};
-use groundwork_sources::ContextRepositories;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use data_encoding::BASE64;
+use groundwork_api::kubernetes::is_label_value;
 use groundwork_apply::{ApplyError, Cluster, Held, ResourceKind};
 use groundwork_controller::ApiError;
 use groundwork_helm::{Record, Status};
-use groundwork_kubernetes::is_label_value;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::rights::MOST_PLANNED_NAMESPACES;
+use groundwork_api::strict::Schemas;
 use groundwork_api::{
     ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, KubeResource,
     PackageVariantSet, Target,
 };
 use groundwork_blueprint::Capabilities;
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::{ObjectSet, SignatureCheck, SignaturePolicy};
-use groundwork_manifest::Schemas;
 use groundwork_plan::{Environment, Key, Landscape, Reads, Sources, plan as planned};
 use groundwork_proto::MAX_MESSAGE;
 use groundwork_proto::component::v1::Json;
@@ -93,7 +93,7 @@ impl Applied {
     }
 
     fn add(&mut self, json: &Json, namespace: &str, field: &str) -> Result<(), Status> {
-        let mut object = groundwork_manifest::read(&json.text, Schemas::shared())
+        let mut object = groundwork_api::strict::read(&json.text, Schemas::shared())
             .map_err(|error| invalid(field, &error.to_string()))?;
         let text = |member: &Value| member.as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));

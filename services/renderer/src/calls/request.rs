@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use groundwork_api::metadata::{annotation, label};
+use groundwork_api::strict::Schemas;
 use groundwork_api::{
     ComponentVersionOverwrites, Context, DataObject, Installation, Kind, ResourceExt, Target,
 };
@@ -12,7 +13,6 @@ use groundwork_lifecycle::{
     Inputs, ObjectSet, Offline, Outcome, SignatureCheck, SignaturePolicy, living_scope, parent_name,
     scope_name,
 };
-use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1::Json;
 use groundwork_proto::renderer::v1::{ExportValues as WireValues, RenderInput};
 use groundwork_registry::RepositoryMap;
@@ -82,7 +82,7 @@ impl Inline {
     }
 
     fn add(&mut self, json: &Json, field: &str, brought: &mut Brought) -> Result<(), Status> {
-        let object = groundwork_manifest::read(&json.text, Schemas::shared())
+        let object = groundwork_api::strict::read(&json.text, Schemas::shared())
             .map_err(|error| invalid(field, &error.to_string()))?;
         let text = |member: &str| object[member].as_str().unwrap_or_default().to_owned();
         match (text("apiVersion").as_str(), text("kind").as_str()) {
@@ -214,7 +214,7 @@ pub(super) fn files(given: HashMap<String, Vec<u8>>, field: &str) -> Result<Opti
 fn values(given: &HashMap<String, Json>, field: &str) -> Result<Map<String, Value>, Status> {
     at_most(MOST_VALUES, given.len(), "values", field)?;
     let value = |(name, json): (&String, &Json)| {
-        let node = groundwork_manifest::node(&json.text)
+        let node = groundwork_api::strict::node(&json.text)
             .map_err(|error| invalid(&format!("{field}[{name:?}]"), &error.to_string()))?;
         Ok((name.clone(), node.to_value()))
     };
@@ -234,7 +234,7 @@ pub(super) fn export_values(given: &WireValues) -> Result<ExportValues, Status> 
     for name in targets.keys() {
         let field = format!("values.targets[{name:?}]");
         let text = given.targets.get(name).map(|json| json.text.as_str()).unwrap_or_default();
-        let object = groundwork_manifest::read(text, Schemas::shared())
+        let object = groundwork_api::strict::read(text, Schemas::shared())
             .map_err(|error| invalid(&field, &error.to_string()))?;
         let is_target = object["apiVersion"] == Target::API_VERSION && object["kind"] == Target::KIND;
         if !is_target {

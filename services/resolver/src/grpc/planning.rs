@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{Context, Installation, Kind, LocalObjectReference};
 use groundwork_component::{Access, Reference, Repositories as _};
 use groundwork_grpc::ResourceAttributes;
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_proto::resolver::v1::Planning;
 use groundwork_proto::status::{self, reasons};
 use groundwork_registry::Keyring;
-use groundwork_sources::PullSecrets;
+use groundwork_registry::sources::PullSecrets;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 

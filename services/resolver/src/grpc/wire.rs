@@ -1,10 +1,10 @@
 //! Between messages and the types of the engines. What cannot be read is refused with the path of its field.
 
 use groundwork_api::Kind;
+use groundwork_api::kubernetes::is_dns_subdomain;
+use groundwork_api::strict::Schemas;
 use groundwork_component::{Access, ComponentVersion, Reference, RepositoryContext};
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_lifecycle::OperationError;
-use groundwork_manifest::Schemas;
 use groundwork_proto::component::v1 as proto;
 use groundwork_proto::resolver::v1::Planning;
 use groundwork_proto::resolver::v1::fetch_resource_request::Content;
@@ -103,7 +103,7 @@ pub(super) fn read_reference(reference: Option<proto::Reference>) -> Result<Refe
 
 /// An object of a kind, checked as strictly as an API server can: a misspelt field would change what the others mean.
 pub(super) fn object<T: Kind + DeserializeOwned>(json: &proto::Json, field: &str) -> Result<T, Status> {
-    let value = groundwork_manifest::read(&json.text, Schemas::shared())
+    let value = groundwork_api::strict::read(&json.text, Schemas::shared())
         .map_err(|error| invalid(field, &format!("is not what it should be: {error}")))?;
     for (member, wanted) in [("apiVersion", T::API_VERSION), ("kind", T::KIND)] {
         if value[member] != wanted {

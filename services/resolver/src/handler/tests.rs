@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Settings;
 use groundwork_registry::NetworkOptions;
-use groundwork_sources::MapFile;
+use groundwork_registry::sources::MapFile;
 
 fn handler(arguments: &Settings) -> ResolverHandler {
     let contexts = Arc::new(DefaultContexts::new(arguments).unwrap());

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt as _, stream};
+use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{Kind, PackageRevision, RenderStatus};
 use groundwork_controller::Objects;
 use groundwork_grpc::{Access, ResourceAttributes};
-use groundwork_kubernetes::is_dns_subdomain;
 use groundwork_packages::{Actor, Files};
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::packages::v1::packages_server::Packages;

@@ -117,7 +117,7 @@ async fn read(
     let selectors = variant.spec.injectors().unwrap_or_default();
     let names: BTreeSet<&str> = selectors.iter().map(|selector| selector.name.as_str()).collect();
     let mut objects = Vec::new();
-    for name in names.into_iter().filter(|name| groundwork_kubernetes::is_dns_subdomain(name)) {
+    for name in names.into_iter().filter(|name| groundwork_api::kubernetes::is_dns_subdomain(name)) {
         match api.get_opt(name).await {
             Ok(found) => objects.extend(found.and_then(|found| serde_json::to_value(found).ok())),
             Err(kube::Error::Api(status)) => return Ok(Read::Failed(status.message.clone())),

@@ -1,10 +1,10 @@
 //! Sets and variants, one a line: `expand`, `validate` and `mutate`.
 
 use anyhow::Result;
+use groundwork_api::strict::Schemas;
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository};
 use groundwork_fleet::{Bundle, ExpandError, Expanded, validate_set, validate_variant};
 use groundwork_krm::{GivenObjects, Mutation};
-use groundwork_manifest::Schemas;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -125,8 +125,8 @@ fn required<K: Kind + DeserializeOwned>(members: &mut Members) -> Result<K, Fail
     if object.get("metadata").is_none() {
         object["metadata"] = json!({});
     }
-    let node =
-        groundwork_manifest::node(&object.to_string()).map_err(|error| Failure::input(error.to_string()))?;
+    let node = groundwork_api::strict::node(&object.to_string())
+        .map_err(|error| Failure::input(error.to_string()))?;
     let findings = Schemas::shared().check(K::API_VERSION, K::KIND, &node).unwrap_or_default();
     if let Some((_, problem)) = findings.first() {
         return Err(Failure::decode(problem));

@@ -1,9 +1,9 @@
-//! `groundwork-wait URL...`: asks each once; the health check of our containers, which hold no shell.
+//! `groundwork-wait URL...`: the health check of our containers, which have no shell. Asks each server once.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use groundwork_probe::{Target, wait};
+use groundwork_bootstrap::wait::{Target, wait};
 
 fn main() -> ExitCode {
     let targets: Result<Vec<Target>, _> = std::env::args().skip(1).map(|text| text.parse()).collect();

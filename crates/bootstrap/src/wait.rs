@@ -1,30 +1,27 @@
-//! Whether something on the network is up: for health checks of containers, and for programs that start before what they
-//! need. And whether an address is one that everybody may reach.
+//! Waits until servers on the network are up.
 //!
-//! Nothing but the standard library, so that the program `groundwork-wait` adds half a megabyte to an image. TLS and
-//! Kubernetes are the business of `groundwork wait`.
+//! Only the standard library is used, so that the program `groundwork-wait` adds half a megabyte to an image. TLS and Kubernetes
+//! are the task of `groundwork wait`.
 
-mod public;
 mod target;
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-pub use public::is_public;
 pub use target::{Target, TargetError};
 
-/// How long a single attempt may take.
+/// Longest time of one attempt.
 const ATTEMPT: Duration = Duration::from_secs(2);
 /// Pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What did not come up, and what each said last.
+/// Servers that did not come up in time, with their last answers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not up after {} s: {}", limit.as_secs(), list(missing))]
 pub struct NotUp {
-    /// How long was waited.
+    /// Time that was waited.
     pub limit: Duration,
-    /// Names, and the last answer.
+    /// Name and last answer of each server.
     pub missing: Vec<(String, String)>,
 }
 
@@ -32,10 +29,11 @@ fn list(missing: &[(String, String)]) -> String {
     missing.iter().map(|(name, reason)| format!("{name} ({reason})")).collect::<Vec<_>>().join("; ")
 }
 
-/// Asks again and again until all are up; at least once, whatever the limit. `ask` says why something is not up yet.
+/// Asks every 200 ms until all targets are up, and at least once even if `limit` is zero. `ask` returns the reason why a target
+/// is not up yet.
 ///
 /// # Errors
-/// Names those that were not up in time.
+/// The targets that were not up in time.
 pub fn wait<T: fmt::Display>(
     targets: &[T],
     limit: Duration,

@@ -1,4 +1,6 @@
-//! Names of files that strangers chose: which of them may lie in a folder (`packagevariants.md` 6.15).
+//! Names of files and network addresses that strangers chose: which of them Groundwork may write, and which it may reach.
+//!
+//! # Names (`packagevariants.md` 6.15)
 //!
 //! A tree that is written on one machine is read on others, by file systems and by git, which take some names for others. So a name is
 //! refused everywhere if it means anywhere another file than the one that it says.
@@ -7,10 +9,12 @@
 //! names of a tree ──Names::add──> Ok, or the NameError of the first one that must not be there
 //! ```
 
+mod address;
 mod part;
 
 use std::collections::HashMap;
 
+pub use address::is_public;
 use part::{check_part, folded};
 
 /// Bytes of one part of a path, as file systems limit them.

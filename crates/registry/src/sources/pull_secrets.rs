@@ -1,8 +1,8 @@
 //! The pull secrets of a Context (`components.md` 7.1; 8, E5).
 
+use crate::Keyring;
 use groundwork_api::{Context, ResourceExt};
 use groundwork_controller::{ApiError, Objects};
-use groundwork_registry::Keyring;
 use k8s_openapi::api::core::v1::Secret;
 
 const DOCKER_CONFIG: &str = ".dockerconfigjson";

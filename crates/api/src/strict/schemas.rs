@@ -57,7 +57,7 @@ impl Schemas {
     /// Those of our CRDs, and the fields of the kinds of Kubernetes that are imported.
     pub fn new() -> Self {
         let mut schemas = HashMap::new();
-        for crd in groundwork_api::crds() {
+        for crd in crate::crds() {
             for version in crd.spec.versions {
                 let schema = version.schema.and_then(|schema| schema.open_api_v3_schema);
                 let schema = serde_json::to_value(schema).unwrap_or(Value::Null);

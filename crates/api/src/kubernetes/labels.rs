@@ -1,7 +1,7 @@
 //! Keys and values of labels and annotations, and the words in which they are refused: those of the library that Landscaper was
 //! built with. API servers of today use others in places.
 
-use crate::names::{LONGEST_SUBDOMAIN, looks_like_dns_subdomain};
+use crate::kubernetes::names::{LONGEST_SUBDOMAIN, looks_like_dns_subdomain};
 
 const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const NAME_EXAMPLES: &str = "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::{Allowance, Keyring, MapError, NetworkOptions, RepositoryMap};
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
-use groundwork_registry::{Allowance, Keyring, MapError, NetworkOptions, RepositoryMap};
 
 /// The file is looked at this often at most.
 const LOOK: Duration = Duration::from_secs(1);

@@ -1,8 +1,9 @@
-//! Which addresses everybody may reach.
+//! Addresses of the public internet (RFC 6890).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// True for an address that everybody may reach (RFC 6890): none of this machine, of a private network, or of one for special uses.
+/// Reports whether an address belongs to the public internet (RFC 6890): not to this machine, a private network, or a network for
+/// special uses.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => is_public_v4(v4),
