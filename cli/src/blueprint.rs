@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use groundwork_api::InstallationTemplate;
-use groundwork_blueprint::{Blueprint, Severity, static_templates};
+use groundwork_blueprint::{Blueprint, Severity};
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
@@ -103,7 +103,7 @@ fn load(path: &Path) -> Result<(Blueprint, Vec<InstallationTemplate>), Ending> {
     })?;
     let loaded = Blueprint::load(files.clone()).ok();
     let loaded = loaded.and_then(|blueprint| {
-        let templates = static_templates(&blueprint).ok()?;
+        let templates = blueprint.static_templates().ok()?;
         Some((blueprint, templates))
     });
     loaded.ok_or_else(|| match Blueprint::check(&files) {

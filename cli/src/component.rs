@@ -13,7 +13,7 @@ use groundwork_yaml as yaml;
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 use place::{PlaceArguments, VersionName, version_name};
 
 #[derive(Debug, Args)]
@@ -111,7 +111,7 @@ fn get(arguments: &GetArguments) -> Result<Ending, Diagnostic> {
         None => version.descriptor.document().clone(),
         Some(_) => version.descriptor.to_schema(schema),
     };
-    Ok(output::write(&match arguments.output {
+    Ok(stdout::write(&match arguments.output {
         Format::Yaml => yaml::to_string(&document),
         Format::Json => format!("{document:#}\n"),
     }))

@@ -5,7 +5,8 @@ mod core;
 use std::collections::BTreeMap;
 
 use groundwork_api::{
-    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, Target,
+    ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, ResourceExt,
+    Target,
 };
 use groundwork_lifecycle::{Entries, ImportedObjects};
 use groundwork_yaml::Step;
@@ -16,6 +17,10 @@ use crate::input::{Document, Schemas};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);
+
+pub(crate) fn key(object: &impl ResourceExt) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
 
 /// An object and the document it was read from.
 #[derive(Debug)]

@@ -28,6 +28,7 @@ mod replay;
 mod rules;
 mod service;
 mod status;
+mod stdout;
 mod stores;
 mod template;
 mod terminal;
@@ -63,11 +64,11 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Up(arguments) => return up::run(*arguments),
         Command::Wait(arguments) => wait::run(&arguments),
-        Command::Version => output::write(&format!("groundwork {}\n", env!("CARGO_PKG_VERSION"))),
+        Command::Version => stdout::write(&format!("groundwork {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "groundwork", &mut script);
-            output::write(&String::from_utf8_lossy(&script))
+            stdout::write(&String::from_utf8_lossy(&script))
         }
     };
     ending.into()

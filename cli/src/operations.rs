@@ -13,8 +13,8 @@ use groundwork_lifecycle::parent_name;
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::live::{self, Cluster, InstallationArguments, LiveError, root_of};
-use crate::output;
 use crate::status::print_tree;
+use crate::stdout;
 
 /// How often a change is tried again because somebody else was faster.
 const ATTEMPTS: usize = 5;
@@ -82,7 +82,7 @@ pub(crate) fn reconcile(arguments: &ReconcileArguments) -> Ending {
         warn_ignored(&installation);
         annotate(&cluster, &namespace, &name, &[(annotation::OPERATION, operation::RECONCILE)]).await?;
         let when = if is_running { "; it begins when the one that runs has ended" } else { "" };
-        output::write(&format!("{namespace}/{name}: a job is requested{when}\n"));
+        stdout::write(&format!("{namespace}/{name}: a job is requested{when}\n"));
         let ended = |node: Option<&Node>| match node {
             None => Some(Ending::Failed),
             Some(node) if node.requested.is_some() || node.is_running => None,
@@ -114,7 +114,7 @@ pub(crate) fn interrupt(arguments: &InterruptArguments) -> Ending {
             diagnostic::print(&[Diagnostic::warning(text)]);
         }
         annotate(&cluster, &namespace, &name, &[(annotation::OPERATION, operation::INTERRUPT)]).await?;
-        output::write(&format!("{namespace}/{name}: the interruption is requested\n"));
+        stdout::write(&format!("{namespace}/{name}: the interruption is requested\n"));
         let interrupted = job_of(&installation);
         let ended = |node: Option<&Node>| match node {
             Some(node) if node.job_id == interrupted && (node.requested.is_some() || node.is_running) => None,
@@ -156,7 +156,7 @@ pub(crate) fn delete(arguments: &DeleteArguments) -> Ending {
         }
         let uid = installation.uid();
         cluster.objects.delete::<Installation>(&namespace, &name, uid.as_deref(), None).await?;
-        output::write(&format!("{namespace}/{name}: the deletion is requested\n"));
+        stdout::write(&format!("{namespace}/{name}: the deletion is requested\n"));
         let ended = |node: Option<&Node>| match node {
             None => Some(Ending::Rendered),
             Some(node)
@@ -205,8 +205,8 @@ impl WaitForJob {
         };
         match (ending, live.tree()) {
             (Ending::Failed, Some(tree)) => print_tree(&tree)?,
-            (_, Some(tree)) => drop(output::write(&format!("{namespace}/{name}: {}\n", tree.phase))),
-            (_, None) => drop(output::write(&format!("{namespace}/{name}: gone\n"))),
+            (_, Some(tree)) => drop(stdout::write(&format!("{namespace}/{name}: {}\n", tree.phase))),
+            (_, None) => drop(stdout::write(&format!("{namespace}/{name}: gone\n"))),
         }
         Ok(ending)
     }
@@ -267,7 +267,7 @@ async fn force_cleanup(cluster: &Cluster, namespace: &str, name: &str) -> Result
             Execution::KIND => remove::<Execution>(cluster, namespace, name).await?,
             _ => remove::<Installation>(cluster, namespace, name).await?,
         }
-        output::write(&format!("{kind} {namespace}/{name}: removed\n"));
+        stdout::write(&format!("{kind} {namespace}/{name}: removed\n"));
     }
     Ok(Ending::Rendered)
 }

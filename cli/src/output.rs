@@ -1,12 +1,12 @@
 //! What rendering gave, for people and for programs.
 
+mod baseline;
 mod difference;
 mod explain;
 mod folder;
 mod objects;
 mod text;
 
-use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -17,10 +17,9 @@ use serde_json::json;
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::render::Former;
 use crate::rendering::Rendering;
-pub(crate) use difference::{ObjectId, id};
-pub(crate) use folder::read as read_folder;
+use crate::stdout::write;
+pub(crate) use baseline::{Baseline, DiffTarget, Uids};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
@@ -58,8 +57,8 @@ impl FromStr for RenderOutput {
 #[derive(Debug)]
 pub(crate) struct Presentation<'a> {
     pub(crate) output: &'a RenderOutput,
-    /// What is compared with instead.
-    pub(crate) diff: Option<&'a Former>,
+    /// Objects to compare with, in place of printing.
+    pub(crate) diff: Option<&'a Baseline>,
     /// Whether the report says where everything comes from.
     pub(crate) explain: bool,
     /// Names of imports that were given on the command line.
@@ -68,9 +67,9 @@ pub(crate) struct Presentation<'a> {
 
 /// Prints all renderings to standard output, or writes them to files. Differences end as failures do.
 pub(crate) fn print(presentation: &Presentation<'_>, renderings: &[Rendering], now: &Time) -> Ending {
-    if let Some(former) = presentation.diff {
+    if let Some(baseline) = presentation.diff {
         let rendered = objects::all(renderings, now);
-        return match former.objects(&rendered).map(|former| difference::of(&former, &rendered)) {
+        return match baseline.objects(&rendered).map(|former| difference::of(&former, &rendered)) {
             Ok(text) if text.is_empty() => Ending::Rendered,
             Ok(text) => match write(&text) {
                 Ending::Rendered => Ending::Failed,
@@ -109,26 +108,4 @@ pub(crate) fn print(presentation: &Presentation<'_>, renderings: &[Rendering], n
 fn unusable(error: Diagnostic) -> Ending {
     diagnostic::print(&[error]);
     Ending::Unusable
-}
-
-/// Writes bytes to standard output as they are, terminal sequences included.
-pub(crate) fn write_bytes(bytes: &[u8]) -> Ending {
-    let mut out = std::io::stdout().lock();
-    ended(out.write_all(bytes).and_then(|()| out.flush()))
-}
-
-/// Writes to standard output. A reader that goes away is no concern of ours; a full disk is.
-pub(crate) fn write(text: &str) -> Ending {
-    let mut out = anstream::stdout();
-    ended(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
-}
-
-fn ended(written: std::io::Result<()>) -> Ending {
-    match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            diagnostic::print(&[Diagnostic::error(format!("cannot write to standard output: {error}"))]);
-            Ending::Unusable
-        }
-        _ => Ending::Rendered,
-    }
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::ending::Ending;
 use crate::namespace::namespace;
-use crate::output;
+use crate::stdout;
 use crate::{stores, variants};
 use given::{Applied, Present};
 
@@ -106,7 +106,7 @@ impl PlanArguments {
             return Ending::Unusable;
         }
         let plan = self.plan(present, applied, &map);
-        let written = output::write(&match self.output {
+        let written = stdout::write(&match self.output {
             PlanFormat::Text => text::of(&plan, variants),
             PlanFormat::Json => {
                 let mut json = serde_json::to_value(&plan).unwrap_or(Value::Null);

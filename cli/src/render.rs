@@ -1,7 +1,6 @@
 //! `groundwork render`: a job of every Installation in the input, as far as it goes without a cluster.
 
-mod cluster;
-mod former;
+mod arguments;
 mod given;
 mod report;
 mod tree;
@@ -10,16 +9,14 @@ mod world;
 use groundwork_api::Time;
 use groundwork_blueprint::Capabilities;
 
-use crate::arguments::RenderArguments;
 use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::ending::Ending;
 use crate::input;
 use crate::inventory::Inventory;
-use crate::output::{self, Presentation};
+use crate::output::{self, Baseline, Presentation};
 use crate::rendering::Rendering;
 use crate::stores;
-pub(crate) use former::{DiffTarget, Former};
-pub(crate) use given::assignment;
+pub(crate) use arguments::RenderArguments;
 use given::{ItemExports, StateFile};
 use tree::Runner;
 use world::World;
@@ -40,12 +37,12 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
         diagnostic::print(&diagnostics);
         return Ending::Unusable;
     };
-    let former = match arguments.diff.as_ref().map(|target| Former::new(target, &inventory)).transpose() {
-        Ok(former) => former,
+    let baseline = match arguments.diff.as_ref().map(|target| Baseline::new(target, &inventory)).transpose() {
+        Ok(baseline) => baseline,
         Err(ending) => return ending,
     };
     let mut runner = Runner {
-        world: World::new(&inventory, former.as_ref().map(Former::uids).unwrap_or_default()),
+        world: World::new(&inventory, baseline.as_ref().map(Baseline::uids).unwrap_or_default()),
         repositories: &repositories,
         capabilities: Capabilities::system().limited(arguments.limits),
         given: arguments.set.iter().cloned().collect(),
@@ -62,7 +59,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
     let now = Time(jiff::Timestamp::now());
     let presentation = Presentation {
         output: &arguments.output,
-        diff: former.as_ref(),
+        diff: baseline.as_ref(),
         explain: arguments.explain,
         set: arguments.set.iter().map(|(name, _)| name.clone()).collect(),
     };

@@ -19,7 +19,7 @@ use groundwork_yaml::{self as yaml, Position};
 
 use crate::diagnostic::{self, Diagnostic, Source};
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 
 const STANDARD_INPUT: &str = "-";
 /// How long one template may take.
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
         TemplateCommand::Helm(arguments) => return helm::run(arguments),
     };
     match render(&arguments.file, arguments) {
-        Ok(bytes) => output::write_bytes(&bytes),
+        Ok(bytes) => stdout::write_bytes(&bytes),
         Err((ending, diagnostic)) => {
             diagnostic::print(&[*diagnostic]);
             ending

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::ending::Ending;
 use crate::input::{self, Document, Schemas};
-use crate::output;
+use crate::stdout;
 
 #[derive(Debug, Args)]
 pub(crate) struct VariantsArguments {
@@ -162,7 +162,7 @@ fn expand(arguments: &ExpandArguments) -> Ending {
             }
         }
     }
-    let written = output::write(&show(arguments.output, &variants));
+    let written = stdout::write(&show(arguments.output, &variants));
     diagnostic::print(&diagnostics);
     if written == Ending::Rendered { ending } else { written }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{DocsArguments, load};
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 use crate::terminal::shown;
 use markdown::{cell, code, table};
 
@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &DocsArguments) -> Ending {
         Err(ending) => return ending,
     };
     let title = arguments.title.clone().unwrap_or_else(|| name_of(&arguments.path));
-    output::write(&shown(&page(&title, &blueprint.definition, &templates)))
+    stdout::write(&shown(&page(&title, &blueprint.definition, &templates)))
 }
 
 /// The name of a directory, or of an archive without its endings.

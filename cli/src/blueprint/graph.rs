@@ -4,7 +4,7 @@ use groundwork_blueprint::GraphTree;
 
 use super::{GraphArguments, load};
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 
 pub(super) fn run(arguments: &GraphArguments) -> Ending {
     let (blueprint, templates) = match load(&arguments.path) {
@@ -13,5 +13,5 @@ pub(super) fn run(arguments: &GraphArguments) -> Ending {
     };
     let tree = GraphTree::new(&blueprint, &templates);
     let text = if arguments.dot { tree.to_dot() } else { tree.to_text() };
-    output::write(&text)
+    stdout::write(&text)
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{FindingsFormat, ValidateArguments, read};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 
 /// What was found at one path.
 struct Checked<'a> {
@@ -73,7 +73,7 @@ fn print_text(checked: &[Checked<'_>]) -> Ending {
             Err(message) => diagnostic::print(&[Diagnostic::error(message)]),
         }
     }
-    output::write(&summary)
+    stdout::write(&summary)
 }
 
 fn counts(findings: &[Finding]) -> String {
@@ -120,7 +120,7 @@ fn print_json(checked: &[Checked<'_>]) -> Ending {
     }
     // Texts and numbers alone: this cannot fail.
     let list = serde_json::to_string_pretty(&entries).unwrap_or_default();
-    output::write(&format!("{list}\n"))
+    stdout::write(&format!("{list}\n"))
 }
 
 fn entry(path: String, finding: &Finding) -> Entry<'_> {

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::place::context_of;
 use crate::diagnostic::Diagnostic;
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 use crate::terminal::shown;
 
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &PackArguments) -> Result<Ending, Diagnostic> {
     let packed =
         staged.write(|writer| arguments.sources.iter().try_for_each(|source| writer.add_all(source)))?;
     let lines = packed.iter().map(|(name, version)| format!("{}\n", shown(&format!("{name}:{version}"))));
-    Ok(output::write(&lines.collect::<String>()))
+    Ok(stdout::write(&lines.collect::<String>()))
 }
 
 /// Writes an archive as a whole or not at all, and tells what is in it.

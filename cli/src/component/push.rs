@@ -9,7 +9,7 @@ use super::pack::{failed, pack};
 use super::place::RegistryArguments;
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 use crate::terminal::shown;
 
 #[derive(Debug, Args)]
@@ -54,5 +54,5 @@ pub(super) fn run(arguments: &PushArguments) -> Result<Ending, Diagnostic> {
         let state = if artifact.is_unchanged { "unchanged" } else { "written" };
         format!("{}@{} {state}\n", shown(&artifact.address), artifact.digest)
     });
-    Ok(output::write(&lines.collect::<String>()))
+    Ok(stdout::write(&lines.collect::<String>()))
 }

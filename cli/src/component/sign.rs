@@ -12,7 +12,7 @@ use super::pack::{failed, write_packed};
 use super::place::{PlaceArguments, VersionName, version_name};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 use crate::terminal::shown;
 
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ pub(super) fn verify_version(arguments: &VerifyArguments) -> Result<Ending, Diag
     });
     let VersionName { name, version } = &arguments.version;
     match checked {
-        Ok(()) => Ok(output::write(&format!(
+        Ok(()) => Ok(stdout::write(&format!(
             "{}: the signature {:?} holds\n",
             shown(&format!("{name}:{version}")),
             arguments.signature
@@ -135,7 +135,7 @@ pub(super) fn sign_version(arguments: &SignArguments) -> Result<Ending, Diagnost
         writer.replace_descriptor(&stored, &version.name, &version.version, &document)
     })?;
     let lines = packed.iter().map(|(name, version)| format!("{}\n", shown(&format!("{name}:{version}"))));
-    Ok(output::write(&lines.collect::<String>()))
+    Ok(stdout::write(&lines.collect::<String>()))
 }
 
 fn read_text(path: &Path) -> Result<String, Diagnostic> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::place::{PlaceArguments, VersionName, version_name};
 use crate::diagnostic::Diagnostic;
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 use crate::terminal::shown;
 
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &TreeArguments) -> Result<Ending, Diagnostic> {
     });
     let has_failed =
         lines.iter().any(|line| matches!(line.entry.state, GraphState::Failed(_) | GraphState::Limit(_)));
-    let ended = output::write(&match arguments.output {
+    let ended = stdout::write(&match arguments.output {
         Format::Text => text(&lines),
         Format::Json => {
             let items: Vec<Value> = lines.iter().map(json).collect();

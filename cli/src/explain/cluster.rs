@@ -18,9 +18,9 @@ use super::references::{self, Told, ToldRule};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::live::{self, LiveError, installation_name};
-use crate::output;
 use crate::rules;
 use crate::service::{self, refused};
+use crate::stdout;
 
 /// Where the service listens that `docker compose up` and `cargo xtask dev` start.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:9441";
@@ -63,7 +63,7 @@ pub(super) fn run(name: &str, server: &ServerArguments, format: Format) -> Endin
         let told = answer.references.iter().map(told).collect::<Result<Vec<_>, _>>()?;
         let warnings: Vec<_> = answer.findings.iter().map(Diagnostic::warning).collect();
         diagnostic::print(&warnings);
-        let ended = output::write(&match format {
+        let ended = stdout::write(&match format {
             Format::Text => references::text(&format!("Installation {namespace}/{name}"), &told),
             Format::Json => {
                 let condition = Some(answer.condition_message).filter(|message| !message.is_empty());

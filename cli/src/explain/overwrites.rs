@@ -17,7 +17,7 @@ use crate::ending::Ending;
 use crate::input;
 use crate::inventory::{Inventory, Key, Loaded};
 use crate::namespace::namespace;
-use crate::output;
+use crate::stdout;
 use crate::stores;
 
 #[derive(Debug, Args)]
@@ -178,7 +178,7 @@ impl Input<'_> {
                 format!("{:#}\n", Value::from(items))
             }
         };
-        match output::write(&text) {
+        match stdout::write(&text) {
             Ending::Rendered if has_failed => Ending::Failed,
             ended => ended,
         }
@@ -219,7 +219,7 @@ impl Input<'_> {
             items.len(),
             names.join(", ")
         );
-        output::write(&match format {
+        stdout::write(&match format {
             Format::Text => summary + &text,
             Format::Json => format!("{:#}\n", Value::from(items)),
         })

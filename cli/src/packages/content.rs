@@ -27,9 +27,9 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::folder::Folder;
 use crate::live::{self, LiveError, NamespaceArgument};
-use crate::output;
 use crate::package_folder::{self, Links, PackageError, PackageFiles};
 use crate::service::{self, refused};
+use crate::stdout;
 use crate::terminal::shown;
 
 /// Where the service listens that `docker compose up` starts.
@@ -263,7 +263,7 @@ impl Store {
         let request = CreateRequest { namespace, repository, package, workspace, source: Some(source) };
         let created = service::in_time(async { self.calls.create(request).await.map_err(refused) });
         let CreateResponse { revision, .. } = created.await?.into_inner();
-        Ok(output::write(&format!("{} Draft\n", shown(&revision.unwrap_or_default().name))))
+        Ok(stdout::write(&format!("{} Draft\n", shown(&revision.unwrap_or_default().name))))
     }
 
     /// Another draft of a revision's package.
@@ -378,7 +378,7 @@ pub(super) fn pull(arguments: &PullArguments) -> Ending {
         let former = read_origin(&folder).map(|origin| origin.files).unwrap_or_default();
         write(&folder, &name, &revision.version, files, &former)?;
         let lifecycle = shown(&revision.lifecycle).into_owned();
-        Ok(output::write(&format!("{} {lifecycle}: {count} files in {}\n", name.name, folder.display())))
+        Ok(stdout::write(&format!("{} {lifecycle}: {count} files in {}\n", name.name, folder.display())))
     })
 }
 
@@ -418,7 +418,7 @@ pub(super) fn push(arguments: &PushArguments) -> Ending {
             // Writing to a text cannot fail.
             let _ = writeln!(text, "  {} is another one after the functions of the package", shown(&path));
         }
-        let written = output::write(&text);
+        let written = stdout::write(&text);
         if pushed.render_error.is_empty() {
             return Ok(written);
         }
@@ -519,7 +519,7 @@ pub(super) fn diff(arguments: &DiffArguments) -> Ending {
                 (true, FileChange::Removed) => format!("{} is gone\n", shown(&file.path)),
                 (true, _) => format!("{} differs, and is no text\n", shown(&file.path)),
             };
-            output::write(&text);
+            stdout::write(&text);
         }
         Ok(Ending::Rendered)
     })

@@ -14,8 +14,8 @@ use similar::TextDiff;
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::folder::{Folder, FolderError};
-use crate::output::write;
 use crate::package_folder::{self, KPTFILE, Links};
+use crate::stdout::write;
 use crate::terminal::shown;
 
 #[derive(Debug, Args)]

@@ -15,7 +15,7 @@ use super::porch::Server;
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::live::{self, Cluster, LiveError, NamespaceArgument};
-use crate::output;
+use crate::stdout;
 use crate::terminal::{aligned, shown};
 
 /// Objects in a page of a list.
@@ -169,7 +169,7 @@ pub(super) fn list(arguments: &ListArguments) -> Ending {
             }
             ListFormat::Text => table(&revisions, arguments.all_namespaces),
         };
-        Ok(output::write(&text))
+        Ok(stdout::write(&text))
     })
 }
 
@@ -243,7 +243,7 @@ pub(super) fn get(arguments: &GetArguments) -> Ending {
             Some(server) => server.revision(&namespace, &arguments.name).await?.as_json().clone(),
             None => json!(revision(&cluster, &namespace, &arguments.name).await?),
         };
-        Ok(output::write(&match arguments.output {
+        Ok(stdout::write(&match arguments.output {
             GetFormat::Json => format!("{object:#}\n"),
             GetFormat::Yaml => groundwork_yaml::to_string(&object),
         }))
@@ -280,7 +280,7 @@ pub(super) fn change(arguments: &ChangeArguments, verb: Verb) -> Ending {
                 }
             };
             match tokio::time::timeout(timeout, deciding).await {
-                Ok(Ok(done)) => drop(output::write(&format!("{name} {done}\n"))),
+                Ok(Ok(done)) => drop(stdout::write(&format!("{name} {done}\n"))),
                 Ok(Err(error)) => {
                     diagnostic::print(&[Diagnostic::error(format!("{name}: {error}"))]);
                     ending = Ending::Failed;

@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 
 use super::given::{ItemExports, StateFile};
 use super::report;
-use super::world::{World, key};
+use super::world::World;
 use crate::diagnostic::Diagnostic;
-use crate::inventory::{Inventory, Loaded};
+use crate::inventory::{Inventory, Loaded, key};
 use crate::rendering::{Published, Rendering};
 
 /// Nested installations inside each other: a component that refers to itself has no end.

@@ -9,14 +9,8 @@ use groundwork_lifecycle::{
 };
 use serde_json::{Map, Value};
 
-use crate::inventory::{Inventory, Key, NamespaceObjects};
-
-/// UIDs of objects that a cluster has already, by namespace and name: what is below them gets the names that it has there.
-#[derive(Debug, Default)]
-pub(super) struct Uids {
-    pub(super) installations: BTreeMap<Key, String>,
-    pub(super) executions: BTreeMap<Key, String>,
-}
+use crate::inventory::{Inventory, Key, NamespaceObjects, key};
+use crate::output::Uids;
 
 /// The state of a cluster, as far as it is known.
 #[derive(Debug)]
@@ -112,10 +106,6 @@ impl<'a> World<'a> {
             namespace: namespace.to_owned(),
         }
     }
-}
-
-pub(super) fn key(object: &impl ResourceExt) -> Key {
-    (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// The view of one namespace: what was made comes before what was read, as it would replace it.

@@ -18,7 +18,7 @@ use groundwork_registry::load_chart_folder;
 use super::{Failure, STANDARD_INPUT, unusable};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 
 /// What releases are called, and where they are, unless somebody says it.
 const DEFAULT_NAME: &str = "release-name";
@@ -120,7 +120,7 @@ struct Single {
 
 pub(super) fn run(arguments: &HelmArguments) -> Ending {
     match render(&arguments.chart, arguments) {
-        Ok(text) => output::write_bytes(text.as_bytes()),
+        Ok(text) => stdout::write_bytes(text.as_bytes()),
         Err((ending, diagnostic)) => {
             diagnostic::print(&[*diagnostic]);
             ending
@@ -184,7 +184,7 @@ fn print_unread(renderer: &Renderer, request: &Request, printing: &Printing) -> 
     let files = renderer.files(request).map_err(failed)?;
     let text: String = files.iter().map(|(path, text)| format!("---\n# Source: {path}\n{text}\n")).collect();
     let text = printing.of_text(format!("{}\n", text.trim())).map_err(failed)?;
-    output::write_bytes(text.as_bytes());
+    stdout::write_bytes(text.as_bytes());
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use groundwork_yaml::Position;
 use super::{Failure, STANDARD_INPUT, read, unusable};
 use crate::diagnostic::{self, Diagnostic, Source};
 use crate::ending::Ending;
-use crate::output;
+use crate::stdout;
 
 /// What a document is called that has no name.
 const DEFAULT_SOURCE: &str = "template";
@@ -66,7 +66,7 @@ fn engine(features: &[Feature], limits: TemplateLimits) -> Engine {
 
 pub(super) fn run(arguments: &SpiffArguments) -> Ending {
     match evaluate(&arguments.template, arguments) {
-        Ok(text) => output::write(&text),
+        Ok(text) => stdout::write(&text),
         Err((ending, diagnostic)) => {
             diagnostic::print(&[*diagnostic]);
             ending

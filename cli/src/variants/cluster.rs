@@ -11,7 +11,7 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::input;
 use crate::live::{self, Cluster, LiveError};
-use crate::output;
+use crate::stdout;
 
 #[derive(Debug, Args)]
 pub(super) struct ApplyArguments {
@@ -61,7 +61,7 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Ending {
             None
         };
         if let Some(problem) = problem {
-            output::write(&plan::show(&preview));
+            stdout::write(&plan::show(&preview));
             diagnostic::print(&[Diagnostic::error(problem)]);
             return Ok(Ending::Failed);
         }
@@ -75,7 +75,7 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Ending {
                 )
             })
             .collect();
-        Ok(output::write(&lines))
+        Ok(stdout::write(&lines))
     })
 }
 

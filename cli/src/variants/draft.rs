@@ -13,8 +13,8 @@ use super::{Cluster, DraftArguments, report};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::input;
-use crate::output;
 use crate::package_folder::{self, KPTFILE, Links, PackageFiles};
+use crate::stdout;
 use crate::terminal::shown;
 
 /// The first revision of a package that a variant makes is called so (2.6).
@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &DraftArguments) -> Ending {
             ending = Ending::Failed;
         }
     }
-    let written = output::write(&text);
+    let written = stdout::write(&text);
     diagnostic::print(&diagnostics);
     if written == Ending::Rendered { ending } else { written }
 }

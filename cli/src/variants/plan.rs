@@ -9,7 +9,7 @@ use super::{Cluster, PlanArguments, PlanFormat};
 use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::input::{self, Document};
-use crate::output;
+use crate::stdout;
 
 /// Reads, plans, prints.
 pub(super) fn run(arguments: &PlanArguments) -> Ending {
@@ -51,7 +51,7 @@ pub(super) fn print(preview: &Preview, format: PlanFormat) -> Ending {
         PlanFormat::Text => show(preview),
         PlanFormat::Json => format!("{:#}\n", serde_json::to_value(preview).unwrap_or(Value::Null)),
     };
-    let written = output::write(&text);
+    let written = stdout::write(&text);
     if written == Ending::Rendered && is_refused(preview) { Ending::Failed } else { written }
 }
 

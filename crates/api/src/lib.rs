@@ -4,7 +4,7 @@
 //!   [`Context`], [`ComponentVersionOverwrites`], [`CriticalProblems`], [`SyncObject`] (`landscaper.gardener.cloud`), [`PackageVariant`],
 //!   [`PackageVariantSet`], [`PackageRevisionSet`], [`Repository`] (`config.porch.kpt.dev`), [`PackageRevision`] and
 //!   [`PackageRevisionResources`] (`porch.kpt.dev`).
-//! - Files: [`Blueprint`], [`InstallationTemplate`], [`ComponentDescriptor`]; Kptfiles are read by `groundwork_krm`.
+//! - Files: [`Blueprint`], [`InstallationTemplate`]; `groundwork_component` reads component descriptors, `groundwork_krm` Kptfiles.
 //!
 //! The types take what people may have written and give it back unchanged (see [`List`], [`Map`],
 //! [`AnyJson`] and [`OneOrMany`]); where a chapter allows several spellings, accessors read them as one.
@@ -14,7 +14,6 @@
 mod blueprint;
 mod blueprint_schema;
 mod common;
-mod component_descriptor;
 mod context;
 mod crd;
 mod data;
@@ -52,7 +51,6 @@ pub use kube_core::{Resource as KubeResource, ResourceExt};
 pub use blueprint::*;
 pub use blueprint_schema::blueprint_schema;
 pub use common::*;
-pub use component_descriptor::*;
 pub use context::*;
 pub use crd::{crds, package_revision_crd};
 pub use data::*;

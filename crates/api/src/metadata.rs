@@ -51,9 +51,6 @@ pub mod annotation {
     pub const ROTATE_TOKEN: &str = "landscaper.gardener.cloud/rotate-token";
     /// Fingerprint of the payload of a DataObject or Target.
     pub const DATA_HASH: &str = "data.landscaper.gardener.cloud/hash";
-    /// `false` switches continuous reconciles of a deploy item off.
-    pub const CONTINUOUS_RECONCILE_ACTIVE: &str =
-        "continuousreconcile.extensions.landscaper.gardener.cloud/active";
     /// Who approved a package revision; an admission policy lets people name only themselves.
     pub const APPROVED_BY: &str = "groundwork/approved-by";
     /// Keep files of a package that cannot be rendered.
@@ -68,8 +65,6 @@ pub mod operation {
     pub const RECONCILE: &str = "reconcile";
     /// Stop the current job.
     pub const INTERRUPT: &str = "interrupt";
-    /// Start a job of a single deploy item, for tests.
-    pub const TEST_RECONCILE: &str = "test-reconcile";
 }
 
 /// Labels.
@@ -107,6 +102,4 @@ pub mod label {
     pub const DATA_JOB_ID: &str = "data.landscaper.gardener.cloud/jobid";
     /// `true` on the newest published revision of a package.
     pub const LATEST_REVISION: &str = "kpt.dev/latest-revision";
-    /// Label of a component reference that holds a nested component descriptor.
-    pub const COMPONENT_DESCRIPTOR: &str = "landscaper.gardener.cloud/component-descriptor";
 }

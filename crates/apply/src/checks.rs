@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::awaited::{Awaited, READINESS, Waiting};
 use crate::cluster::Cluster;
 use crate::configuration::{CustomCheck, ReadinessChecks, ReadinessRules};
+use crate::context::{OtherClusters, Seen, cluster_of};
 use crate::conventions::{is_built_in, is_silent, standing};
 use crate::error::ApplyError;
 use crate::object::Reference;
 use crate::ownership::Owner;
 use crate::readiness::not_ready;
 use crate::requirement::{Requirements, Units};
-use crate::round::{OtherClusters, Seen, cluster_of};
 
 /// Time that a newly created object of an operator may be without a status.
 const SILENCE: SignedDuration = SignedDuration::from_secs(30);

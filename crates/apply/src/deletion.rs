@@ -6,12 +6,12 @@ use serde_json::Value;
 use crate::awaited::{Awaited, DELETION, Waiting};
 use crate::cluster::{Cluster, ResourceKind};
 use crate::configuration::{CustomGroup, DeletionGroup, PredefinedKind, ResourceType};
+use crate::context::{Deadline, OtherClusters, cluster_of};
 use crate::disposal::{Disposal, Surplus, Told};
 use crate::error::ApplyError;
 use crate::object::Reference;
 use crate::ownership::Owner;
 use crate::record::ManagedResource;
-use crate::round::{Deadline, OtherClusters, cluster_of};
 use crate::succession::Succession;
 
 /// Maximum objects that are deleted concurrently.

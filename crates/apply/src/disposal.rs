@@ -14,12 +14,13 @@ use serde_json::{Value, json};
 use crate::awaited::DELETION;
 use crate::cluster::{Cluster, PatchKind, ResourceKind};
 use crate::configuration::Policy;
+use crate::context::Deadline;
 use crate::error::ApplyError;
 use crate::object::{Reference, is_being_deleted, merge_over, resource_version};
+use crate::ownership::Giver;
 use crate::ownership::{Heir, Marked, Owner, Whose, left_to};
 use crate::prepare::annotate;
-use crate::record::{Giver, ManagedResource};
-use crate::round::Deadline;
+use crate::record::ManagedResource;
 use crate::succession::{Fate, GivenUp, Succession};
 
 /// Maximum reads of an object that changes between the look and its deletion, as an object with a

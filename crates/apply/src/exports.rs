@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use crate::awaited::{Awaited, Waiting};
 use crate::cluster::Cluster;
 use crate::configuration::Export;
+use crate::context::{OtherClusters, Seen, cluster_of};
 use crate::error::ApplyError;
 use crate::json_path::JsonPath;
 use crate::object::{Reference, merge_over};
-use crate::round::{OtherClusters, Seen, cluster_of};
 
 /// Result of reading exports.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod bounds;
 mod checks;
 mod cluster;
 mod configuration;
+mod context;
 mod conventions;
 mod declared;
 mod deletion;
@@ -44,6 +45,7 @@ pub use configuration::{
     PredefinedGroup, PredefinedKind, ReadinessChecks, ReadinessRules, Requirement, RequirementValue,
     ResourceType, UpdateStrategy, null_is_default, problems, target_names,
 };
+pub use context::{Deadline, OtherClusters, Seen};
 pub use conventions::{Standing, standing};
 pub use declared::create_declared;
 pub use deletion::{Deleted, Deletion, delete_round, held};
@@ -60,13 +62,13 @@ pub use json_path::{JsonPath, JsonPathError};
 pub use listing::{ListPages, Page};
 pub use object::{Reference, is_being_deleted, set_metadata};
 pub use ownership::{
-    HELM_ITEM, Heir, MANAGED_BY, MANIFEST_ITEM, Marked, Owner, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseName,
-    Whose, release_of,
+    Giver, HELM_ITEM, Heir, MANAGED_BY, MANIFEST_ITEM, Marked, Owner, RELEASE_NAME, RELEASE_NAMESPACE,
+    ReleaseName, Whose, release_of,
 };
 pub use prepare::expand;
 pub use readiness::has_condition;
-pub use record::{Applied, Giver, ManagedResource, fitting};
-pub use round::{Deadline, OtherClusters, Progress, Round, Seen, Task, round};
+pub use record::{Applied, ManagedResource, fitting};
+pub use round::{Progress, Round, Task, round};
 pub use server_side::{ServerSideApply, server_side_apply};
 pub use succession::{Fate, GivenUp, Succession};
 pub use watch::{Scope, Selector, WatchEvent, WatchEvents};

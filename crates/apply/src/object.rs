@@ -181,6 +181,25 @@ fn feed(value: &Value, hasher: &mut Sha256) {
     }
 }
 
+/// Returns the JSON merge patch (RFC 7386) that turns `from` into `to`.
+pub(crate) fn difference(from: &Value, to: &Value) -> Value {
+    let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
+    let mut patch = Map::new();
+    for key in from.keys().filter(|key| !to.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in to {
+        match from.get(key) {
+            Some(old) if old == value => {}
+            Some(old @ Value::Object(_)) if value.is_object() => {
+                patch.insert(key.clone(), difference(old, value));
+            }
+            _ => drop(patch.insert(key.clone(), value.clone())),
+        }
+    }
+    Value::Object(patch)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::object::{Reference, label, set_metadata};
-use crate::record::Giver;
+use crate::object::{Reference, difference, label, set_metadata};
 
 /// Label on objects of manifest items, with the name of the item as its value.
 pub const MANIFEST_ITEM: &str = "manifest.deployer.landscaper.gardener.cloud/deployitem";
@@ -61,6 +60,24 @@ impl std::fmt::Display for Marked {
         match self {
             Self::Item { name, .. } => write!(f, "the item {name}"),
             Self::Release(ReleaseName { namespace, name }) => write!(f, "the release {namespace}/{name}"),
+        }
+    }
+}
+
+/// An item that has given an object up, by the marks that it wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Giver {
+    pub label: String,
+    pub item: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub releases: Vec<ReleaseName>,
+}
+
+impl Giver {
+    pub(crate) fn has(&self, mark: &Marked) -> bool {
+        match mark {
+            Marked::Item { label, name } => self.label == *label && self.item == *name,
+            Marked::Release(release) => self.releases.contains(release),
         }
     }
 }
@@ -127,7 +144,7 @@ impl Owner {
     pub fn claim_patch(&self, live: &Value, manifest: &Value) -> Option<Value> {
         let mut wanted = live.clone();
         self.claim(&mut wanted, manifest);
-        (wanted != *live).then(|| crate::update::difference(live, &wanted))
+        (wanted != *live).then(|| difference(live, &wanted))
     }
 
     /// Returns the merge patch that makes an own object the heir's.

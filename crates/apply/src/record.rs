@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::configuration::{Policy, null_is_default};
 use crate::object::{Reference, digest, is_of_the_cluster, without_server_fields};
-use crate::ownership::{Marked, ReleaseName};
+use crate::ownership::Giver;
 
 /// An object that an item has applied.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,24 +31,6 @@ pub struct ManagedResource {
     /// item does not list (yet).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited_from: Option<Giver>,
-}
-
-/// An item that has given an object up, by the marks that it wrote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Giver {
-    pub label: String,
-    pub item: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub releases: Vec<ReleaseName>,
-}
-
-impl Giver {
-    pub(crate) fn has(&self, mark: &Marked) -> bool {
-        match mark {
-            Marked::Item { label, name } => self.label == *label && self.item == *name,
-            Marked::Release(release) => self.releases.contains(release),
-        }
-    }
 }
 
 impl ManagedResource {

@@ -10,19 +10,16 @@
 //! rounds without losing state. A round reads each object once, for the comparison, for its
 //! readiness and for its exports.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-
 use futures::FutureExt as _;
 use futures::stream::{self, StreamExt as _};
 use groundwork_controller::ApiError;
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::awaited::{Awaited, Waiting};
 use crate::checks::failed_check;
 use crate::cluster::{Cluster, PatchKind, ResourceKind};
 use crate::configuration::{DeletionGroup, Export, Manifest, Policy, ReadinessChecks, UpdateStrategy};
+use crate::context::{Deadline, OtherClusters, Seen};
 use crate::declared::create_declared;
 use crate::deletion::{Deletion, delete_round, held};
 use crate::disposal::Told;
@@ -44,9 +41,6 @@ const PREDECESSORS: [&str; 1] = ["manifest-deployer-controller"];
 /// Field managers of earlier owners: when an object is taken over, their fields are taken over as
 /// their marks are.
 const FORMER_OWNERS: [&str; 3] = ["manifest-deployer-controller", "helm", "helm-deployer-controller"];
-
-/// Clusters of other Targets, by the names of the Targets.
-pub type OtherClusters = BTreeMap<String, Arc<Cluster>>;
 
 /// Goal of an item, and its settings.
 #[derive(Debug)]
@@ -72,24 +66,6 @@ pub struct Task<'a> {
     pub deadline: Deadline,
 }
 
-/// Time by which an item has to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Deadline(pub Option<Timestamp>);
-
-impl Deadline {
-    /// Checks that there is still time for a step.
-    ///
-    /// # Errors
-    ///
-    /// [`ApplyError::Timeout`] with the name of the step.
-    pub fn check(self, step: &str) -> Result<(), ApplyError> {
-        match self.0 {
-            Some(at) if Timestamp::now() >= at => Err(ApplyError::Timeout(step.to_owned())),
-            _ => Ok(()),
-        }
-    }
-}
-
 /// Result of a round.
 #[derive(Debug)]
 pub struct Round {
@@ -109,9 +85,6 @@ pub enum Progress {
     /// The caller must run another round.
     Waiting(Waiting),
 }
-
-/// Objects that a round has seen.
-pub type Seen = HashMap<Reference, Value>;
 
 /// Runs one round: brings the objects of a task closer to their desired state.
 pub async fn round(task: &Task<'_>) -> Round {
@@ -413,17 +386,6 @@ async fn bring(
         is_guarded: false,
     };
     server_side_apply(task.cluster, &apply).await
-}
-
-/// Returns the cluster of a named Target, or the item's own.
-pub(crate) fn cluster_of<'a>(
-    own: &'a Cluster,
-    others: &'a OtherClusters,
-    target_name: Option<&str>,
-) -> Result<&'a Cluster, ApplyError> {
-    let Some(name) = target_name else { return Ok(own) };
-    let missing = || ApplyError::Configuration(format!("the target {name} does not exist"));
-    others.get(name).map(|cluster| &**cluster).ok_or_else(missing)
 }
 
 /// Applies the patches that follow when all objects are ready and exported.

@@ -7,8 +7,7 @@ use crate::cluster::{Cluster, PatchKind, ResourceKind};
 use crate::declared::Declared;
 use crate::error::ApplyError;
 use crate::exchange::REPEATED_KEYS;
-use crate::object::{Reference, member, merge_over, resource_version, without_server_fields};
-use crate::update::difference;
+use crate::object::{Reference, difference, member, merge_over, resource_version, without_server_fields};
 
 /// An existing object, and its desired state.
 #[derive(Debug)]

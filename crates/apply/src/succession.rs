@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::error::ApplyError;
 use crate::object::Reference;
+use crate::ownership::Giver;
 use crate::ownership::Heir;
-use crate::record::Giver;
 
 /// An own object that its item no longer lists.
 #[derive(Debug, Clone, Copy)]

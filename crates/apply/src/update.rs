@@ -1,7 +1,7 @@
 //! Merges an existing object with its manifest (`installations.md` 7.9, update strategies `merge`
 //! and `mergeOverwrite`).
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::configuration::UpdateStrategy;
 use crate::object::{member, merge_over, set_metadata, without_server_fields};
@@ -69,32 +69,14 @@ fn without_empty(value: &Value) -> Value {
     Value::Object(left.filter(|(_, value)| !is_empty(value)).collect())
 }
 
-/// Returns the JSON merge patch (RFC 7386) that turns `from` into `to`.
-pub(crate) fn difference(from: &Value, to: &Value) -> Value {
-    let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
-    let mut patch = Map::new();
-    for key in from.keys().filter(|key| !to.contains_key(*key)) {
-        patch.insert(key.clone(), Value::Null);
-    }
-    for (key, value) in to {
-        match from.get(key) {
-            Some(old) if old == value => {}
-            Some(old @ Value::Object(_)) if value.is_object() => {
-                patch.insert(key.clone(), difference(old, value));
-            }
-            _ => drop(patch.insert(key.clone(), value.clone())),
-        }
-    }
-    Value::Object(patch)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
     use crate::UpdateStrategy::{Merge, MergeOverwrite};
+    use crate::object::difference;
     use crate::ownership::{HELM_ITEM, MANIFEST_ITEM};
 
     fn owner() -> Owner {

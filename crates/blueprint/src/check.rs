@@ -13,8 +13,9 @@ use groundwork_yaml::{Node, Position, Step};
 use serde_json::Value;
 
 use crate::field::FieldPath;
+use crate::filesystem::BLUEPRINT_FILE;
 use crate::filesystem::{Filesystem, PathError};
-use crate::load::{BLUEPRINT_FILE, Blueprint, LoadError, Written};
+use crate::load::{Blueprint, LoadError, Written};
 use crate::schema;
 use crate::template::check::{Place, check as check_template};
 use crate::template::{Excerpt, Execution, ExecutionKind};

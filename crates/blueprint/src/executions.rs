@@ -143,7 +143,8 @@ impl<'a> Executions<'a> {
         let descriptors = inputs.components.bindings(&blueprint.definition.annotations)?;
         let functions =
             HostFunctions { files: Arc::clone(&blueprint.files), components: inputs.components.clone() };
-        let engine = Engine::new(&blueprint.templates, functions, inputs.capabilities, inputs.show_values);
+        let engine =
+            Engine::new(&blueprint.cache.templates, functions, inputs.capabilities, inputs.show_values);
         let mut standard = vec![("cd", descriptors.descriptor), ("components", descriptors.components)];
         if let Some(definition) = inputs.blueprint_definition {
             // `blueprint` is the old name, which existing blueprints use.

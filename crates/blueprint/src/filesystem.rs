@@ -10,6 +10,8 @@ pub use inline::InlineError;
 
 /// Largest number of links followed for one path, which ends loops.
 const MOST_LINKS: usize = 40;
+/// File at the root of the tree that describes the blueprint.
+pub const BLUEPRINT_FILE: &str = "blueprint.yaml";
 /// Largest depth of nested folders, including the file. The tree is walked and dropped recursively,
 /// so this also limits the stack.
 const MOST_SEGMENTS: usize = 64;

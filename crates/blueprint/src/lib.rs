@@ -46,10 +46,12 @@ pub use deploy::{DecodeError, DeployError, TargetReference, UnresolvedItem, reso
 pub use executions::{ExecutionError, ExecutionInputs, Executions, ExportValues, ImportBindings, States};
 pub use exports::{ExportError, ExportProblem, ExportRequest, Exports, TargetTemplate, construct_exports};
 pub use field::{FieldError, FieldPath, Violation, aggregate, exactly_one_of};
-pub use filesystem::{ArchiveError, ArchiveLimits, FileInfo, Filesystem, InlineError, PathError};
+pub use filesystem::{
+    ArchiveError, ArchiveLimits, BLUEPRINT_FILE, FileInfo, Filesystem, InlineError, PathError,
+};
 pub use groundwork_budget::TemplateLimits;
 pub use imports::{ImportError, ImportedTarget, Imports, Supplied, TargetValue};
-pub use load::{BLUEPRINT_FILE, Blueprint, LoadError};
+pub use load::{Blueprint, LoadError};
 pub use mappings::{MappingError, export_mappings, import_mappings};
 pub use origin::{ImportSource, Origin, Origins};
 pub use redaction::{REDACTED, other_value, withheld, withhold_values};
@@ -59,6 +61,6 @@ pub use subinstallations::{
     BlueprintRefError, ChildError, ChildMetadata, DecodeTemplateError, DroppedImport, Graph, GraphEdge,
     GraphNode, GraphTree, InvalidTemplates, MultipleExporters, Parent, Removal, RemovalReason, SiblingEdge,
     SiblingError, SiblingGraph, StaticTemplateProblem, StaticTemplatesError, child_object_name,
-    decode_template, remove_unsatisfied, static_templates, validate as validate_subinstallations,
+    decode_template, remove_unsatisfied, validate as validate_subinstallations,
 };
 pub use template::{Excerpt, ExecutionKind, TemplateError, TemplateReport};

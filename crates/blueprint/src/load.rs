@@ -1,23 +1,23 @@
 //! Loading of a blueprint from a file tree (`blueprints.md` 1 and 2).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use groundwork_api::{
-    BLUEPRINT_API_VERSION, BLUEPRINT_KIND, Blueprint as Definition, ExportDefinition, ImportDefinition, List,
+    BLUEPRINT_API_VERSION, BLUEPRINT_KIND, Blueprint as Definition, ExportDefinition, ImportDefinition,
+    InstallationTemplate, List,
 };
-use groundwork_schema::DEFAULT_DIALECT;
+use groundwork_schema::{DEFAULT_DIALECT, Schema};
 use groundwork_yaml::{self as yaml, Node, Position, Step};
+use serde_json::Value;
 
 use crate::field::{FieldError, aggregate};
-use crate::filesystem::{Filesystem, PathError};
+use crate::filesystem::{BLUEPRINT_FILE, Filesystem, PathError};
 use crate::nulls;
-use crate::schema::CompiledSchemas;
-use crate::subinstallations::StaticTemplates;
+use crate::schema::{CompiledSchemas, SchemaError, SchemaSource};
+use crate::subinstallations::collect::{self, StaticTemplatesError};
 use crate::template::ParsedTemplates;
 use crate::validate;
 
-/// File at the root of the tree that describes the blueprint.
-pub const BLUEPRINT_FILE: &str = "blueprint.yaml";
 /// Prefix for Target types without a slash (`blueprints.md` 1.6).
 const TARGET_TYPE_PREFIX: &str = "landscaper.gardener.cloud/";
 
@@ -26,15 +26,21 @@ const TARGET_TYPE_PREFIX: &str = "landscaper.gardener.cloud/";
 pub struct Blueprint {
     pub definition: Definition,
     pub files: Arc<Filesystem>,
-    /// Caches of parsed templates, compiled schemas and decoded templates of nested Installations.
-    /// Clones of a blueprint share them.
-    pub(crate) templates: Arc<ParsedTemplates>,
-    pub(crate) schemas: Arc<CompiledSchemas>,
     /// True if any file contains the word `state`. Without it, templates cannot keep state.
     pub(crate) mentions_state: bool,
-    pub(crate) static_templates: Arc<StaticTemplates>,
     /// Findings that do not prevent the use of the blueprint.
     pub warnings: Vec<String>,
+    /// Clones of a blueprint share the cache.
+    pub(crate) cache: Arc<Cache>,
+}
+
+/// Results that are the same for all Installations with the blueprint. Nothing of it decides anything: an empty cache gives the same
+/// results later.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    pub(crate) templates: ParsedTemplates,
+    schemas: CompiledSchemas,
+    static_templates: OnceLock<Result<Vec<InstallationTemplate>, StaticTemplatesError>>,
 }
 
 /// Error of a file tree that is not a valid blueprint.
@@ -69,11 +75,38 @@ impl Blueprint {
             definition,
             mentions_state: files.contain(b"state"),
             files: Arc::new(files),
-            templates: Arc::default(),
-            schemas: Arc::default(),
-            static_templates: Arc::default(),
             warnings,
+            cache: Arc::default(),
         })
+    }
+
+    /// Returns the static templates of nested Installations, in order; they are not rendered (`blueprints.md`
+    /// 9.1, step 2).
+    ///
+    /// Loading has already rejected entries with both a file and an inline template (V20), and problems
+    /// of inline templates.
+    ///
+    /// # Errors
+    ///
+    /// All problems of all entries.
+    pub fn static_templates(&self) -> Result<Vec<InstallationTemplate>, StaticTemplatesError> {
+        let read = || collect::static_templates(&self.definition, &self.files);
+        self.cache.static_templates.get_or_init(read).clone()
+    }
+
+    /// Returns the schema of an import or export. `key` identifies it. `source` provides the
+    /// documents behind `cd://`, if there is a component.
+    ///
+    /// # Errors
+    ///
+    /// A reference is dangling or cyclic, or the document is not a schema.
+    pub(crate) fn compiled_schema(
+        &self,
+        key: &str,
+        schema: &Value,
+        source: Option<&dyn SchemaSource>,
+    ) -> Result<Arc<Schema>, SchemaError> {
+        self.cache.schemas.compile(key, schema, &self.definition, &self.files, source)
     }
 }
 

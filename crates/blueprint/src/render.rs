@@ -8,13 +8,14 @@ use crate::capabilities::Capabilities;
 use crate::components::Components;
 use crate::deploy::{self, DeployError};
 use crate::executions::{ExecutionError, ExecutionInputs, Executions, ExportValues, States};
+use crate::filesystem::BLUEPRINT_FILE;
 use crate::filesystem::shown_path;
 use crate::imports::{self, ImportError, Imports, Supplied};
-use crate::load::{BLUEPRINT_FILE, Blueprint};
+use crate::load::Blueprint;
 use crate::origin::{Origin, Origins};
 use crate::schema::SchemaSource;
 use crate::subinstallations::{
-    DroppedImport, InvalidTemplates, Removal, SiblingGraph, remove_unsatisfied, static_templates,
+    DroppedImport, InvalidTemplates, Removal, SiblingGraph, remove_unsatisfied,
     validate as validate_subinstallations,
 };
 
@@ -232,9 +233,11 @@ fn subinstallations_of(
         executions.subinstallations(imports).map_err(RenderError::SubinstallationExecution)?;
     let invalid =
         |message: String| RenderError::Subinstallations { reason: "ValidateSubInstallations", message };
-    templates.extend(static_templates(request.blueprint).map_err(|error| RenderError::Subinstallations {
-        reason: "GetInstallationTemplates",
-        message: format!("unable to get installation templates of blueprint: {error}"),
+    templates.extend(request.blueprint.static_templates().map_err(|error| {
+        RenderError::Subinstallations {
+            reason: "GetInstallationTemplates",
+            message: format!("unable to get installation templates of blueprint: {error}"),
+        }
     })?);
     executions.origins.subinstallations.extend(static_origins(request.blueprint));
     let removal = remove_unsatisfied(&templates, definition, imports);

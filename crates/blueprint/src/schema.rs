@@ -17,7 +17,6 @@ use groundwork_schema::{Dialect, InvalidSchemaError, Schema};
 use serde_json::Value;
 
 use crate::filesystem::Filesystem;
-use crate::load::Blueprint;
 
 pub use references::{ForeignSchema, ReferenceError, SchemaSource};
 
@@ -64,20 +63,21 @@ fn keep(schemas: &RwLock<HashMap<String, Arc<Schema>>>, name: String, schema: &A
     schemas.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::clone(schema));
 }
 
-impl Blueprint {
-    /// Returns the schema of an import or export. `key` identifies it. `source` provides the
-    /// documents behind `cd://`, if there is a component.
+impl CompiledSchemas {
+    /// Returns the schema with this key, compiled at most once.
     ///
     /// # Errors
     ///
     /// A reference is dangling or cyclic, or the document is not a schema.
-    pub(crate) fn compiled_schema(
+    pub(crate) fn compile(
         &self,
         key: &str,
         schema: &Value,
+        definition: &Definition,
+        files: &Filesystem,
         source: Option<&dyn SchemaSource>,
     ) -> Result<Arc<Schema>, SchemaError> {
-        let CompiledSchemas { by_key, by_text } = &*self.schemas;
+        let Self { by_key, by_text } = self;
         if let Some(schema) = known(by_key, key) {
             return Ok(schema);
         }
@@ -86,8 +86,9 @@ impl Blueprint {
             keep(by_key, key.to_owned(), &schema);
             return Ok(schema);
         }
-        let (schema, is_of_component) = compile(schema, &self.definition, &self.files, source)?;
+        let (schema, is_of_component) = compile(schema, definition, files, source)?;
         let schema = Arc::new(schema);
+        // A schema that a component's documents are part of may be another one for the next Installation.
         if !is_of_component {
             keep(by_key, key.to_owned(), &schema);
             keep(by_text, text, &schema);

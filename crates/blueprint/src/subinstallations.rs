@@ -25,10 +25,7 @@ mod wiring;
 
 pub use child::{BlueprintRefError, ChildError, ChildMetadata, Parent, child_object_name};
 pub use clusters::GraphTree;
-pub(crate) use collect::StaticTemplates;
-pub use collect::{
-    DecodeTemplateError, StaticTemplateProblem, StaticTemplatesError, decode_template, static_templates,
-};
+pub use collect::{DecodeTemplateError, StaticTemplateProblem, StaticTemplatesError, decode_template};
 pub use graph::{Edge as GraphEdge, Graph, Node as GraphNode};
 pub use removal::{DroppedImport, Removal, RemovalReason, remove_unsatisfied};
 pub use siblings::{MultipleExporters, SiblingEdge, SiblingError, SiblingGraph};

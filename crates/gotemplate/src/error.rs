@@ -99,11 +99,6 @@ impl Error {
         self.place.as_ref().map(|place| place.column)
     }
 
-    /// The canonical source of the failing node; parse errors have none.
-    pub fn source_text(&self) -> Option<&str> {
-        self.place.as_ref().map(|place| place.source.as_str())
-    }
-
     /// The message without name and position.
     pub fn message(&self) -> &str {
         &self.message

@@ -230,15 +230,6 @@ impl Template {
         result
     }
 
-    /// The names of all templates in the set, its own included, sorted.
-    pub fn defined_names(&self) -> Vec<Str> {
-        let base = self.program.base.iter().flat_map(|base| base.bodies.keys());
-        let mut names: Vec<Str> = self.program.bodies.keys().chain(base).cloned().collect();
-        names.sort();
-        names.dedup();
-        names
-    }
-
     /// The source in canonical spacing, without definitions, and without comments and trim markers except where they keep braces of
     /// texts apart from what follows.
     pub fn canonical_source(&self) -> Vec<u8> {
@@ -407,7 +398,6 @@ mod tests {
         let own = [("a", r#"{{define "t"}}1{{end}}"#), ("t", " ")];
         assert_eq!(text(set(&own).render(Value::Nil)), " ");
         assert_eq!(text(set(&own).render_named("t", Value::Nil)), "1");
-        assert_eq!(set(&both).defined_names(), ["a", "t", "x"].map(Str::from));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 use groundwork_api::{AutomaticReconcileStatus, Installation, Time};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::machine::{HasJob as _, Phase};
+use crate::phase::Phase;
+use crate::protocol::HasJob as _;
 use groundwork_go::cron::Cron;
 
 const SUCCEEDED_INTERVAL: SignedDuration = SignedDuration::from_hours(24);

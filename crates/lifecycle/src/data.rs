@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use sha1::{Digest as _, Sha1};
 
 use crate::imports::{Entries, ImportedObjects};
-use crate::machine::{Change, Write};
-use crate::names::{object_name, scope_name};
+use crate::names::{SOURCE_TYPE_EXPORT, SOURCE_TYPE_IMPORT, object_name, scope_name};
+use crate::write::{Change, Write};
 
 /// Returns the DataObject that stores the exports of an Execution's items, by item name.
 pub(crate) fn export_holder(execution: &Execution, values: Value) -> DataObject {
@@ -31,10 +31,6 @@ pub(crate) fn export_holder(execution: &Execution, values: Value) -> DataObject 
         data: values.into(),
     }
 }
-
-/// Value of the label that names the origin of an object.
-pub const SOURCE_TYPE_IMPORT: &str = "import";
-pub const SOURCE_TYPE_EXPORT: &str = "export";
 
 /// DataObject or Target that stores a value in a scope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

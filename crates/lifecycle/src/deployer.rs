@@ -14,7 +14,8 @@ use groundwork_api::{
 
 use crate::conditions::{ConditionStatus, ConditionUpdate, merge_condition};
 use crate::error::OperationError;
-use crate::machine::{HasJob as _, Phase};
+use crate::phase::Phase;
+use crate::protocol::HasJob as _;
 use crate::reason::Reason;
 
 /// Type of items that need no cluster: their exports are part of their configuration

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::data::SOURCE_TYPE_IMPORT;
+use crate::names::SOURCE_TYPE_IMPORT;
 use crate::names::{ROOT_SCOPE, object_name};
 
 /// Entries of a Secret (decoded) or of a ConfigMap (`data` and `binaryData` merged).

@@ -25,7 +25,9 @@ mod message;
 mod names;
 mod objects;
 pub mod overview;
+mod phase;
 mod prepare;
+mod protocol;
 mod reason;
 mod siblings;
 pub mod sources;
@@ -33,13 +35,11 @@ mod takeover;
 pub mod target_sync;
 mod validate;
 pub mod waits;
+mod write;
 
 pub use automatic::{Automatic, AutomaticInput, Rule, automatic};
 pub use conditions::{ConditionStatus, ConditionUpdate, merge_condition};
-pub use data::{
-    SOURCE_TYPE_EXPORT, SOURCE_TYPE_IMPORT, ScopedObject, export_objects, export_values, fingerprints,
-    import_copies,
-};
+pub use data::{ScopedObject, export_objects, export_values, fingerprints, import_copies};
 pub use error::OperationError;
 pub use gaps::TOPICS;
 pub use imports::{Entries, ImportedNames, ImportedObjects, ObjectSet, is_import_of};
@@ -51,7 +51,8 @@ pub use job::{
 };
 pub use message::is_shortened;
 pub use names::{
-    ROOT_SCOPE, deploy_item_name, living_scope, object_name, parent_name, scope_name, state_secret_name,
+    ROOT_SCOPE, SOURCE_TYPE_EXPORT, SOURCE_TYPE_IMPORT, deploy_item_name, living_scope, object_name,
+    parent_name, scope_name, state_secret_name,
 };
 pub use objects::{assumed_context, deploy_items, execution};
 pub use prepare::{

@@ -32,6 +32,10 @@ pub fn object_name(scope: &str, key: &str) -> String {
     BASE32.encode(&Sha1::digest(format!("{scope}/{key}")))
 }
 
+/// Value of the label that names the origin of an object.
+pub const SOURCE_TYPE_IMPORT: &str = "import";
+pub const SOURCE_TYPE_EXPORT: &str = "export";
+
 /// Scope of a namespace, which contains the Installations without a parent.
 pub const ROOT_SCOPE: &str = "";
 

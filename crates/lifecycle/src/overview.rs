@@ -11,8 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::deployer::drift_of;
-use crate::machine::{HasJob, Phase};
 use crate::names::parent_name;
+use crate::phase::Phase;
+use crate::protocol::HasJob;
 use crate::waits::{
     Around, Beside, Cause, Clock, Found, ITEM, Wait, causes, of_execution, of_installation, of_item,
 };

@@ -15,10 +15,10 @@ use crate::data::{self, ScopedObject};
 use crate::error::OperationError;
 use crate::imports::ImportedObjects;
 use crate::job::{Child, Inputs, Warning, export, render};
-use crate::machine::{Change, Write};
 use crate::names::{object_name, scope_name};
 use crate::objects;
 use crate::sources;
+use crate::write::{Change, Write};
 
 /// Result of the rendering for one job, reduced to the parts that the job needs later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use groundwork_api::metadata::{annotation, label};
 use groundwork_api::{ObjectMeta, OwnerReference};
 
-use crate::data::SOURCE_TYPE_EXPORT;
+use crate::names::SOURCE_TYPE_EXPORT;
 use crate::names::is_installation;
 
 /// Reason to reject an export: an object of its name belongs to another owner.

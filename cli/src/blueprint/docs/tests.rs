@@ -1,4 +1,4 @@
-use groundwork_blueprint::{Blueprint, Filesystem, static_templates};
+use groundwork_blueprint::{Blueprint, Filesystem};
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn page_of(blueprint: &str) -> String {
     let mut files = Filesystem::default();
     files.insert("blueprint.yaml", blueprint).unwrap();
     let blueprint = Blueprint::load(files).unwrap();
-    let templates = static_templates(&blueprint).unwrap();
+    let templates = blueprint.static_templates().unwrap();
     page("My *blueprint*", &blueprint.definition, &templates)
 }
 

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{Checker, DEEPEST, Finding, Severity, SourceFile, check as check_blueprint, node_at};
 use crate::field::{FieldError, FieldPath, Violation};
+use crate::filesystem::BLUEPRINT_FILE;
 use crate::filesystem::{Filesystem, PathError, shown_path};
-use crate::load::BLUEPRINT_FILE;
 use crate::subinstallations::collect::decode;
 use crate::subinstallations::{SiblingGraph, cross_check};
 use crate::validate::template as rules;

@@ -3,8 +3,7 @@
 use groundwork_yaml as yaml;
 use serde_json::{Map, Value};
 
-use super::{Directory, Entry, Filesystem, LONGEST_PATH, MOST_SEGMENTS, PathError, head};
-use crate::load::BLUEPRINT_FILE;
+use super::{BLUEPRINT_FILE, Directory, Entry, Filesystem, LONGEST_PATH, MOST_SEGMENTS, PathError, head};
 
 const BINARY_START: &str = "---Start Binary---";
 const BINARY_END: &str = "---End Binary---";

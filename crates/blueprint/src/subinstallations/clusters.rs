@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groundwork_api::InstallationTemplate;
 
-use super::collect::static_templates;
 use super::graph::{Graph, Node, quoted};
 use crate::filesystem::Filesystem;
 use crate::load::Blueprint;
@@ -35,7 +34,7 @@ impl GraphTree {
         let nested = children.zip(templates).filter_map(|((position, _), template)| {
             let tree = template.blueprint.as_ref()?.filesystem.get().filter(|_| depth < DEEPEST)?;
             let blueprint = Blueprint::load(Filesystem::from_inline(tree).ok()?).ok()?;
-            let tree = Self::below(&blueprint, &static_templates(&blueprint).ok()?, depth + 1);
+            let tree = Self::below(&blueprint, &blueprint.static_templates().ok()?, depth + 1);
             (!tree.graph.nodes.is_empty()).then_some((position, tree))
         });
         let nested = nested.collect();
@@ -143,7 +142,7 @@ subinstallations:
             &[],
         )
         .unwrap();
-        let tree = GraphTree::new(&blueprint, &static_templates(&blueprint).unwrap());
+        let tree = GraphTree::new(&blueprint, &blueprint.static_templates().unwrap());
         assert_eq!(
             tree.to_text(),
             "\

@@ -1,15 +1,12 @@
 //! Decoding of static entries and rendered documents to typed templates (`blueprints.md` 9.1).
 
-use std::sync::OnceLock;
-
-use groundwork_api::{BLUEPRINT_API_VERSION, INSTALLATION_TEMPLATE_KIND, InstallationTemplate};
+use groundwork_api::{BLUEPRINT_API_VERSION, Blueprint, INSTALLATION_TEMPLATE_KIND, InstallationTemplate};
 use groundwork_yaml as yaml;
 use serde_json::{Value, json};
 use serde_path_to_error::Segment;
 
 use crate::field::{FieldError, FieldPath, Violation, aggregate};
-use crate::filesystem::PathError;
-use crate::load::Blueprint;
+use crate::filesystem::{Filesystem, PathError};
 use crate::nulls::filled_template;
 use crate::redaction::REDACTED;
 use crate::validate::template as rules;
@@ -42,29 +39,21 @@ pub enum StaticTemplateProblem {
     Neither { index: usize },
 }
 
-/// Returns the static templates of the blueprint, in order; they are not rendered (`blueprints.md`
-/// 9.1, step 2).
-///
-/// Loading has already rejected entries with both a file and an inline template (V20), and problems
-/// of inline templates.
+/// Reads and checks the static templates of a blueprint, in order.
 ///
 /// # Errors
 ///
 /// All problems of all entries.
-pub fn static_templates(blueprint: &Blueprint) -> Result<Vec<InstallationTemplate>, StaticTemplatesError> {
-    blueprint.static_templates.get_or_init(|| read_templates(blueprint)).clone()
-}
-
-/// Cache of the static templates, which are the same for all Installations.
-pub(crate) type StaticTemplates = OnceLock<Result<Vec<InstallationTemplate>, StaticTemplatesError>>;
-
-fn read_templates(blueprint: &Blueprint) -> Result<Vec<InstallationTemplate>, StaticTemplatesError> {
+pub(crate) fn static_templates(
+    definition: &Blueprint,
+    files: &Filesystem,
+) -> Result<Vec<InstallationTemplate>, StaticTemplatesError> {
     let mut templates = Vec::new();
     let mut problems = Vec::new();
-    for (index, entry) in blueprint.definition.subinstallations.iter().enumerate() {
+    for (index, entry) in definition.subinstallations.iter().enumerate() {
         let inline = entry.inline().filter(|template| rules::has_known_fields(template));
         match (entry.file.as_deref().filter(|file| !file.is_empty()), inline) {
-            (Some(file), _) => match from_file(blueprint, index, file) {
+            (Some(file), _) => match from_file(files, index, file) {
                 Ok(template) => templates.push(template),
                 Err(findings) => {
                     problems.extend(findings.into_iter().map(StaticTemplateProblem::Finding));
@@ -77,14 +66,10 @@ fn read_templates(blueprint: &Blueprint) -> Result<Vec<InstallationTemplate>, St
     if problems.is_empty() { Ok(templates) } else { Err(StaticTemplatesError { problems }) }
 }
 
-fn from_file(
-    blueprint: &Blueprint,
-    index: usize,
-    file: &str,
-) -> Result<InstallationTemplate, Vec<FieldError>> {
+fn from_file(files: &Filesystem, index: usize, file: &str) -> Result<InstallationTemplate, Vec<FieldError>> {
     let entry = FieldPath::root("subinstallations").index(index);
     let path = entry.key("file");
-    let bytes = blueprint.files.read(file).map_err(|error| {
+    let bytes = files.read(file).map_err(|error| {
         vec![match error {
             PathError::NotFound => FieldError::new(path.clone(), Violation::NotFound(json!(file)), ""),
             other => FieldError::new(path.clone(), Violation::Invalid(json!(file)), other.to_string()),

@@ -7,8 +7,8 @@ use groundwork_api::metadata::{annotation, label};
 use groundwork_api::{DeployItem, Installation};
 
 use super::metadata::annotation as annotation_of;
-use super::protocol::HasJob;
 use super::tree::Known;
+use crate::protocol::HasJob;
 
 /// Object that was created from a template of its parent.
 pub trait Child: HasJob {

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 
 use super::causes::FailedItem;
 use super::children::{Child as _, Children};
-use super::phase::Phase;
-use super::protocol::{HasJob as _, Standing};
 use super::tree::Templates;
+use crate::phase::Phase;
+use crate::protocol::{HasJob as _, Standing};
 
 /// Known DeployItems of one Execution.
 pub type Items = Children<DeployItem>;

@@ -3,7 +3,7 @@
 use groundwork_api::ObjectMeta;
 use groundwork_api::metadata::FINALIZER;
 
-use super::step::MetadataPatch;
+use crate::write::MetadataPatch;
 
 pub(super) fn annotation<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a str> {
     metadata.annotations.as_ref().and_then(|annotations| annotations.get(name)).map(String::as_str)

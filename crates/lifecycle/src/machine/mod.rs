@@ -18,8 +18,6 @@ mod installation;
 mod items;
 mod metadata;
 mod ownerless;
-mod phase;
-mod protocol;
 mod status;
 mod step;
 #[cfg(test)]
@@ -28,14 +26,16 @@ mod tree;
 
 use crate::reason::Reason;
 
+pub use crate::phase::Phase;
+pub use crate::protocol::{HasJob, Job, Standing};
+pub use crate::write::{Change, MetadataPatch, Write};
+
 pub use children::{Child, Children};
 pub(crate) use installation::{Awaited, awaited};
 pub use installation::{MOST_ATTEMPTS, report};
 pub use items::Items;
-pub use phase::Phase;
-pub use protocol::{HasJob, Job, Standing};
 pub use status::{READY, RECONCILING, STALLED};
-pub use step::{Change, MetadataPatch, Moment, Need, Next, Predecessors, Read, Sibling, Write};
+pub use step::{Moment, Need, Next, Predecessors, Read, Sibling};
 pub use tree::{Known, Part, StaleCopy, Tree};
 
 /// Returns the next step for a tree.

@@ -7,10 +7,11 @@
 use groundwork_api::{Execution, Installation};
 
 use super::metadata::has_finalizer;
-use super::protocol::{self, HasJob};
-use super::step::{Change, Moment, Next, Read, Write, write_some};
+use super::step::{Moment, Next, Read, write_some};
 use super::tree::{Known, Tree};
 use crate::names::parent_name;
+use crate::protocol::{self, HasJob};
+use crate::write::{Change, Write};
 
 /// Reports whether an object needs a job for its deletion. An object whose deletion has failed
 /// waits for a user.

@@ -7,10 +7,10 @@ use groundwork_api::{Condition, Installation, InstallationStatus, LastError, Tim
 
 use groundwork_component::OVERWRITE_CONDITION;
 
-use super::phase::Phase;
-use super::protocol::{started, triggered};
 use crate::conditions::{ConditionUpdate, merge_condition};
 use crate::error::OperationError;
+use crate::phase::Phase;
+use crate::protocol::{started, triggered};
 
 /// Condition that is `True` when the last job succeeded.
 pub const READY: &str = "Ready";

@@ -9,8 +9,10 @@ use super::{
     Cause, Clock, Found, LONGEST_BACKOFF, Look, Reach, SIBLING_LOOK, below, counted, held, retried, time,
 };
 use crate::automatic::{Automatic, AutomaticInput, automatic};
-use crate::machine::{Awaited, HasJob as _, Phase, awaited};
+use crate::machine::{Awaited, awaited};
 use crate::names::parent_name;
+use crate::phase::Phase;
+use crate::protocol::HasJob as _;
 use crate::siblings::{DataName, Interface};
 
 /// Installations related to one Installation, as far as they are known.

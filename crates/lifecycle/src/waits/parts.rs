@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use super::{Cause, Clock, Found, ITEM, LONGEST_BACKOFF, LONGEST_LOOK, Look, OWNED, PICKUP_MARGIN, Reach};
 use super::{WORK_LOOK, below, counted, held, retried, time};
 use crate::deployer::waiting_of;
-use crate::machine::{HasJob, Phase};
+use crate::phase::Phase;
+use crate::protocol::HasJob;
 
 /// Wait of an object with the annotation `ignore`.
 pub(super) const IGNORED: &str = "somebody to take the annotation landscaper.gardener.cloud/ignore away";

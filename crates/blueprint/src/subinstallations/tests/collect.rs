@@ -3,12 +3,12 @@
 use groundwork_api::InstallationTemplate;
 use serde_json::json;
 
-use super::super::{decode_template, static_templates};
+use super::super::decode_template;
 use crate::testing;
 
 /// Returns the names of the templates, or the error.
 fn collected(blueprint: &str, files: &[(&str, &str)]) -> String {
-    match static_templates(&testing::load(blueprint, files).unwrap()) {
+    match testing::load(blueprint, files).unwrap().static_templates() {
         Ok(templates) => templates.iter().map(InstallationTemplate::name).collect::<Vec<_>>().join(" "),
         Err(error) => error.to_string(),
     }
@@ -30,7 +30,7 @@ fn files_and_inline_templates() {
 #[test]
 fn static_templates_are_not_templated() {
     let blueprint = "subinstallations: [{name: a, blueprint: {filesystem: '{{ x }}'}}]";
-    let templates = static_templates(&testing::load(blueprint, &[]).unwrap()).unwrap();
+    let templates = testing::load(blueprint, &[]).unwrap().static_templates().unwrap();
     let blueprint = templates[0].blueprint.as_ref().unwrap();
     assert_eq!(blueprint.filesystem.get(), Some(&json!("{{ x }}")));
 }
@@ -81,7 +81,7 @@ fn neither_file_nor_template() {
         blueprint.definition.subinstallations =
             vec![serde_json::from_value(testing::yaml(entry)).unwrap()].into();
         assert_eq!(
-            static_templates(&blueprint).unwrap_err().to_string(),
+            blueprint.static_templates().unwrap_err().to_string(),
             "unable to get default subinstallation templates: \
              neither a inline installation template nor a file is defined in index 0",
             "{entry}"

@@ -5,9 +5,10 @@ use serde_json::Value;
 
 use super::{finish, read_items};
 use crate::data;
-use crate::machine::phase::Phase;
-use crate::machine::step::{Change, Moment, Next, Read, Write, write};
+use crate::machine::step::{Moment, Next, Read, write};
 use crate::machine::tree::{Templates, Tree};
+use crate::phase::Phase;
+use crate::write::{Change, Write};
 
 fn export_secret(item: &DeployItem) -> Option<&str> {
     item.status.as_ref()?.export_ref.as_ref().map(|reference| reference.name.as_str())

@@ -9,11 +9,12 @@ use super::{enter, failed, patch, status};
 use crate::machine::causes;
 use crate::machine::items::classify_deletion;
 use crate::machine::metadata::{has_finalizer, is_set, without_finalizer};
-use crate::machine::phase::Phase;
-use crate::machine::protocol::HasJob as _;
-use crate::machine::step::{Change, MetadataPatch, Moment, Next, Write, write_some};
+use crate::machine::step::{Moment, Next, write_some};
 use crate::machine::tree::Tree;
+use crate::phase::Phase;
+use crate::protocol::HasJob as _;
 use crate::reason::Reason;
+use crate::write::{Change, MetadataPatch, Write};
 
 pub(super) fn init(tree: &Tree, execution: &Execution, moment: &Moment) -> Next {
     let without_uninstall = is_set(&execution.metadata, annotation::DELETE_WITHOUT_UNINSTALL);

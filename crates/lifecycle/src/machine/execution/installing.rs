@@ -11,12 +11,13 @@ use crate::item_types::{TypeChange, refused_types};
 use crate::machine::causes;
 use crate::machine::items::{Classes, classify, classify_deletion};
 use crate::machine::metadata::has_finalizer;
-use crate::machine::phase::Phase;
-use crate::machine::protocol::{self, HasJob as _};
-use crate::machine::step::{Change, MOST_WRITES, Moment, Next, Write, write_some};
+use crate::machine::step::{MOST_WRITES, Moment, Next, write_some};
 use crate::machine::tree::{Known, Templates, Tree};
 use crate::objects;
+use crate::phase::Phase;
+use crate::protocol::{self, HasJob as _};
 use crate::reason::Reason;
+use crate::write::{Change, Write};
 
 pub(super) fn init(tree: &mut Tree, execution: &Execution, templates: &Templates, moment: &Moment) -> Next {
     if is_given_up(tree) {

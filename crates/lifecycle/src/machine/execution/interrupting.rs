@@ -7,11 +7,12 @@ use super::{OPERATION, patch, read_items};
 use crate::deployer::{end, record};
 use crate::error::OperationError;
 use crate::machine::items::waiting_since;
-use crate::machine::phase::Phase;
-use crate::machine::protocol::HasJob as _;
-use crate::machine::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write_some};
+use crate::machine::step::{MOST_WRITES, Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
+use crate::phase::Phase;
+use crate::protocol::HasJob as _;
 use crate::reason::Reason;
+use crate::write::{Change, MetadataPatch, Write};
 
 /// Ends the jobs of items that no deployer has picked up in time (`installations.md` 7.6).
 pub(super) fn expire_items(tree: &Tree, id: &str, moment: &Moment) -> Option<Next> {

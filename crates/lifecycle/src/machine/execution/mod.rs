@@ -19,13 +19,14 @@ use groundwork_api::{DeployItemCache, Execution, ExecutionStatus, Installation, 
 
 use super::metadata::{annotation as annotation_of, has_finalizer, is_set};
 use super::ownerless;
-use super::phase::Phase;
-use super::protocol::{self, HasJob as _, started};
-use super::step::{Change, MetadataPatch, Moment, Next, Read, Write, write};
+use super::step::{Moment, Next, Read, write};
 use super::tree::{Known, Tree};
 use crate::error::OperationError;
 use crate::objects;
+use crate::phase::Phase;
+use crate::protocol::{self, HasJob as _, started};
 use crate::reason::Reason;
+use crate::write::{Change, MetadataPatch, Write};
 
 const OPERATION: &str = "handleReconcilePhase";
 

@@ -14,11 +14,12 @@ use crate::error::OperationError;
 use crate::machine::causes;
 use crate::machine::children::Child as _;
 use crate::machine::metadata::{has_finalizer, is_set};
-use crate::machine::protocol::{HasJob as _, triggered};
-use crate::machine::step::{Change, MOST_WRITES, MetadataPatch, Moment, Next, Read, Write, write_some};
+use crate::machine::step::{MOST_WRITES, Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
 use crate::prepare::Prepared;
+use crate::protocol::{HasJob as _, triggered};
 use crate::reason::Reason;
+use crate::write::{Change, MetadataPatch, Write};
 
 /// Starts a job with the children in the old cache, which the same write clears (`installations.md`
 /// 10.3). An Installation that never had a job has no children.

@@ -6,12 +6,12 @@ use super::init::delete_copy;
 use super::{COMPLETING, children, fail, siblings, status, write_computed};
 use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
-use crate::machine::phase::Phase;
-use crate::machine::protocol::HasJob as _;
 use crate::machine::status::Draft;
 use crate::machine::step::{MOST_WRITES, Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
+use crate::phase::Phase;
 use crate::prepare::Completion;
+use crate::protocol::HasJob as _;
 use crate::reason::Reason;
 
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {

@@ -5,11 +5,11 @@ use groundwork_api::{Installation, List, ResourceExt};
 use super::{children, fail, own_execution, status, tell};
 use crate::error::OperationError;
 use crate::machine::causes;
-use crate::machine::phase::Phase;
-use crate::machine::protocol::{HasJob as _, Standing};
 use crate::machine::status::Draft;
 use crate::machine::step::{Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
+use crate::phase::Phase;
+use crate::protocol::{HasJob as _, Standing};
 use crate::reason::Reason;
 
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {

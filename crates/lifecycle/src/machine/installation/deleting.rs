@@ -7,12 +7,13 @@ use super::{DELETING, children, fail, hand_down, own_execution, patch, siblings,
 use crate::error::OperationError;
 use crate::machine::causes;
 use crate::machine::metadata::{is_set, without_finalizer};
-use crate::machine::phase::Phase;
-use crate::machine::protocol::{HasJob as _, Standing};
 use crate::machine::status::Draft;
-use crate::machine::step::{Change, MetadataPatch, Moment, Next, Read, Write, write_some};
+use crate::machine::step::{Moment, Next, Read, write_some};
 use crate::machine::tree::Tree;
+use crate::phase::Phase;
+use crate::protocol::{HasJob as _, Standing};
 use crate::reason::Reason;
+use crate::write::{Change, MetadataPatch, Write};
 
 /// Deletes the Execution and all nested Installations.
 pub(super) fn init(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {

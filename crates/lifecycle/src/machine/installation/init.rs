@@ -9,13 +9,14 @@ use crate::conditions::ConditionUpdate;
 use crate::error::OperationError;
 use crate::machine::causes;
 use crate::machine::execution;
-use crate::machine::phase::Phase;
-use crate::machine::protocol::HasJob;
 use crate::machine::status::Draft;
-use crate::machine::step::{Change, MOST_WRITES, Moment, Next, Read, Write, write, write_some};
+use crate::machine::step::{MOST_WRITES, Moment, Next, Read, write, write_some};
 use crate::machine::tree::{Known, StaleCopy, Tree};
+use crate::phase::Phase;
 use crate::prepare::{Prepared, Product};
+use crate::protocol::HasJob;
 use crate::reason::Reason;
+use crate::write::{Change, Write};
 
 pub(super) fn next(tree: &mut Tree, installation: &Installation, moment: &Moment) -> Next {
     if installation.is_deleting() {

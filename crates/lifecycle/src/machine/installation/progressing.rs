@@ -5,9 +5,9 @@ use groundwork_api::{Installation, ResourceExt};
 use super::{children, completing, fail, hand_down, own_execution};
 use crate::error::OperationError;
 use crate::machine::causes;
-use crate::machine::protocol::{HasJob as _, Standing};
 use crate::machine::step::{Moment, Next, Read};
 use crate::machine::tree::Tree;
+use crate::protocol::{HasJob as _, Standing};
 use crate::reason::Reason;
 
 /// Returns the next step. A failed child does not stop the others, so the job waits for all of

@@ -9,14 +9,15 @@ use groundwork_api::{ErrorCode, Installation, LastError, List};
 use super::{COMPLETING, fail, status, tell};
 use crate::error::OperationError;
 use crate::machine::metadata::is_set;
-use crate::machine::phase::Phase;
-use crate::machine::protocol::HasJob as _;
 use crate::machine::status::Draft;
-use crate::machine::step::{MetadataPatch, Moment, Next, Predecessors, Read, Sibling, Write, write_some};
+use crate::machine::step::{Moment, Next, Predecessors, Read, Sibling, write_some};
 use crate::machine::tree::Tree;
+use crate::phase::Phase;
+use crate::protocol::HasJob as _;
 use crate::reason::Reason;
 use crate::siblings::{DataKind, Interface};
 use crate::validate::is_root;
+use crate::write::{MetadataPatch, Write};
 
 const OPERATION: &str = "init";
 const GUARD: &str = "CheckSuccessorSibling";
@@ -132,7 +133,7 @@ pub(super) fn check_predecessors(
                 return Some(Next::Wait);
             }
             // The next check follows at once, and may find more unfinished siblings.
-            Some(super::write(Write::Installation(crate::machine::step::Change::Status(told))))
+            Some(super::write(Write::Installation(crate::write::Change::Status(told))))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use groundwork_api::{DeployItem, Execution, Installation, ResourceExt, Time, TransitionTimes};
 
-use super::phase::Phase;
+use crate::phase::Phase;
 
 pub use groundwork_api::view::Job;
 
@@ -58,7 +58,7 @@ has_job!(Installation, Execution, DeployItem);
 
 /// Returns the times of an object that enters a start phase: its clock starts, and the trigger time
 /// stays.
-pub(super) fn started(times: Option<&TransitionTimes>, now: &Time) -> TransitionTimes {
+pub(crate) fn started(times: Option<&TransitionTimes>, now: &Time) -> TransitionTimes {
     TransitionTimes {
         trigger_time: times.and_then(|times| times.trigger_time.clone()),
         init_time: Some(now.clone()),
@@ -67,7 +67,7 @@ pub(super) fn started(times: Option<&TransitionTimes>, now: &Time) -> Transition
 }
 
 /// Returns an item with a job assigned, which its deployer begins.
-pub(super) fn with_job(item: &DeployItem, id: &str, now: &Time) -> DeployItem {
+pub(crate) fn with_job(item: &DeployItem, id: &str, now: &Time) -> DeployItem {
     let mut item = item.clone();
     let status = item.status.get_or_insert_default();
     status.job_id = Some(id.to_owned());
@@ -77,6 +77,6 @@ pub(super) fn with_job(item: &DeployItem, id: &str, now: &Time) -> DeployItem {
 }
 
 /// Returns the times of a new job.
-pub(super) fn triggered(now: &Time) -> TransitionTimes {
+pub(crate) fn triggered(now: &Time) -> TransitionTimes {
     TransitionTimes { trigger_time: Some(now.clone()), ..TransitionTimes::default() }
 }

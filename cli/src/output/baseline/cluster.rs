@@ -1,4 +1,4 @@
-//! What a cluster holds of the Installations in the input, read with the rights of whoever runs the command.
+//! Objects of a cluster that belong to the Installations in the input, read with the rights of the user of the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use groundwork_controller::Stored;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::world::{Uids, key};
-use crate::inventory::Key;
+use super::super::difference::{ObjectId, id};
+use super::Uids;
+use crate::inventory::{Key, key};
 use crate::live::{Cluster, LiveError, block_on};
-use crate::output::{ObjectId, id};
 
 /// Objects of some namespaces, all of each kind.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct ClusterObjects {
     installations: Vec<Installation>,
     executions: Vec<Execution>,
     items: Vec<DeployItem>,
@@ -23,7 +23,7 @@ pub(crate) struct Held {
     targets: Vec<Target>,
 }
 
-impl Held {
+impl ClusterObjects {
     /// Reads them from the cluster of the current kube context.
     ///
     /// # Errors

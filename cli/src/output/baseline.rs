@@ -1,16 +1,18 @@
-//! What rendered objects are compared with.
+//! Objects that rendered ones are compared with.
 
+mod cluster;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::cluster::Held;
-use super::world::Uids;
+use super::folder;
 use crate::diagnostic::Diagnostic;
 use crate::ending::Ending;
-use crate::inventory::Inventory;
-use crate::output::read_folder;
+use crate::inventory::{Inventory, Key};
+use cluster::ClusterObjects;
 
 /// A folder that `-o dir=PATH` wrote, or the cluster of the current kube context.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,50 +29,57 @@ impl FromStr for DiffTarget {
     }
 }
 
-/// What was there before.
-#[derive(Debug)]
-pub(crate) enum Former {
-    Folder(PathBuf),
-    Cluster(Held),
+/// UIDs of objects that a cluster has already, by namespace and name: what is below them gets the names that it has there.
+#[derive(Debug, Default)]
+pub(crate) struct Uids {
+    pub(crate) installations: BTreeMap<Key, String>,
+    pub(crate) executions: BTreeMap<Key, String>,
 }
 
-impl Former {
-    /// Reads what a cluster holds; a folder is read when it is needed.
+/// Objects before the change.
+#[derive(Debug)]
+pub(crate) enum Baseline {
+    Folder(PathBuf),
+    Cluster(ClusterObjects),
+}
+
+impl Baseline {
+    /// Reads the objects of a cluster; a folder is read by [`Baseline::objects`].
     ///
     /// # Errors
     ///
-    /// Why there is nothing to compare with, which has been said.
-    pub(super) fn new(target: &DiffTarget, inventory: &Inventory) -> Result<Self, Ending> {
+    /// The cluster cannot be read. The reason is already on standard error.
+    pub(crate) fn new(target: &DiffTarget, inventory: &Inventory) -> Result<Self, Ending> {
         match target {
             DiffTarget::Folder(path) => Ok(Self::Folder(path.clone())),
             DiffTarget::Cluster => of_cluster(inventory),
         }
     }
 
-    /// UIDs of what is there, from which names of rendered objects are made.
-    pub(super) fn uids(&self) -> Uids {
+    /// UIDs of existing objects, from which the names of rendered objects are made.
+    pub(crate) fn uids(&self) -> Uids {
         match self {
             Self::Folder(_) => Uids::default(),
             Self::Cluster(held) => held.uids(),
         }
     }
 
-    /// The objects that these are compared with.
+    /// Returns the objects that `rendered` is compared with.
     ///
     /// # Errors
     ///
     /// The folder cannot be read.
     pub(crate) fn objects(&self, rendered: &[Value]) -> Result<Vec<Value>, Diagnostic> {
         match self {
-            Self::Folder(path) => read_folder(path),
+            Self::Folder(path) => folder::read(path),
             Self::Cluster(held) => Ok(held.beside(rendered)),
         }
     }
 }
 
-fn of_cluster(inventory: &Inventory) -> Result<Former, Ending> {
+fn of_cluster(inventory: &Inventory) -> Result<Baseline, Ending> {
     let namespaces = inventory.installations.keys().map(|(namespace, _)| namespace.clone()).collect();
-    Held::read(&namespaces).map(Former::Cluster).map_err(|error| {
+    ClusterObjects::read(&namespaces).map(Baseline::Cluster).map_err(|error| {
         crate::diagnostic::print(&[Diagnostic::error(error.to_string())]);
         Ending::Unusable
     })

@@ -1,0 +1,62 @@
+//! Arguments of `groundwork render`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use groundwork_budget::TemplateLimits;
+use serde_json::Value;
+
+use super::given::assignment;
+use crate::namespace::namespace;
+use crate::output::{DiffTarget, RenderOutput};
+
+#[derive(Debug, Args)]
+pub(crate) struct RenderArguments {
+    /// Files or directories with Installations and what they need: Contexts, ComponentVersionOverwrites, DataObjects,
+    /// Targets, ConfigMaps, Secrets. Of a directory, its own YAML and JSON files are read. `-` is standard input.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// What to print: text (for people), yaml or json (the objects that a cluster would hold), or dir=PATH: each object becomes a file.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: RenderOutput,
+
+    /// Show what differs from the objects in this folder, as `-o dir=PATH` wrote them, or, with the word `cluster`, from those of the cluster of
+    /// the current kube context; the status is not compared. Exit code 1 if anything does.
+    #[arg(long, value_name = "DIR|cluster", conflicts_with = "output")]
+    pub(crate) diff: Option<DiffTarget>,
+
+    /// Say where everything comes from: the source of each import, the execution, file and line behind each object, and why an import of
+    /// a nested installation was left out.
+    #[arg(long)]
+    pub(crate) explain: bool,
+
+    /// Namespace of objects that name none.
+    #[arg(short, long, default_value = "default", value_parser = namespace)]
+    pub(crate) namespace: String,
+
+    /// Which directories hold the components of which repository [default: every repositories.yaml and
+    /// components/repositories.yaml beside the input]
+    #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
+    pub(crate) repositories: Option<PathBuf>,
+
+    /// A value for a data import of the blueprint of the Installations in the input, in place of the object it comes from; read as YAML.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    pub(crate) set: Vec<(String, Value)>,
+
+    /// What deploy items export, a YAML map: the name of an item, or the way to it (`shop/web/server`), to its values. Items of the mock
+    /// type export what their configuration says.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exports: Option<PathBuf>,
+
+    /// Where the state of executions is kept from run to run.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Show values of imports in messages: they may be secret.
+    #[arg(long)]
+    pub(crate) show_values: bool,
+
+    #[command(flatten)]
+    pub(crate) limits: TemplateLimits,
+}
