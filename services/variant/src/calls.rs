@@ -1,4 +1,5 @@
-//! What calls compute, from their requests and what the service has read for them. It is done in worker processes.
+//! Computations behind calls, from the request and from the objects that the service has read for
+//! it. They run in worker processes.
 
 use groundwork_api::strict::Schemas;
 use groundwork_api::{Kind as _, PackageVariant, PackageVariantSet};
@@ -14,15 +15,15 @@ use tonic::Status;
 use crate::grpc::invalid;
 use crate::inputs::SetInputs;
 
-/// Objects that a call may bring along.
+/// Limit for the objects in one request.
 const MOST_OBJECTS: usize = 20_000;
 
 type Answer = Result<Expanded<PackageVariant>, ExpandError>;
 
-/// What a message has beside its largest member.
+/// Bytes of a message that are left for everything but its largest member.
 const MARGIN: usize = 1024;
 
-/// What a call that brings everything along asks for.
+/// Expands a set from the request alone, which includes all objects that the set depends on.
 pub(crate) fn expand_inline(request: ExpandRequest) -> Result<ExpandResponse, Status> {
     match request.input {
         Some(Input::Inline(input)) => response(inline(&input)?),
@@ -30,7 +31,8 @@ pub(crate) fn expand_inline(request: ExpandRequest) -> Result<ExpandResponse, St
     }
 }
 
-/// What a set of the cluster should have, with names of those that exist; the others get one as they would from the controller.
+/// Expands a set of the cluster. Existing children keep their names; the others get the names that
+/// the controller would give them.
 pub(crate) fn expand_named(
     set: &PackageVariantSet,
     inputs: &SetInputs,
@@ -44,7 +46,7 @@ pub(crate) fn expand_named(
     }))
 }
 
-/// A plan as text.
+/// Returns a plan as text.
 pub(crate) fn preview(preview: &Preview) -> Result<PreviewResponse, Status> {
     let text = serde_json::to_string(preview)
         .map_err(|_| status::internal(reasons::ENCODE_FAILED, "the plan cannot be written as JSON"))?;
@@ -55,7 +57,7 @@ pub(crate) fn preview(preview: &Preview) -> Result<PreviewResponse, Status> {
     Ok(PreviewResponse { plan: Some(Json { text }), hash: preview.hash.clone() })
 }
 
-/// The sets that a request brings along.
+/// Reads the sets in a request.
 pub(crate) fn given_sets(
     PreviewRequest { namespace, sets, .. }: &PreviewRequest,
 ) -> Result<Vec<PackageVariantSet>, Status> {
@@ -84,7 +86,7 @@ fn is_set(object: &serde_json::Value) -> bool {
     object["kind"] == PackageVariantSet::KIND && version.starts_with(PackageVariantSet::GROUP)
 }
 
-/// Expands what the request brings along, and reads nothing else.
+/// Expands the set in the request, without reading from the cluster.
 fn inline(input: &ExpandInput) -> Result<Answer, Status> {
     let count = input.objects.len();
     if count > MOST_OBJECTS {
@@ -168,7 +170,8 @@ mod tests {
         assert_eq!(refused.message(), "inline.objects: there are 20001 objects, a call may bring 20000");
     }
 
-    /// How many calls are made up; `cargo xtask fuzz` asks for more.
+    /// Environment variable with the number of generated calls; `cargo xtask fuzz` asks for more
+    /// than the default.
     const CASES_VARIABLE: &str = "GROUNDWORK_MADE_UP_CALLS";
     const CASES: usize = 600;
 
@@ -194,7 +197,7 @@ mod tests {
         r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "site", "namespace": "f", "labels": {"region": "eu"}}, "data": {"a": "b"}}"#,
     ];
 
-    /// Whatever a call brings along, it is answered or refused.
+    /// Every generated call gets an answer or an error; none of them panics.
     #[test]
     fn made_up_calls_are_answered() {
         let cases = cases(CASES_VARIABLE, CASES);

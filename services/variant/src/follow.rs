@@ -1,5 +1,6 @@
-//! Variants and sets whose spec follows a tag (`packagevariants.md` 12.1): each move is an edit of the spec, for policies to veto and for history
-//! to show. The controllers see the edit as they see those of people.
+//! Variants and sets whose spec follows a tag (`packagevariants.md` 12.1). Each move of the tag is
+//! an edit of the spec, so that admission policies can veto the move and the history shows it. The
+//! controllers see the edit like an edit by a user.
 
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository, ResourceExt, Upstream};
 use groundwork_bus::ObjectId;
@@ -11,14 +12,14 @@ use crate::COMPONENT;
 use crate::handler::{Shared, kind};
 use crate::packages::Backend;
 
-/// Field manager of the revisions that are written here.
+/// Field manager for the revisions that this module writes.
 const MANAGER: &str = "groundwork-tag-follower";
 
-/// What may follow a tag.
+/// Kinds whose spec may follow a tag.
 pub(crate) trait Follower: Stored + ResourceExt {
     fn upstream(&self) -> Option<&Upstream>;
 
-    /// Whether something else writes the spec: the set of a variant would undo the edit.
+    /// Reports whether a set owns the spec: the set would undo an edit of its child.
     fn is_child(&self) -> bool;
 }
 
@@ -43,13 +44,14 @@ impl Follower for PackageVariantSet {
     }
 }
 
-/// The tag that an object is annotated with.
+/// Returns the tag in the annotation of an object.
 pub(crate) fn tag(object: &impl ResourceExt) -> Option<&str> {
     object.annotations().get(FOLLOW_TAG).map(String::as_str)
 }
 
-/// Moves the revision of an annotated object to where its tag leads; the object as it is then. What is in the way is told as an Event, and the
-/// object stays as it is.
+/// Sets the revision of an annotated object to the one that its tag points to, and returns the
+/// object as it is after that. If the tag cannot be followed, the object stays unchanged and gets
+/// an Event with the reason.
 ///
 /// # Errors
 /// The API server does not answer.
@@ -79,7 +81,8 @@ pub(crate) async fn followed<K: Follower>(
                 note(&moved, &message, objects).await;
                 Ok(moved)
             }
-            // Policies may veto the edit; what is made of the revision that stays goes on.
+            // An admission policy may veto the edit. The object keeps its revision, and its
+            // packages are still reconciled.
             Err(error) if error.is_final() || matches!(error, ApiError::Forbidden { .. }) => {
                 let message = format!("tag {tag:?} leads from revision {from} to {to}, but {error}");
                 warn(&object, &message, objects).await;
@@ -94,7 +97,8 @@ pub(crate) async fn followed<K: Follower>(
     }
 }
 
-/// Where the tag leads, as far as git can be asked. That a repository cannot be used is told where its packages are worked on.
+/// Returns the revision that the tag points to, as far as git can be asked. An unusable repository
+/// is not reported here: the reconcile of its packages reports it.
 async fn target<K: Follower>(
     shared: &Shared,
     object: &K,
@@ -117,8 +121,8 @@ async fn target<K: Follower>(
     follow(tag, upstream, revisions, &Git::UNKNOWN)
 }
 
-/// Takes the field over, whoever has written it: that is what the annotation asks for. Of another version than the one that was looked at
-/// nothing is written.
+/// Takes ownership of the field from any other manager, as the annotation asks for. The write fails
+/// if the object has changed since it was read.
 async fn write<K: Follower>(object: &K, revision: &str, objects: &Objects) -> Result<K, ApiError> {
     let spec = json!({"upstream": {"revision": revision}});
     objects.apply_spec(object, MANAGER, spec).await

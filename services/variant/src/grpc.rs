@@ -1,4 +1,5 @@
-//! `Expand` and `Preview`: what sets should have, and what they would do, without doing it.
+//! gRPC calls `Expand` and `Preview`: they compute the children of sets and the changes to them,
+//! without writing.
 
 use std::sync::Arc;
 
@@ -20,13 +21,13 @@ use crate::preview::PreviewInputs;
 use crate::set::children;
 use crate::work::{Expanders, Task};
 
-/// The service behind the contract.
+/// Implementation of the gRPC service.
 pub(crate) struct Service {
     pub(crate) access: Access,
     pub(crate) objects: Objects,
-    /// For calls only: sets do not wait for them.
+    /// Threads for calls only, so that the controller never waits for them.
     pub(crate) workers: Workers,
-    /// For calls only, too.
+    /// Worker processes for calls only, for the same reason.
     pub(crate) expanders: Expanders,
 }
 
@@ -79,7 +80,8 @@ impl Variants for Service {
 }
 
 impl Service {
-    /// Whose rights count: the caller's, or those of whom a program asks for that may create `plans`.
+    /// Returns the user whose rights count: the caller, or the user that the caller names, if the
+    /// caller may create `plans`.
     async fn asker(
         &self,
         metadata: &MetadataMap,
@@ -100,7 +102,8 @@ impl Service {
         })))
     }
 
-    /// Refuses who may not get what a set selects: the answer shows it.
+    /// Refuses callers that may not `get` the objects that a set selects, since the answer shows
+    /// these objects.
     async fn demand_selected(
         &self,
         user: &User,
@@ -110,7 +113,8 @@ impl Service {
         for (api_version, kind) in selected_kinds(set) {
             let selected = match discover(&api_version, &kind, self.objects.client()).await {
                 Ok((selected, _)) => selected,
-                // The answer shows no objects of a kind that cannot be read.
+                // The answer shows no objects of a kind that this service cannot read, so the
+                // caller needs no rights for the kind.
                 Err(ReadError::Unavailable(_)) => continue,
                 Err(ReadError::Retry(error)) => return Err(of_read(error)),
             };
@@ -141,7 +145,8 @@ impl Service {
             let message = format!("package variant set {namespace}/{name} does not exist");
             status::not_found(reasons::SET_NOT_FOUND, message)
         })?;
-        // What the answer shows of other objects has to be open to the caller too.
+        // The answer also shows existing variants and Repositories, so the caller needs rights for
+        // these too.
         let mut attributes = vec![of(PackageVariant::GROUP, PackageVariant::PLURAL, None)];
         if needs_repositories(&set) {
             attributes.push(of(Repository::GROUP, Repository::PLURAL, None));

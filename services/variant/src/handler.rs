@@ -1,4 +1,4 @@
-//! Which keys events concern, and who works on them.
+//! Mapping of events to the keys that they concern, and dispatch of keys to their reconcilers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,44 +21,47 @@ use crate::watches::Watches;
 use crate::work::Expanders;
 use crate::{package_variant, set};
 
-/// A set is expanded at most this often because of other objects (`packagevariants.md` 4.10).
+/// Shortest pause between two expansions of a set that other objects cause (`packagevariants.md`
+/// 4.10).
 const DEBOUNCE: Duration = Duration::from_secs(5);
 
-/// Locks that are kept before those that nobody holds go.
+/// Number of locks above which unused locks are dropped.
 const MAX_LOCKS: usize = 4096;
 
-/// The kind of a type, for the bus.
+/// Returns the kind of a type in the form that events use.
 pub(crate) fn kind<K: Typed>() -> Kind {
     Kind::new(K::GROUP, K::PLURAL)
 }
 
-/// What the controllers of the service have in common.
+/// State that the controllers of the service share.
 pub(crate) struct Shared {
     pub(crate) watches: Watches,
-    /// For sets; calls have others.
+    /// Threads for sets; calls have their own.
     pub(crate) workers: Workers,
-    /// The same, as processes of their own.
+    /// Worker processes for sets; calls have their own.
     pub(crate) expanders: Expanders,
-    /// Where package revisions are drafted; none if this service does not.
+    /// Store in which package revisions are drafted; `None` if this service does not draft.
     pub(crate) packages: Option<Backend>,
-    /// Whether specs follow tags.
+    /// True if the specs of annotated objects follow tags.
     pub(crate) follows_tags: bool,
     memory: Mutex<Memory>,
 }
 
-/// What a restart may lose, since all sets are reconciled then.
+/// State that a restart may lose, since the service reconciles all sets after a restart.
 #[derive(Default)]
 struct Memory {
-    /// When a set was expanded last.
+    /// Time of the last expansion of each set.
     expanded: HashMap<Key, Instant>,
-    /// Packages that several variants make are worked on for one of them at a time.
+    /// Locks of packages: if several variants make the same package, one of them is reconciled at a
+    /// time.
     locks: HashMap<Key, Arc<tokio::sync::Mutex<()>>>,
     relations: Relations,
-    /// How often a variant has failed in a row.
+    /// Number of failures in a row of each variant, for its back-off.
     failures: HashMap<Key, u32>,
 }
 
-/// Threads for what sets have written. Readiness tells when much runs on beyond the limit, since nothing new is begun beside more of it.
+/// Returns the threads that evaluate the expressions of sets. Readiness fails while many expansions
+/// run beyond their limit, because no new ones start beside them.
 fn expansion_workers(health: &Health) -> Workers {
     Workers::default().with_condition(health.condition("expanding"))
 }
@@ -80,12 +83,12 @@ impl Shared {
         }
     }
 
-    /// The same, whether or not specs follow tags.
+    /// Returns the same state with tag following on or off.
     pub(crate) fn following_tags(self, follows_tags: bool) -> Self {
         Self { follows_tags, ..self }
     }
 
-    /// What has to be worked on by one task at a time.
+    /// Returns the lock of a key, for work that must not run twice at the same time.
     pub(crate) fn lock(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
         let mut memory = self.memory();
         if memory.locks.len() >= MAX_LOCKS {
@@ -94,7 +97,7 @@ impl Shared {
         Arc::clone(memory.locks.entry(key.clone()).or_default())
     }
 
-    /// How long a variant waits that has failed; the more often in a row, the longer.
+    /// Returns the back-off of a failed variant, which grows with each failure in a row.
     pub(crate) fn delay(&self, key: &Key, retry: Retry) -> Option<Duration> {
         let mut memory = self.memory();
         let failures = memory.failures.entry(key.clone()).or_default();
@@ -102,12 +105,13 @@ impl Shared {
         retry.delay(*failures)
     }
 
-    /// A variant is in order.
+    /// Resets the failures of a variant after a success.
     pub(crate) fn succeeded(&self, key: &Key) {
         self.memory().failures.remove(key);
     }
 
-    /// Follows the objects that a variant injects: all kinds of its points, and the names of its selectors (3.4.8).
+    /// Watches the objects that a variant injects: all kinds of its injection points, and the names
+    /// of its selectors (`packagevariants.md` 3.4.8).
     pub(crate) fn follow_injected(&self, key: &Key, kinds: Vec<Selected>, names: &[String]) {
         let of_kind = |kind: &Selected| {
             let kind = Kind::new(kind.group.as_str(), kind.plural.as_str());
@@ -121,30 +125,35 @@ impl Shared {
         self.watches.set_selected(key, kinds);
     }
 
-    /// Takes note of whether a variant follows a tag: it is told of every revision of its upstream then.
+    /// Records whether a variant follows a tag. Such a variant is reconciled on every revision of
+    /// its upstream.
     pub(crate) fn set_following(&self, variant: &Key, follows: bool) {
         self.memory().relations.set_following(variant, follows);
     }
 
-    /// Names of the package revisions that a variant may control.
+    /// Returns the names of the package revisions that a variant may control.
     pub(crate) fn owned_by(&self, uid: &str) -> Vec<String> {
         self.memory().relations.owned_by(uid)
     }
 
-    /// What a package revision concerns: sets by their upstream, and where revisions are drafted, itself and variants.
+    /// Returns the keys to reconcile after a change of a package revision: sets with this upstream
+    /// and, if this service drafts, the revision itself and its variants.
     fn revision_keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys = upstream_of(object, index);
         if let Some(packages) = &self.packages {
             let number = packages.git().and_then(|store| store.number(object));
             keys.extend(self.memory().relations.of_revision(object, number));
-            // What people ask for by an edit is done by whoever keeps the packages.
+            // With a git store, this service carries out edits of package revisions. With Porch,
+            // the Porch server does.
             let is_ours = packages.git().is_some() && matches!(change, Change::Applied(_));
             keys.extend(is_ours.then(|| object.clone()));
         }
         keys
     }
 
-    /// What a repository concerns. Membership of sets and their expressions depend on it in ways that no projection shows.
+    /// Returns the keys to reconcile after a change of a Repository. All sets of the namespace are
+    /// included: their targets and expressions may depend on the Repository in ways that the index
+    /// does not record.
     fn repository_keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let mut keys: Vec<Key> = sets_in(object, index).into_iter().map(|(key, _)| key).collect();
         if let Some(packages) = &self.packages {
@@ -157,7 +166,7 @@ impl Shared {
         keys
     }
 
-    /// Works on a key.
+    /// Reconciles one key.
     pub(crate) async fn reconcile(
         self: &Arc<Self>,
         request: ReconcileRequest<'_>,
@@ -182,7 +191,8 @@ impl Shared {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Expands a set, unless that was done a moment ago and it is not the set that changed.
+    /// Expands a set, unless its last expansion was less than `DEBOUNCE` ago and the set itself has
+    /// not changed.
     pub(crate) async fn handle_set(
         self: &Arc<Self>,
         request: ReconcileRequest<'_>,
@@ -202,7 +212,8 @@ impl Shared {
     }
 }
 
-/// Works on sets and variants, and with a package store on repositories and package revisions.
+/// Controller of sets and variants and, with a package store, of repositories and package
+/// revisions.
 pub(crate) struct VariantHandler(pub(crate) Arc<Shared>);
 
 #[async_trait]
@@ -224,7 +235,8 @@ impl Handler for VariantHandler {
         keys
     }
 
-    /// Sets are searched for what they select and derive from. Everything else is there by the thousand, and is read when it is needed.
+    /// Keeps only sets in the index, by the kinds that they select and the upstreams that they
+    /// name. Objects of all other kinds come by the thousand, and are read when needed.
     fn looks_up(&self, object: &ObjectId, _: &Snapshot) -> bool {
         object.kind == kind::<PackageVariantSet>() || object.kind == kind::<PackageRevisionSet>()
     }
@@ -236,7 +248,8 @@ impl Handler for VariantHandler {
             self.0.memory().relations.observe_revision(object, change);
         } else if object.kind == kind::<Repository>() {
             self.0.memory().relations.observe_repository(object, change);
-            // Before its turn comes: whoever is at work on it has the turn.
+            // Observe the change at once, not when the key is reconciled: a reconcile of the same
+            // key may be running, and the new key waits for it.
             if let Some(store) = self.0.packages.as_ref().and_then(Backend::git) {
                 store.observe(object, change);
             }
@@ -260,14 +273,14 @@ impl Handler for VariantHandler {
         let keeps = self.0.packages.as_ref().is_some_and(|packages| packages.git().is_some());
         let waits = match &object.kind {
             own if *own == kind::<PackageVariant>() => {
-                // Without a store none is ever ready.
+                // Without a store, no variant ever becomes ready.
                 let drafts = self.0.packages.is_some();
                 needs_work(snapshot) || drafts && !is_ready(&view::PackageVariant(snapshot).conditions())
             }
             own if *own == kind::<PackageVariantSet>() => {
                 !snapshot.is_deleting() && !is_ready(&view::PackageVariantSet(snapshot).conditions())
             }
-            // One that stays is read with its repository.
+            // Revisions that are not being deleted are read together with their repository.
             own if *own == kind::<PackageRevision>() => {
                 keeps && snapshot.is_deleting() && snapshot.has_finalizer(packages::FINALIZER)
             }
@@ -276,7 +289,8 @@ impl Handler for VariantHandler {
         waits.then(|| object.clone())
     }
 
-    /// At the start everything that watches or asks a remote, and whatever follows from memory.
+    /// Schedules at the start every object that watches or polls a remote, and every object whose
+    /// state was only in memory.
     fn schedule(&self, object: &ObjectId, _: &Snapshot, is_initial_sync: bool) -> Option<(Key, Timestamp)> {
         let is_variant = object.kind == kind::<PackageVariant>();
         let drafts = self.0.packages.is_some();
@@ -299,7 +313,8 @@ impl Handler for VariantHandler {
     }
 }
 
-/// True if nothing has changed at an object since it was set aside; each of its messages comes with the generation that it is about.
+/// Returns true if an object has not changed since it was set aside. Each message about a set-aside
+/// object contains the generation that it refers to.
 pub(crate) fn stays_aside<'a>(
     metadata: &ObjectMeta,
     messages: impl IntoIterator<Item = (&'a str, Option<i64>)>,
@@ -309,7 +324,7 @@ pub(crate) fn stays_aside<'a>(
     messages.any(|(message, observed)| observed == metadata.generation && set_aside.is_told_by(message))
 }
 
-/// Itself, if there is something to do, and the set whose child it is, or was.
+/// Returns the variant itself, if it needs a reconcile, and the set whose child it is or was.
 fn variant_keys(variant: &ObjectId, change: &Change) -> Vec<Key> {
     let is_own = matches!(change, Change::Applied(snapshot) if needs_work(snapshot));
     let set = change.snapshot().controller().filter(|owner| owner.is_a::<PackageVariantSet>());
@@ -318,12 +333,12 @@ fn variant_keys(variant: &ObjectId, change: &Change) -> Vec<Key> {
     is_own.then(|| variant.clone()).into_iter().chain(set).collect()
 }
 
-/// True if the status of a variant or a set says that nothing is in its way.
+/// Returns true if the conditions of a variant or a set report no problem.
 fn is_ready(conditions: &[view::Condition<'_>]) -> bool {
     conditions.iter().any(|condition| condition.type_() == "Ready" && condition.status() == "True")
 }
 
-/// Whether a variant's own state asks for something.
+/// Reports whether the state of a variant itself calls for a reconcile.
 fn needs_work(variant: &Snapshot) -> bool {
     let has_finalizer = variant.has_finalizer(FINALIZER);
     if variant.is_deleting() {
@@ -332,13 +347,13 @@ fn needs_work(variant: &Snapshot) -> bool {
     !has_finalizer || view::PackageVariant(variant).observed_generation() != variant.generation
 }
 
-/// The sets in the namespace of an object.
+/// Returns the sets in the namespace of an object.
 fn sets_in(object: &ObjectId, index: &Index) -> Vec<(ObjectId, Snapshot)> {
     index.of_kind(&kind::<PackageVariantSet>(), object.namespace.as_deref())
 }
 
-/// The sets that select objects of this kind. What the API server calls it in the plural is known once a set was expanded; until
-/// then the group has to do.
+/// Returns the sets that select objects of this kind. The plural of a kind is known only after the
+/// first expansion of a set; until then the group alone is compared.
 fn selecting(object: &ObjectId, index: &Index) -> Vec<Key> {
     let selects = |set: &Snapshot| {
         let targets = view::PackageVariantSet(set).targets();
@@ -348,7 +363,8 @@ fn selecting(object: &ObjectId, index: &Index) -> Vec<Key> {
     sets.filter(|(_, set)| selects(set)).map(|(key, _)| key).collect()
 }
 
-/// The sets that derive from the package of a revision. Its name begins with repository and package (`packagevariants.md` 1.5).
+/// Returns the sets that derive from the package of a revision. The name of a revision begins with
+/// repository and package (`packagevariants.md` 1.5).
 fn upstream_of(revision: &ObjectId, index: &Index) -> Vec<Key> {
     let is_of = |repository: &str, package: &str| {
         let package = package.replace('/', ".");
@@ -371,7 +387,7 @@ fn upstream_of(revision: &ObjectId, index: &Index) -> Vec<Key> {
     sets.filter(|(_, set)| names(set)).map(|(key, _)| key).collect()
 }
 
-/// The sets that derive from the packages of a PackageRevisionSet.
+/// Returns the sets that derive from the packages of a PackageRevisionSet.
 fn referring(revision_set: &ObjectId, index: &Index) -> Vec<Key> {
     let sets = sets_in(revision_set, index).into_iter();
     sets.filter(|(_, set)| refers_to(set, &revision_set.name)).map(|(key, _)| key).collect()

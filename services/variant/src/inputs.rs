@@ -1,4 +1,4 @@
-//! What a set is expanded with, read from the API server.
+//! Inputs for the expansion of a set, read from the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +17,13 @@ use kube::discovery::{Scope, oneshot};
 use kube::{Client, Error};
 use serde::{Deserialize, Serialize};
 
-/// Objects in a page of a list.
+/// Objects per page of a list request.
 const PAGE: u32 = 500;
-/// Packages whose revisions are listed one package after the other; for more, all revisions of the namespace are listed once.
+/// Up to this number of packages, the revisions are listed package by package; beyond it, all
+/// revisions of the namespace are listed once.
 const FEW_PACKAGES: usize = 8;
 
-/// A kind that a set selects.
+/// Kind that a set selects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Selected {
     pub(crate) group: String,
@@ -32,7 +33,7 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// A kind of ours.
+    /// Returns the entry for a kind of Groundwork.
     pub(crate) fn of<K: groundwork_api::Kind>() -> Self {
         Self {
             group: K::GROUP.to_owned(),
@@ -43,7 +44,8 @@ impl Selected {
     }
 }
 
-/// Everything that the expansion of a set depends on. It goes to worker processes; nothing in it is a credential.
+/// Everything that the expansion of a set depends on. This is sent to worker processes and must not
+/// contain a credential.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SetInputs {
     pub(crate) revisions: Option<Vec<PackageRevision>>,
@@ -51,12 +53,13 @@ pub(crate) struct SetInputs {
     pub(crate) repositories: Vec<Attributes>,
     #[serde(with = "pairs")]
     pub(crate) others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
-    /// Kinds that can be watched, so that the set follows them. Package revisions are one of them if anything serves them.
+    /// Kinds to watch, so that the set is reconciled when their objects change. They include
+    /// package revisions if a server in the cluster serves them.
     #[serde(skip)]
     pub(crate) kinds: Vec<Selected>,
 }
 
-/// A map whose keys are no texts, which JSON does not have.
+/// Serialization of a map as a list of pairs, because JSON only has text keys.
 pub(crate) mod pairs {
     use std::collections::BTreeMap;
 
@@ -79,16 +82,17 @@ pub(crate) mod pairs {
     }
 }
 
-/// Why objects of a kind cannot be read.
+/// Reason why objects of a kind cannot be read.
 pub(crate) enum ReadError {
-    /// This will not change soon: there is no such kind, or no right to list it. The status of the set tells of it.
+    /// A lasting problem: the kind does not exist, or this service may not list it. The status of
+    /// the set reports it.
     Unavailable(Unavailable),
-    /// Another attempt may succeed.
+    /// A problem that another attempt may not meet.
     Retry(ReconcileError),
 }
 
 impl SetInputs {
-    /// What a set should have. A large one takes long.
+    /// Computes the children of a set. This takes long for a large set.
     pub(crate) fn expand(&self, set: &PackageVariantSet) -> Result<Expansion, ExpandError> {
         expand(&Inputs {
             set,
@@ -102,8 +106,8 @@ impl SetInputs {
     }
 }
 
-/// What it means for a set that work for it has no result. What takes too much will again, so the status tells of it, and there is no
-/// other attempt before long.
+/// Returns the outcome for a set whose work has no result. Work that exceeds a limit would do so
+/// again, so the status reports the limit and the next attempt comes minutes later.
 pub(crate) fn given_up(is_limit: bool, why: &str) -> Result<ExpandError, ReconcileError> {
     if is_limit {
         return Ok(ExpandError::Unexpected(format!(
@@ -113,7 +117,7 @@ pub(crate) fn given_up(is_limit: bool, why: &str) -> Result<ExpandError, Reconci
     Err(ReconcileError::new(format!("expanding the set: {why}")))
 }
 
-/// Reads what a set names and selects. A set that breaks rules needs nothing.
+/// Reads the objects that a set names and selects. An invalid set needs none.
 pub(crate) async fn read_inputs(
     set: &PackageVariantSet,
     objects: &Objects,
@@ -156,7 +160,7 @@ pub(crate) async fn read_inputs(
     Ok(inputs)
 }
 
-/// `apiVersion` and `kind` of all objects that a set selects, without Repositories.
+/// Returns `apiVersion` and `kind` of all objects that a set selects, without Repositories.
 pub(crate) fn selected_kinds(set: &PackageVariantSet) -> BTreeSet<(String, String)> {
     let selectors = set.spec.targets.iter().filter_map(|target| target.object_selector.as_ref());
     let named = selectors.map(kind_of).filter(|kind| !is_repository(kind));
@@ -179,7 +183,8 @@ fn is_repository((api_version, kind): &(String, String)) -> bool {
     api_version == Repository::API_VERSION && kind == Repository::KIND
 }
 
-/// The revisions of some packages; `None` if nothing in the cluster serves package revisions, or there are no packages.
+/// Returns the revisions of some packages; `None` if no server serves package revisions, or there
+/// are no packages.
 async fn revisions(
     packages: &BTreeSet<(String, String)>,
     namespace: &str,
@@ -203,7 +208,7 @@ async fn revisions(
     Ok(revisions)
 }
 
-/// The revisions of a package; `None` if nothing in the cluster serves package revisions.
+/// Returns the revisions of a package; `None` if no server serves package revisions.
 pub(crate) async fn package_revisions(
     repo: &str,
     package: &str,
@@ -226,12 +231,12 @@ async fn known_revisions(
     }
 }
 
-/// A value in a field selector.
+/// Escapes a value for a field selector.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
 }
 
-/// Asks the API server for the plural and the resource of a kind.
+/// Asks the API server for the plural and the scope of a kind.
 pub(crate) async fn discover(
     api_version: &str,
     kind: &str,
@@ -243,7 +248,7 @@ pub(crate) async fn discover(
             "no matches for kind {kind:?} in version {api_version:?}"
         )))
     };
-    // Both become parts of the path of a request.
+    // Group and version become path segments of a request, so text with a slash must not pass.
     let is_plain = |text: &str| text.is_empty() || is_dns_subdomain(text);
     if !is_plain(group) || !is_dns_subdomain(version) {
         return Err(unknown());
@@ -270,7 +275,7 @@ pub(crate) async fn discover(
     }
 }
 
-/// Metadata of all objects of a kind in a namespace.
+/// Lists the metadata of all objects of a kind in a namespace.
 async fn list(
     resource: &ApiResource,
     namespace: &str,
@@ -307,7 +312,7 @@ async fn list(
     }
 }
 
-/// Why a list cannot be had, without words of the API server that name accounts.
+/// Returns the reason why a list failed, without the API server's own words, which name accounts.
 fn problem(error: &Error, what: &str) -> String {
     match error {
         Error::Api(status) if matches!(status.code, 401 | 403) => {

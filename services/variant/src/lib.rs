@@ -1,4 +1,4 @@
-//! The variant service: PackageVariantSets to PackageVariants.
+//! The variant service: it creates and updates the PackageVariants of PackageVariantSets.
 //!
 //! ```text
 //! PackageVariantSet, PackageVariant, Repository events ──> handler ──┬─> set: inputs ──> work ══> plan ──> writes
@@ -53,13 +53,13 @@ use work::Expanders;
 /// Name of the service and of its consumers.
 pub const SERVICE: &str = "variant";
 const MANAGER: &str = "groundwork-variant";
-/// As Events name the service.
+/// Name of the service in Events.
 const COMPONENT: &str = "groundwork-variant";
 
-/// The kind of its workers, for [`groundwork_sandbox::enter`].
+/// Kind of the service's worker processes, for [`groundwork_sandbox::enter`].
 pub const WORKER: (&str, Work) = (SERVICE, work::serve);
 
-/// What the variant service can be told.
+/// Arguments of the variant service.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -94,40 +94,47 @@ impl ServiceArguments for Arguments {
     }
 }
 
-/// What is the service's own, wherever it runs.
+/// Settings of the variant service itself, for its own process and for the one that runs all
+/// services.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct Settings {
-    /// PackageVariantSets and PackageVariants of one namespace that are worked on at the same time; of all namespaces, eight times as many.
+    /// PackageVariantSets and PackageVariants of one namespace that are worked on at the same time;
+    /// of all namespaces, eight times as many.
     #[arg(long, env = "GROUNDWORK_VARIANT_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub variant_concurrency: usize,
 
-    /// Edit the revision of sets and variants that have the annotation groundwork/follow-tag when their tag moves.
+    /// Edit the revision of sets and variants that have the annotation groundwork/follow-tag when
+    /// their tag moves.
     #[arg(long, env = "GROUNDWORK_FOLLOW_TAGS")]
     pub follow_tags: bool,
 }
 
-/// Where the watcher is, to be asked for the kinds that sets select.
+/// Address of the watcher, which watches the kinds that sets select.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Watcher")]
 pub struct WatcherArguments {
-    /// The watcher, such as http://watcher:8080; without it objects that sets select are looked at once a minute
+    /// The watcher, such as http://watcher:8080; without it objects that sets select are looked at
+    /// once a minute
     #[arg(long, env = "GROUNDWORK_WATCHER", value_name = "URL")]
     pub watcher: Option<String>,
 
-    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    /// PEM file with certificates to trust for an https URL; without it those of the system
     #[arg(long, env = "GROUNDWORK_WATCHER_TLS_CA", value_name = "FILE")]
     pub watcher_tls_ca: Option<PathBuf>,
 
-    // Never the token for the API server: whoever stands in the place of the watcher would have the rights of this service.
-    /// File with the token to show there, made for the audience groundwork-watcher only; read again when it changes
+    // The file must not contain the token for the API server: a program that impersonates the
+    // watcher would get the rights of this service.
+    /// File with the token to show to the watcher, for the audience groundwork-watcher only; read
+    /// again when it changes
     #[arg(long, env = "GROUNDWORK_WATCHER_TOKEN_FILE", value_name = "FILE")]
     pub watcher_token_file: Option<PathBuf>,
 }
 
-/// Most of their time they wait for the API server, or for a remote.
+/// Default for `variant_concurrency`: keys spend most of their time waiting for the API server or a
+/// remote, so many can run at once.
 const CONCURRENCY: usize = 16;
-/// The pauses of `packagevariants.md` 4.8.
+/// Back-off of `packagevariants.md` 4.8.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(600) };
 
 impl Default for Settings {
@@ -136,7 +143,7 @@ impl Default for Settings {
     }
 }
 
-/// Why the variant service cannot begin.
+/// Reason why the variant service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -149,12 +156,13 @@ pub enum StartError {
     Functions(#[from] FunctionsError),
     #[error("worker processes cannot be started: {0}")]
     Workers(#[from] groundwork_sandbox::StartError),
-    /// Nobody would tell what people do with package revisions.
+    /// A package store without a watcher: no event would report the users' edits of package
+    /// revisions.
     #[error("--package-store and --porch need --watcher, which tells what people do with package revisions")]
     StoreWithoutWatcher,
 }
 
-/// A variant service that listens, and does not work yet.
+/// Variant service that has bound its port and does not reconcile yet.
 pub struct Variants {
     server: Server,
     access: Access,
@@ -171,11 +179,12 @@ impl std::fmt::Debug for Variants {
 }
 
 impl Variants {
-    /// Binds the port of the server, and waits until it is certain that no original is at work. `token` is shown to the watcher.
+    /// Binds the port of the server, and waits until no Porch controller is running. `token` is
+    /// shown to the watcher.
     ///
     /// # Errors
     ///
-    /// An argument cannot be used, the port is taken, or an original is at work.
+    /// An argument is invalid, the port is taken, or a Porch controller is running.
     pub async fn start(
         arguments: Arguments,
         context: ProcessContext,
@@ -250,22 +259,22 @@ impl Variants {
         Ok(Self { server, access, controller, source_changes, shared, telemetry })
     }
 
-    /// Where its gRPC server listens.
+    /// Returns the address on which the gRPC server listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// The URL for clients on this machine.
+    /// Returns the URL for clients on this machine.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// A token for callers in this process; see [`Access::token_of_this_process`].
+    /// Returns a token for callers in this process; see [`Access::token_of_this_process`].
     pub fn token_of_this_process(&self) -> TokenSource {
         self.access.token_of_this_process()
     }
 
-    /// Works until shutdown is requested.
+    /// Runs until shutdown is requested.
     ///
     /// # Errors
     ///
@@ -273,7 +282,8 @@ impl Variants {
     pub async fn run(self) -> Result<(), ServerError> {
         let end = self.telemetry.shutdown.token();
         if self.shared.packages.is_some() {
-            // Operations on package revisions, for as long as the service runs.
+            // Package revisions stay watched for as long as the service runs, whether or not a set
+            // selects them: users request operations by editing them.
             let holder = ObjectId::new(kind::<PackageRevision>(), None, SERVICE);
             self.shared.watches.set_selected(&holder, vec![Selected::of::<PackageRevision>()]);
         }

@@ -1,4 +1,5 @@
-//! A PackageVariant: its rules, its finalizer, its status, and where there is a package store, its drafts (`packagevariants.md` 2.3, 2.9).
+//! Reconcile of a PackageVariant: validation, finalizer, status and, with a package store, its
+//! drafts (`packagevariants.md` 2.3, 2.9).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +16,15 @@ use crate::inputs::package_revisions;
 use crate::packages::downstream::{Failure, Progress, ensure, finish};
 use crate::packages::{Backend, is_ending, porch, world};
 
-/// Package revisions that hold a variant back are looked at again after this time.
+/// Pause before the next look at package revisions that block a variant.
 const BLOCKED: Duration = Duration::from_secs(60);
-/// What an event may not have told of is looked at again after this time (2.2).
+/// Pause between reconciles without an event, in case an event was missed (`packagevariants.md`
+/// 2.2).
 const RESYNC: Duration = Duration::from_secs(600);
-/// The shortest pause after an error.
+/// Shortest back-off after an error.
 const SHORTEST: Duration = Duration::from_millis(200);
 
-/// Brings a variant to where nothing is left to do.
+/// Reconciles a variant until it needs no further change.
 pub(crate) async fn handle(
     shared: &Arc<Shared>,
     request: &ReconcileRequest<'_>,
@@ -48,7 +50,8 @@ pub(crate) async fn handle(
     ) {
         return Ok(Reconciled::default());
     }
-    // Two variants of one package wait for each other, whatever they are called.
+    // The lock is on the package, not on the variant: two variants with different names may make
+    // the same package.
     let lock = shared.lock(&package_key(&variant));
     let _alone = lock.lock().await;
     let has_finalizer = variant.finalizers().iter().any(|name| name == FINALIZER);
@@ -74,7 +77,8 @@ pub(crate) async fn handle(
         None => progress.errors.push(VariantError::NoStore),
         Some(packages) => draft(shared, packages, &variant, request, &mut progress).await?,
     }
-    // An attempt that ended before the packages were looked at has not seen what they ask for.
+    // An attempt that failed before it read the packages does not know their injection points, so
+    // the watches of the last attempt stay.
     if progress.errors.is_empty() || !progress.kinds.is_empty() {
         let selectors = variant.spec.injectors().unwrap_or_default();
         let names: Vec<String> = selectors.into_iter().map(|selector| selector.name).collect();
@@ -91,7 +95,7 @@ pub(crate) async fn handle(
     Ok(Reconciled::requeue_after(delay.unwrap_or(RESYNC).max(SHORTEST)))
 }
 
-/// Moves the revision of a variant that follows a tag.
+/// Updates the revision of a variant that follows a tag.
 async fn followed(
     shared: &Arc<Shared>,
     variant: PackageVariant,
@@ -110,7 +114,7 @@ async fn followed(
     follow::followed(shared, variant, &revisions.unwrap_or_default(), objects).await
 }
 
-/// Drafts what the variant asks for; what is in its way is in the progress.
+/// Makes the drafts of a variant; errors are recorded in the progress.
 async fn draft(
     shared: &Arc<Shared>,
     packages: &Backend,
@@ -145,14 +149,15 @@ fn now() -> Time {
     Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
 }
 
-/// What is locked while a variant is worked on.
+/// Returns the key of the lock that a reconcile of the variant takes.
 fn package_key(variant: &PackageVariant) -> ObjectId {
     let downstream = variant.spec.downstream.clone().unwrap_or_default();
     let name = format!("{}.{}", downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());
     ObjectId::new(Kind::new("", "packages"), variant.namespace().as_deref(), &name)
 }
 
-/// Lets a variant go when its deletion policy was applied to all of its package revisions.
+/// Removes the finalizer of a variant once its deletion policy has been applied to all of its
+/// package revisions.
 async fn remove(
     shared: &Arc<Shared>,
     variant: &PackageVariant,
@@ -174,7 +179,7 @@ async fn remove(
     Ok(Reconciled::requeue_after(BLOCKED))
 }
 
-/// Applies the deletion policy; tells what is in its way.
+/// Applies the deletion policy, and returns the problems that block it.
 async fn apply_policy(
     shared: &Arc<Shared>,
     packages: &Backend,
@@ -182,7 +187,8 @@ async fn apply_policy(
     request: &ReconcileRequest<'_>,
 ) -> Result<Option<VariantError>, ReconcileError> {
     let ReconcileRequest { objects, changed, .. } = *request;
-    // Without its Repository there is nothing that anything could be done about.
+    // If the Repository is gone, its package revisions cannot be changed any more, so they do not
+    // block the deletion.
     let namespace = variant.namespace().unwrap_or_default();
     let has_downstream = match packages {
         Backend::Git(store) => world::World::has_downstream(store, variant, objects).await,
@@ -208,7 +214,8 @@ async fn apply_policy(
     }
 }
 
-/// Where nothing drafts package revisions, those that belong to the variant hold it back: what becomes of them is for people to say.
+/// Without a store, package revisions that belong to the variant block its deletion: a user has to
+/// decide about them.
 async fn without_store(
     variant: &PackageVariant,
     objects: &Objects,
@@ -239,7 +246,7 @@ async fn set_finalizers(
     objects.patch_metadata(&variant.namespace().unwrap_or_default(), &variant.name_any(), &change).await
 }
 
-/// Writes the status, if it says anything new.
+/// Writes the status if it has changed.
 async fn report(
     variant: &PackageVariant,
     progress: &Progress,

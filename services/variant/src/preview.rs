@@ -1,4 +1,4 @@
-//! What sets of a cluster would do to the variants that are there, before they do it.
+//! Preview of the changes that the sets of a cluster would make to the existing variants.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::inputs::{pairs, read_inputs};
 
-/// What the sets of a namespace would do, read with the rights of whoever `objects` belongs to. Without `given` it is what their controller
-/// is about to do, which is nothing where all is in order; otherwise what it would do if the given sets were applied.
+/// Computes the changes that the sets of a namespace would make, read with the rights of `objects`.
+/// Without `given`, these are the changes that their controller is about to make; there are none if
+/// all sets are reconciled. With `given`, they are the changes after the given sets were applied.
 ///
 /// # Errors
-/// The API server does not answer, or may not be asked.
+/// The API server does not answer, or refuses a read.
 pub async fn preview_namespace(
     namespace: &str,
     given: Vec<PackageVariantSet>,
@@ -27,7 +28,8 @@ pub async fn preview_namespace(
     planned.await.map_err(|error| ReconcileError::new(error.to_string()))
 }
 
-/// Everything that a preview depends on. It goes to worker processes; nothing in it is a credential.
+/// Everything that a preview depends on. This is sent to worker processes and must not contain a
+/// credential.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PreviewInputs {
     sets: Vec<PackageVariantSet>,
@@ -40,7 +42,7 @@ pub(crate) struct PreviewInputs {
 }
 
 impl PreviewInputs {
-    /// Reads what [`preview_namespace`] does.
+    /// Reads the inputs of [`preview_namespace`].
     pub(crate) async fn read(
         namespace: &str,
         given: Vec<PackageVariantSet>,
@@ -60,7 +62,7 @@ impl PreviewInputs {
             revision_sets.extend(inputs.revision_sets.into_iter().map(|found| (found.name_any(), found)));
         }
         let variants = objects.list::<PackageVariant>(namespace, "").await?;
-        // Those of the variants too, which tell what a deletion does.
+        // Revisions of the existing variants are needed too: they show the effect of a deletion.
         let revisions = match has_revisions {
             true => Some(objects.list::<PackageRevision>(namespace, "").await?),
             false => None,
@@ -70,14 +72,14 @@ impl PreviewInputs {
         Ok(Self { sets, revision_sets, repositories, others, revisions, variants })
     }
 
-    /// Sets in a namespace in which there is nothing else.
+    /// Returns the inputs for sets in an otherwise empty namespace.
     #[cfg(test)]
     pub(crate) fn of(sets: Vec<PackageVariantSet>, inputs: crate::inputs::SetInputs) -> Self {
         let crate::inputs::SetInputs { revisions, revision_sets, repositories, others, .. } = inputs;
         Self { sets, revision_sets, repositories, others, revisions, variants: Vec::new() }
     }
 
-    /// What the sets would do.
+    /// Computes the changes of the sets.
     pub(crate) fn preview(&self) -> Preview {
         let selectable = Selectable {
             revision_sets: &self.revision_sets,
@@ -88,7 +90,7 @@ impl PreviewInputs {
     }
 }
 
-/// The sets as they would be if those that are given were applied.
+/// Returns the sets of the namespace after the given sets were applied.
 fn applied(
     namespace: &str,
     given: Vec<PackageVariantSet>,
@@ -106,7 +108,8 @@ fn applied(
     merged.collect()
 }
 
-/// The set that is there with what is given: the API server counts a change of the spec.
+/// Merges a given set into the present one. The generation is raised if the spec changes, as the
+/// API server would do.
 fn merged(given: PackageVariantSet, mut present: PackageVariantSet) -> PackageVariantSet {
     if given.spec != present.spec {
         present.metadata.generation = present.metadata.generation.map(|generation| generation + 1);
@@ -121,7 +124,7 @@ fn merged(given: PackageVariantSet, mut present: PackageVariantSet) -> PackageVa
     present
 }
 
-/// Writes sets, unless somebody has changed one of them since it was read here.
+/// Writes sets, unless one of them has changed since it was read here.
 ///
 /// # Errors
 /// The API server refuses one; those before it are written.

@@ -1,4 +1,5 @@
-//! A set: what it should have, what it has, the writes between, and its status.
+//! Reconcile of a set: the wanted children, the present children, the writes between them, and the
+//! status.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,24 +22,28 @@ use crate::{COMPONENT, follow};
 
 /// Writes of one set at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
-/// How often a plan is made with other names after names of it turned out to be taken.
+/// Plans per reconcile: each time the name of a new child turns out to be taken, the next plan uses
+/// other names.
 const MAX_PLANS: usize = 3;
-/// A kind that is missing or must not be read, and objects of which no event tells, are read again after this time.
+/// Pause before a retry if a kind is missing or must not be read, or if no event reports the change
+/// of an object.
 const UNKNOWN_KIND_PAUSE: Duration = Duration::from_secs(60);
-/// The same for an upstream that is missing; usually an event comes first (`packagevariants.md` 2.11, 5.6).
+/// Pause before a retry if the upstream is missing; usually an event comes first
+/// (`packagevariants.md` 2.11, 5.6).
 const NO_UPSTREAM_PAUSE: Duration = Duration::from_secs(300);
-/// And for expressions that fail (4.8).
+/// Pause before a retry if an expression fails (`packagevariants.md` 4.8).
 const UNEXPECTED_PAUSE: Duration = Duration::from_secs(600);
-/// The same for a child that is wanted and still being deleted.
+/// Pause before a retry if a wanted child is still being deleted.
 const DELETION_PAUSE: Duration = Duration::from_secs(2);
 
-/// The outcome of an attempt to reconcile a set.
+/// Outcome of an attempt to reconcile a set.
 enum Outcome {
     Done { expansion: Expansion, ready: usize, guarded: Option<String>, held: usize, waits: bool },
     Failed(ExpandError),
 }
 
-/// Brings the children of a set to what it asks for. `None` if there is no set any more.
+/// Creates, updates and deletes the children of a set as its spec asks for. Returns `None` if the
+/// set does not exist any more.
 pub(crate) async fn handle(
     shared: &Arc<Shared>,
     request: &ReconcileRequest<'_>,
@@ -47,7 +52,8 @@ pub(crate) async fn handle(
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let Some(set) = objects.get::<PackageVariantSet>(namespace, &key.name).await? else { return Ok(None) };
     if set.metadata.deletion_timestamp.is_some() {
-        // Garbage collection takes the children, and their own finalizers the rest (4.7).
+        // The garbage collector deletes the children, and their finalizers delete the packages
+        // (`packagevariants.md` 4.7).
         return Ok(Some(Reconciled::default()));
     }
     if let Some(words) = set_aside.due() {
@@ -77,7 +83,7 @@ pub(crate) async fn handle(
     Ok(Some(Reconciled { requeue_after, ..Reconciled::default() }))
 }
 
-/// When a failure of which no event may tell that it is over is looked at again.
+/// Returns the pause before the retry of a failure whose end no event may report.
 fn retried(failure: Option<&ExpandError>) -> Option<Duration> {
     match failure? {
         ExpandError::NoMatchingTargets(_) => Some(UNKNOWN_KIND_PAUSE),
@@ -130,7 +136,7 @@ async fn reconcile(
     Err(ReconcileError::new("names of package variants are taken as fast as they are chosen"))
 }
 
-/// The children that a set has.
+/// Returns the present children of a set.
 pub(crate) async fn children(
     set: &PackageVariantSet,
     objects: &Objects,
@@ -142,16 +148,16 @@ pub(crate) async fn children(
     Ok(found)
 }
 
-/// Writes that cannot succeed by being repeated.
+/// Writes that cannot succeed by repetition.
 #[derive(Default)]
 struct RejectedWrites {
-    /// Names that others have.
+    /// Names that other owners' objects have.
     names: Vec<String>,
-    /// The first write that the API server will never accept as it is.
+    /// Error of the first write that the API server will never accept.
     error: Option<ApiError>,
 }
 
-/// Creates, then updates, then deletes; several of a kind at a time.
+/// Creates, then updates, then deletes; several children at a time in each step.
 async fn carry_out(
     set: &PackageVariantSet,
     actions: Vec<Action>,
@@ -184,7 +190,7 @@ async fn carry_out(
         if let Some(error) = transient {
             return Err(error.into());
         }
-        // What is old goes only when what is new is there.
+        // Old children are deleted only after the new ones exist.
         if rejected.error.is_some() || !rejected.names.is_empty() {
             break;
         }
@@ -192,7 +198,7 @@ async fn carry_out(
     Ok(rejected)
 }
 
-/// One write; the name, if somebody else has it.
+/// Carries out one write. Returns the name if an object of another owner has it.
 async fn write(
     set: &PackageVariantSet,
     action: Action,
@@ -204,7 +210,8 @@ async fn write(
             Err(ApiError::AlreadyExists(what)) => {
                 let namespace = child.namespace().unwrap_or_default();
                 match objects.get::<PackageVariant>(&namespace, &child.name_any()).await? {
-                    // Another replica was faster, or it has gone again.
+                    // Another replica created the child first, or the object was deleted again:
+                    // retry with a fresh read.
                     Some(found) if is_child(&found, set) => Err(ApiError::Conflict(what)),
                     None => Err(ApiError::Conflict(what)),
                     Some(_) => Ok(Some(child.name_any())),
@@ -224,7 +231,7 @@ async fn write(
     }
 }
 
-/// Writes the status, if it says anything new, and tells people of what they have to look at.
+/// Writes the status if it has changed, and sends Events about new problems.
 async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -> Result<(), ReconcileError> {
     let before = set.status.clone().unwrap_or_default();
     let mut after = before.clone();
@@ -271,7 +278,7 @@ async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -
     Ok(())
 }
 
-/// What a set says of targets that fail while the others are reconciled.
+/// Returns the message of a set whose failing targets are isolated while the others are reconciled.
 fn isolated(failures: &str, held: usize) -> String {
     let held = match held {
         0 => String::new(),
@@ -280,7 +287,7 @@ fn isolated(failures: &str, held: usize) -> String {
     format!("{failures} (the other package variants are reconciled{held})")
 }
 
-/// Warnings about what is new in a status.
+/// Sends a warning Event for each new problem in a status.
 async fn warn_about(
     set: &PackageVariantSet,
     before: &PackageVariantSetStatus,

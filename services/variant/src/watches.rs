@@ -1,4 +1,4 @@
-//! Kinds that sets select: each is watched as long as a set selects it.
+//! Watches of the kinds that sets select: each kind is watched as long as a set selects it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -19,28 +19,28 @@ use crate::SERVICE;
 use crate::handler::kind;
 use crate::inputs::Selected;
 
-/// How long an interest lasts.
+/// Lifetime of an interest at the watcher, in seconds.
 const TTL_SECONDS: i64 = 600;
-/// How often it is renewed.
+/// Interval between renewals of an interest, a third of its lifetime.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(200);
-/// Pause before the watcher is asked again that did not answer.
+/// Pause before the next request after the watcher did not answer.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
-/// Pauses before the watcher is asked again that has refused the watch, or has a problem with it. Rights often come a moment after what
-/// they are for.
+/// Back-off after the watcher refused a watch, or reported a problem with it. It starts short,
+/// because rights are often granted a moment after the set is created.
 const PROBLEM_PAUSES: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
-/// What all watches use.
+/// State that all watches use.
 pub(crate) struct WatchContext {
     pub(crate) watcher: Option<WatcherClient<Channel>>,
-    /// Of the controller, which gets the events.
+    /// Event sources of the controller.
     pub(crate) sources: Sources,
-    /// Namespaces that the watcher was told to watch; empty for the whole cluster.
+    /// Namespaces that the watcher is configured to watch; empty for the whole cluster.
     pub(crate) namespaces: Vec<String>,
     pub(crate) end: CancellationToken,
-    /// Around all that a watch does; it outlives the handling that began it.
+    /// Span for all logs of a watch, which outlives the reconcile that started it.
     pub(crate) span: Span,
 }
 
-/// The watches that run, and for whom.
+/// Running watches, with the sets that need them.
 pub(crate) struct Watches {
     context: WatchContext,
     running: Mutex<BTreeMap<Selected, Running>>,
@@ -57,14 +57,15 @@ impl Watches {
         Self { context, running: Mutex::default(), tasks: TaskTracker::new() }
     }
 
-    /// Whether events tell of objects that sets select.
+    /// Reports whether events report changes of objects that sets select.
     pub(crate) fn follow(&self) -> bool {
         self.context.watcher.is_some()
     }
 
-    /// Says which kinds a set selects now. Starts their watches, and stops those of kinds that no set selects any more.
+    /// Sets the kinds that a set selects. Starts their watches, and stops the watches of kinds that
+    /// no set selects any more.
     pub(crate) fn set_selected(&self, set: &Key, mut selected: Vec<Selected>) {
-        // The controller of the service gets the events of these kinds anyway.
+        // The service's own controller already receives the events of these kinds.
         let own = [
             kind::<PackageVariantSet>(),
             kind::<PackageVariant>(),
@@ -97,7 +98,7 @@ impl Watches {
         });
     }
 
-    /// Waits until all watches have ended, as they do with the service.
+    /// Waits until all watches have ended, which happens when the service stops.
     pub(crate) async fn closed(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -115,7 +116,7 @@ async fn renew_interest(
     namespaces: Vec<String>,
     end: CancellationToken,
 ) {
-    // Without namespaces one interest in all of them.
+    // Without configured namespaces, one interest covers the whole cluster.
     let namespaces = if namespaces.is_empty() { vec![String::new()] } else { namespaces };
     let mut logged = String::new();
     let mut refusals = 0;
@@ -138,20 +139,21 @@ async fn renew_interest(
             () = tokio::time::sleep(pause) => {}
         }
     }
-    // At the end of the process the interest lasts: another replica, or the next start, needs it.
+    // Do not withdraw the interest at the end of the process: another replica, or the next start,
+    // needs it.
 }
 
-/// What became of an interest.
+/// Result of the registration of an interest.
 enum Interest {
     Registered,
-    /// The watcher cannot be asked now.
+    /// The watcher did not answer.
     Unanswered,
-    /// The watcher says no, or has a problem with the watch.
+    /// The watcher refused the watch, or reported a problem with it.
     Refused,
 }
 
-/// Registers an interest once. `logged` is the problem that was logged last, so that each is
-/// logged once.
+/// Registers an interest once. `logged` is the last problem that was logged, so that the same
+/// problem is not logged twice in a row.
 async fn ensure_watch(
     mut watcher: WatcherClient<Channel>,
     selected: &Selected,

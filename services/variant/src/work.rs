@@ -1,11 +1,11 @@
-//! Expansions in worker processes: expressions and selectors are those of strangers.
+//! Expansions in worker processes, because expressions and selectors are untrusted input.
 //!
 //! ```text
 //! set, grpc ──Task──> Expanders ──Pool──> worker: serve ──> fleet::expand, calls
 //!                        └──────────────Reply──────┘
 //! ```
 //!
-//! A worker gets everything that it works on, and has nothing to ask for.
+//! A worker receives all inputs with its task and has no access to the API server.
 
 use groundwork_api::{PackageVariant, PackageVariantSet};
 use groundwork_fleet::{ExpandError, Expansion};
@@ -21,30 +21,30 @@ use crate::calls;
 use crate::inputs::SetInputs;
 use crate::preview::PreviewInputs;
 
-/// What is to be computed.
+/// Computation that a worker runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// What a set should have, for its controller.
+    /// Expands a set for its controller.
     Set(Box<(PackageVariantSet, SetInputs)>),
-    /// `Expand`, of what the request behind it brings along.
+    /// Answers `Expand` from the request alone, which follows the task.
     Inline,
-    /// `Expand`, of a set of the cluster with its children.
+    /// Answers `Expand` for a set of the cluster, with its children.
     Named(Box<(PackageVariantSet, SetInputs, Vec<PackageVariant>)>),
-    /// The sets that the request of `Preview` behind it brings along.
+    /// Reads the sets in the request of `Preview` that follows the task.
     Given,
     Preview(Box<PreviewInputs>),
 }
 
-/// Why a set has no expansion.
+/// Reason why a set has no expansion.
 #[derive(Debug)]
 pub(crate) enum ExpansionError {
     /// The set cannot be expanded.
     Set(ExpandError),
-    /// The work on it has not come to its end.
+    /// The worker did not complete the work.
     Work(ExchangeError),
 }
 
-/// Has expansions done. Clones share the workers.
+/// Client of the worker processes. Clones share the workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Expanders(Pool);
 
@@ -53,7 +53,7 @@ impl Expanders {
         Self(pool)
     }
 
-    /// What a set should have.
+    /// Computes the children of a set.
     ///
     /// # Errors
     ///
@@ -70,11 +70,11 @@ impl Expanders {
         expanded.map_err(ExpansionError::Set)
     }
 
-    /// The answer to a call.
+    /// Computes the answer to a call.
     ///
     /// # Errors
     ///
-    /// What the call is refused with.
+    /// The status that the call is refused with.
     pub(crate) async fn call<A: Message + Default>(
         &self,
         task: &Task,
@@ -87,11 +87,11 @@ impl Expanders {
         })
     }
 
-    /// The sets that a request brings along.
+    /// Reads the sets in a request.
     ///
     /// # Errors
     ///
-    /// What the call is refused with.
+    /// The status that the call is refused with.
     pub(crate) async fn given_sets(
         &self,
         request: &PreviewRequest,
@@ -121,7 +121,7 @@ fn interrupted(error: &ExchangeError) -> Status {
     status::interrupted(error.is_limit(), error.to_string())
 }
 
-/// Works until the service closes the connection.
+/// Answers tasks until the service closes the connection.
 pub(crate) fn serve(connection: &Connection) {
     connection.serve_exchanges(work);
 }
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// What a worker answers to a task that comes as messages do.
+    /// Returns a worker's answer to a task whose arguments follow as a message.
     fn answered<T: DeserializeOwned>(task: &Task, request: &[u8]) -> (T, Vec<u8>) {
         let message = pack(task, request).unwrap();
         let (task, request) = unpack(&message).unwrap();
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// A worker gives the answer that the service would give.
+    /// A worker gives the same answer as the service would.
     #[test]
     fn a_set_is_expanded_elsewhere_as_it_would_be_here() {
         let expected = inputs().expand(&set()).unwrap();
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!((named.variants.len(), named.isolated.len()), (3, 1));
     }
 
-    /// What calls bring along is read in a worker, too, and refused there with the words of the service.
+    /// A worker reads the content of calls, and refuses it with the same texts as the service.
     #[test]
     fn calls_are_answered_and_refused_elsewhere() {
         let json = |object: &serde_json::Value| Json { text: object.to_string() };

@@ -17,7 +17,7 @@ fn shown(fields: &Value) -> Snapshot {
     Snapshot { fields: fields.as_object().cloned().unwrap_or_default(), ..Snapshot::default() }
 }
 
-/// With the part that fills it.
+/// Returns an index and the part that fills it.
 fn index() -> (Index, IndexPart) {
     let index = Index::new();
     let part = index.part(vec![kind::<PackageVariantSet>(), kind::<PackageRevisionSet>()]);
@@ -92,7 +92,8 @@ fn variants_that_ask_for_something() {
     assert!(needs_work(&of(true, 1, 1, true)) && !needs_work(&of(false, 1, 1, true)));
 }
 
-/// Expansions that run on beyond their limit hold no turn; the service says that it is not ready while there are many.
+/// Expansions that run beyond their time limit give their slot back, and the service reports that
+/// it is not ready while there are many of them.
 #[tokio::test]
 async fn readiness_tells_of_expansions_that_run_on() {
     let health = Telemetry::silent("test").health;
@@ -115,7 +116,8 @@ async fn readiness_tells_of_expansions_that_run_on() {
     health.until(true).await;
 }
 
-/// A set that takes too long is not tried again at once: the status tells, and the next attempt is far.
+/// A set whose expansion takes too long is not retried at once: its status gives the reason, and
+/// the next attempt is minutes away.
 #[test]
 fn what_takes_too_long_is_told_in_the_status() {
     let told = crate::inputs::given_up(true, "it takes longer than 30 s and was given up").unwrap();

@@ -1,4 +1,5 @@
-//! Calls about the files of packages, and drafts that people make (`packagevariants.md` 6.2).
+//! gRPC calls about the files of packages, and about drafts that users make (`packagevariants.md`
+//! 6.2).
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -32,14 +33,16 @@ use super::{Backend, MAX_PACKAGE_BYTES};
 use crate::grpc::invalid;
 use crate::handler::Shared;
 
-/// What a Porch server calls the files of a revision; here only rights know the word.
+/// Resource name of the files of a revision on a Porch server; here it only appears in access
+/// rules.
 const RESOURCES: &str = "packagerevisionresources";
-/// How long files of a call are compared exactly; what is left then is told as one change from beginning to end.
+/// Time limit for an exact comparison of files. After it, the rest is reported as one change from
+/// beginning to end.
 const COMPARING: Duration = Duration::from_secs(5);
-/// Files of one package, as many as the store takes.
+/// Limit for the files of one package; the store has the same.
 const MOST_FILES: usize = 20_000;
 
-/// The service behind the contract.
+/// Implementation of the gRPC service.
 pub(crate) struct Service {
     pub(crate) access: Access,
     pub(crate) objects: Objects,
@@ -75,7 +78,8 @@ impl Packages for Service {
         if version.is_empty() {
             return Err(invalid("target.version", "it must be given"));
         }
-        // Nobody's files are taken in before it is known that they may be written.
+        // Authorise before the files are received: a caller without rights must not make the
+        // service hold them in memory.
         let actor = self.authorise("update", &metadata, &name).await?;
         let files = collect(&mut parts).await?;
         let saved = self.content()?.save(&name, version, files, actor).await?;
@@ -126,7 +130,7 @@ impl Packages for Service {
         }
         let content = self.content()?;
         let (before, after) = (content.read(&from).await?.files, content.read(&to).await?.files);
-        // A diff of large files takes its time.
+        // A diff of large files takes long, so it must not block the thread of other calls.
         let compared =
             tokio::task::spawn_blocking(move || differences(&from.name, &before, &to.name, &after));
         let compared = compared
@@ -137,7 +141,7 @@ impl Packages for Service {
 }
 
 impl Service {
-    /// Whose call it is, if they may do this with the files of a revision.
+    /// Returns the caller, if the caller may do this with the files of a revision.
     async fn authorise(
         &self,
         verb: &'static str,
@@ -154,7 +158,7 @@ impl Service {
         Ok(Actor { name: user.name.clone() })
     }
 
-    /// The store that this service works with.
+    /// Returns the store of this service.
     fn content(&self) -> Result<Box<dyn Content + '_>, Status> {
         let objects = &self.objects;
         match &self.shared.packages {
@@ -169,7 +173,7 @@ impl Service {
     }
 }
 
-/// Takes the files in that follow the first message.
+/// Receives the files that follow the first message.
 async fn collect(parts: &mut Streaming<PushRequest>) -> Result<Files, Status> {
     let mut files = Files::new();
     let mut bytes = 0;
@@ -190,9 +194,9 @@ async fn collect(parts: &mut Streaming<PushRequest>) -> Result<Files, Status> {
     Ok(files)
 }
 
-/// Which files differ, and how.
+/// Returns the files that differ, each with its diff.
 fn differences(from: &str, before: &Files, to: &str, after: &Files) -> Vec<DiffResponse> {
-    // Lines that differ everywhere cost the product of their numbers.
+    // The cost of a diff without common lines is the product of both line counts, hence a deadline.
     let deadline = Instant::now() + COMPARING;
     let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let differing = paths.into_iter().filter_map(|path| {
@@ -217,12 +221,12 @@ fn differences(from: &str, before: &Files, to: &str, after: &Files) -> Vec<DiffR
     differing.collect()
 }
 
-/// What is in a file, if it is text; a missing one is empty.
+/// Returns the content of a text file; a missing file is empty.
 fn text(file: Option<&Vec<u8>>) -> Option<&str> {
     file.map_or(Some(""), |bytes| std::str::from_utf8(bytes).ok())
 }
 
-/// The name of a package revision, which begins with that of its repository.
+/// Validates the name of a package revision, which begins with the name of its repository.
 pub(super) fn named(field: &str, name: Option<ObjectName>) -> Result<ObjectName, Status> {
     let name = name.unwrap_or_default();
     match is_dns_subdomain(&name.namespace) && is_dns_subdomain(&name.name) && name.name.contains('.') {
@@ -262,7 +266,7 @@ mod tests {
         assert!(found[0].2.contains("-a\n") && found[2].2.contains("+n\n"));
     }
 
-    /// Without an end of the exact comparison this test would take minutes.
+    /// Without the deadline of the exact comparison, this test would take minutes.
     #[test]
     fn texts_without_a_common_line_are_compared() {
         let lines = |prefix: &str| -> Files {

@@ -1,4 +1,5 @@
-//! What people do with packages, in one store (`packagevariants.md` 6.2): the seam between calls, which ask who may, and how each store does it.
+//! Operations of users on packages in one store (`packagevariants.md` 6.2). The trait separates
+//! calls, which check rights, from the stores, which carry the operations out.
 
 use async_trait::async_trait;
 use groundwork_api::{PackageRevision, RenderStatus};
@@ -13,13 +14,13 @@ use super::creation::Wanted;
 use super::revision::repository_key;
 use crate::handler::kind;
 
-/// A store, for a call. Whoever asks has been found to be allowed to.
+/// A store, as calls use it. The caller has already been authorised.
 #[async_trait]
 pub(super) trait Content: Send + Sync {
-    /// A revision with its files.
+    /// Returns a revision with its files.
     async fn read(&self, revision: &ObjectName) -> Result<Read, Status>;
 
-    /// Gives a draft these files and no others, if its content is still of this version.
+    /// Replaces all files of a draft, if the version of its content is still `version`.
     async fn save(
         &self,
         revision: &ObjectName,
@@ -28,55 +29,55 @@ pub(super) trait Content: Send + Sync {
         actor: Actor,
     ) -> Result<Saved, Status>;
 
-    /// Makes a draft.
+    /// Creates a draft.
     async fn create(&self, new: WantedDraft, actor: Actor) -> Result<Made, Status>;
 }
 
-/// A revision as it was read.
+/// Revision as it was read.
 pub(super) struct Read {
-    /// Of its content; opaque.
+    /// Opaque version of the content.
     pub(super) version: String,
     pub(super) lifecycle: String,
     pub(super) files: Files,
 }
 
-/// What has become of a draft.
+/// Outcome of a save.
 pub(super) struct Saved {
     pub(super) version: String,
-    /// What its functions said; none if nothing was rendered.
+    /// Result of the functions; `None` if the package was not rendered.
     pub(super) status: Option<RenderStatus>,
-    /// Why the files are there unrendered.
+    /// Reason why the files were saved unrendered.
     pub(super) error: Option<String>,
 }
 
-/// A draft that somebody asks for.
+/// Draft that a user asks for.
 pub(super) struct WantedDraft {
     pub(super) namespace: String,
-    /// Name of the Repository.
+    /// Name of the Repository object.
     pub(super) repository: String,
-    /// Path of the package in it.
+    /// Path of the package in the repository.
     pub(super) package: String,
     pub(super) workspace: String,
     pub(super) source: Wanted,
-    /// The revisions that the source names.
+    /// Revisions that the source of the draft names.
     pub(super) from: Vec<ObjectName>,
 }
 
-/// A draft that was made.
+/// Draft that was made.
 pub(super) struct Made {
     pub(super) name: String,
     pub(super) version: String,
-    /// What its functions said, if the store tells.
+    /// Result of the functions, if the store reports it.
     pub(super) status: Option<RenderStatus>,
 }
 
-/// The repository of a revision, by its name.
+/// Returns the repository of a revision, taken from the revision's name.
 pub(super) fn repository_of(revision: &ObjectName) -> Key {
     let ObjectName { namespace, name } = revision;
     repository_key(&ObjectId::new(kind::<PackageRevision>(), Some(namespace), name))
 }
 
-/// What callers are told of an error of the store.
+/// Returns the gRPC status for an error of the store.
 pub(super) fn refused(error: &StoreError) -> Status {
     let text = error.to_string();
     match error {

@@ -1,4 +1,4 @@
-//! What callers want drafts to be made from (`packagevariants.md` 6.6).
+//! Sources from which callers create drafts (`packagevariants.md` 6.6).
 
 use groundwork_api::InitTask;
 use groundwork_krm::Strategy;
@@ -11,11 +11,11 @@ use tonic::Status;
 use super::calls::named;
 use crate::grpc::invalid;
 
-/// A source as far as it is known before the store is asked.
+/// Source of a draft, as far as it is known before the store is asked.
 #[derive(Debug)]
 pub(super) enum Wanted {
     Known(Source),
-    /// What the package was made from is still to be found.
+    /// Upgrade of a package whose original is still to be found.
     Upgrade {
         local: String,
         upstream: String,
@@ -23,7 +23,7 @@ pub(super) enum Wanted {
     },
 }
 
-/// The revisions that a source names; whoever asks for a draft of them must be allowed to read them.
+/// Returns the revisions that a source names. The caller needs the right to read them.
 pub(super) fn named_in(source: &Given, namespace: &str) -> Result<Vec<ObjectName>, Status> {
     let names: &[(&str, &String)] = match source {
         Given::Init(_) => &[],

@@ -1,5 +1,6 @@
-//! What a variant makes: from its spec, its upstream and the revisions that there are, to drafts (`packagevariants.md` 2.3 to 2.9). It is the
-//! same for every store; how a store does it is for its `Operations` to say.
+//! Reconcile of a variant's package: spec, upstream and existing revisions decide which drafts are
+//! made or updated (`packagevariants.md` 2.3 to 2.9). These decisions are the same for all stores;
+//! each store carries them out through `Operations`.
 //!
 //! ```text
 //! Operations, as read ──> resolve, select ──> released, adopted ──> targets ──make_first, update──> drafts
@@ -19,25 +20,26 @@ use super::injection::{Injection, mutate};
 use super::operations::Operations;
 use crate::inputs::Selected;
 
-/// What a reconcile has found and done so far; on failure, too, it is what the status tells.
+/// Findings and actions of a reconcile so far. The status shows them even if the reconcile fails.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) upstream: Option<ResolvedUpstream>,
     pub(crate) targets: Option<Vec<DownstreamTarget>>,
     pub(crate) sources: Vec<InjectionSource>,
-    /// Kinds that points of its packages are of, so that changes of their objects are noticed.
+    /// Kinds of the injection points in its packages, to be watched.
     pub(crate) kinds: Vec<Selected>,
     pub(crate) errors: Vec<VariantError>,
-    /// What people should know although nothing failed.
+    /// Notes for users that are not failures.
     pub(crate) notes: Vec<String>,
 }
 
-/// Why a reconcile ends before its end.
+/// Reason why a reconcile ends early.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The conditions say it, and of a rendering its target says more (8.1).
+    /// A problem that the conditions report. The target of a failed rendering reports more
+    /// (`packagevariants.md` 8.1).
     Told(VariantError, Option<Box<RenderStatus>>),
-    /// Another attempt may succeed, and nobody has to know.
+    /// A problem that a retry may solve, and that the status does not report.
     Retry(ReconcileError),
 }
 
@@ -53,7 +55,8 @@ impl From<ApiError> for Failure {
     }
 }
 
-/// What an error of the store means for a variant (2.10). `revision` is what it is about.
+/// Maps an error of the store to a failure of the variant (`packagevariants.md` 2.10). `revision`
+/// is the revision that the operation used.
 pub(super) fn told(error: &StoreError, revision: &str) -> Failure {
     let cause = error.to_string();
     let told = match error {
@@ -75,7 +78,7 @@ pub(super) fn told(error: &StoreError, revision: &str) -> Failure {
     told.into()
 }
 
-/// Brings the packages of a variant to what it asks for.
+/// Makes and updates the packages of a variant until they match its spec.
 pub(crate) async fn ensure(
     world: &impl Operations,
     now: &Time,
@@ -105,7 +108,8 @@ pub(crate) async fn ensure(
     for target in selection.targets {
         match world.update(target, upstream, progress).await {
             Ok(target) => done.push(target),
-            // Several drafts do not wait for one another (2.14).
+            // A draft that fails must not delay the other drafts of the variant
+            // (`packagevariants.md` 2.14).
             Err(Failure::Told(error, status)) => {
                 let known = world.target(&target.name_any());
                 let render_status = status.map(|status| *status).or(known.render_status.clone());
@@ -129,7 +133,8 @@ async fn adopt(world: &impl Operations, adoption: &Adoption<'_>) -> Result<(), F
     world.set_metadata(adoption.revision, metadata).await
 }
 
-/// What a variant that goes does with its revisions: those that are left to people are let go of.
+/// Applies the deletion policy to the revisions of a deleted variant. Revisions that the policy
+/// keeps lose the variant as their owner.
 pub(crate) async fn finish(world: &impl Operations) -> Result<(), Failure> {
     let uid = world.variant().uid().unwrap_or_default();
     let mut blocked = Vec::new();
@@ -169,7 +174,7 @@ async fn let_go(
     world.set_metadata(left, metadata).await
 }
 
-/// The files as the variant changes them.
+/// Returns the files after the mutations of the variant.
 pub(super) async fn mutated(
     world: &impl Operations,
     progress: &mut Progress,
@@ -182,7 +187,7 @@ pub(super) async fn mutated(
     Ok(files)
 }
 
-/// Whether a draft takes content that cannot be rendered.
+/// Reports whether a draft accepts content that failed to render.
 pub(super) fn keeps_failures(draft: &PackageRevision) -> bool {
     draft.annotations().get(annotation::PUSH_ON_RENDER_FAILURE).is_some_and(|value| value == "true")
 }

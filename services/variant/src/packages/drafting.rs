@@ -1,4 +1,5 @@
-//! Drafts in git repositories (`packagevariants.md` 2.6, 2.8, 2.14): what is staged is mutated and pushed once.
+//! Drafts in git repositories (`packagevariants.md` 2.6, 2.8, 2.14): a draft is staged, mutated,
+//! and pushed once.
 
 use groundwork_api::{DownstreamTarget, Lifecycle, PackageRevision, ResourceExt as _};
 use groundwork_controller::ApiError;
@@ -15,10 +16,10 @@ use super::operations::Operations as _;
 use super::repository::attributes;
 use super::world::World;
 
-/// The author of commits that no person has asked for.
+/// Author of commits that no user has asked for.
 pub(super) const CONTROLLER: &str = "package-variant-controller";
 
-/// Drafts of one variant, one after the other.
+/// State for the drafts of one variant, which are made one after the other.
 pub(super) struct Work<'a, 'w> {
     pub(super) world: &'a World<'w>,
     pub(super) upstream: &'a PackageRevision,
@@ -26,14 +27,15 @@ pub(super) struct Work<'a, 'w> {
 }
 
 impl Work<'_, '_> {
-    /// Brings one revision up to date: in place, if it is a draft, else by another one.
+    /// Updates one revision: a draft in place, a published one by a new draft.
     pub(super) async fn update(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
         let world = self.world;
         let name = target.name_any();
         let lifecycle = target.spec.lifecycle();
         let mut target = target.clone();
         if lifecycle == Some(Lifecycle::DeletionProposed) {
-            // It is wanted again.
+            // The deletion was proposed, but the variant wants the revision again: publish it
+            // before the update.
             target = world.set_lifecycle(&target, Lifecycle::Published).await?;
         }
         let is_outdated = match world.with_git(|git| freshness(&target, self.upstream, git)) {
@@ -51,7 +53,8 @@ impl Work<'_, '_> {
         let mutated = self.mutate(&files, &name).await?;
         let known = world.target(&name);
         let failed = known.render_status.as_ref().and_then(|status| status.error.as_deref());
-        // After a failure a draft is rendered also if nothing else is to change: the cause may be gone, and the status tells of it (8.1).
+        // After a failed rendering, render again even if the files are unchanged: the cause may be
+        // gone, and the status reports the result (`packagevariants.md` 8.1).
         let is_rendered = lifecycle != Some(Lifecycle::Draft) || failed.is_none_or(str::is_empty);
         if mutated == files && is_rendered {
             return Ok(known);
@@ -70,7 +73,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Takes the upstream's revision in.
+    /// Merges the upstream's revision into the package.
     async fn upgrade(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
         let world = self.world;
         let name = target.name_any();
@@ -90,7 +93,8 @@ impl Work<'_, '_> {
         let upstream = self.upstream.name_any();
         let strategy = world.strategy();
         let update = Update { original, upstream: upstream.clone(), strategy };
-        // What the store says of a merge is about the update; that the commit cannot be read any more is about what it begins with.
+        // A merge error is about the update. A commit that cannot be read any more is about the
+        // base of the merge, so it has its own error.
         let failed = |error: StoreError| match error {
             StoreError::NotFound(_) if is_commit => Failure::from(VariantError::UpgradeBaseMissing {
                 reference: reference.clone(),
@@ -129,7 +133,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Makes another draft, with what the task makes or with other files.
+    /// Makes a new draft from a task, or from the given files.
     pub(super) async fn make(
         &mut self,
         source: Source,
@@ -150,8 +154,9 @@ impl Work<'_, '_> {
         self.commit(staged, Some(mutated)).await
     }
 
-    /// Lets what is wrong with a change of the variant be told before what is wrong with a rendering: the change comes first, and who reads
-    /// that the pipeline cannot be edited knows what to do (2.14, phases 8 and 9).
+    /// Reports errors in the variant's mutations before errors of the rendering. The mutations come
+    /// first, and a user who reads that the pipeline cannot be edited knows what to change
+    /// (`packagevariants.md` 2.14, phases 8 and 9).
     async fn preflight(&mut self, staged: &Result<Staged, StoreError>, name: &str) -> Result<(), Failure> {
         if let Err(StoreError::Render { files, .. }) = staged {
             self.mutate(files, name).await?;
@@ -177,7 +182,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Makes what is staged a revision that everybody sees, with its object.
+    /// Pushes the staged draft and creates its object.
     async fn commit(
         &mut self,
         mut staged: Staged,
@@ -201,7 +206,7 @@ impl Work<'_, '_> {
             objects::ensure(&world.repository, &revision, None, present, attributes, None, world.objects)
                 .await;
         match ensured {
-            // The exchange with the remote was quicker to make the object; it knows the owner too.
+            // The sync with the remote has already created the object, with the same owner.
             Ok(_) | Err(ApiError::AlreadyExists(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -215,7 +220,7 @@ impl Work<'_, '_> {
         Ok(DownstreamTarget { render_status: status.or(known.render_status.clone()), ..known })
     }
 
-    /// The files as the variant changes them.
+    /// Returns the files after the mutations of the variant.
     async fn mutate(&mut self, files: &Files, name: &str) -> Result<Files, Failure> {
         mutated(self.world, self.progress, files, name).await
     }

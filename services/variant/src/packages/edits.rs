@@ -1,4 +1,5 @@
-//! What people have changed on the object of a draft and git does not hold yet (`packagevariants.md` 6.14).
+//! Edits by users on the object of a draft that git does not contain yet (`packagevariants.md`
+//! 6.14).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use groundwork_api::{Lifecycle, PackageRevision, ReadinessGate};
 use groundwork_krm::Description;
 use groundwork_packages::{GitRepository, Revision};
 
-/// Metadata and gates as the Kptfile of a draft is to have them.
+/// Metadata and readiness gates to write into the Kptfile of a draft.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Edits {
     pub(crate) labels: BTreeMap<String, String>,
@@ -14,10 +15,12 @@ pub(crate) struct Edits {
     pub(crate) gates: Vec<ReadinessGate>,
 }
 
-/// The changes of a draft's object since its status told of a commit; `None` if there are none, or none that may be taken.
+/// Returns the edits of a draft's object since its status named a commit. Returns `None` if there
+/// are no edits, or if the revision is not a draft or has no commit in its status.
 ///
-/// The commit that the status names is what people saw when they wrote: whatever git has got since then is not theirs. Without it nothing
-/// tells whose a difference is, so that git's word counts.
+/// The user saw the commit in the status when they wrote the edit. Changes that git received after
+/// that commit are not theirs. Without a commit, the author of a difference is unknown, so git's
+/// value counts.
 pub(crate) fn edits(
     repository: &GitRepository,
     revision: &Revision,
@@ -35,7 +38,8 @@ pub(crate) fn edits(
     merge(&repository.description_at(told, &revision.package)?, object, in_git)
 }
 
-/// Label by label: what people have changed, on what git has. Where both have changed one, git's word counts.
+/// Merges label by label: applies the user's changes to the values in git. If both sides changed a
+/// label, git's value counts.
 fn merge(told: &Description, object: &PackageRevision, in_git: &Description) -> Option<Edits> {
     let metadata = object.spec.package_metadata.clone().unwrap_or_default();
     let gates = object.spec.readiness_gates.to_vec();
@@ -85,7 +89,8 @@ mod tests {
         Description { labels: labels(text), ..Description::default() }
     }
 
-    /// What the status told of, what the object says, what git has, and what is to be saved.
+    /// Each case gives the labels in the commit of the status, on the object, in git, and the
+    /// labels to save.
     #[test]
     fn labels_are_merged_one_by_one() {
         for (told, asked_for, in_git, expected) in [
@@ -93,13 +98,13 @@ mod tests {
             ("a=1", "a=1", "a=1", None),
             ("a=1", "a=2", "a=1", Some("a=2")),
             ("a=1", "", "a=1", Some("")),
-            // An update of the draft has crossed the edit: both stay.
+            // The draft was updated while the user edited the object: both changes stay.
             ("a=1", "a=1 b=2", "a=1 c=3", Some("a=1 b=2 c=3")),
             ("a=1 b=2", "a=1", "a=7 b=2", Some("a=7")),
-            // The object has not heard of the update yet: nobody asks for anything.
+            // The object does not show the update yet, and the user has not changed anything.
             ("a=1", "a=1", "a=2", None),
             ("a=1 b=2", "a=1 b=2", "a=1", None),
-            // Both have changed it.
+            // Both sides changed the label.
             ("a=1", "a=2", "a=3", None),
             ("a=1", "", "a=3", None),
         ] {

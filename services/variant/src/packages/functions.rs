@@ -1,4 +1,4 @@
-//! How the functions of packages run that are not built in (`packagevariants.md` 8.4).
+//! Execution of package functions that are not built in (`packagevariants.md` 8.4).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,12 +9,14 @@ use groundwork_krm::RenderOptions;
 use groundwork_packages::{Functions, MAX_PACKAGE_BYTES, OnMissing, SharedRunner};
 use tokio::runtime::Handle;
 
-/// What runs functions that are not built in.
+/// Arguments for functions that are not built in.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Functions of packages")]
 pub struct FunctionArguments {
-    // They run as the service does, and whoever writes a package gives them their arguments.
-    /// A program that packages may run as a function (`exec`), by its path; may be given several times, and by default there is none
+    // These programs run with the rights of the service, and the author of a package chooses their
+    // arguments.
+    /// A program that packages may run as a function (`exec`), by its path; may be given several
+    /// times, and by default there is none
     #[arg(
         long,
         env = "GROUNDWORK_FUNCTION_EXEC",
@@ -24,11 +26,13 @@ pub struct FunctionArguments {
     )]
     pub function_exec: Vec<String>,
 
-    /// A function runner as a Porch server has one, such as http://function-runner:9445, for functions in images
+    /// A function runner as a Porch server has one, such as http://function-runner:9445, for
+    /// functions in images
     #[arg(long, env = "GROUNDWORK_FUNCTION_RUNNER", value_name = "URL", requires = "package_store")]
     pub function_runner: Option<String>,
 
-    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of
+    /// https
     #[arg(
         long,
         env = "GROUNDWORK_FUNCTION_RUNNER_TLS_CA",
@@ -37,11 +41,13 @@ pub struct FunctionArguments {
     )]
     pub function_runner_tls_ca: Option<PathBuf>,
 
-    /// What `kubeconform` checks with: a folder with JSON schemas, or a file with what `kubectl get --raw /openapi/v2` prints
+    /// Schemas for `kubeconform`: a folder with JSON schemas, or a file with the output of `kubectl
+    /// get --raw /openapi/v2`
     #[arg(long, env = "GROUNDWORK_FUNCTION_SCHEMAS", value_name = "PATH", requires = "package_store")]
     pub function_schemas: Option<PathBuf>,
 
-    /// What becomes of a package with a function that nobody runs: it is not drafted, or it is drafted unrendered and cannot be published
+    /// Treatment of a package with a function that the service cannot run: it is not drafted, or it
+    /// is drafted unrendered and cannot be published
     #[arg(
         long,
         env = "GROUNDWORK_FUNCTION_ON_MISSING",
@@ -52,7 +58,7 @@ pub struct FunctionArguments {
     pub function_on_missing: Missing,
 }
 
-/// The option `functions.onMissing`.
+/// Value of the option `functions.onMissing`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Missing {
     #[default]
@@ -60,7 +66,7 @@ pub enum Missing {
     Defer,
 }
 
-/// Why functions cannot run as the options ask for it.
+/// Reason why the function arguments cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionsError {
     #[error("--function-runner: {0}")]
@@ -70,10 +76,12 @@ pub enum FunctionsError {
 }
 
 impl FunctionArguments {
-    /// What they ask for. Calls are made on the runtime that this is called on.
+    /// Returns the functions that the arguments configure. Calls to the function runner run on the
+    /// current runtime.
     ///
     /// # Errors
-    /// The address of the function runner, the file with certificates, or the schemas cannot be used.
+    /// The address of the function runner, the file with certificates, or the schemas cannot be
+    /// used.
     pub(super) fn functions(&self) -> Result<Functions, FunctionsError> {
         let limits = Limits { output: MAX_PACKAGE_BYTES, ..Limits::default() };
         let mut runners: Vec<SharedRunner> = Vec::new();

@@ -1,4 +1,4 @@
-//! What people do with packages in git repositories (`packagevariants.md` 6.2).
+//! Operations of users on packages in git repositories (`packagevariants.md` 6.2).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{PackageStore, downstream};
 use crate::grpc::of_api;
 use crate::handler::kind;
 
-/// The store of this service, for a call.
+/// The git store of this service, for one call.
 pub(super) struct GitContent<'a> {
     pub(super) store: &'a PackageStore,
     pub(super) objects: &'a Objects,
@@ -62,7 +62,7 @@ impl Content for GitContent<'_> {
 
     async fn create(&self, new: WantedDraft, actor: Actor) -> Result<Made, Status> {
         let WantedDraft { namespace, repository, package, workspace, source, from } = new;
-        // What it is made from may be in other repositories, which this replica has to know as well.
+        // The sources may be in other repositories, so sync those on this replica too.
         for name in &from {
             self.synced(&repository_of(name)).await?;
         }
@@ -80,7 +80,8 @@ impl Content for GitContent<'_> {
 }
 
 impl GitContent<'_> {
-    /// A repository as its remote is now: people and other replicas may have pushed a moment ago.
+    /// Returns a repository after a sync with its remote: users and other replicas may have pushed
+    /// a moment ago.
     async fn synced(&self, key: &Key) -> Result<Arc<GitRepository>, Status> {
         let synced = async {
             let repository = self.store.repository(key, self.objects).await?;
@@ -91,7 +92,7 @@ impl GitContent<'_> {
         synced.await.map_err(|error: StoreError| refused(&error))
     }
 
-    /// Lets the cluster know what git holds now.
+    /// Writes the object of a revision so that the cluster shows the new state of git.
     async fn tell(
         &self,
         repository: &GitRepository,
@@ -101,14 +102,15 @@ impl GitContent<'_> {
         let none = Attributes::default();
         match ensure(repository, revision, None, present, none, None, self.objects).await {
             Ok(_) => Ok(()),
-            // Somebody else has been quicker; the store looks at the object again because of that.
+            // Another writer came first. Its write is an event, after which the store reconciles
+            // the object again.
             Err(ApiError::AlreadyExists(_) | ApiError::Conflict(_) | ApiError::NotFound(_)) => Ok(()),
             Err(error) => Err(of_api(error)),
         }
     }
 }
 
-/// The whole source. Asks the store, which blocks.
+/// Returns the complete source of a draft. The calls to the store block.
 fn source_in(store: &Store, source: Wanted, namespace: &str) -> Result<Source, StoreError> {
     Ok(match source {
         Wanted::Known(source) => source,

@@ -1,4 +1,5 @@
-//! Mutations with objects of the cluster (`packagevariants.md` 3.4): a package says which kinds it asks for, and only those are read.
+//! Mutations with objects of the cluster (`packagevariants.md` 3.4). The package names the kinds
+//! that it needs, and only those are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -14,24 +15,24 @@ use super::downstream::Failure;
 use super::operations::Operations;
 use crate::inputs::{ReadError, Selected, discover};
 
-/// A package after its mutations.
+/// Result of the mutations of a package.
 pub(super) struct Injection {
     pub(super) files: Package,
     pub(super) sources: Vec<InjectionSource>,
     pub(super) kinds: Vec<Selected>,
 }
 
-/// Objects by the `apiVersion` and `kind` that points name.
+/// Objects by the `apiVersion` and `kind` of injection points.
 type Found = BTreeMap<(String, String), Read>;
 
-/// What reading the objects of a kind gave.
+/// Result of reading the objects of a kind.
 enum Read {
     Objects(Vec<Value>),
     ClusterScoped,
     Failed(String),
 }
 
-/// What was read, and what was asked for without having been read.
+/// Objects that were read, and lookups without a result so far.
 struct Known {
     found: Found,
     asked: Mutex<BTreeSet<(String, String)>>,
@@ -52,7 +53,8 @@ impl Cluster for Known {
     }
 }
 
-/// Applies a variant to files. What it asks of the cluster is known after a first attempt.
+/// Applies a variant's mutations to files. The first attempt finds out which objects of the cluster
+/// the mutations need; these are read, and the mutations run again.
 pub(super) async fn mutate(
     world: &impl Operations,
     files: &Package,
@@ -85,7 +87,7 @@ pub(super) async fn mutate(
     }
 }
 
-/// What a mutation that fails means for a variant.
+/// Maps a failed mutation to an error of the variant.
 fn told(error: MutationError) -> VariantError {
     match error {
         MutationError::Missing(text) => VariantError::Other(text),
@@ -95,7 +97,8 @@ fn told(error: MutationError) -> VariantError {
     }
 }
 
-/// The objects of a kind that the variant may inject: those that its selectors name. That there are others is all that counts of them.
+/// Reads the objects of a kind that the variant may inject: those that its selectors name. Of other
+/// objects, only their existence matters.
 async fn read(
     variant: &PackageVariant,
     (api_version, kind): &(String, String),
@@ -143,7 +146,8 @@ fn unread(error: &kube::Error) -> Failure {
     )))
 }
 
-/// Those that selectors name; one that was read only to see that there are any is none of them.
+/// Returns the objects that selectors name. An object that was read only to see whether the kind
+/// has any is left out.
 fn sources(found: &Found, variant: &PackageVariant) -> Vec<InjectionSource> {
     let selectors = variant.spec.injectors().unwrap_or_default();
     let mut sources = Vec::new();

@@ -1,4 +1,5 @@
-//! The package store in this process: packages in git repositories, and what the cluster shows of them (`packagevariants.md` 6).
+//! The package store in this process: packages in git repositories, and their objects in the
+//! cluster (`packagevariants.md` 6).
 //!
 //! ```text
 //! Repository ──register──> store ──sync──> revisions ──objects──> PackageRevisions
@@ -7,11 +8,13 @@
 //! gRPC ──calls──Content──> store: files of revisions, drafts of people
 //! ```
 //!
-//! Each replica has a clone of its own. What another one has pushed is known after the next exchange with the remote, which whoever
-//! misses something asks for; leases of pushes decide.
+//! Each replica has its own clone. A replica sees the pushes of another after its next sync with
+//! the remote, and code that misses a revision asks for a sync. Conflicting pushes are decided by
+//! the remote, with `--force-with-lease`.
 //!
-//! Or a Porch server keeps the packages (`porch`); then nothing but drafts of variants and calls is done here. What a variant wants of either
-//! is in `operations`, what calls want of it in `content`.
+//! Alternatively a Porch server keeps the packages (`porch`); then this service only makes the
+//! drafts of variants and answers calls. `operations` is the interface of variants to either store,
+//! and `content` the interface of calls.
 
 pub(crate) mod calls;
 mod content;
@@ -59,39 +62,46 @@ use turns::{Turn, Turns};
 
 use crate::handler::kind;
 
-/// What a replica knows of a remote is used for as long without asking, unless an event tells of news.
+/// Longest age of a replica's knowledge of a remote before the replica syncs again, unless an event
+/// brings news first.
 const OLD: Duration = Duration::from_secs(120);
-/// Protocols of remotes unless the operator says otherwise: none of them reads disks of this machine.
+/// Default protocols of remotes. `file` is missing, because it reads disks of this machine.
 const PROTOCOLS: [&str; 3] = ["https", "http", "ssh"];
 
-/// Seconds for an answer of a git remote, by default.
+/// Default time limit for an answer of a git remote, in seconds.
 const GIT_TIMEOUT: u64 = 30;
 
-/// Where and how packages are kept.
+/// Arguments for the location and the storage of packages.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Package store")]
 pub struct StoreArguments {
-    /// Keep packages in git repositories, with clones in this folder, and draft the package revisions of PackageVariants
+    /// Keep packages in git repositories, with clones in this folder, and draft the package
+    /// revisions of PackageVariants
     #[arg(long, env = "GROUNDWORK_PACKAGE_STORE", value_name = "DIRECTORY")]
     pub package_store: Option<PathBuf>,
 
-    /// Draft the package revisions of PackageVariants, and answer calls about packages, on the Porch server that serves them in this cluster
+    /// Draft the package revisions of PackageVariants, and answer calls about packages, on the
+    /// Porch server that serves them in this cluster
     #[arg(long, env = "GROUNDWORK_PORCH", conflicts_with = "package_store")]
     pub porch: bool,
 
-    /// The same in place of the package store, if a Porch server serves package revisions when the service starts
+    /// Use the Porch server instead of the package store, if one serves package revisions when the
+    /// service starts
     #[arg(long, env = "GROUNDWORK_PORCH_IF_SERVED", requires = "package_store", conflicts_with = "porch")]
     pub porch_if_served: bool,
 
-    /// Protocols of git remotes; `file` lets whoever registers a Repository read disks of this machine
+    /// Protocols of git remotes; `file` lets users who register a Repository read disks of this
+    /// machine
     #[arg(long, env = "GROUNDWORK_PACKAGE_PROTOCOLS", conflicts_with = "porch", value_name = "NAMES", value_delimiter = ',', default_values_t = PROTOCOLS.map(str::to_owned))]
     pub package_protocols: Vec<String>,
 
-    /// Ask only git remotes at public addresses; without it whoever may register a Repository can have any host asked that this one reaches
+    /// Ask only git remotes at public addresses; without it users who register a Repository can
+    /// send requests to any host in reach
     #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_GIT", conflicts_with = "porch")]
     pub only_public_git: bool,
 
-    /// How long a git remote may take for an answer, in seconds; packages may come and go four times as long
+    /// Time limit for an answer of a git remote, in seconds; transfers of packages may take four
+    /// times as long
     #[arg(long, env = "GROUNDWORK_PACKAGE_GIT_TIMEOUT", conflicts_with = "porch", value_name = "SECONDS", default_value_t = GIT_TIMEOUT)]
     pub package_git_timeout: u64,
 
@@ -103,10 +113,11 @@ pub struct StoreArguments {
 }
 
 impl StoreArguments {
-    /// The store that they ask for. If it is to be chosen, the API server is waited for, to the end of the process.
+    /// Returns the store that the arguments ask for. For `porch_if_served` this waits for the API
+    /// server until the process ends.
     ///
     /// # Errors
-    /// What they say of functions cannot be used.
+    /// The arguments for functions cannot be used.
     pub(crate) async fn store(
         &self,
         objects: &Objects,
@@ -139,16 +150,17 @@ impl StoreArguments {
     }
 }
 
-/// Where packages are kept, and who does what people ask for by edits of their objects (6.1).
+/// Store for packages; it also decides who carries out the users' edits of package revisions
+/// (`packagevariants.md` 6.1).
 pub(crate) enum Backend {
-    /// In git repositories, by this service.
+    /// Git repositories, written by this service.
     Git(PackageStore),
-    /// On a Porch server, by the server.
+    /// Porch server, which carries out edits itself.
     Porch(PorchStore),
 }
 
 impl Backend {
-    /// The store of this service.
+    /// Returns the git store of this service.
     pub(crate) fn git(&self) -> Option<&PackageStore> {
         match self {
             Self::Git(store) => Some(store),
@@ -157,25 +169,25 @@ impl Backend {
     }
 }
 
-/// The store, for tasks: its operations block, so each has a thread.
+/// The git store for async tasks: its operations block, so each runs on a thread of its own.
 pub(crate) struct PackageStore {
     store: Arc<Store>,
     turns: Turns,
-    /// Repositories whose settings have been read, and have not changed since.
+    /// Repositories whose settings have been read and have not changed since.
     known: Mutex<HashMap<Key, Known>>,
 }
 
-/// The known settings of a repository.
+/// Settings of a repository that this process has read.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
-    /// The generation of the Repository that is read, or was read last.
+    /// Generation of the Repository that is being read, or was read last.
     generation: Option<i64>,
-    /// True once its remote has been asked, too.
+    /// True once the remote has answered.
     is_usable: bool,
 }
 
 impl PackageStore {
-    /// Lets a decision about an upstream package ask git.
+    /// Runs a decision about an upstream package with access to git.
     pub(crate) fn with_git<T>(
         &self,
         namespace: &str,
@@ -187,15 +199,16 @@ impl PackageStore {
         decide(&Git { same_tree: &self.same_tree(namespace), tag_commit: &tag })
     }
 
-    /// Whether two places of the repositories of a namespace hold the same files.
+    /// Returns a function that compares the files of two commits in the repositories of a
+    /// namespace.
     fn same_tree(&self, namespace: &str) -> impl Fn(&GitLock, &GitLock) -> bool {
         move |one, other| self.store.has_same_tree(namespace, one, other)
     }
 
-    /// Lets the store do something with a repository.
+    /// Runs an operation of the store on a repository.
     ///
     /// # Errors
-    /// Those of the operation, or others have been using the repository for long.
+    /// The operation fails, or other operations keep the repository busy for too long.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         repository: &Key,
@@ -205,10 +218,10 @@ impl PackageStore {
         self.work(turn, operation).await
     }
 
-    /// The same, for what is pushed to the remote.
+    /// Runs an operation that pushes to the remote.
     ///
     /// # Errors
-    /// As those of `run`.
+    /// Like `run`.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         repository: &Key,
@@ -218,7 +231,7 @@ impl PackageStore {
         self.work(turn, operation).await
     }
 
-    /// Waits until another draft may be begun (5.5).
+    /// Waits until the rate limit allows another draft (`packagevariants.md` 5.5).
     pub(crate) async fn draft(&self) {
         self.turns.draft().await;
     }
@@ -239,8 +252,9 @@ impl PackageStore {
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(panicked(error)))
     }
 
-    /// The settings of a repository may have changed: they are read again before it is used, and what is read of it now is not wanted any
-    /// more. Its status says nothing of them.
+    /// Discards the known settings of a repository after a change, and cancels the sync that is
+    /// running with them. The settings are read again before the next use. A change of the status
+    /// only is ignored.
     pub(crate) fn observe(&self, key: &Key, change: &Change) {
         let generation = match change {
             Change::Applied(snapshot) if !snapshot.is_deleting() => snapshot.generation,
@@ -263,12 +277,13 @@ impl PackageStore {
         self.store.repository(key.namespace.as_deref().unwrap_or_default(), &key.name)
     }
 
-    /// How far a repository is read, for people; none if nobody reads it.
+    /// Returns the progress of a running sync as text; `None` if no sync is running.
     pub(crate) fn progress(&self, key: &Key) -> Option<String> {
         self.registered(key).ok()?.progress()
     }
 
-    /// The number of a package revision, if this replica knows it by now. A draft has none yet.
+    /// Returns the number of a package revision, if this replica knows the revision. A draft has no
+    /// number.
     pub(crate) fn number(&self, revision: &Key) -> Option<i64> {
         let namespace = revision.namespace.as_deref().unwrap_or_default();
         self.store
@@ -278,17 +293,18 @@ impl PackageStore {
             .filter(|number| *number != 0)
     }
 
-    /// Forgets a repository that is gone.
+    /// Removes a deleted repository from the store.
     pub(crate) fn unregister(&self, key: &Key) {
         self.known().remove(key);
         self.turns.forget(key);
         self.store.unregister(key.namespace.as_deref().unwrap_or_default(), &key.name);
     }
 
-    /// A repository, ready to be used. One that this replica does not know is read.
+    /// Returns a repository that is ready for use. A repository that this replica does not know is
+    /// read first.
     ///
     /// # Errors
-    /// There is no Repository of this name, it cannot be used, or its remote is away.
+    /// The Repository does not exist or is invalid, or its remote does not answer.
     pub(crate) async fn repository(
         &self,
         key: &Key,
@@ -297,7 +313,8 @@ impl PackageStore {
         let namespace = key.namespace.as_deref().unwrap_or_default().to_owned();
         if self.known().get(key).is_some_and(|known| known.is_usable) {
             let known = self.registered(key)?;
-            // One replica asks the remote regularly; the others do when they need it.
+            // Only one replica polls the remote regularly; the others sync when they need the
+            // repository.
             if known.age().is_none_or(|age| age > OLD) {
                 let syncing = Arc::clone(&known);
                 self.run(key, move |_| syncing.sync().map(drop)).await?;
@@ -312,7 +329,7 @@ impl PackageStore {
         self.register(key, &repository, objects).await
     }
 
-    /// Registers a repository as its object says, and reads what it holds.
+    /// Registers a repository as its object describes it, and reads its content.
     pub(crate) async fn register(
         &self,
         key: &Key,
@@ -322,7 +339,7 @@ impl PackageStore {
         let settings = Settings::of(repository)?;
         let credentials = credentials(&settings, objects).await?;
         let generation = repository.metadata.generation;
-        // From now on an event of another generation ends this.
+        // From here on, an event with another generation cancels this registration.
         self.known().entry(key.clone()).or_default().generation = generation;
         let registered = self
             .run(key, move |store| {
@@ -331,14 +348,14 @@ impl PackageStore {
                 Ok(repository)
             })
             .await?;
-        // Unless it has changed meanwhile.
+        // The Repository may have changed during the sync; then its content is not usable yet.
         if let Some(known) = self.known().get_mut(key).filter(|known| known.generation == generation) {
             known.is_usable = true;
         }
         Ok(registered)
     }
 
-    /// Refuses a Repository that cannot be used until somebody changes it.
+    /// Refuses a Repository that cannot be used until a user changes it.
     ///
     /// # Errors
     /// The fault of the Repository.
@@ -351,13 +368,14 @@ impl PackageStore {
     }
 }
 
-/// The Repository of a repository.
+/// Returns the key of the object of a repository.
 fn key_of(repository: &GitRepository) -> Key {
     let settings = repository.settings();
     ObjectId::new(kind::<Repository>(), Some(&settings.namespace), &settings.name)
 }
 
-/// Whether a namespace is being deleted: then objects go without a word to git, since nobody has asked for the end of packages.
+/// Reports whether a namespace is being deleted. The store then releases objects without deleting
+/// from git, because a deleted namespace is not a request to delete packages.
 pub(crate) async fn is_ending(namespace: &str, objects: &Objects) -> Result<bool, ReconcileError> {
     let namespaces = Api::<Namespace>::all(objects.client().clone());
     let found = namespaces.get_opt(namespace).await.map_err(|error| {
@@ -371,7 +389,7 @@ fn unread(error: &ApiError) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 
-/// What the Secret of a repository holds (1.4).
+/// Reads the credentials in the Secret of a repository (`packagevariants.md` 1.4).
 async fn credentials(settings: &Settings, objects: &Objects) -> Result<Credentials, StoreError> {
     let Some(name) = &settings.secret else { return Ok(Credentials::None) };
     let secret = objects.get::<Secret>(&settings.namespace, name).await.map_err(|error| unread(&error))?;

@@ -1,14 +1,16 @@
-//! The newest spec wins, whichever replica is late: a draft is written only while the variant asks for what it was made from.
+//! Guard that lets the newest spec win, even if a replica works on an older one: a draft is written
+//! only while the variant still has the spec that the draft was made from.
 
 use groundwork_api::{PackageVariant, ResourceExt as _};
 use groundwork_controller::{Objects, ReconcileError};
 
 use super::downstream::Failure;
 
-/// Lets a write pass if the variant asks for the same as when it was read.
+/// Allows a write if the variant has the same spec as when it was read.
 ///
-/// A write replaces what the store held when the draft was read, and that was before this look. So whoever works on a newer spec has either
-/// written since, and the store refuses this write, or has read the draft later, and replaces it.
+/// A write replaces the version of the draft that was read before this check. A replica that works
+/// on a newer spec has two cases. If it wrote since then, the store refuses this write. If it reads
+/// the draft later, it replaces this write.
 pub(super) async fn ensure_newest(variant: &PackageVariant, objects: &Objects) -> Result<(), Failure> {
     let present = present(variant, objects).await?;
     if present.is_some_and(|present| present.metadata.generation == variant.metadata.generation) {
@@ -17,19 +19,19 @@ pub(super) async fn ensure_newest(variant: &PackageVariant, objects: &Objects) -
     Err(asks_otherwise())
 }
 
-/// Tells whether the variant is still there, and not about to go.
+/// Returns true if the variant still exists and is not being deleted.
 pub(super) async fn is_wanted(variant: &PackageVariant, objects: &Objects) -> Result<bool, Failure> {
     let present = present(variant, objects).await?;
     Ok(present.is_some_and(|present| present.metadata.deletion_timestamp.is_none()))
 }
 
-/// Another attempt has to see what the variant asks for.
+/// Returns the error that makes the reconcile start again with the current spec.
 pub(super) fn asks_otherwise() -> Failure {
     let message = "the package variant asks for something else by now".to_owned();
     Failure::Retry(ReconcileError { message, is_conflict: true })
 }
 
-/// The same variant as the API server has it.
+/// Reads the variant again from the API server.
 async fn present(variant: &PackageVariant, objects: &Objects) -> Result<Option<PackageVariant>, Failure> {
     let namespace = variant.namespace().unwrap_or_default();
     let present = objects.get::<PackageVariant>(&namespace, &variant.name_any()).await?;

@@ -1,4 +1,4 @@
-//! PackageRevisions that say what git holds (`packagevariants.md` 6.14).
+//! PackageRevision objects that mirror git (`packagevariants.md` 6.14).
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::edits::edits;
 
-/// Keeps an object until git has lost the revision.
+/// Finalizer that keeps an object until its revision is deleted from git.
 pub(crate) const FINALIZER: &str = "groundwork/package-store";
 
-/// What only the cluster knows of a revision.
+/// Attributes of a revision that only the cluster knows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attributes {
     pub(crate) labels: BTreeMap<String, String>,
@@ -21,14 +21,15 @@ pub(crate) struct Attributes {
     pub(crate) owner: Option<OwnerReference>,
 }
 
-/// What the store answers to the generation of an object that it has looked at.
+/// Answer of the store to one generation of an object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
-    /// Why what is asked for is not done; then git's word counts again.
+    /// Reason why the request was refused. The lifecycle in git counts again after that.
     pub(crate) refusal: Option<String>,
 }
 
-/// The object that should be, made from the one that is: whatever is not the store's stays as it is.
+/// Returns the object that a revision should have, based on the present one: fields that the store
+/// does not own stay unchanged.
 pub(crate) fn wanted(
     repository: &GitRepository,
     revision: &Revision,
@@ -44,7 +45,8 @@ pub(crate) fn wanted(
     match is_latest {
         Some(true) => drop(labels.insert(label::LATEST_REVISION.to_owned(), "true".to_owned())),
         Some(false) => drop(labels.remove(label::LATEST_REVISION)),
-        // Who knows only this revision leaves that to the exchange with the remote.
+        // A caller that knows only this revision leaves the label to the sync, which knows them
+        // all.
         None => {}
     }
     if labels.is_empty() {
@@ -57,7 +59,7 @@ pub(crate) fn wanted(
     let status = object.status.get_or_insert_default();
     let told_status = told.status.unwrap_or_default();
     let in_git = told.spec.lifecycle.clone();
-    // What was changed in git counts, even if somebody has asked for something else meanwhile.
+    // A change in git counts, even if a user has asked for another lifecycle in the meantime.
     let was_changed_in_git = status.lifecycle != in_git;
     let is_refused = answer.is_some_and(|answer| answer.refusal.is_some());
     let asked_for = object.spec.lifecycle.clone();
@@ -67,7 +69,8 @@ pub(crate) fn wanted(
         parent: object.spec.parent.take(),
         ..told.spec
     };
-    // An answer stays until the lifecycle changes: setting it back is a generation in which nobody asks for anything.
+    // A refusal stays in the status until the lifecycle changes: setting the lifecycle back is a
+    // new generation that asks for no change.
     let former = status.message.take().filter(|_| !was_changed_in_git);
     let message = answer.and_then(|answer| answer.refusal.clone()).or(former);
     let observed = answer.map_or(status.observed_generation, |_| object.metadata.generation);
@@ -80,7 +83,7 @@ pub(crate) fn wanted(
     object
 }
 
-/// Makes or changes an object so that it says what git holds. Nothing is written where nothing differs.
+/// Creates or updates an object so that it mirrors git. An unchanged object is not written.
 pub(crate) async fn ensure(
     repository: &GitRepository,
     revision: &Revision,
@@ -90,7 +93,8 @@ pub(crate) async fn ensure(
     answer: Option<&Answer>,
     objects: &Objects,
 ) -> Result<PackageRevision, ApiError> {
-    // What people have just written is for the revision's own round, which saves it before git's word is written over it.
+    // An edit that a user has just made is saved by the reconcile of the revision itself. Do not
+    // overwrite it with the state of git before that.
     let present = match present {
         Some(present) if answer.is_none() && edits(repository, revision, &present).is_some() => {
             return Ok(present);
@@ -109,7 +113,8 @@ pub(crate) async fn ensure(
             new.metadata.annotations.get_or_insert_default().extend(attributes.annotations);
             new.metadata.owner_references = attributes.owner.map(|owner| vec![owner]);
             let created = objects.create(&new).await?;
-            // Nobody asks for anything in an object that says what git holds.
+            // An object that mirrors git asks for no change, so its first generation counts as
+            // observed.
             if let Some(status) = &mut status {
                 status.observed_generation = created.metadata.generation;
             }
@@ -126,7 +131,7 @@ fn same_but_status(one: &PackageRevision, other: &PackageRevision) -> bool {
     one.spec == other.spec && one.metadata == other.metadata
 }
 
-/// Lets an object go; git has lost its revision already, or keeps it.
+/// Removes the finalizer of an object whose revision git has lost, or keeps.
 pub(crate) async fn release(object: &PackageRevision, objects: &Objects) -> Result<(), ReconcileError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     if object.finalizers().iter().any(|name| name == FINALIZER) {

@@ -1,5 +1,5 @@
-//! What a package store does for one variant (`packagevariants.md` 6.1, 6.2): the seam between what is decided, which is the same for all
-//! stores, and how each of them does it.
+//! Operations of a package store for one variant (`packagevariants.md` 6.1, 6.2). The trait
+//! separates the decisions, which are the same for all stores, from their execution in each store.
 
 use groundwork_api::{
     DownstreamTarget, Lifecycle, ObjectMeta, PackageRevision, PackageVariant, ResourceExt as _,
@@ -14,13 +14,14 @@ use super::downstream::{Failure, Progress};
 pub(crate) trait Operations: Sync {
     fn variant(&self) -> &PackageVariant;
 
-    /// The API server, for what is no package.
+    /// Access to the API server, for objects that are not packages.
     fn objects(&self) -> &Objects;
 
-    /// Revisions of upstream and downstream, and those that the variant controls elsewhere.
+    /// Returns the revisions of upstream and downstream, and other revisions that the variant
+    /// controls.
     fn revisions(&self) -> &[PackageRevision];
 
-    /// What the variant is made from.
+    /// Returns the upstream revision that the variant is made from.
     fn resolve(&self) -> Result<Resolved<'_>, Unresolved>;
 
     /// Makes the first draft, from a revision of the upstream.
@@ -30,7 +31,7 @@ pub(crate) trait Operations: Sync {
         progress: &mut Progress,
     ) -> impl Future<Output = Result<DownstreamTarget, Failure>> + Send;
 
-    /// Brings one revision up to date: in place, if it is a draft, else by another one.
+    /// Updates one revision: a draft in place, a published one by a new draft.
     fn update(
         &self,
         target: &PackageRevision,
@@ -38,24 +39,26 @@ pub(crate) trait Operations: Sync {
         progress: &mut Progress,
     ) -> impl Future<Output = Result<DownstreamTarget, Failure>> + Send;
 
-    /// Moves a revision on.
+    /// Changes the lifecycle of a revision.
     fn set_lifecycle(
         &self,
         revision: &PackageRevision,
         to: Lifecycle,
     ) -> impl Future<Output = Result<PackageRevision, Failure>> + Send;
 
-    /// Deletes a revision. One that is gone already is deleted.
+    /// Deletes a revision. Succeeds if the revision is gone already.
     fn delete(&self, revision: &PackageRevision) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Changes labels, annotations and owners of a revision. The rest of it stays as people have written it meanwhile.
+    /// Changes labels, annotations and owners of a revision. Other fields keep the values that
+    /// users have written meanwhile.
     fn set_metadata(
         &self,
         revision: &PackageRevision,
         wanted: ObjectMeta,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Works on files, away from the threads that serve others. `revision` is what it is about.
+    /// Runs work on files outside the threads that serve requests. `revision` is the revision named
+    /// in errors.
     fn compute<T: Send + 'static>(
         &self,
         revision: &str,
@@ -66,13 +69,13 @@ pub(crate) trait Operations: Sync {
         self.variant().namespace().unwrap_or_default()
     }
 
-    /// How upstream changes are merged; what is not known was told by the validation.
+    /// Returns the merge strategy for updates. The validation has already rejected an unknown one.
     fn strategy(&self) -> Strategy {
         let given = self.variant().spec.update_strategy.as_deref().unwrap_or_default();
         given.parse().unwrap_or_default()
     }
 
-    /// What the status says of a revision that was not rendered now.
+    /// Returns the status entry of a revision that this reconcile did not render.
     fn target(&self, name: &str) -> DownstreamTarget {
         let status = self.variant().status.clone().unwrap_or_default();
         let known = status.downstream_targets.iter().find(|target| target.name == name).cloned();

@@ -1,4 +1,5 @@
-//! Which variants a package concerns, whether they are made from it or make it (`packagevariants.md` 2.2).
+//! Relations between packages and variants: the variants that are made from a package, and those
+//! that make the package (`packagevariants.md` 2.2).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -7,46 +8,48 @@ use groundwork_bus::{Change, ObjectId};
 use groundwork_controller::Key;
 use groundwork_fleet::fixed_revision;
 
-/// Namespace, and what the names of the package's revisions begin with: repository, package and a dot.
+/// Namespace, and the prefix of the names of a package's revisions: repository, package and a dot.
 type Package = (String, String);
 
-/// What a variant has to do with packages.
+/// Packages that a variant depends on.
 #[derive(Debug)]
 struct Relation {
     upstream: Package,
     downstream: Package,
-    /// The only revision of the upstream that concerns it.
+    /// The only revision number of the upstream that concerns the variant; `None` if any may.
     fixed: Option<i64>,
 }
 
-/// Filled from events, so that one about a revision finds its variants without looking at all of them.
+/// Index built from events, so that an event of a revision finds its variants without a search
+/// through all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
     variants: BTreeMap<Package, BTreeSet<Key>>,
     packages: HashMap<Key, Relation>,
-    /// Package revisions by the UID of the variant that controls them: one that was pointed elsewhere still has to see to them.
+    /// Package revisions by the UID of the variant that controls them. A variant whose downstream
+    /// was changed still has to reconcile its old revisions.
     owned: HashMap<String, BTreeSet<Key>>,
     owners: HashMap<Key, String>,
-    /// Variants by the objects that they inject, or would if they were there.
+    /// Variants by the objects that they inject, or would inject if the objects existed.
     injected: HashMap<ObjectId, BTreeSet<Key>>,
     sources: HashMap<Key, Vec<ObjectId>>,
     repositories: HashMap<ObjectId, SeenRepository>,
-    /// Variants whose revision follows a tag: any revision may be the next one.
+    /// Variants whose revision follows a tag: any new revision may carry the tag.
     following: HashSet<Key>,
 }
 
-/// What variants depend on of a Repository.
+/// Fields of a Repository that variants depend on.
 #[derive(Debug, PartialEq)]
 struct SeenRepository {
     generation: Option<i64>,
     is_deleting: bool,
     ready: Vec<String>,
-    /// Variants have been told of it.
+    /// True if the variants have been reconciled since the last change.
     is_told: bool,
 }
 
 impl Relations {
-    /// Takes note of a change of a variant.
+    /// Records a change of a variant.
     pub(crate) fn observe(&mut self, variant: &ObjectId, change: &Change) {
         let former = self.packages.remove(variant);
         for package in former.into_iter().flat_map(|former| [former.upstream, former.downstream]) {
@@ -74,7 +77,7 @@ impl Relations {
         self.packages.insert(variant.clone(), relation);
     }
 
-    /// Takes note of a change of a package revision.
+    /// Records a change of a package revision.
     pub(crate) fn observe_revision(&mut self, revision: &ObjectId, change: &Change) {
         let owner = match change {
             Change::Applied(snapshot) => snapshot.controller().map(|owner| owner.uid.clone()),
@@ -97,12 +100,13 @@ impl Relations {
         }
     }
 
-    /// Names of the package revisions that a variant may control: candidates, which are read.
+    /// Returns the names of the package revisions that a variant may control. These are candidates,
+    /// which the caller reads.
     pub(crate) fn owned_by(&self, uid: &str) -> Vec<String> {
         self.owned.get(uid).into_iter().flatten().map(|key| key.name.clone()).collect()
     }
 
-    /// Takes note of a change of a Repository.
+    /// Records a change of a Repository.
     pub(crate) fn observe_repository(&mut self, repository: &ObjectId, change: &Change) {
         let Change::Applied(snapshot) = change else {
             self.repositories.remove(repository);
@@ -117,13 +121,14 @@ impl Relations {
         }
     }
 
-    /// The feed of Repositories begins anew.
+    /// Marks all Repositories as unseen when their feed restarts.
     pub(crate) fn forget_repositories(&mut self) {
         self.repositories.clear();
     }
 
-    /// The variants that are to be told of a change of a Repository: those that it concerns, if it is another one than they were told of
-    /// last. That it was read, or has a package more, tells them nothing: the revisions have events of their own.
+    /// Returns the variants to reconcile after a change of a Repository, if a field that they
+    /// depend on has changed since the last call. A new sync time or package count does not count:
+    /// new revisions have events of their own.
     pub(crate) fn told_of_repository(&mut self, repository: &ObjectId) -> Vec<Key> {
         let was_told = self
             .repositories
@@ -132,18 +137,19 @@ impl Relations {
         if was_told { Vec::new() } else { self.of_repository(repository) }
     }
 
-    /// The feed of variants begins anew.
+    /// Clears the entries of variants when their feed restarts.
     pub(crate) fn forget_variants(&mut self) {
         (self.variants, self.packages) = Default::default();
     }
 
-    /// The feed of package revisions begins anew.
+    /// Clears the entries of package revisions when their feed restarts.
     pub(crate) fn forget_revisions(&mut self) {
         (self.owned, self.owners) = Default::default();
     }
 
-    /// The variants that a package revision concerns. Where its package ends cannot be seen in its name, since tags may have dots.
-    /// `number` is that of the revision, where it is known: a variant of another revision has nothing to do with it.
+    /// Returns the variants that a package revision concerns. A name does not show where the
+    /// package ends, since tags may contain dots, so all possible ends are tried. `number` is the
+    /// number of the revision, if known: a variant with another fixed number is left out.
     pub(crate) fn of_revision(&self, revision: &ObjectId, number: Option<i64>) -> Vec<Key> {
         let namespace = revision.namespace.clone().unwrap_or_default();
         let ends = revision.name.match_indices('.').map(|(end, _)| end + 1);
@@ -161,7 +167,7 @@ impl Relations {
         packages.flat_map(concerned).cloned().collect()
     }
 
-    /// Takes note of whether a variant follows a tag.
+    /// Records whether a variant follows a tag.
     pub(crate) fn set_following(&mut self, variant: &Key, follows: bool) {
         if follows {
             self.following.insert(variant.clone());
@@ -170,7 +176,7 @@ impl Relations {
         }
     }
 
-    /// Takes note of which objects a variant injects, whether they are there or not.
+    /// Records the objects that a variant injects, whether or not they exist.
     pub(crate) fn set_injected(&mut self, variant: &Key, objects: Vec<ObjectId>) {
         for former in self.sources.remove(variant).into_iter().flatten() {
             if let Some(variants) = self.injected.get_mut(&former) {
@@ -189,12 +195,12 @@ impl Relations {
         self.sources.insert(variant.clone(), objects);
     }
 
-    /// The variants that inject an object.
+    /// Returns the variants that inject an object.
     pub(crate) fn injecting(&self, object: &ObjectId) -> Vec<Key> {
         self.injected.get(object).into_iter().flatten().cloned().collect()
     }
 
-    /// The variants that a repository concerns.
+    /// Returns the variants that depend on a repository.
     fn of_repository(&self, repository: &ObjectId) -> Vec<Key> {
         let namespace = repository.namespace.clone().unwrap_or_default();
         let prefix = format!("{}.", repository.name);
@@ -260,7 +266,8 @@ mod tests {
         assert_eq!(of(&relations, "green.dns.v1"), Vec::<String>::new());
     }
 
-    /// What is read of a Repository once a minute is no news to its variants.
+    /// The sync of each minute changes the status of a Repository, and must not reconcile its
+    /// variants.
     #[test]
     fn a_repository_that_was_read_concerns_nobody() {
         let mut relations = Relations::default();
@@ -286,13 +293,14 @@ mod tests {
             let told = relations.told_of_repository(&catalog);
             assert_eq!(told.len(), usize::from(is_told), "{change:?}");
         }
-        // Of two changes, one event may be left; whoever gets that one tells of both.
+        // Two changes may be coalesced into one event; that event then has to reconcile for both.
         relations.observe_repository(&catalog, &seen(3, "True", 2));
         relations.observe_repository(&catalog, &seen(3, "True", 4));
         assert_eq!(relations.told_of_repository(&catalog).len(), 1);
     }
 
-    /// 2.2: a variant of one revision does not look at each other one that comes.
+    /// A variant with a fixed revision is not reconciled for other revisions (`packagevariants.md`
+    /// 2.2).
     #[test]
     fn other_revisions_do_not_concern_a_fixed_one() {
         let mut relations = Relations::default();

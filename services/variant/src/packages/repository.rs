@@ -1,4 +1,5 @@
-//! A Repository: its exchange with the remote, the objects of what it holds, and its status (`packagevariants.md` 6.10).
+//! Reconcile of a Repository: the sync with its remote, the objects of its revisions, and its
+//! status (`packagevariants.md` 6.10).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -20,16 +21,16 @@ use crate::handler::stays_aside;
 
 /// Objects of one repository that are written at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
-/// A Repository that cannot be used is tried again.
+/// Pause before the retry of a Repository that cannot be used.
 const UNUSABLE: Duration = Duration::from_secs(30);
-/// A look that was not long enough goes on after this time.
+/// Pause before a sync that was interrupted continues.
 const REST: Duration = Duration::from_secs(2);
-/// How often people who wait are told how far it is.
+/// Interval between updates of the progress in the status.
 const PROGRESS: Duration = Duration::from_secs(2);
-/// The most that a condition says of problems, in bytes; the API server takes 32,768.
+/// Limit for the problems in a condition, in bytes. The API server's limit for a message is 32,768.
 const MOST_OF_PROBLEMS: usize = 30_000;
 
-/// Brings the objects of a repository to what its remote holds.
+/// Updates the objects of a repository to match its remote.
 pub(crate) async fn handle(
     store: &PackageStore,
     request: &ReconcileRequest<'_>,
@@ -39,7 +40,7 @@ pub(crate) async fn handle(
     let found = objects.get::<Repository>(namespace, &key.name).await?;
     let Some(mut repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {
         store.unregister(key);
-        // Nothing happens in git: the objects only say what is there.
+        // Deleting a Repository changes nothing in git, so only the objects of its revisions go.
         for object in present(namespace, &key.name, objects).await?.values() {
             release(object, objects).await?;
         }
@@ -58,8 +59,9 @@ pub(crate) async fn handle(
     if stays_aside(&repository.metadata, status, set_aside) {
         return Ok(Reconciled::default());
     }
-    // Listed before the exchange: what has an object by now was pushed before it was made, so the exchange knows of it. The other way
-    // round, the object of a draft that was pushed in between would seem to be one whose revision is gone.
+    // List the objects before the sync. A revision with an object was pushed before the object was
+    // created, so the sync sees it. In the other order, the object of a draft pushed in between
+    // would look like one whose revision is gone, and would be deleted.
     let listed = present(namespace, &key.name, objects).await?;
     let as_read = repository.clone();
     if let Err(error) = store.check(&as_read) {
@@ -79,7 +81,8 @@ pub(crate) async fn handle(
             pause = if snapshot.left.is_some() { REST } else { Duration::MAX };
             Observed::of(&snapshot)
         }
-        // Its own event is next.
+        // The sync was interrupted by a change of the Repository; the event of that change is next
+        // in the queue.
         Err(StoreError::Interrupted) => return Ok(Reconciled::requeue_after(REST)),
         Err(error) => Observed::Unusable(error),
     };
@@ -88,7 +91,8 @@ pub(crate) async fn handle(
     Ok(Reconciled::requeue_after(if synced.is_ok() { schedule.pause.min(pause) } else { pause }))
 }
 
-/// A Repository that can never be used as it is says why, once: its change is the next event.
+/// Reports once why a Repository cannot be used. There is no retry: only a change of the Repository
+/// can help, and a change is an event.
 async fn refuse(
     repository: &Repository,
     error: &StoreError,
@@ -99,7 +103,7 @@ async fn refuse(
     Ok(Reconciled::default())
 }
 
-/// Tells how far it is while something is done that takes long.
+/// Writes the progress into the status while a long operation runs.
 async fn telling<T>(
     repository: &mut Repository,
     objects: &Objects,
@@ -118,7 +122,8 @@ async fn telling<T>(
     }
 }
 
-/// Writes how far it is. One that was ready stays so; if the write fails, the next one tells.
+/// Writes the progress once. A Repository that was ready stays ready. A failed write is ignored,
+/// since the next one follows soon.
 async fn tell(repository: &mut Repository, text: String, objects: &Objects) {
     let before = repository.status.clone().unwrap_or_default();
     let ready = before.conditions.iter().find(|condition| condition.type_ == "Ready");
@@ -135,7 +140,7 @@ async fn tell(repository: &mut Repository, text: String, objects: &Objects) {
     }
 }
 
-/// The objects that there are of a repository's revisions.
+/// Returns the existing objects of a repository's revisions.
 async fn present(
     namespace: &str,
     repository: &str,
@@ -168,7 +173,7 @@ async fn write_objects(
     let written: Vec<Result<(), ReconcileError>> =
         writes.buffer_unordered(MAX_PARALLEL_WRITES).collect().await;
     written.into_iter().collect::<Result<(), _>>()?;
-    // Revisions that could not be read now may be there all the same.
+    // After a partial sync, a revision that was not read may still exist, so no object is deleted.
     if snapshot.is_partial {
         return Ok(());
     }
@@ -178,7 +183,7 @@ async fn write_objects(
     Ok(())
 }
 
-/// A revision, with the object that it has.
+/// A revision and its present object.
 struct Wanted {
     revision: Arc<Revision>,
     present: Option<PackageRevision>,
@@ -191,7 +196,7 @@ async fn write_object(
     objects: &Objects,
 ) -> Result<(), ReconcileError> {
     let Wanted { revision, present, is_latest } = wanted;
-    // Who deletes it is answered by itself.
+    // The object is being deleted: the reconcile of the revision carries that out.
     if present.as_ref().is_some_and(|object| object.metadata.deletion_timestamp.is_some()) {
         return Ok(());
     }
@@ -200,9 +205,10 @@ async fn write_object(
         Some(_) => Attributes::default(),
     };
     match ensure(repository, &revision, Some(is_latest), present, attributes, None, objects).await {
-        // Somebody else has written it; its event, or the next exchange, looks at it again.
+        // Another writer came first; the event of that write, or the next sync, checks the object
+        // again.
         Ok(_) | Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => Ok(()),
-        // One revision that no object can tell of hides none of the others.
+        // A revision that the API server refuses as an object must not block the others.
         Err(error) if error.is_final() => {
             tracing::warn!(revision = revision.name, %error, "a package revision has no object");
             Ok(())
@@ -211,7 +217,8 @@ async fn write_object(
     }
 }
 
-/// What is known of a revision whose object is lost: whose it is stands in git (6.4).
+/// Restores the attributes of a revision whose object is lost: git stores the owner
+/// (`packagevariants.md` 6.4).
 async fn recovered(
     revision: &Revision,
     namespace: &str,
@@ -220,7 +227,8 @@ async fn recovered(
     let owner = revision.facts.owner.as_ref().filter(|owner| owner.namespace == namespace);
     let Some(owner) = owner else { return Ok(Attributes::default()) };
     let variant = objects.get::<PackageVariant>(namespace, &owner.name).await?;
-    // One that goes takes it along, unless it leaves its revisions to people.
+    // A variant that is being deleted still gets its revision as long as its policy deletes
+    // revisions. With a policy that orphans them, the revision stays without owner.
     let keeps = |variant: &PackageVariant| {
         variant.metadata.deletion_timestamp.is_none() || deletes(variant.spec.deletion_policy.as_deref())
     };
@@ -232,7 +240,8 @@ async fn recovered(
     Ok(variant.filter(is_owner).map(|variant| attributes(&variant)).unwrap_or_default())
 }
 
-/// What a variant gives to its revisions when they are made (3.5).
+/// Returns the attributes that a variant gives to its revisions at their creation
+/// (`packagevariants.md` 3.5).
 pub(crate) fn attributes(variant: &PackageVariant) -> Attributes {
     let pairs = |map: &groundwork_api::Map<String>| {
         map.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -252,7 +261,7 @@ enum Observed<'a> {
         left: Option<Left>,
     },
     Unusable(&'a StoreError),
-    /// Processes died in its handling.
+    /// Set aside, because processes died while they handled the Repository.
     SetAside(&'a str),
 }
 
@@ -269,7 +278,7 @@ impl Observed<'_> {
     }
 }
 
-/// As many problems as a condition has room for.
+/// Joins the problems that fit into a condition, and counts the rest.
 fn joined(problems: &[String], more: usize) -> String {
     let mut text = String::new();
     let mut told = 0;
@@ -290,7 +299,7 @@ fn joined(problems: &[String], more: usize) -> String {
     text
 }
 
-/// The condition `Ready`, which says since when it has its status.
+/// Returns the condition `Ready`, which keeps its transition time while its status is the same.
 fn ready_condition(repository: &Repository, status: &str, reason: &str, message: String) -> MetaCondition {
     let former = repository.status.iter().flat_map(|status| status.conditions.iter());
     let former = former.filter(|former| former.type_ == "Ready" && former.status == status);
@@ -309,7 +318,7 @@ fn now() -> Time {
     Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
 }
 
-/// Writes the status, if it says anything new.
+/// Writes the status if it has changed.
 async fn report(
     repository: &Repository,
     observed: &Observed<'_>,
@@ -341,7 +350,8 @@ async fn report(
         return Ok(());
     }
     if matches!(observed, Observed::Ready { left: None, .. }) {
-        // Not at each exchange: a status that is written once a minute for nothing wakes everybody who watches.
+        // The time of the last sync changes only with other fields: writing it once a minute would
+        // wake every watcher of Repositories.
         after.last_full_sync_time = Some(now());
     }
     match objects.replace_status(&Repository { status: Some(after), ..repository.clone() }).await {

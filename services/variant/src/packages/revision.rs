@@ -1,4 +1,5 @@
-//! A PackageRevision that people edit: its lifecycle and its deletion, done in git (`packagevariants.md` 6.14).
+//! Reconcile of a PackageRevision that users edit: lifecycle changes and deletions are carried out
+//! in git (`packagevariants.md` 6.14).
 
 use std::sync::Arc;
 
@@ -16,13 +17,14 @@ use super::objects::{Answer, Attributes, ensure, release};
 use super::{PackageStore, is_ending, key_of};
 use crate::handler::kind;
 
-/// What stands before the words of a function that failed (8.1).
+/// Prefix of the message of a failed function, word for word as Porch has it (`packagevariants.md`
+/// 8.1).
 const NOT_PUSHED: &str = "Error rendering package in kpt function pipeline. Package NOT pushed to remote. Fix locally (until 'kpt fn \
                           render' succeeds) and retry. Details: ";
-/// The author of a commit that nobody has put a name to.
+/// Author of a commit for an edit without a known user.
 const UNKNOWN: &str = "unknown";
 
-/// Brings git to what an object asks for, and the object to what git holds.
+/// Changes git to match the request in an object, and the object to match git.
 pub(crate) async fn handle(
     store: &PackageStore,
     request: &ReconcileRequest<'_>,
@@ -46,7 +48,7 @@ pub(crate) async fn handle(
     let place = repository_key(key);
     let repository = match store.repository(&place, objects).await {
         Ok(repository) => repository,
-        // Its objects go without a word to git: the Repository is gone, so nothing is wanted of it.
+        // The Repository is gone, so its objects are released and git stays unchanged.
         Err(StoreError::NotFound(_)) => {
             release(&object, objects).await?;
             return Ok(Reconciled::default());
@@ -75,7 +77,7 @@ pub(crate) async fn handle(
             component: "groundwork-variant",
             occurrence: &object.metadata.generation.unwrap_or_default().to_string(),
         };
-        // Nothing depends on it, and the status says the same.
+        // A lost Event is acceptable, because the status contains the same text.
         drop(objects.warn(&object, &warning).await);
     }
     let is_latest = Some(repository.snapshot().latest(repository.settings()).contains(&revision.name));
@@ -87,14 +89,15 @@ pub(crate) async fn handle(
     }
 }
 
-/// A revision while what people ask for is done, and why some of it is not.
+/// State of a revision while requests of users are carried out, with the reasons for refusals.
 struct Changed {
     revision: Arc<Revision>,
     answer: Answer,
 }
 
 impl Changed {
-    /// Writes labels, annotations and gates that people have changed on the object of a draft into its Kptfile.
+    /// Writes the labels, annotations and gates that users have changed on the object of a draft
+    /// into the Kptfile.
     async fn save_spec(
         &mut self,
         store: &PackageStore,
@@ -121,7 +124,7 @@ impl Changed {
         self.take(saved)
     }
 
-    /// Moves a revision to the lifecycle that people ask for.
+    /// Moves a revision to the lifecycle that users ask for.
     async fn move_on(
         &mut self,
         store: &PackageStore,
@@ -129,7 +132,7 @@ impl Changed {
         object: &PackageRevision,
     ) -> Result<(), ReconcileError> {
         let told = object.status.as_ref().and_then(|status| status.lifecycle.as_deref());
-        // What was changed in git counts, even if somebody has asked for something else meanwhile.
+        // A change in git counts, even if a user has asked for another lifecycle in the meantime.
         let is_current = told == Some(self.revision.lifecycle.as_str());
         let asked_for =
             object.spec.lifecycle().filter(|wanted| is_current && *wanted != self.revision.lifecycle);
@@ -158,7 +161,8 @@ impl Changed {
     }
 }
 
-/// What git holds of an object. What another replica has just made is asked of the remote.
+/// Returns the revision of an object in git. If this replica does not know the revision, it syncs
+/// with the remote first, since another replica may have just pushed it.
 async fn known(
     store: &PackageStore,
     repository: &Arc<GitRepository>,
@@ -177,7 +181,8 @@ async fn known(
         .run(&key, move |_| {
             let snapshot = repository.sync()?;
             match snapshot.revisions.get(&name) {
-                // Its absence would be the end of its object.
+                // After a partial sync, an unread revision must not count as absent: its object
+                // would be deleted.
                 None if snapshot.is_partial => Err(StoreError::Unavailable(format!(
                     "{name:?}: its repository is not read to its end yet"
                 ))),
@@ -202,7 +207,8 @@ async fn delete(
             .await;
         match deleted {
             Ok(()) | Err(StoreError::NotFound(_)) => {}
-            // The object goes all the same, and comes back from git without its labels: a deletion cannot be refused any more.
+            // A deletion cannot be refused once it is requested. The object goes, and the next sync
+            // creates it again from git, without its labels.
             Err(StoreError::Refused(text)) => {
                 let (namespace, name) =
                     (object.namespace().unwrap_or_default(), repository.settings().name.clone());
@@ -231,7 +237,8 @@ fn actor_of(object: &PackageRevision) -> Actor {
     Actor { name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned()) }
 }
 
-/// The Repository of a revision: its name is what stands before the first dot (1.5).
+/// Returns the Repository of a revision: the repository's name is the part of the revision's name
+/// before the first dot (`packagevariants.md` 1.5).
 pub(crate) fn repository_key(revision: &Key) -> Key {
     let name = revision.name.split('.').next().unwrap_or_default();
     ObjectId::new(kind::<Repository>(), revision.namespace.as_deref(), name)

@@ -1,4 +1,4 @@
-//! When a repository is read again (`packagevariants.md` 1.4, 6.10).
+//! Schedule for reading a repository (`packagevariants.md` 1.4, 6.10).
 
 use std::time::Duration;
 
@@ -6,19 +6,21 @@ use groundwork_api::{Repository, Time};
 use groundwork_go::cron::Cron;
 use jiff::Timestamp;
 
-/// Repositories without a schedule are asked for changes as often; what is done through this store is known at once.
+/// Interval of syncs for repositories without a schedule. Pushes of this store are known at once
+/// and do not wait for it.
 const POLL: Duration = Duration::from_secs(60);
 
-/// What `spec.sync` asks for, as of now.
+/// Schedule from `spec.sync`, as of now.
 #[derive(Debug, PartialEq)]
 pub(super) struct Schedule {
-    /// How long nothing has to be read, unless something changes.
+    /// Pause before the next sync, unless a change comes first.
     pub(super) pause: Duration,
-    /// `status.nextFullSyncTime`. Without a wish of the user it is left out, since it would change with each minute.
+    /// Value for `status.nextFullSyncTime`. `None` without a schedule by the user, since the time
+    /// would change every minute.
     pub(super) next: Option<Time>,
-    /// `status.observedRunOnceAt`: the wish that has come true with this reading.
+    /// Value for `status.observedRunOnceAt`: the requested single sync that this sync fulfils.
     pub(super) run_once: Option<Time>,
-    /// Why the schedule is not followed.
+    /// Reason why the schedule cannot be followed.
     pub(super) problem: Option<String>,
 }
 
@@ -41,11 +43,11 @@ impl Schedule {
             done => (None, done),
         };
         let asked = scheduled.into_iter().chain(once).min();
-        // A single reading is beside those of each minute.
+        // A requested single sync comes in addition to the regular ones.
         let next = scheduled.unwrap_or_else(|| now.saturating_add(POLL).unwrap_or(Timestamp::MAX));
         let next = once.map_or(next, |once| once.min(next));
         let pause = Duration::try_from(next.duration_since(now)).unwrap_or_default();
-        // A clock that is a little behind would read it twice.
+        // At least one second: a clock that is a little behind would otherwise sync twice.
         Self { pause: pause.max(Duration::from_secs(1)), next: asked.map(Time), run_once, problem }
     }
 }

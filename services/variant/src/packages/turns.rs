@@ -1,12 +1,14 @@
-//! Who may use the store when: one upstream may concern thousands of variants, and all of them at once would be more than remotes, and the
-//! people who read drafts, can take (`packagevariants.md` 5.5).
+//! Rate and concurrency limits for the store. One upstream may concern thousands of variants, and
+//! all of them at once would overload remotes and the users who review drafts (`packagevariants.md`
+//! 5.5).
 //!
 //! ```text
 //! a new draft ──rate of drafts──> a write ──writes of its repository──> any operation ──of its repository, its namespace, of all──> a thread
 //! ```
 //!
-//! Most operations wait for a remote, and whoever registers a repository says which one. So a namespace has a share, and some places are
-//! kept for namespaces that hold none.
+//! Most operations wait for a remote, and the user who registers a repository chooses its remote.
+//! So each namespace has a share of the slots, and some slots are reserved for namespaces that use
+//! none.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -21,24 +23,28 @@ use groundwork_telemetry::Metrics;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Operations of the store at the same time; most of their time they wait for remotes.
+/// Operations of the store at the same time. The number is high because they mostly wait for
+/// remotes.
 const MAX_OPERATIONS: usize = 64;
 /// Operations of one namespace at the same time.
 const MAX_PER_NAMESPACE: usize = 16;
-/// Operations on one repository at the same time: a remote that does not answer must not take all turns.
+/// Operations on one repository at the same time, so that a remote that does not answer cannot use
+/// up all slots.
 const MAX_PER_REPOSITORY: usize = 8;
-/// Who waits longer than this for a repository lets others go on.
+/// Longest wait for a slot of a repository. The caller gets an error after it, and other work
+/// continues.
 const BUSY: Duration = Duration::from_secs(5);
-/// Writes to one repository at the same time, by default.
+/// Default for writes to one repository at the same time.
 pub(super) const WRITES: usize = 4;
-/// New drafts in a second, by default.
+/// Default for new drafts per second.
 pub(super) const DRAFTS: u32 = 20;
 
-/// What the operator says about it.
+/// Arguments for the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
 #[group(skip)]
 pub struct TurnArguments {
-    /// Drafts that variants may begin in a second, and in each second that was quiet before as many more; 0: any number
+    /// New drafts that variants may begin per second; each idle second before adds as many; 0 means
+    /// no limit
     #[arg(long, env = "GROUNDWORK_PACKAGE_DRAFT_RATE", value_name = "NUMBER", default_value_t = DRAFTS)]
     pub package_draft_rate: u32,
 
@@ -53,14 +59,14 @@ impl Default for TurnArguments {
     }
 }
 
-/// The turns of one process.
+/// Limits of one process.
 pub(super) struct Turns {
     all: groundwork_turns::Turns,
     repositories: Mutex<HashMap<Key, OfRepository>>,
     writes: usize,
-    /// None if there may be any number.
+    /// Rate limiter of new drafts; `None` if there is no limit.
     drafts: Option<DefaultDirectRateLimiter>,
-    /// New drafts that wait for the second in which they may begin.
+    /// Number of new drafts that wait for the rate limiter.
     waiting: Gauge,
 }
 
@@ -70,13 +76,13 @@ struct OfRepository {
     writes: Arc<Semaphore>,
 }
 
-/// Held for as long as an operation runs.
+/// Slot that an operation holds for as long as it runs.
 pub(super) struct Turn {
     _of_repository: Vec<OwnedSemaphorePermit>,
     _place: groundwork_turns::Turn,
 }
 
-/// One more that waits.
+/// Guard that counts a waiting draft.
 struct Waiting<'a>(&'a Gauge);
 
 impl Drop for Waiting<'_> {
@@ -103,7 +109,7 @@ impl Turns {
         }
     }
 
-    /// Waits until another draft may be begun.
+    /// Waits until the rate limit allows another draft.
     pub(super) async fn draft(&self) {
         let Some(drafts) = &self.drafts else { return };
         let clock = DefaultClock::default();
@@ -117,17 +123,18 @@ impl Turns {
         }
     }
 
-    /// A turn to use a repository, or to write to it.
+    /// Waits for a slot to use a repository, or to write to it.
     ///
     /// # Errors
-    /// Others have been using it for long.
+    /// The repository stayed busy for `BUSY`.
     pub(super) async fn take(&self, repository: &Key, writes: bool) -> Result<Turn, StoreError> {
         let own = self.of(repository);
         let mut held = Vec::new();
-        // Who waits for a write must not keep readers from the repository.
+        // The write slot comes first: a write that waits for it must not occupy a slot that readers
+        // need.
         for semaphore in writes.then_some(own.writes).into_iter().chain([own.operations]) {
             match tokio::time::timeout(BUSY, semaphore.acquire_owned()).await {
-                // The semaphores are never closed.
+                // `Err` can only be the timeout, since the semaphores are never closed.
                 Ok(permit) => held.extend(permit),
                 Err(_) => {
                     let text = format!("repository {:?} is busy: its remote answers slowly", repository.name);
@@ -169,7 +176,8 @@ mod tests {
         Turns::new(arguments, &Metrics::default())
     }
 
-    /// 5.5: what the rate lets through begins at once, and the rest waits and is counted.
+    /// Drafts within the rate begin at once; the others wait and are counted (`packagevariants.md`
+    /// 5.5).
     #[tokio::test]
     async fn drafts_have_a_rate() {
         let turns = turns(20, WRITES);
@@ -198,7 +206,8 @@ mod tests {
         }
     }
 
-    /// 5.5: few write to one repository at once; readers, and writers of other repositories, go on.
+    /// Few writes run at once on one repository. Reads, and writes to other repositories, are not
+    /// delayed by them (`packagevariants.md` 5.5).
     #[tokio::test]
     async fn writes_of_a_repository_are_few() {
         let turns = turns(DRAFTS, 2);
@@ -213,13 +222,15 @@ mod tests {
         assert!(take("edge", true).is_some());
     }
 
-    /// Two namespaces whose remotes hang take what they may, and one that has nothing has a turn all the same; a fourth waits only for the third.
+    /// Two namespaces whose remotes hang use up their shares. A namespace without operations still
+    /// gets a slot. A fourth waits only for the third.
     #[tokio::test]
     async fn namespaces_have_shares() {
         let turns = turns(DRAFTS, WRITES);
         let take = |namespace: &str, name: usize| {
             let key = ObjectId::new(kind::<Repository>(), Some(namespace), name.to_string());
-            // A test that asks so often would be made to wait by the runtime.
+            // Unconstrained, because tokio's cooperative budget would make so many polls in a row
+            // return pending.
             tokio::task::unconstrained(turns.take(&key, false)).now_or_never().transpose().unwrap()
         };
         let slow = ["a", "b", "c", "d", "e"];
@@ -240,7 +251,7 @@ mod tests {
         assert!(take("a", 0).is_some());
     }
 
-    /// A remote that hangs has a few turns, and whoever waits for one is told.
+    /// A hanging remote holds a few slots only, and a caller that waits for one gets an error.
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_long_is_told() {
         let turns = turns(DRAFTS, WRITES);

@@ -1,4 +1,5 @@
-//! What decisions about one variant are made on: revisions as git holds them, with what only the cluster knows.
+//! State for the decisions about one variant: revisions from git, combined with the attributes that
+//! only the cluster knows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use super::repository::attributes;
 use super::{PackageStore, key_of};
 use crate::handler::{Shared, kind};
 
-/// Revisions of a package whose objects are read one by one.
+/// Up to this number of revisions, the objects of a package are read one by one instead of by a
+/// list.
 const FEW: usize = 4;
 
 pub(crate) struct World<'a> {
@@ -36,16 +38,16 @@ pub(crate) struct World<'a> {
     pub(super) repository: Arc<GitRepository>,
     upstream: Option<Arc<GitRepository>>,
     upstream_package: String,
-    /// The Repositories of the two, as far as decisions ask for them.
+    /// Repositories of the upstream and the downstream package, as far as decisions need them.
     pub(super) repositories: Vec<Repository>,
-    /// Revisions of upstream and downstream, and those that the variant controls elsewhere.
+    /// Revisions of upstream and downstream, and other revisions that the variant controls.
     pub(super) revisions: Vec<PackageRevision>,
-    /// Objects of the downstream package, with what people ask for in them.
+    /// Objects of the downstream package, with the requests of users in them.
     present: BTreeMap<String, PackageRevision>,
 }
 
 impl<'a> World<'a> {
-    /// Whether the repository of what the variant makes is registered.
+    /// Reports whether the repository of the downstream package is registered.
     pub(crate) async fn has_downstream(
         store: &PackageStore,
         variant: &PackageVariant,
@@ -57,7 +59,7 @@ impl<'a> World<'a> {
         !matches!(store.repository(&key, objects).await, Err(StoreError::NotFound(_)))
     }
 
-    /// Reads what there is, of the store and of the cluster.
+    /// Reads the state from the store and from the cluster.
     pub(crate) async fn read(
         shared: &Arc<Shared>,
         store: &'a PackageStore,
@@ -79,7 +81,8 @@ impl<'a> World<'a> {
         let (upstream_key, upstream_package) = (key(spec.repo), spec.package.unwrap_or_default());
         let upstream = match store.repository(&upstream_key, objects).await {
             Ok(repository) => Some(repository),
-            // That there is no such revision is what the condition says then.
+            // Without an upstream repository, the condition reports that the upstream revision does
+            // not exist.
             Err(StoreError::NotFound(_)) => None,
             Err(error) => return Err(unavailable(&error)),
         };
@@ -106,8 +109,9 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// What another replica has pushed is known here after an exchange with the remote. Events tell of it: a revision of theirs that
-    /// this replica does not have, or has at another commit, is asked for.
+    /// Syncs until this replica knows the revisions that other replicas have pushed. Events report
+    /// these: if an object has a revision that this replica does not have, or has at another
+    /// commit, the replica asks the remote.
     async fn until_known(&self, changed: &[(ObjectId, Sight)]) -> Result<(), Failure> {
         let upstream = self.upstream.iter().filter(|upstream| !Arc::ptr_eq(upstream, &self.repository));
         for repository in std::iter::once(&self.repository).chain(upstream) {
@@ -115,7 +119,8 @@ impl<'a> World<'a> {
             let of_repository = changed.iter().map(|(object, _)| object).filter(|object| {
                 object.kind == kind::<PackageRevision>() && object.name.starts_with(&prefix)
             });
-            // The replica that worked on it may have pushed what has no object yet.
+            // The replica that worked on the variant before may have pushed a revision without
+            // creating its object.
             let is_downstream = Arc::ptr_eq(repository, &self.repository);
             let mut is_known = !(is_downstream && goes_unsettled(self.variant));
             for object in of_repository {
@@ -144,7 +149,8 @@ impl<'a> World<'a> {
         })
     }
 
-    /// The objects of revisions by name: one by one where there are few, since a list makes the API server look at all of the namespace.
+    /// Reads the objects of revisions by name. Few objects are read one by one, since a list makes
+    /// the API server scan the whole namespace.
     async fn objects_of(&self, names: &[&str]) -> Result<BTreeMap<String, PackageRevision>, Failure> {
         let found = if names.len() > FEW {
             let fields =
@@ -169,14 +175,15 @@ impl<'a> World<'a> {
             let owner = revision.facts.owner.as_ref();
             let is_ours = owner.is_some_and(|owner| owner.name == self.variant.name_any());
             if object.is_none() && is_ours && self.variant.metadata.deletion_timestamp.is_some() {
-                // Pushed as well, and it is to go with the variant.
+                // The revision was pushed without an object, and the variant is being deleted. List
+                // the revision as owned, so that the deletion policy covers it.
                 let mut seen = in_git(&self.repository, revision, None);
                 seen.metadata.owner_references = Some(vec![owner_reference(self.variant)]);
                 self.revisions.push(seen);
                 continue;
             }
             if object.is_none() && is_ours {
-                // Pushed by an attempt that ended before the object was made.
+                // An earlier attempt pushed this revision and ended before it created the object.
                 let attributes = attributes(self.variant);
                 let made =
                     objects::ensure(&self.repository, revision, None, None, attributes, None, self.objects)
@@ -192,7 +199,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Revisions of the upstream; of them, git tells all that decisions ask for.
+    /// Adds the revisions of the upstream; git alone has everything that decisions need of them.
     fn read_upstream(&mut self) {
         let Some(upstream) = self.upstream.clone() else { return };
         let known: Vec<String> = self.revisions.iter().map(groundwork_api::ResourceExt::name_any).collect();
@@ -202,7 +209,8 @@ impl<'a> World<'a> {
         self.revisions.extend(others.map(|revision| in_git(&upstream, revision, None)));
     }
 
-    /// Revisions that the variant controls although it makes another package by now.
+    /// Adds the revisions that the variant controls although its spec names another downstream
+    /// package by now.
     async fn read_owned(&mut self, shared: &Arc<Shared>) -> Result<(), Failure> {
         let status = self.variant.status.clone().unwrap_or_default();
         let mut names: Vec<String> =
@@ -220,7 +228,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Lets the store do something about a revision.
+    /// Runs an operation of the store on a revision.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         revision: &str,
@@ -229,7 +237,7 @@ impl<'a> World<'a> {
         self.store.run(&self.downstream, operation).await.map_err(|error| told(&error, revision))
     }
 
-    /// The same, for what is pushed to the remote in the place of what was read before.
+    /// Runs an operation that pushes a replacement of content that was read before.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         revision: &str,
@@ -239,7 +247,8 @@ impl<'a> World<'a> {
         self.store.write(&self.downstream, operation).await.map_err(|error| told(&error, revision))
     }
 
-    /// Takes a new draft back whose variant went while it was pushed: whoever let the variant go did not see it. Its object goes with it.
+    /// Deletes a new draft and its object if its variant was deleted during the push: the reconcile
+    /// of the deletion did not see the draft.
     pub(super) async fn take_back(&self, draft: &Revision) -> Result<(), Failure> {
         let (namespace, name, version) = (self.namespace.clone(), draft.name.clone(), draft.version());
         let actor = Actor { name: CONTROLLER.to_owned() };
@@ -252,13 +261,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Makes the content of a new draft, once there may be another one.
+    /// Stages the content of a new draft, after the rate limit allows one.
     pub(super) async fn stage(&self, new: NewDraft) -> Result<Staged, StoreError> {
         self.store.draft().await;
         self.try_run(move |store| store.stage(&new)).await
     }
 
-    /// As `run`, for who tells its errors in other words.
+    /// Like `run`, for callers that map the errors of the store themselves.
     pub(super) async fn try_run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
@@ -266,12 +275,12 @@ impl<'a> World<'a> {
         self.store.run(&self.downstream, operation).await
     }
 
-    /// The highest number that was ever given to a workspace of the package.
+    /// Returns the highest number that a workspace of the package ever had.
     pub(super) fn highest_workspace(&self) -> u32 {
         self.repository.snapshot().marks_of(&self.repository.settings().directory, &self.package).workspace
     }
 
-    /// Lets a decision ask git.
+    /// Runs a decision with access to git.
     pub(super) fn with_git<T>(&self, decide: impl FnOnce(&Git<'_>) -> T) -> T {
         match &self.upstream {
             Some(upstream) => self.store.with_git(&self.namespace, &self.upstream_package, upstream, decide),
@@ -279,7 +288,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A revision as the store has it.
+    /// Returns a revision from the store.
     pub(super) fn store_revision(&self, name: &str) -> Result<Arc<Revision>, Failure> {
         let repositories = std::iter::once(&self.repository).chain(&self.upstream);
         let found = repositories.filter_map(|repository| repository.revision(name).ok()).next();
@@ -292,12 +301,13 @@ impl<'a> World<'a> {
         found.ok_or_else(gone)
     }
 
-    /// The object of a revision as the cluster has it, if it has one.
+    /// Returns the object of a revision in the cluster, if it exists.
     pub(super) fn object(&self, name: &str) -> Option<&PackageRevision> {
         self.present.get(name)
     }
 
-    /// The files of a revision, and the version that they are of: what is made of them must not meet another one.
+    /// Returns the files of a revision, and their version. A write of the result fails if the
+    /// version has changed by then.
     pub(super) async fn files(&self, name: &str) -> Result<(String, Package), Failure> {
         let (namespace, revision) = (self.namespace.clone(), name.to_owned());
         let read = move |store: &Store| {
@@ -344,7 +354,7 @@ impl Operations for World<'_> {
         Work { world: self, upstream, progress }.update(target).await
     }
 
-    /// With the operations of the store.
+    /// Runs the work in a slot of the store's operations.
     async fn compute<T: Send + 'static>(
         &self,
         revision: &str,
@@ -353,7 +363,7 @@ impl Operations for World<'_> {
         self.run(revision, move |_| Ok(work())).await
     }
 
-    /// In git and on its object.
+    /// Changes the lifecycle in git and on the object.
     async fn set_lifecycle(
         &self,
         revision: &PackageRevision,
@@ -373,7 +383,7 @@ impl Operations for World<'_> {
         Ok(objects::ensure(&repository, &moved, None, present, none, None, self.objects).await?)
     }
 
-    /// In git, and its object.
+    /// Deletes the revision from git, and its object.
     async fn delete(&self, object: &PackageRevision) -> Result<(), Failure> {
         let (namespace, name) = (self.namespace.clone(), object.name_any());
         let revision = name.clone();
@@ -406,7 +416,8 @@ impl Operations for World<'_> {
     }
 }
 
-/// A revision as decisions see it: what people ask for has not happened yet, so its lifecycle is that of git.
+/// Returns a revision for decisions. A lifecycle change that a user has requested is not done yet,
+/// so the lifecycle is that of git.
 fn in_git(
     repository: &GitRepository,
     revision: &Revision,
@@ -417,7 +428,8 @@ fn in_git(
     seen
 }
 
-/// Tells of a variant that is being deleted before it was at rest. The deletion itself is one generation.
+/// Reports whether a variant is being deleted before its last generation was reconciled. The
+/// deletion itself counts as one generation.
 fn goes_unsettled(variant: &PackageVariant) -> bool {
     let status = variant.status.clone().unwrap_or_default();
     let is_ready = status.conditions.iter().any(|found| found.type_ == "Ready" && found.status == "True");

@@ -1,12 +1,13 @@
-//! Which store a service works with that was told to look (`packagevariants.md` 6.1).
+//! Choice of the store for a service that detects it at its start (`packagevariants.md` 6.1).
 
 use groundwork_bus::Backoff;
 use groundwork_controller::Objects;
 use groundwork_porch::Porch;
 use groundwork_telemetry::Telemetry;
 
-/// Whether packages are on a Porch server, which is looked at once: a store does not change under a service. A server that is registered and away
-/// may be that one, so it is waited for, as the API server is. At the end of the process nothing is chosen.
+/// Reports whether a Porch server serves packages. This is checked once, because a service cannot
+/// change its store while it runs. A registered API server that does not answer may be Porch, so
+/// the check waits for it, as for the Kubernetes API server. Returns false when the process ends.
 pub(in crate::packages) async fn is_chosen(objects: &Objects, telemetry: &Telemetry) -> bool {
     let ready = telemetry.health.condition("package-store");
     let end = telemetry.shutdown.token();
@@ -55,7 +56,8 @@ mod tests {
 
     use super::*;
 
-    /// An API server that gives these answers one after the other, and none then.
+    /// Returns a client of an API server that gives these answers in order, and no answer after
+    /// them.
     fn objects(answers: Vec<(u16, Value)>, telemetry: &Telemetry) -> Objects {
         let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
         let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -75,7 +77,8 @@ mod tests {
         (200, json!({"resources": resources}))
     }
 
-    /// 6.1: our own kind says nothing, a server that is away is waited for, and nobody is waited for to the end of the process.
+    /// Groundwork's own kind does not count, an unreachable server is waited for, and the end of
+    /// the process ends the wait (`packagevariants.md` 6.1).
     #[tokio::test(start_paused = true)]
     async fn the_store_follows_from_what_is_served() {
         let away = || (503, json!({"message": "the server is currently unable to handle the request"}));

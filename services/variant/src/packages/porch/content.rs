@@ -1,5 +1,5 @@
-//! What people do with packages on a Porch server (`packagevariants.md` 6.2, 6.13). The server asks this service for rights, so it is the call that
-//! asks for those of the caller before.
+//! Operations of users on packages of a Porch server (`packagevariants.md` 6.2, 6.13). The server
+//! checks the rights of this service, so each call checks the rights of its caller first.
 
 use async_trait::async_trait;
 use groundwork_api::{Lifecycle, PackageRevision, Repository, ResourceExt as _, Task};
@@ -23,7 +23,7 @@ use crate::handler::kind;
 use crate::packages::content::{Content, Made, Read, Saved, WantedDraft, refused, repository_of};
 use crate::packages::creation::Wanted;
 
-/// A Porch server, for a call.
+/// A Porch server, for one call.
 pub(in crate::packages) struct PorchContent<'a> {
     pub(in crate::packages) store: &'a PorchStore,
     pub(in crate::packages) objects: &'a Objects,
@@ -34,7 +34,8 @@ impl Content for PorchContent<'_> {
     async fn read(&self, name: &ObjectName) -> Result<Read, Status> {
         let revision = self.revision(name).await?;
         let (resources, texts) = self.resources(name).await?;
-        // The server looks at names when somebody writes with its API, not when somebody pushes to git.
+        // Porch checks file names when a user writes with its API, but not when a user pushes to
+        // git.
         check_file_names(&texts).map_err(|error| refused(&error))?;
         let lifecycle = revision.object().spec.lifecycle().map(|found| found.as_str().to_owned());
         Ok(Read {
@@ -66,7 +67,7 @@ impl Content for PorchContent<'_> {
             self.store.porch.save(&saving).await
         };
         let saved = match saved {
-            // It was another stage a moment ago.
+            // The check before this request saw a draft, so the lifecycle changed in between.
             Err(error) if error.meaning == Meaning::NotDraft && self.is_draft(name).await? => {
                 return Err(refused(&StoreError::Conflict));
             }
@@ -108,16 +109,17 @@ impl Content for PorchContent<'_> {
     }
 }
 
-/// What a new draft is checked against.
+/// Repositories and revisions that a new draft is checked against.
 #[derive(Default)]
 struct Known {
     repositories: Vec<Repository>,
-    /// All of these repositories.
+    /// All revisions of these repositories.
     revisions: Vec<PackageRevision>,
 }
 
 impl Known {
-    /// What the server does not reliably refuse (6.13): names, and what the task names.
+    /// Checks the rules that the server does not reliably enforce (`packagevariants.md` 6.13):
+    /// names, and the references in the task.
     fn check(&self, package: Package<'_>, workspace: &str, task: &Task) -> Result<(), StoreError> {
         check_names(package, workspace, &self.revisions)?;
         let tasks = std::slice::from_ref(task);
@@ -148,12 +150,12 @@ impl PorchContent<'_> {
         }
     }
 
-    /// A turn to write, of those that a repository has.
+    /// Waits for a write slot of a repository.
     async fn turn(&self, repository: &Key) -> Result<Turn, Status> {
         self.store.turns.take(repository, true).await.map_err(|error| refused(&error))
     }
 
-    /// Reads a repository and all its revisions, once.
+    /// Reads a repository and all its revisions, unless they are known already.
     async fn learn(&self, key: &Key, known: &mut Known) -> Result<(), Status> {
         let (namespace, name) = (key.namespace.as_deref().unwrap_or_default(), &key.name);
         if known.repositories.iter().any(|found| found.name_any() == *name) {
@@ -175,7 +177,8 @@ impl PorchContent<'_> {
         Ok(())
     }
 
-    /// The task of a draft. What an upgrade begins with is found as it is for variants (2.8).
+    /// Returns the task of a draft. The base of an upgrade is found as for variants
+    /// (`packagevariants.md` 2.8).
     async fn task(&self, source: Wanted, namespace: &str, known: &mut Known) -> Result<Task, Status> {
         let (local, upstream, strategy) = match source {
             Wanted::Known(source) => return Ok(source.task()),
@@ -199,7 +202,8 @@ impl PorchContent<'_> {
         Ok(Source::Upgrade { local, update }.task())
     }
 
-    /// A draft that may have been made: one of its name, by the same task, is the one.
+    /// Looks for a draft that the failed request may have created: one with the same name and the
+    /// same task is that draft.
     async fn made_meanwhile(
         &self,
         draft: &NewDraft,
@@ -212,13 +216,13 @@ impl PorchContent<'_> {
     }
 }
 
-/// Whether it may have been done all the same: nothing came back, or the client has asked again by itself and met what it had done the first
-/// time.
+/// Reports whether the request may have succeeded despite the error: no answer came, or the client
+/// retried by itself and met the result of its first attempt.
 fn may_be_done(error: &PorchError) -> bool {
     error.is_unanswered || matches!(error.meaning, Meaning::Conflict | Meaning::AlreadyExists)
 }
 
-/// A Porch server keeps texts alone.
+/// Converts files to texts, since a Porch server only keeps text files.
 fn texts(files: Files) -> Result<Texts, Status> {
     let text = |(path, content): (String, Vec<u8>)| match String::from_utf8(content) {
         Ok(text) => Ok((path, text)),

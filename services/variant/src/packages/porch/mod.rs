@@ -1,5 +1,6 @@
-//! Packages on a Porch server (`packagevariants.md` 6.13): the server keeps them and renders them, and this service asks for drafts of
-//! variants by its API. Repositories and package revisions are the server's to see to.
+//! Packages on a Porch server (`packagevariants.md` 6.13). The server keeps and renders the
+//! packages, and this service uses its API to make the drafts of variants. This module never
+//! reconciles Repositories or package revisions: the server does.
 //!
 //! ```text
 //! Repositories, lists ──World::read──> decisions ──Work──> preflight ──> create ──> mutate ──> save
@@ -29,16 +30,17 @@ pub(super) use choice::is_chosen;
 pub(super) use content::PorchContent;
 pub(crate) use world::World;
 
-/// For as long a list may lag behind what was written.
+/// Longest time that a list may lag behind a write.
 const LAG: Duration = Duration::from_secs(60);
-/// How often a revision is looked for that was written and is not there. People may have deleted it.
+/// Number of lookups for a written revision that lists do not show. After that, it counts as
+/// deleted by a user.
 const MAX_MISSES: u32 = 5;
 
-/// A Porch server, for drafts of variants, and for what people ask of their packages.
+/// A Porch server, for the drafts of variants and for calls about packages.
 pub(crate) struct PorchStore {
     porch: Porch,
     turns: Turns,
-    /// What this process wrote a moment ago, by namespace and name.
+    /// Recent writes of this process, by namespace and name.
     written: Mutex<HashMap<(String, String), Written>>,
 }
 
@@ -49,12 +51,12 @@ struct Written {
     misses: u32,
 }
 
-/// Why the revisions of a package are not known.
+/// Reason why the revisions of a package are not known.
 #[derive(Debug)]
 enum ListError {
-    /// The server says no.
+    /// The server refuses the list.
     Refused(PorchError),
-    /// What was written is not to be seen yet.
+    /// The list does not show a recent write of this process yet.
     Lags(ReconcileError),
 }
 
@@ -64,10 +66,11 @@ impl From<PorchError> for ListError {
     }
 }
 
-/// How the server stands to a Repository. What it has not read is missing in lists, so that nothing may be decided on them (6.13).
+/// State of a Repository on the server. Revisions that the server has not read yet are missing in
+/// lists, so decisions must not rely on the lists until then (`packagevariants.md` 6.13).
 enum Registration {
     Ready(Box<Repository>),
-    /// Why nothing of it may be relied on.
+    /// The server has not read the Repository; the text is the reason.
     NotReady(String),
     Absent,
 }
@@ -81,7 +84,8 @@ impl PorchStore {
         Self { porch, turns, written: Mutex::default() }
     }
 
-    /// The revisions of a package, at least as new as what this process has written of it (2.4): a list may lag behind.
+    /// Returns the revisions of a package, at least as new as the last write of this process
+    /// (`packagevariants.md` 2.4), because a list may lag behind.
     ///
     /// # Errors
     /// See [`ListError`].
@@ -115,7 +119,7 @@ impl PorchStore {
         Ok(listed)
     }
 
-    /// Takes note of a write.
+    /// Records a write.
     fn wrote(&self, namespace: &str, name: &str, version: &str) {
         let written = Written { version: version.to_owned(), at: Instant::now(), misses: 0 };
         self.written().insert((namespace.to_owned(), name.to_owned()), written);
@@ -132,7 +136,7 @@ impl PorchStore {
         of_package.map(|((_, name), written)| (name.clone(), written.clone())).collect()
     }
 
-    /// Whether it is worth waiting for what was written and is not there.
+    /// Counts a lookup that did not find a written revision, and reports whether to wait longer.
     fn miss(&self, namespace: &str, name: &str) -> bool {
         let key = (namespace.to_owned(), name.to_owned());
         let mut all = self.written();
@@ -150,10 +154,10 @@ impl PorchStore {
     }
 }
 
-/// The Repository of this name.
+/// Reads the Repository with this name.
 ///
 /// # Errors
-/// It could not be read.
+/// The read fails.
 async fn registration(objects: &Objects, namespace: &str, name: &str) -> Result<Registration, ApiError> {
     let found = objects.get::<Repository>(namespace, name).await?;
     let Some(repository) = found.filter(|found| found.metadata.deletion_timestamp.is_none()) else {

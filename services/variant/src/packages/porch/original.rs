@@ -1,19 +1,21 @@
-//! What an upgrade on a Porch server begins with (`packagevariants.md` 2.8).
+//! Base revision of an upgrade on a Porch server (`packagevariants.md` 2.8).
 
 use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
 use groundwork_fleet::{Base, VariantError, base};
 use groundwork_porch::{Porch, PorchError, Revision};
 
-/// Why it is not known what a package was made from.
+/// Reason why the base revision of a package is unknown.
 #[derive(Debug)]
 pub(super) enum OriginalError {
     /// The server does not list the repository.
     List(PorchError),
-    /// There is none: what no revision holds, nobody can read here.
+    /// The base does not exist as a revision, and this service cannot read commits of a Porch
+    /// server.
     Missing(VariantError),
 }
 
-/// The revision that a package was made from, among those that are known, or in whatever repository of the namespace it is (2.8).
+/// Finds the revision that a package was made from, among the known ones or in any repository of
+/// the namespace (`packagevariants.md` 2.8).
 ///
 /// # Errors
 /// See [`OriginalError`].

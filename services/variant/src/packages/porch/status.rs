@@ -1,10 +1,10 @@
-//! What callers are told of errors of a Porch server (`packagevariants.md` 6.13).
+//! gRPC status for errors of a Porch server (`packagevariants.md` 6.13).
 
 use groundwork_porch::{Meaning, PorchError};
 use groundwork_proto::status::{self, reasons};
 use tonic::{Code, Status};
 
-/// The row of the table as a status: code and reason for programs, a sentence for people.
+/// Returns the status of an error: a code and a reason for programs, and a sentence for users.
 pub(super) fn of_porch(error: &PorchError) -> Status {
     let text = error.sentence();
     match error.meaning {
@@ -19,7 +19,7 @@ pub(super) fn of_porch(error: &PorchError) -> Status {
         | Meaning::Invalid
         | Meaning::IsUpstream
         | Meaning::DeletionNotProposed => status::failed_precondition(reasons::PACKAGE_REFUSED, text),
-        // The caller was found to be allowed to; it is this service that is not.
+        // The caller has the right; the account of this service lacks it.
         Meaning::Denied => status::denied(reasons::FORBIDDEN, text),
         Meaning::Busy | Meaning::OtherVersion | Meaning::Unavailable | Meaning::Other => {
             status::unavailable(reasons::PACKAGE_STORE_UNAVAILABLE, text)
@@ -27,7 +27,8 @@ pub(super) fn of_porch(error: &PorchError) -> Status {
     }
 }
 
-/// The same of a list: that a kind is not found is that nobody serves it.
+/// Returns the status of an error of a list: a kind that is not found is one that the API server
+/// does not serve.
 pub(super) fn of_list(error: &PorchError) -> Status {
     if error.meaning == Meaning::NotFound {
         let text = "nothing in the cluster serves package revisions: is the Porch server installed?";
@@ -40,7 +41,7 @@ pub(super) fn of_list(error: &PorchError) -> Status {
 mod tests {
     use super::*;
 
-    /// Code and reason of every meaning, and that the words of the server are there.
+    /// Each meaning has a code and a reason, and the text contains the words of the server.
     #[test]
     fn every_meaning_has_a_code() {
         for (meaning, code, reason) in [

@@ -1,4 +1,5 @@
-//! What errors of a Porch server mean for a variant (`packagevariants.md` 2.10, 2.11, 6.13).
+//! Mapping of errors of a Porch server to failures of a variant (`packagevariants.md` 2.10, 2.11,
+//! 6.13).
 
 use std::time::Duration;
 
@@ -9,15 +10,16 @@ use groundwork_porch::{Meaning, PorchError};
 
 use crate::packages::downstream::Failure;
 
-/// A right that is missing is not asked for again at once, and no event tells that it was given.
+/// Pause after a missing right: a retry before would fail again, and no event reports a new right.
 const DENIED_PAUSE: Duration = Duration::from_secs(60);
 
-/// What went wrong with a revision of the downstream package.
+/// Maps an error about a revision of the downstream package.
 pub(super) fn told(error: &PorchError, package: Package<'_>, revision: &str) -> Failure {
     let cause = error.text.clone();
     let unavailable = |retry_after| VariantError::StoreUnavailable { cause: cause.clone(), retry_after };
     let told = match error.meaning {
-        // What was decided is decided again, on what is there now.
+        // These errors mean that the state on the server has changed: the next attempt decides
+        // again on the new state.
         Meaning::Busy
         | Meaning::Conflict
         | Meaning::AlreadyExists
@@ -39,7 +41,7 @@ pub(super) fn told(error: &PorchError, package: Package<'_>, revision: &str) -> 
     told.into()
 }
 
-/// The same of an error that lists give: without the kind there is no store.
+/// Maps an error of a list. A kind that the API server does not serve means that there is no store.
 pub(super) fn told_of_list(error: &PorchError, package: Package<'_>) -> Failure {
     if error.meaning == Meaning::NotFound {
         let cause =
@@ -49,7 +51,7 @@ pub(super) fn told_of_list(error: &PorchError, package: Package<'_>) -> Failure 
     told(error, package, package.path)
 }
 
-/// What is wrong with a draft before the server is asked for it.
+/// Maps an error found in a draft before the server is asked for it.
 pub(super) fn refused(error: &CreationError, package: Package<'_>) -> Failure {
     let text = error.to_string();
     match error {
@@ -60,7 +62,7 @@ pub(super) fn refused(error: &CreationError, package: Package<'_>) -> Failure {
     }
 }
 
-/// Another attempt decides on what is there by then.
+/// Returns the failure that makes the next attempt decide on the current state.
 pub(super) fn conflict(message: String) -> Failure {
     Failure::Retry(ReconcileError { message, is_conflict: true })
 }
@@ -75,7 +77,8 @@ mod tests {
 
     use super::*;
 
-    /// 6.13 to 2.10 and 2.11: reason and time of the next attempt of every meaning.
+    /// Reason and time of the next attempt for each meaning of an error (`packagevariants.md` 2.10,
+    /// 2.11, 6.13).
     #[test]
     fn every_meaning() {
         let package = Package { repository: "edge", path: "dns" };
@@ -113,7 +116,7 @@ mod tests {
         }
     }
 
-    /// A list is of a kind, and not of an object: that it is not found is that nobody serves the kind.
+    /// A list addresses a kind, not an object, so "not found" means that no server serves the kind.
     #[test]
     fn no_server_is_no_store() {
         let package = Package { repository: "edge", path: "dns" };

@@ -1,5 +1,6 @@
-//! Drafts on a Porch server (`packagevariants.md` 2.6, 2.8, 2.14, 6.13). The server does the task of a draft, and everybody sees the result at once;
-//! so what the variant changes is tried on the same content before, and a draft is marked until that is saved.
+//! Drafts on a Porch server (`packagevariants.md` 2.6, 2.8, 2.14, 6.13). The server runs the task
+//! of a draft, and all users see the result at once. So the mutations are tried on the same content
+//! first, and a draft is marked as unfinished until its mutated content is saved.
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{
@@ -20,7 +21,7 @@ use super::world::{CreateError, World};
 use crate::packages::downstream::{Failure, Progress, mutated};
 use crate::packages::operations::Operations as _;
 
-/// Drafts of one variant, one after the other.
+/// State for the drafts of one variant, which are made one after the other.
 pub(super) struct Work<'a, 'w> {
     pub(super) world: &'a World<'w>,
     pub(super) upstream: &'a PackageRevision,
@@ -28,7 +29,7 @@ pub(super) struct Work<'a, 'w> {
 }
 
 impl Work<'_, '_> {
-    /// Clones the upstream.
+    /// Makes the first draft by a clone of the upstream.
     pub(super) async fn make_first(&mut self) -> Result<DownstreamTarget, Failure> {
         let world = self.world;
         let upstream = self.upstream.name_any();
@@ -43,13 +44,14 @@ impl Work<'_, '_> {
         self.create(Source::Clone { upstream }.task(), &files).await
     }
 
-    /// Brings one revision up to date: in place, if it is a draft, else by another one.
+    /// Updates one revision: a draft in place, a published one by a new draft.
     pub(super) async fn update(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
         let world = self.world;
         let name = target.name_any();
         let mut target = target.clone();
         if target.spec.lifecycle() == Some(Lifecycle::DeletionProposed) {
-            // It is wanted again.
+            // The deletion was proposed, but the variant wants the revision again: publish it
+            // before the update.
             target = world.set_lifecycle(&target, Lifecycle::Published).await?;
         }
         match freshness(&target, self.upstream, &Git::UNKNOWN) {
@@ -61,7 +63,8 @@ impl Work<'_, '_> {
         if target.spec.lifecycle() == Some(Lifecycle::Draft) {
             let known = world.target(&name);
             let failed = known.render_status.as_ref().and_then(|status| status.error.as_deref());
-            // After a failure a draft is saved also if nothing else is to change: the cause may be gone, and the status tells of it (8.1).
+            // After a failed rendering, save the draft even if it is unchanged: the cause may be
+            // gone, and the status reports the result (`packagevariants.md` 8.1).
             let has_failed = failed.is_some_and(|error| !error.is_empty());
             let next = Next { resources, before: files.clone(), files, must_save: has_failed };
             return self.settle(&target, next).await;
@@ -76,7 +79,7 @@ impl Work<'_, '_> {
         self.create(Source::Edit { source: name }.task(), &files).await
     }
 
-    /// Takes the upstream's revision in.
+    /// Merges the upstream's revision into the package.
     async fn upgrade(&mut self, target: &PackageRevision) -> Result<DownstreamTarget, Failure> {
         let world = self.world;
         let name = target.name_any();
@@ -95,7 +98,8 @@ impl Work<'_, '_> {
         self.create(Source::Upgrade { local: name, update }.task(), &merged).await
     }
 
-    /// The revision that a package was made from (2.8). The upstream may have been another package then, of whatever repository.
+    /// Returns the revision that a package was made from (`packagevariants.md` 2.8). The variant
+    /// may have had another upstream then, in any repository.
     async fn original(&self, target: &PackageRevision) -> Result<String, Failure> {
         let world = self.world;
         if let Base::Revision(found) = base(target, world.revisions(), world.repositories()) {
@@ -109,7 +113,7 @@ impl Work<'_, '_> {
         })
     }
 
-    /// The change of the upstream, in the local package.
+    /// Merges the change of the upstream into the local package.
     async fn merged(&self, name: &str, original: &str, local: Files) -> Result<Files, Failure> {
         let world = self.world;
         let upstream = self.upstream.name_any();
@@ -133,7 +137,7 @@ impl Work<'_, '_> {
         VariantError::UpgradeFailed { downstream: downstream.to_owned(), upstream, cause }
     }
 
-    /// Where the upstream is, as Kptfiles say it.
+    /// Returns the location of the upstream in the form of Kptfiles.
     fn origin(&self) -> Result<Origin, Failure> {
         let lock = self.upstream.status.as_ref().and_then(|status| status.self_lock.as_ref()?.git.as_ref());
         let Some(lock) = lock else {
@@ -152,7 +156,8 @@ impl Work<'_, '_> {
         })
     }
 
-    /// Makes another draft. `files` are what its task will make, for what the variant changes to be tried on.
+    /// Makes a new draft. `files` are the expected result of its task, on which the mutations are
+    /// tried first.
     async fn create(&mut self, task: Task, files: &Files) -> Result<DownstreamTarget, Failure> {
         let world = self.world;
         let package = world.downstream_package();
@@ -192,7 +197,7 @@ impl Work<'_, '_> {
             CreateError::NotAsked(failure) => failure,
         })?;
         let name = made.name().to_owned();
-        // It is there, whatever comes of it.
+        // The draft exists on the server from here on, even if a later step fails.
         if let Some(targets) = self.progress.targets.as_mut() {
             targets.push(world.target(&name));
         }
@@ -201,7 +206,7 @@ impl Work<'_, '_> {
         self.settle(made.object(), next).await
     }
 
-    /// Lets the variant change the files of a draft, and saves what came of them.
+    /// Applies the mutations to the files of a draft, and saves the result.
     async fn settle(&mut self, draft: &PackageRevision, next: Next) -> Result<DownstreamTarget, Failure> {
         let world = self.world;
         let name = draft.name_any();
@@ -209,7 +214,8 @@ impl Work<'_, '_> {
         let is_unfinished = draft.annotations().contains_key(annotation::UNFINISHED);
         let changed = match self.mutate(&files, &name).await {
             Err(error @ Failure::Told(..)) if is_unfinished => {
-                // Nobody has asked for a draft without what the variant changes (2.6).
+                // A draft without the variant's mutations must not stay for users to find
+                // (`packagevariants.md` 2.6).
                 world.discard(&name).await?;
                 if let Some(targets) = self.progress.targets.as_mut() {
                     targets.retain(|target| target.name != name);
@@ -236,7 +242,7 @@ impl Work<'_, '_> {
         let status = saved.render_status().cloned().unwrap_or_default();
         match status.error.clone().filter(|error| !error.is_empty()) {
             None => Ok(status),
-            // The draft asks for its content to be kept all the same.
+            // The draft has the setting that keeps content after a failed rendering.
             Some(cause) => {
                 let error = VariantError::RenderFailed { downstream: name.to_owned(), cause };
                 Err(Failure::Told(error, Some(Box::new(status))))
@@ -249,9 +255,9 @@ impl Work<'_, '_> {
     }
 }
 
-/// What a draft is to become, before the variant changes it.
+/// Content for a draft, before the mutations of the variant.
 struct Next {
-    /// As read; what is saved must not meet another version.
+    /// Resources as read; a save fails if the server has another version by then.
     resources: Resources,
     before: Files,
     files: Files,

@@ -1,4 +1,5 @@
-//! What decisions about one variant are made on: what the Porch server says, at least as new as what was written there (2.4).
+//! State for the decisions about one variant: Repositories and revisions from the Porch server, at
+//! least as new as the last writes of this process (`packagevariants.md` 2.4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,12 +27,12 @@ use crate::packages::downstream::{self, Failure, Progress};
 use crate::packages::newest::ensure_newest;
 use crate::packages::operations::Operations;
 
-/// Why a draft was not made.
+/// Reason why a draft was not made.
 #[derive(Debug)]
 pub(super) enum CreateError {
-    /// The server says no to it.
+    /// The server refuses the draft.
     Refused(PorchError),
-    /// It was not asked for one.
+    /// The request was not sent.
     NotAsked(Failure),
 }
 
@@ -48,14 +49,14 @@ pub(crate) struct World<'a> {
     pub(super) namespace: String,
     downstream: Key,
     package: String,
-    /// The Repositories of the two packages.
+    /// Repositories of the upstream and the downstream package.
     repositories: Vec<Repository>,
-    /// Revisions of upstream and downstream, and those that the variant controls elsewhere.
+    /// Revisions of upstream and downstream, and other revisions that the variant controls.
     revisions: Vec<PackageRevision>,
 }
 
 impl<'a> World<'a> {
-    /// Whether the repository of what the variant makes is registered.
+    /// Reports whether the repository of the downstream package is registered.
     pub(crate) async fn has_downstream(
         variant: &PackageVariant,
         objects: &Objects,
@@ -65,7 +66,8 @@ impl<'a> World<'a> {
         Ok(objects.get::<Repository>(&namespace, &spec.repo.unwrap_or_default()).await?.is_some())
     }
 
-    /// Reads what there is of the package that the variant makes, and of others that it controls.
+    /// Reads the revisions of the downstream package, and other revisions that the variant
+    /// controls.
     pub(crate) async fn read_own(
         shared: &Arc<Shared>,
         store: &'a PorchStore,
@@ -105,7 +107,7 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// The same, with the upstream.
+    /// Reads the same as `read_own`, and the upstream.
     pub(crate) async fn read(
         shared: &Arc<Shared>,
         store: &'a PorchStore,
@@ -115,7 +117,8 @@ impl<'a> World<'a> {
         let mut world = Self::read_own(shared, store, variant, objects).await?;
         let spec = variant.spec.upstream.clone().unwrap_or_default();
         let (name, path) = (spec.repo.unwrap_or_default(), spec.package.unwrap_or_default());
-        // That there is no such revision is what the condition says then.
+        // Without a ready upstream repository, the condition reports that the upstream revision
+        // does not exist.
         let Some(repository) = world.ready_repository(&name).await? else { return Ok(world) };
         let package = Package { repository: &name, path: &path };
         if package != world.downstream_package() {
@@ -128,7 +131,7 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// A Repository that the server has read.
+    /// Returns a Repository that the server has read.
     async fn ready_repository(&self, name: &str) -> Result<Option<Repository>, Failure> {
         match registration(self.objects, &self.namespace, name).await? {
             Registration::Ready(found) => Ok(Some(*found)),
@@ -141,7 +144,7 @@ impl<'a> World<'a> {
         Package { repository: &self.downstream.name, path: &self.package }
     }
 
-    /// Whether drafts are for a repository of deployments.
+    /// Reports whether the downstream repository is a deployment repository.
     pub(super) fn is_deployment(&self) -> bool {
         let mut heads = self.repositories.iter();
         let found = heads.find(|found| found.name_any() == self.downstream.name);
@@ -161,7 +164,7 @@ impl<'a> World<'a> {
         Ok(listed.into_iter().map(Revision::into_object).collect())
     }
 
-    /// All revisions of a repository.
+    /// Returns all revisions of a repository.
     pub(super) async fn list_repository(&self, name: &str) -> Result<Vec<PackageRevision>, Failure> {
         let listed = self.store.porch.list(&self.namespace, name, None).await;
         let listed = listed.map_err(|error| told_of_list(&error, self.downstream_package()))?;
@@ -177,7 +180,7 @@ impl<'a> World<'a> {
         told(error, self.downstream_package(), revision)
     }
 
-    /// The files of a revision, with the version that they are of.
+    /// Reads the files of a revision, with their version.
     pub(super) async fn resources(&self, name: &str) -> Result<(Resources, Files), Failure> {
         let resources = self.store.porch.resources(&self.namespace, name).await;
         let resources = resources.map_err(|error| self.told(&error, name))?;
@@ -194,13 +197,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A turn to write, of those that the downstream repository has.
+    /// Waits for a write slot of the downstream repository.
     async fn turn(&self, revision: &str) -> Result<Turn, Failure> {
         let turn = self.store.turns.take(&self.downstream, true).await;
         turn.map_err(|error| downstream::told(&error, revision))
     }
 
-    /// What the server does not reliably refuse (6.13): names, and what the task names.
+    /// Checks the rules that the server does not reliably enforce (`packagevariants.md` 6.13):
+    /// names, and the references in the task.
     pub(super) async fn check(&self, workspace: &str, task: &Task) -> Result<(), Failure> {
         let package = self.downstream_package();
         let mut all = self.list_repository(package.repository).await?;
@@ -216,7 +220,8 @@ impl<'a> World<'a> {
         checked.map(drop).map_err(|error| refused(&error, package))
     }
 
-    /// Makes a draft. Without an answer it may have been made: one of this name that is ours is the one.
+    /// Makes a draft. If no answer comes, the draft may exist all the same: a draft with this name
+    /// and this owner is taken as the result.
     pub(super) async fn create(&self, draft: &NewDraft, name: &str) -> Result<Revision, CreateError> {
         if self.get(name).await?.is_some() {
             return Err(conflict(format!("package revision {name:?} is there already")).into());
@@ -240,7 +245,7 @@ impl<'a> World<'a> {
         Ok(made)
     }
 
-    /// Gives a draft other files.
+    /// Replaces the files of a draft.
     pub(super) async fn save(&self, resources: &Resources, name: &str) -> Result<Resources, Failure> {
         ensure_newest(self.variant, self.objects).await?;
         let saved = {
@@ -265,7 +270,8 @@ impl<'a> World<'a> {
         Ok(saved)
     }
 
-    /// Deletes a draft that was begun, and cannot become what the variant asks for (2.6).
+    /// Deletes a draft that was begun and cannot get the content that the variant asks for
+    /// (`packagevariants.md` 2.6).
     pub(super) async fn discard(&self, name: &str) -> Result<(), Failure> {
         let deleted = {
             let _turn = self.turn(name).await?;
@@ -275,7 +281,7 @@ impl<'a> World<'a> {
         deleted.map_err(|error| self.told(&error, name))
     }
 
-    /// Says of a draft that it is what the variant asks for.
+    /// Marks a draft as finished.
     pub(super) async fn set_finished(&self, name: &str) -> Result<(), Failure> {
         let Some(found) = self.get(name).await? else { return Ok(()) };
         let metadata = found.object().metadata.clone();
@@ -301,7 +307,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A revision as it is now, if it is where decisions have seen it: its version covers neither labels nor the lifecycle (6.13).
+    /// Reads a revision again, and returns it if labels and lifecycle are as the decision saw them.
+    /// The version of a revision covers neither (`packagevariants.md` 6.13).
     async fn unchanged(&self, decided: &PackageRevision) -> Result<Option<Revision>, Failure> {
         let name = decided.name_any();
         let Some(found) = self.get(&name).await? else { return Ok(None) };
@@ -328,7 +335,8 @@ impl Operations for World<'_> {
         &self.revisions
     }
 
-    /// Without git: tags are revisions that carry them, or annotations (5.2).
+    /// Resolves without git: a tag is a revision that carries it, or an annotation
+    /// (`packagevariants.md` 5.2).
     fn resolve(&self) -> Result<Resolved<'_>, Unresolved> {
         let repositories = Repositories(&self.repositories);
         resolve_upstream(self.variant, &self.revisions, repositories, &Git::UNKNOWN)
@@ -351,7 +359,7 @@ impl Operations for World<'_> {
         Work { world: self, upstream, progress }.update(target).await
     }
 
-    /// By an update that needs no approval.
+    /// Changes the lifecycle by an update, if the transition needs no approval.
     async fn set_lifecycle(
         &self,
         revision: &PackageRevision,
@@ -368,7 +376,8 @@ impl Operations for World<'_> {
 
     async fn delete(&self, revision: &PackageRevision) -> Result<(), Failure> {
         let name = revision.name_any();
-        // What the server cannot read is not gone, though its lists lack it.
+        // A repository that the server cannot read has no revisions in lists. They are not deleted
+        // for that.
         let repository = revision.spec.repository.clone().unwrap_or_default();
         if self.ready_repository(&repository).await?.is_none() {
             let cause = format!("repository {repository:?} not found");
