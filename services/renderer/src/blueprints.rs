@@ -1,5 +1,5 @@
-//! Blueprints that a worker has loaded: what it does later shares them, with the templates that have been parsed and the schemas that have
-//! been compiled.
+//! Cache of the blueprints that a worker has loaded. Later renderings share them, with their parsed
+//! templates and compiled schemas.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,18 +13,20 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use serde::{Deserialize, Serialize};
 
-/// What a worker keeps, in bytes of files. What is made of them takes several times as much.
+/// Capacity of the cache, in bytes of blueprint files. The parsed form takes several times as much
+/// memory.
 const CAPACITY: u32 = 4 << 20;
-/// How many are kept at most: each counts as a share of the capacity, however small it is.
+/// Limit for the number of blueprints: each weighs at least this fraction of the capacity, however
+/// small it is.
 const MOST: u32 = 256;
-/// A larger one is loaded again each time.
+/// Size limit of a cached blueprint in bytes. A larger one is loaded again for each rendering.
 const LARGEST: u32 = 1 << 20;
-/// What a file or a folder counts beside its content.
+/// Weight of a file or a folder in addition to its content, in bytes.
 const ENTRY: u32 = 256;
-/// What nobody has asked for this long is dropped.
+/// Time without use after which a blueprint is dropped.
 const IDLE: Duration = Duration::from_hours(1);
 
-/// The blueprints of one worker.
+/// Cached blueprints of one worker.
 #[derive(Debug)]
 pub(crate) struct Blueprints {
     kept: Cache<BlueprintDigest, KeptBlueprint>,
@@ -37,14 +39,14 @@ struct KeptBlueprint {
     weight: u32,
 }
 
-/// How often blueprints were asked for and were there, or were not.
+/// Hits and misses of the cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lookups {
     pub(crate) hits: u32,
     pub(crate) misses: u32,
 }
 
-/// Measures all workers together.
+/// Metric of the hits and misses of all workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept(Family<Asked, Counter>);
 
@@ -65,7 +67,7 @@ impl Kept {
             Family::default(),
         );
         let kept = Self(asked);
-        // A counter that nothing has counted yet is 0, and not missing.
+        // Create the counters at 0, so that the metric exists before the first lookup.
         kept.count(Lookups::default());
         kept
     }
@@ -83,7 +85,7 @@ impl Default for Blueprints {
 }
 
 impl Blueprints {
-    /// Since the last time that somebody asked.
+    /// Returns the lookups since the last call, and resets them.
     pub(crate) fn take_lookups(&self) -> Lookups {
         self.lookups.take()
     }
@@ -110,8 +112,8 @@ impl BlueprintCache for Blueprints {
     }
 }
 
-/// Bytes of all files, as far as links let them be seen; `None` if there are too many. Links may lead in a circle: what is seen twice counts
-/// twice, and so the walk has an end.
+/// Returns the bytes of all files, with links followed; `None` if there are too many. Links may
+/// form a circle: a file that is seen twice counts twice, so the walk ends at the limit.
 fn size(files: &Filesystem) -> Option<u32> {
     let mut total = 0_u32;
     let mut folders = vec![String::new()];
@@ -167,7 +169,7 @@ mod tests {
         json!({"blueprint.yaml": definition, "extra": extra})
     }
 
-    /// Hits and misses since the last time, and how many are kept.
+    /// Returns the hits and misses since the last call, and the number of cached blueprints.
     fn counts(blueprints: &Blueprints) -> (u32, u32, u64) {
         blueprints.kept.run_pending_tasks();
         let Lookups { hits, misses } = blueprints.take_lookups();
@@ -203,7 +205,7 @@ mod tests {
 
     #[test]
     fn only_so_many_are_kept() {
-        // As if there were room for four.
+        // A cache with the capacity for four blueprints.
         let room = cache(u64::from(4 * (CAPACITY / MOST)));
         let blueprints = Blueprints { kept: room, ..Blueprints::default() };
         for number in 0..20 {

@@ -1,4 +1,5 @@
-//! What calls compute, from their requests and what the service has read for them. It is done in workers.
+//! Computations behind calls, from the request and from the objects that the service has read for
+//! it. They run in worker processes.
 
 mod answer;
 mod plan;
@@ -22,7 +23,7 @@ use request::Inline;
 
 pub(crate) use plan::{plan, plan_scope};
 
-/// Every rule that an Installation, and a blueprint, break.
+/// Returns all rules that an Installation and a blueprint break.
 pub(crate) fn validate(request: ValidateRequest) -> Result<ValidateResponse, Status> {
     let ValidateRequest { installation, blueprint } = request;
     let files = request::files(blueprint, "blueprint")?;
@@ -33,7 +34,7 @@ pub(crate) fn validate(request: ValidateRequest) -> Result<ValidateResponse, Sta
     Ok(ValidateResponse { violations, findings: files.map(answer::findings).unwrap_or_default() })
 }
 
-/// What a job would do with what the call brings along.
+/// Renders a job from the inputs in the request alone.
 pub(crate) fn render_inline(
     request: RenderRequest,
     blueprints: &Blueprints,
@@ -47,7 +48,7 @@ pub(crate) fn render_inline(
     Ok(answer)
 }
 
-/// What the next job of an Installation of the cluster would do.
+/// Renders the next job of an Installation of the cluster.
 pub(crate) fn render_named(inputs: &Inputs<'_>) -> Result<Progress<RenderResponse, UnreadStates>, Status> {
     let mut outcome = render(inputs);
     if !outcome.unread_states.is_empty() {
@@ -56,7 +57,7 @@ pub(crate) fn render_named(inputs: &Inputs<'_>) -> Result<Progress<RenderRespons
     answer::rendered(inputs.installation, &outcome).map(Progress::Done)
 }
 
-/// What an Installation that the call brings along would publish.
+/// Renders the exports of an Installation in the request.
 pub(crate) fn exports_inline(
     request: RenderExportsRequest,
     blueprints: &Blueprints,
@@ -73,14 +74,14 @@ pub(crate) fn exports_inline(
     answer::exported(&inline.installation, &inline.scope, &outcome)
 }
 
-/// What an Installation of the cluster would publish, with the values that the call brings along.
+/// Renders the exports of an Installation of the cluster, with the values in the request.
 pub(crate) fn exports_named(
     request: &RenderExportsRequest,
     inputs: &Inputs<'_>,
 ) -> Result<Progress<RenderExportsResponse, UnreadStates>, Status> {
     let values = request::export_values(&request.values.clone().unwrap_or_default())?;
     let given = request::states(&request.state, "state")?;
-    // What the caller gives stands in the place of what is stored.
+    // State in the request replaces the stored state.
     let given = (!given.is_empty()).then_some(&given);
     let inputs = Inputs { states: given.or(inputs.states), ..*inputs };
     let mut outcome = export(&inputs, |_| values);
@@ -90,11 +91,11 @@ pub(crate) fn exports_named(
     answer::exported(inputs.installation, inputs.scope, &outcome).map(Progress::Done)
 }
 
-/// Every rule that an Installation breaks.
+/// Returns all rules that an Installation breaks.
 fn violations(json: &Json) -> Result<Vec<Violation>, Status> {
     let object = match groundwork_api::strict::read(&json.text, Schemas::shared()) {
         Ok(object) => object,
-        // Every field that is wrong, as with the rules behind.
+        // Report all fields that cannot be decoded, as the validation does with its rules.
         Err(JsonError::Structure(problems)) => {
             let told = |message| Violation { field: String::new(), message };
             return Ok(problems.into_iter().map(told).collect());

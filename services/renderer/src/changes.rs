@@ -1,21 +1,21 @@
-//! Objects that change, told to whoever follows an Installation.
+//! Channel for changes of objects, from the event handler to the calls that follow an Installation.
 
 use groundwork_bus::ObjectId;
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
-/// Changes that a follower may be behind. One that is further behind reads everything again.
+/// Changes that a receiver may lag behind. One that lags further reads everything again.
 const CAPACITY: usize = 4096;
 
-/// What has changed or is gone.
+/// Change or deletion of objects.
 #[derive(Debug, Clone)]
 pub(crate) enum Changed {
-    /// An object, with the parent of a nested Installation, or the Execution of an item.
+    /// One object, with the parent of a nested Installation, or the Execution of an item.
     Object { object: ObjectId, owner: Option<String> },
-    /// Perhaps everything: the feed of events begins anew.
+    /// Any object may have changed, because the feed of events restarted.
     All,
 }
 
-/// Where changes are told. Clones tell the same receivers.
+/// Sender of changes. Clones send to the same receivers.
 #[derive(Debug, Clone)]
 pub(crate) struct Changes(Sender<Changed>);
 
@@ -26,20 +26,20 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// What changes from now on.
+    /// Returns a receiver for all changes from now on.
     pub(crate) fn subscribe(&self) -> Receiver<Changed> {
         self.0.subscribe()
     }
 
-    /// Tells of a change; `owner` is asked for only if somebody listens.
+    /// Sends a change; `owner` is only called if there is a receiver.
     pub(crate) fn tell(&self, object: &ObjectId, owner: impl FnOnce() -> Option<String>) {
         if self.0.receiver_count() > 0 {
-            // Nobody may be left by now.
+            // The last receiver may have gone in between, so an error is expected.
             let _ = self.0.send(Changed::Object { object: object.clone(), owner: owner() });
         }
     }
 
-    /// Tells that nothing is certain any more.
+    /// Makes all receivers read everything again.
     pub(crate) fn tell_of_all(&self) {
         let _ = self.0.send(Changed::All);
     }

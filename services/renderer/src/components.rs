@@ -1,4 +1,5 @@
-//! The resolver: it evaluates references of jobs, and answers what their renderings ask of repositories.
+//! Client of the resolver, which resolves the component references of jobs and reads descriptors
+//! and resources from repositories for their renderings.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,21 +15,22 @@ use groundwork_proto::status::{self, reasons};
 use serde::de::DeserializeOwned;
 use tonic::{Code, Status};
 
-/// Content that a rendering works on is in memory, here and in the worker, for a moment more than once: a part of what a worker may have.
+/// Part of a worker's memory that one content may take. The content is in memory several times for
+/// a moment, here and in the worker.
 const SHARE_OF_MEMORY: u64 = 4;
 
-/// A client of the resolver. Cheap to clone.
+/// Client of the resolver. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Components {
     client: ResolverClient<Channel>,
-    /// The largest content that is fetched, in bytes.
+    /// Largest content that is fetched, in bytes.
     largest: usize,
 }
 
-/// What the resolver found for a job.
+/// Result of the resolver for a job.
 #[derive(Debug)]
 pub(crate) struct Resolved {
-    /// The Installation with its condition written.
+    /// Installation after the resolver has written its condition.
     pub(crate) installation: Installation,
     pub(crate) context: Option<Context>,
     pub(crate) overwrites: Option<ComponentVersionOverwrites>,
@@ -36,16 +38,18 @@ pub(crate) struct Resolved {
 }
 
 impl Components {
-    /// `memory` is what a worker may have, in bytes.
+    /// Creates a client; `memory` is the limit of a worker in bytes.
     pub(crate) fn new(channel: Channel, memory: u64) -> Self {
         let largest = usize::try_from(memory / SHARE_OF_MEMORY).unwrap_or(usize::MAX);
         Self { client: with_limits!(ResolverClient::new(channel)), largest }
     }
 
-    /// Evaluates the reference of an Installation for its job, and has the condition written.
+    /// Resolves the component reference of an Installation for its job. The resolver writes the
+    /// condition.
     pub(crate) async fn resolve(&self, installation: ObjectName, job_id: &str) -> Result<Resolved, Status> {
         let request = ResolveRequest { installation: Some(installation), job_id: job_id.to_owned() };
-        // Not repeated here: the controller comes back after a pause, and tells in the meantime what it waits for.
+        // No retry here: the controller requeues the Installation, and its status shows the wait in
+        // the meantime.
         let answer = self.client.clone().resolve(request).await?.into_inner();
         Ok(Resolved {
             installation: decode(answer.installation)?
@@ -56,13 +60,14 @@ impl Components {
         })
     }
 
-    /// The repositories behind the resolver, for a job of an Installation.
+    /// Returns the repositories behind the resolver, for a job of an Installation.
     pub(crate) fn repositories(&self, installation: ObjectName, job_id: &str) -> RemoteRepositories {
         let reader = Reader::Job { installation, job_id: job_id.to_owned() };
         self.read_by(reader, Arc::default())
     }
 
-    /// The same for Installations that might be applied. What keeps the answers from being relied on goes to `resolver_errors`, for all of a plan.
+    /// Returns the repositories for Installations of a plan. Errors that make the plan unreliable
+    /// go to `resolver_errors`, which the whole plan shares.
     pub(crate) fn planned(
         &self,
         planning: Planning,
@@ -79,7 +84,7 @@ impl Components {
 
 fn decode<T: DeserializeOwned>(json: Option<Json>) -> Result<Option<T>, Status> {
     let Some(json) = json else { return Ok(None) };
-    // The decoder's message quotes what it found.
+    // Drop the decoder's message, since it quotes the content.
     serde_json::from_str(&json.text)
         .map(Some)
         .map_err(|_| Status::internal("the resolver answered with an object of another form"))
@@ -95,7 +100,7 @@ fn operation_error(wire: WireFailure) -> OperationError {
     }
 }
 
-/// Asks the resolver for descriptors and contents.
+/// Repository that asks the resolver for descriptors and contents.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteRepositories(Arc<Shared>);
 
@@ -107,7 +112,7 @@ struct Shared {
     resolver_errors: Arc<ResolverErrors>,
 }
 
-/// For whom the resolver is asked.
+/// User of the answers, whose rights the resolver checks.
 #[derive(Debug)]
 enum Reader {
     Job { installation: ObjectName, job_id: String },
@@ -137,12 +142,12 @@ impl Reader {
     }
 }
 
-/// Why answers of the resolver cannot be relied on: what follows from them is no verdict about a job.
+/// Errors of the resolver that are not about the component. A job must not fail because of them.
 #[derive(Debug, Default)]
 pub(crate) struct ResolverErrors {
-    /// Set once it could not be asked.
+    /// Set once the resolver did not answer.
     unavailable: Mutex<Option<String>>,
-    /// Set once it did not let a plan read something that jobs may read otherwise.
+    /// Set once the resolver refused a plan a read that jobs may make.
     refused: Mutex<Option<String>>,
 }
 
@@ -157,7 +162,7 @@ impl ResolverErrors {
 }
 
 impl RemoteRepositories {
-    /// Why the answers cannot be relied on, if they cannot.
+    /// Returns the reason why the answers are unreliable, if they are.
     pub(crate) fn unavailable(&self) -> Option<String> {
         self.0.resolver_errors.unavailable()
     }
@@ -188,7 +193,8 @@ impl RemoteRepositories {
         }
     }
 
-    /// As `groundwork_component::Repository::descriptor`, of the repository that `context` describes in JSON.
+    /// Reads a descriptor, as `groundwork_component::Repository::descriptor` does, from the
+    /// repository that the JSON in `context` describes.
     pub(crate) async fn descriptor(
         &self,
         context: String,
@@ -201,7 +207,7 @@ impl RemoteRepositories {
             planning: self.0.reader.planning(),
         };
         let client = self.0.client.clone();
-        // It borrows nothing, so that the future may go from thread to thread.
+        // The closure owns its data, so that the future is `Send`.
         let call = move || {
             let (mut client, request) = (client.clone(), request.clone());
             async move { client.get_descriptor(request).await }
@@ -211,7 +217,8 @@ impl RemoteRepositories {
         Ok(answer.into_inner().descriptor)
     }
 
-    /// As `groundwork_component::Repository::content`: the media type, and the bytes.
+    /// Reads content, as `groundwork_component::Repository::content` does. Returns the media type
+    /// and the bytes.
     pub(crate) async fn content(
         &self,
         context: String,
@@ -219,7 +226,8 @@ impl RemoteRepositories {
         version: &str,
         access: &Access,
     ) -> Result<(String, Vec<u8>), RepositoryError> {
-        // Under a tag there may be something else by the time of the second attempt.
+        // A download by a tag cannot be resumed: by the second attempt the tag may point to other
+        // content.
         let can_go_on = !matches!(access, Access::Artifact { .. } | Access::RelativeArtifact { .. });
         let request = FetchResourceRequest {
             reference: Self::reference(context, name, version),
@@ -253,7 +261,7 @@ impl RemoteRepositories {
     }
 }
 
-/// Content as far as it has come.
+/// Content received so far.
 #[derive(Debug, Default)]
 struct Fetched {
     media_type: String,

@@ -1,4 +1,4 @@
-//! An Installation and everything below it, read once and then kept up to date object by object.
+//! Tree of an Installation and all objects below it, read once and then updated object by object.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +10,33 @@ use groundwork_lifecycle::parent_name;
 use groundwork_lifecycle::waits::{Clock, names_around};
 use jiff::SignedDuration;
 
-/// Follows one Installation. Whoever has it says which objects have changed.
+/// Follower of one Installation. The caller reports which objects have changed.
 #[derive(Debug, Clone)]
 pub struct Follower {
     objects: Objects,
     namespace: String,
     name: String,
     members: Members,
-    /// Installations beside the tree that it waits for, or belongs to.
+    /// Installations outside the tree: those that it waits for, and its parent.
     around: BTreeMap<String, Installation>,
     pickup_timeout: Option<SignedDuration>,
 }
 
 impl Follower {
-    /// A follower that has read nothing yet.
+    /// Creates a follower that has read no object yet.
     pub fn new(objects: Objects, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let (namespace, name) = (namespace.into(), name.into());
         let (members, around) = (Members::default(), BTreeMap::new());
         Self { objects, namespace, name, members, around, pickup_timeout: None }
     }
 
-    /// Knows how long a deployer may take to pick an item up, as the renderer does.
+    /// Sets the pickup timeout of items, as the renderer has it.
     #[must_use]
     pub fn with_pickup_timeout(self, pickup_timeout: Option<SignedDuration>) -> Self {
         Self { pickup_timeout, ..self }
     }
 
-    /// The tree as it was read last; `None` if the Installation is not there.
+    /// Returns the tree as last read; `None` if the Installation does not exist.
     pub fn tree(&self) -> Option<Node> {
         let clock = Clock { pickup_timeout: self.pickup_timeout, ..Clock::now() };
         if self.around.is_empty() {
@@ -49,17 +49,17 @@ impl Follower {
         members.tree(&self.name, &clock)
     }
 
-    /// The Installation itself, as it was read last.
+    /// Returns the Installation as last read.
     pub fn installation(&self) -> Option<&Installation> {
         self.members.installation(&self.name)
     }
 
-    /// Reads everything again. It costs two requests for the Installation and each nested one, and a list of items for each that has
-    /// an Execution.
+    /// Reads the whole tree again. This takes two requests for the Installation and for each nested
+    /// one, and a list of items for each that has an Execution.
     ///
     /// # Errors
     ///
-    /// Something could not be read; what was known stays.
+    /// A read fails; the tree stays as it was.
     pub async fn read(&mut self) -> Result<(), ApiError> {
         let mut members = Members::default();
         if let Some(installation) = self.objects.get(&self.namespace, &self.name).await? {
@@ -71,7 +71,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads those beside the tree that it waits for. What cannot be read is not told.
+    /// Reads the Installations outside the tree that it waits for. Failures are ignored.
     async fn read_around(&mut self) {
         let names = self.members.installation(&self.name).map(names_around).unwrap_or_default();
         let mut around = BTreeMap::new();
@@ -86,7 +86,8 @@ impl Follower {
         self.around = around;
     }
 
-    /// Whether a change of an object can change the tree. `owner` is the parent of a nested Installation, or the Execution of an item.
+    /// Reports whether a change of an object can change the tree. `owner` is the parent of a nested
+    /// Installation, or the Execution of an item.
     pub fn concerns(&self, plural: &str, name: &str, owner: Option<&str>) -> bool {
         let is_of = |plural: &str| owner.is_some_and(|owner| self.members.contains(plural, owner));
         match plural {
@@ -96,7 +97,7 @@ impl Follower {
                     || self.members.contains(plural, name)
                     || is_of(Installation::PLURAL)
             }
-            // It has the name of its Installation.
+            // An Execution has the name of its Installation.
             Execution::PLURAL => {
                 self.members.contains(plural, name) || self.members.contains(Installation::PLURAL, name)
             }
@@ -105,11 +106,11 @@ impl Follower {
         }
     }
 
-    /// Reads an object again that has changed or is gone.
+    /// Reads a changed or deleted object again.
     ///
     /// # Errors
     ///
-    /// It could not be read; what was known stays.
+    /// The read fails; the tree stays as it was.
     pub async fn refresh(&mut self, plural: &str, name: &str) -> Result<(), ApiError> {
         match plural {
             Installation::PLURAL if self.around.remove(name).is_some() => {}
@@ -117,7 +118,7 @@ impl Follower {
                 Some(installation) if self.members.contains(plural, name) => {
                     self.members.insert_installation(installation);
                 }
-                // What is new may have brought others along.
+                // A new Installation may already have objects below it.
                 Some(installation) => {
                     let mut members = Members::default();
                     self.read_below(installation, &mut members).await?;
@@ -141,7 +142,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads what belongs to an Installation, however deep.
+    /// Reads everything below an Installation, at any depth.
     async fn read_below(&self, installation: Installation, members: &mut Members) -> Result<(), ApiError> {
         let mut unread = vec![installation];
         while let Some(installation) = unread.pop() {
@@ -159,7 +160,7 @@ impl Follower {
             }
             let labels = format!("{}={name}", label::ENCOMPASSED_BY);
             let children = self.objects.list::<Installation>(&self.namespace, &labels).await?;
-            // A label can be written by anybody; the owner decides.
+            // Any user can write labels, so the owner reference decides.
             unread.extend(children.into_iter().filter(|child| parent_name(child) == Some(name.as_str())));
         }
         Ok(())

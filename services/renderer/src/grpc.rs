@@ -1,4 +1,6 @@
-//! `Validate`, `Render` and `RenderExports`: what a job would do, without doing it; `Plan`: what a change would do; `WatchInstallation`: what jobs do; `Replay`: why they did it.
+//! gRPC service of the renderer. `Validate`, `Render` and `RenderExports` compute a job without
+//! running it, `Plan` computes the effect of a change, `WatchInstallation` shows the progress of
+//! jobs, and `Replay` shows the decisions in them.
 
 mod plan;
 mod replay;
@@ -35,12 +37,12 @@ pub(crate) use plan::Plans;
 pub(crate) use replay::Replays;
 pub(crate) use watch::Watches;
 
-/// The service behind the contract.
+/// Implementation of the gRPC service.
 pub(crate) struct Service {
     pub(crate) access: Access,
     pub(crate) objects: Objects,
     pub(crate) components: Option<Components>,
-    /// For calls only: jobs do not wait for them.
+    /// Workers for calls only, so that jobs never wait for calls.
     pub(crate) renderers: Renderers,
     pub(crate) watches: Watches,
     pub(crate) replays: Replays,
@@ -122,7 +124,7 @@ impl Renderer for Service {
 }
 
 impl Service {
-    /// Has a worker do the work of a call when it is its turn. A caller that goes ends it.
+    /// Runs the work of a call in a worker. The work is cancelled if the caller goes away.
     async fn work<A: Message + Default>(
         &self,
         kind: Kind,
@@ -137,8 +139,9 @@ impl Service {
         }
     }
 
-    /// The same on an Installation of the cluster, and once more with states if it keeps some. An answer that lacks what the resolver could
-    /// not say is none.
+    /// Runs the work of a call on an Installation of the cluster, and again with its state if it
+    /// keeps some. If the resolver could not answer, the call fails instead of returning an
+    /// incomplete answer.
     async fn work_on<A: Message + Default>(
         &self,
         kind: Kind,
@@ -163,7 +166,7 @@ impl Service {
         }
     }
 
-    /// Reads what the next job of an Installation would read, for those who may see it.
+    /// Reads the inputs of the next job of an Installation, if the caller may see them.
     async fn named(&self, metadata: &MetadataMap, name: ObjectName) -> Result<Gathered, Status> {
         let name = checked(name, "installation")?;
         let namespace = Some(name.namespace.as_str());
@@ -174,7 +177,8 @@ impl Service {
             name: Some(&name.name),
         };
         let secrets = ResourceAttributes { group: "", resource: "secrets", namespace, name: None };
-        // What is rendered may hold what Secrets hold.
+        // The caller also needs the right to read Secrets, since rendered objects may contain
+        // values of Secrets.
         self.access.authorise(metadata, &[installation, secrets]).await?;
         let found =
             self.objects.get::<Installation>(&name.namespace, &name.name).await.map_err(unavailable)?;
@@ -191,7 +195,7 @@ impl Service {
     }
 }
 
-/// An object by its name. What cannot be a name names nothing, and could change the path of a request.
+/// Validates the name of an object. An invalid name could change the path of a request.
 fn checked(name: ObjectName, field: &str) -> Result<ObjectName, Status> {
     for (member, text) in [("namespace", &name.namespace), ("name", &name.name)] {
         if !is_dns_subdomain(text) {

@@ -1,4 +1,5 @@
-//! Installations, from an event to rest.
+//! Controller of Installations: it maps events to keys, and runs the state machine for each key
+//! until no step is left.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -26,16 +27,19 @@ use crate::steps::{Reader, Writer};
 use crate::write_error::WriteError;
 use crate::{inputs, job_log, narration, steps};
 
-/// More steps than any part of a job has; a machine that goes round in circles must not do so for ever.
+/// Limit for the steps of one attempt, above what any job needs. It stops a state machine that
+/// loops.
 const MAX_STEPS: usize = 2_000;
-/// After so many writes the others get a turn: an Installation with thousands of items is no reason for a small one to wait.
+/// Writes of one attempt before the key is requeued, so that an Installation with thousands of
+/// items does not delay small ones.
 const WRITES_PER_TURN: usize = 64;
 
-/// Works on Installations, their Executions and DeployItems.
+/// Controller of Installations, with their Executions and DeployItems.
 pub(crate) struct Installations {
     pub(crate) pickup_timeout: Option<SignedDuration>,
     renderings: Renderings,
-    /// What is known of running jobs. It only saves reads: every write carries the version it was decided on.
+    /// Trees of running jobs. This cache only saves reads: every write carries the resource version
+    /// that it was decided on.
     trees: Mutex<HashMap<Key, Tree>>,
     relations: RwLock<ObjectRelations>,
     changes: Changes,
@@ -69,7 +73,8 @@ impl Installations {
         self.relations.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whom a change of an Installation concerns: itself, and who waits for it once it is at rest.
+    /// Returns the keys to reconcile after a change of an Installation: the Installation itself
+    /// and, once its job has finished, every sibling that waits for it.
     fn keys_of_installation(&self, object: &ObjectId, snapshot: &Snapshot, index: &Index) -> Vec<Key> {
         let mut keys = Vec::new();
         if needs_work(snapshot) {
@@ -85,24 +90,25 @@ impl Installations {
         keys
     }
 
-    /// Those of the Installations that may wait for something.
+    /// Returns those of the keys whose Installations may wait for an event.
     fn waiting(&self, installations: impl Iterator<Item = Key>, index: &Index) -> Vec<Key> {
         installations.filter(|key| index.get(key).is_some_and(|snapshot| needs_work(&snapshot))).collect()
     }
 }
 
-/// The Installation of this name in the namespace of an object. An Execution has the name of its Installation.
+/// Returns the key of an Installation in the namespace of an object. An Execution has the name of
+/// its Installation.
 pub(crate) fn installation_of(object: &ObjectId, name: &str) -> Key {
     ObjectId::new(kind::<Installation>(), object.namespace.as_deref(), name)
 }
 
-/// The key of an Installation or an Execution.
+/// Returns the key of the Installation that an Installation or an Execution belongs to.
 fn installation_at(object: &ObjectId) -> Option<Key> {
     let is_one = [Installation::PLURAL, Execution::PLURAL].contains(&object.kind.plural());
     is_one.then(|| installation_of(object, &object.name))
 }
 
-/// The key of an Installation.
+/// Returns the key of an Installation.
 pub(crate) fn installation_key(namespace: &str, name: &str) -> Key {
     ObjectId::new(kind::<Installation>(), Some(namespace), name)
 }
@@ -114,10 +120,12 @@ impl Handler for Installations {
             (Installation::PLURAL, Change::Deleted(last)) => {
                 self.trees().remove(object);
                 let predecessors = self.relations().predecessors_of(object, last);
-                // Its parent counts what is left, and those wait that it imported from.
+                // A deleted Installation wakes its parent, which counts its remaining children, and
+                // the siblings it imported from, which wait for their importers to go.
                 let names = owner(object, last).into_iter().chain(predecessors);
                 let mut keys = self.waiting(names.map(|name| installation_of(object, &name)), index);
-                // Usually nothing is below it any more.
+                // Usually no objects are left below a deleted Installation. If there are, they must
+                // be reconciled.
                 keys.extend(index.owned_by(&last.uid).iter().filter_map(installation_at));
                 keys
             }
@@ -128,7 +136,8 @@ impl Handler for Installations {
             (DeployItem::PLURAL, Change::Deleted(last)) => {
                 owner(object, last).map(|name| installation_of(object, &name)).into_iter().collect()
             }
-            // Progress of an item decides nothing; its end does.
+            // Only the end of an item's job wakes the Installation; progress of the item changes no
+            // decision.
             (DeployItem::PLURAL, Change::Applied(snapshot))
                 if !view::DeployItem(snapshot).job().is_running() =>
             {
@@ -139,7 +148,10 @@ impl Handler for Installations {
         }
     }
 
-    /// Execution and items are at rest when their Installation is: it has the same job, and goes after them, unless somebody lets it go before.
+    /// Returns the key of the Installation whose job has to work on an object. A live Execution or
+    /// item needs no entry of its own: it has the same job as its Installation, which finishes
+    /// last. The exception is an object that is being deleted after a user removed the finalizer of
+    /// its Installation.
     fn sees_to(&self, object: &ObjectId, snapshot: &Snapshot) -> Option<Key> {
         let waits = match object.kind.plural() {
             Installation::PLURAL => needs_work(snapshot),
@@ -230,7 +242,7 @@ impl Handler for Installations {
     }
 }
 
-/// What the status tells about an answer that will not get better soon.
+/// Returns the reason to show in the status for an answer that will not change soon.
 fn reason(error: &ApiError) -> Option<Reason> {
     match error {
         ApiError::Forbidden { .. } => Some(Reason::Forbidden),
@@ -247,20 +259,20 @@ fn reason(error: &ApiError) -> Option<Reason> {
     }
 }
 
-/// How far an attempt came.
+/// Result of an attempt.
 enum Progress {
-    /// Nothing is left to do before something changes.
+    /// No step is left before an object changes.
     Done,
-    /// There is more to do, after the other keys that wait.
+    /// Steps are left; the key is requeued behind the others.
     Partial,
-    /// Siblings have to come further; an event tells, unless it gets lost.
+    /// The job waits for siblings. Their events wake it; a later attempt covers a lost event.
     Waiting,
 }
 
-/// Why an attempt ends before everything is done.
+/// Reason why an attempt ends early.
 pub(crate) enum AttemptError {
     Api(ApiError),
-    /// Something else that may go away by itself; the status tells of it.
+    /// Any other error that may go away by itself; the status shows it.
     Transient(OperationError),
 }
 
@@ -271,12 +283,13 @@ impl From<ApiError> for AttemptError {
 }
 
 impl Installations {
-    /// Keeps of a tree what no object tells, since after a failed attempt everything else is read again.
+    /// Keeps the parts of a tree that no object contains. After a failed attempt, everything else
+    /// is read again.
     fn keep_for_retry(&self, key: &Key, tree: Tree) {
         self.trees().insert(key.clone(), tree.forget());
     }
 
-    /// Does step after step until there is none, or it is the turn of others.
+    /// Runs step after step until none is left, or until other keys are due.
     async fn run_steps(
         &self,
         tree: &mut Tree,
@@ -306,7 +319,9 @@ impl Installations {
                 Next::Write(writes) => {
                     written += writes.len();
                     let failed = steps::write_all(tree, writes, writer(request), scribe).await;
-                    // One answer decides; what failed besides is tried again, or over with the job.
+                    // Several writes may fail, but one error decides: a final one about something
+                    // the job needs. The other writes are repeated by the next attempt, or obsolete
+                    // with the end of the job.
                     let first =
                         failed.into_iter().max_by_key(|(need, error)| need.is_some() && error.is_final());
                     if let Some((need, error)) = first {
@@ -347,7 +362,7 @@ impl Installations {
         Err(AttemptError::Transient(OperationError::transient("Reconcile", Reason::TooManySteps, message)))
     }
 
-    /// Passes an error on; a final no to something that the job needs ends the job.
+    /// Passes an error on. A final refusal of a write that the job needs ends the job.
     async fn handle_error(
         &self,
         error: WriteError,
@@ -372,7 +387,7 @@ impl Installations {
         }
     }
 
-    /// Ends a job in whose handling processes died.
+    /// Ends a job whose reconcile killed processes.
     async fn set_aside(
         &self,
         words: &str,
@@ -402,7 +417,7 @@ impl Installations {
         }
     }
 
-    /// Tells in the status what keeps the job from going on.
+    /// Writes the problem that blocks the job into the status.
     async fn report(
         &self,
         tree: &mut Tree,
@@ -421,7 +436,7 @@ fn writer<'a>(request: &'a ReconcileRequest<'_>) -> Writer<'a> {
     Writer { objects: request.objects, index: request.index }
 }
 
-/// What did not stop the job and people should know all the same: in the log and in an Event, once a job.
+/// Reports warnings that did not stop the job, in the log and in an Event, once per job.
 async fn tell_warnings(
     tree: &mut Tree,
     job: &str,
@@ -448,7 +463,7 @@ async fn tell_warnings(
     }
 }
 
-/// The status has only the beginning of a long message.
+/// Logs a message in full if it is too long for the status.
 fn log_shortened(error: Option<&OperationError>) {
     let Some(error) = error else { return };
     if is_shortened(&error.message) {
@@ -457,14 +472,16 @@ fn log_shortened(error: Option<&OperationError>) {
     }
 }
 
-/// Forgets what is outdated in a tree that was kept: by the events of this replica, and by the index, which sees those of all.
+/// Drops the outdated parts of a cached tree, by the events of this replica and by the index, which
+/// sees the events of all replicas.
 fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRelations) {
     for (object, sight) in request.changed {
         let version = sight.alive();
         match object.kind.plural() {
             Installation::PLURAL if object == request.key => tree.installation.outdate(version),
             Installation::PLURAL => {
-                // A sibling that has finished wakes this one, too.
+                // An event of a finished sibling wakes this Installation too, and is not about a
+                // child.
                 let is_child = relations.is_child(object, &request.key.name)
                     || tree.children.get(&object.name).is_some();
                 if is_child {
@@ -487,8 +504,8 @@ fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRe
     });
 }
 
-/// True if an event has told of an item that is being deleted without a job. The end of an Execution is no sign of one: every deletion has it,
-/// and items would be listed each time.
+/// Returns true if an event reports an item that is being deleted without a job. The end of an
+/// Execution does not count: every deletion has it, so items would be listed each time.
 fn has_left_items(request: &ReconcileRequest<'_>) -> bool {
     let mut items = request.changed.iter().filter(|(object, _)| object.kind.plural() == DeployItem::PLURAL);
     items.any(|(item, _)| {
@@ -497,13 +514,14 @@ fn has_left_items(request: &ReconcileRequest<'_>) -> bool {
     })
 }
 
-/// How long until an item that nobody has picked up yet is late.
+/// Returns the time until an item that no deployer has picked up exceeds its pickup timeout.
 fn until_pickup(tree: &Tree, timeout: SignedDuration) -> Option<Duration> {
     let at = tree.pickup_deadline(timeout)?.checked_add(PICKUP_MARGIN).ok()?;
     Some(at.duration_since(Timestamp::now()).max(SignedDuration::ZERO).unsigned_abs())
 }
 
-/// Another job, or no Installation any more: what this decision was about is history.
+/// Reasons of the resolver that refer to an earlier job or to a deleted Installation; the answer
+/// does not matter any more.
 const OUTDATED: [&str; 2] = [reasons::JOB_SUPERSEDED, reasons::INSTALLATION_NOT_FOUND];
 
 pub(crate) fn resolve_failed(status: &Status, tree: &Tree) -> AttemptError {

@@ -1,4 +1,4 @@
-//! What a job reads: Context, overwrites and the objects that an Installation imports.
+//! Inputs of a job: the Context, overwrites, and the objects that an Installation imports.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,10 +16,12 @@ use groundwork_lifecycle::{
 };
 use k8s_openapi::api::core::v1::Secret;
 
-/// When templates are stopped. Workers give work up earlier; this ends it.
+/// Time after which the template engine stops. Workers give up earlier; this limit is the last
+/// resort.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// What templates may reach: the clock and the randomness of this machine, for some time.
+/// Returns the capabilities of templates: the clock and random numbers of this machine, and a
+/// deadline.
 pub(crate) fn capabilities(limits: TemplateLimits) -> Capabilities {
     Capabilities::system().within(TIME_LIMIT).limited(limits)
 }
@@ -43,7 +45,8 @@ pub(crate) async fn fetch(
         targets.extend(passed_on(installation, &scope, import, objects).await?);
     }
     for target in targets {
-        // Its content belongs to the fingerprint of the imports.
+        // The content of a Target's Secret is part of the fingerprint of the imports, so read the
+        // Secrets too.
         names.secrets.extend(target.spec.secret_ref.as_ref().map(|reference| reference.name.clone()));
         fetched.targets.insert(target.name_any(), target);
     }
@@ -56,8 +59,9 @@ pub(crate) async fn fetch(
     Ok(fetched)
 }
 
-/// The elements of a list or map of Targets that the parent passes on, as its current job has copied them (4.4). They are listed by
-/// their labels: nothing else says how many there are, and events about them may be on their way.
+/// Returns the elements of a list or map of Targets that the parent passes on, as the parent's
+/// current job has copied them (`installations.md` 4.4). They are listed from the API server by
+/// their labels, since their number is not known otherwise and the index may lag behind.
 async fn passed_on(
     installation: &Installation,
     scope: &str,
@@ -67,7 +71,7 @@ async fn passed_on(
     let namespace = installation.metadata.namespace.as_deref().unwrap_or_default();
     let job = installation.status.as_ref().and_then(|status| status.job_id.as_deref()).unwrap_or_default();
     if !is_label_value(import) {
-        // No copy can have it, and it would read as another selector.
+        // No copy can have this value as a label, and the text would change the selector.
         return Ok(Vec::new());
     }
     let labels = format!(
@@ -80,7 +84,7 @@ async fn passed_on(
     objects.list::<Target>(namespace, &labels).await
 }
 
-/// What executions of an Installation have stored under these keys (`blueprints.md` 4.6).
+/// Reads the stored state of an Installation's executions under these keys (`blueprints.md` 4.6).
 pub(crate) async fn states(
     installation: &Installation,
     keys: &[String],
@@ -96,13 +100,14 @@ pub(crate) async fn states(
     Ok(states)
 }
 
-/// What lies in the own scope of an Installation beside the copies of its imports: exports of its items and of its children. Their names
-/// follow from specs, so that nothing rests on events that may be on their way.
+/// Reads the objects in an Installation's own scope except the copies of its imports: the exports
+/// of its items and of its children. Their names follow from the specs, so a lagging index does not
+/// matter.
 pub(crate) async fn own_scope(tree: &Tree, objects: &Objects) -> Result<OwnScope, ApiError> {
     let Some(installation) = tree.installation.get() else { return Ok(OwnScope::default()) };
     let execution = tree.execution.get();
     let names = OwnNames::of(installation, execution, tree.children.present());
-    // Who has collected them in this job knows them.
+    // If this job has collected the exports, the tree already has them.
     let holder = match &names.holder {
         Some(name) if tree.exports.is_none() => objects.get::<DataObject>(&tree.namespace, name).await?,
         Some(_) | None => None,
@@ -118,7 +123,7 @@ pub(crate) async fn own_scope(tree: &Tree, objects: &Objects) -> Result<OwnScope
     Ok(OwnScope { deploy_items, exports: exports.collect() })
 }
 
-/// Those of the named objects that exist.
+/// Returns those of the named objects that exist.
 async fn read_all<'a, K, F>(
     names: &'a BTreeSet<String>,
     read: impl Fn(&'a str) -> F,
@@ -130,7 +135,7 @@ where
     Ok(objects.into_iter().flatten().collect())
 }
 
-/// Context and overwrites of an Installation that names no component.
+/// Returns the Context and the overwrites of an Installation that names no component.
 pub(crate) async fn context(
     installation: &Installation,
     objects: &Objects,

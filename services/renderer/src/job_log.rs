@@ -1,17 +1,18 @@
-//! The end of a job, in the log: one line, so that a log at its usual level shows what was done.
+//! Log line at the end of a job, so that a log at the default level shows which jobs ran.
 
 use groundwork_api::{Installation, InstallationStatus};
 use groundwork_lifecycle::machine::{HasJob as _, Phase, Tree};
 use jiff::SignedDuration;
 
-/// The job that an Installation has and that has not ended.
+/// Returns the ID of the job of an Installation that has not ended.
 pub(crate) fn running_job(tree: &Tree) -> Option<String> {
     let job = tree.installation.get()?.job();
     job.is_running().then(|| job.id.to_owned())
 }
 
-/// Logs the end of the job that ran before something was written, if that ended it. Only the write that ends a job is followed by
-/// this, so a job is told of once, however many replicas and events there are. No message of the status: it may quote values.
+/// Logs the end of the job `before` if the last write has ended that job. Only one write ends a
+/// job, so a job is logged once, despite several replicas and events. The line lacks the message of
+/// the status, since the message may quote values.
 pub(crate) fn log_end(before: Option<String>, tree: &Tree) {
     let Some(job) = before.filter(|_| running_job(tree).is_none()) else { return };
     let installation = format_args!("{}/{}", tree.namespace, tree.name);
@@ -34,7 +35,7 @@ pub(crate) fn log_end(before: Option<String>, tree: &Tree) {
     }
 }
 
-/// From the assignment of the job to its last phase.
+/// Returns the time from the assignment of the job to its last phase.
 fn duration(status: &InstallationStatus) -> Option<SignedDuration> {
     let times = status.transition_times.as_ref()?;
     let begin = times.trigger_time.as_ref().or(times.init_time.as_ref())?;

@@ -62,10 +62,10 @@ pub use follower::Follower;
 pub const SERVICE: &str = "renderer";
 const MANAGER: &str = "groundwork-renderer";
 
-/// The kind of its workers, for [`groundwork_sandbox::enter`].
+/// Kind of the service's worker processes, for [`groundwork_sandbox::enter`].
 pub const WORKER: (&str, Work) = (SERVICE, work::serve);
 
-/// What the renderer can be told.
+/// Arguments of the renderer.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -100,23 +100,25 @@ impl ServiceArguments for Arguments {
     }
 }
 
-/// What is the renderer's own, wherever it runs.
+/// Settings of the renderer itself, for its own process and for the one that runs all services.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct Settings {
-    /// How long a deployer may take to pick a DeployItem up, such as 5m; none for no limit.
+    /// Time limit for a deployer to pick a DeployItem up, such as 5m; none for no limit.
     #[arg(long, env = "GROUNDWORK_PICKUP_TIMEOUT", default_value = PICKUP_TIMEOUT, value_name = "DURATION")]
     pub pickup_timeout: Duration,
-    /// How long rendering one Installation may take before its job fails, such as 30s.
+    /// Time limit for rendering one Installation before its job fails, such as 30s.
     #[arg(long, env = "GROUNDWORK_RENDER_TIMEOUT", default_value = RENDER_TIMEOUT, value_name = "DURATION")]
     pub render_timeout: Duration,
-    /// Installations of one namespace that are worked on at the same time; of all namespaces, eight times as many.
+    /// Installations of one namespace that are worked on at the same time; of all namespaces, eight
+    /// times as many.
     #[arg(long, env = "GROUNDWORK_RENDERER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub renderer_concurrency: usize,
 }
 
 impl Settings {
-    /// Rendering without any limit would let one Installation hold a worker for ever.
+    /// Returns the time limit of a rendering. There is always one, so that one Installation cannot
+    /// occupy a worker for ever.
     fn longest_rendering(&self) -> std::time::Duration {
         self.render_timeout.to_std().filter(|limit| !limit.is_zero()).unwrap_or(LONGEST_RENDERING)
     }
@@ -124,7 +126,7 @@ impl Settings {
 
 const PICKUP_TIMEOUT: &str = "5m";
 const RENDER_TIMEOUT: &str = "30s";
-/// For `--render-timeout none`.
+/// Time limit with `--render-timeout none`.
 const LONGEST_RENDERING: std::time::Duration = std::time::Duration::from_hours(1);
 const CONCURRENCY: usize = 16;
 
@@ -138,7 +140,7 @@ impl Default for Settings {
     }
 }
 
-/// Why the renderer cannot begin.
+/// Reason why the renderer cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -151,7 +153,7 @@ pub enum StartError {
     Workers(#[from] groundwork_sandbox::StartError),
 }
 
-/// A renderer that listens, and does not work yet.
+/// Renderer that has bound its port and does not reconcile yet.
 pub struct Renderer {
     server: Server,
     access: Access,
@@ -167,11 +169,12 @@ impl std::fmt::Debug for Renderer {
 }
 
 impl Renderer {
-    /// Binds the port of the server, and waits until it is certain that no original is at work. `token` is shown to the resolver.
+    /// Binds the port of the server, and waits until no Landscaper is running. `token` is shown to
+    /// the resolver.
     ///
     /// # Errors
     ///
-    /// An argument cannot be used, the port is taken, or an original is at work.
+    /// An argument is invalid, the port is taken, or a Landscaper is running.
     pub async fn start(
         arguments: Arguments,
         context: ProcessContext,
@@ -238,22 +241,22 @@ impl Renderer {
         Ok(Self { server, access, controller, journal, telemetry })
     }
 
-    /// Where its gRPC server listens.
+    /// Returns the address on which the gRPC server listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// The URL for clients on this machine.
+    /// Returns the URL for clients on this machine.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// A token for callers in this process; see [`Access::token_of_this_process`].
+    /// Returns a token for callers in this process; see [`Access::token_of_this_process`].
     pub fn token_of_this_process(&self) -> TokenSource {
         self.access.token_of_this_process()
     }
 
-    /// Works until shutdown is requested.
+    /// Runs until shutdown is requested.
     ///
     /// # Errors
     ///

@@ -1,9 +1,11 @@
-//! A model of the whole way of an event, which tries orders by the thousand: the watcher, the bus, the controller and the handler of the
-//! renderer are those of production; made up are people, a deployer, the API server, and the clock.
+//! Model of the whole path of an event, which runs thousands of event orders. The watcher, the bus,
+//! the controller and the renderer's handler are the production code. Users, a deployer, the API
+//! server and the clock are simulated.
 //!
-//! Each order has its own latency for every request and every event, and its own faults. A watcher dies and starts again, and so do
-//! renderers; watches end, with or without what they would go on from; the stream is made anew; deliveries come late; requests and answers
-//! get lost. All is over before a service that runs looks again at what is not at rest, so that no look hides an event that was lost.
+//! Each order has its own latency for every request and event, and its own faults. Watchers and
+//! renderers die and restart. Watches end, with or without compaction. The stream is rebuilt,
+//! deliveries are late, and requests and answers get lost. All of this ends before the periodic
+//! check of a running service, so that the check cannot hide a lost event.
 
 mod chance;
 mod cluster;
@@ -18,14 +20,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use world::{Ending, Rule, run};
 
-/// As many as a run of all tests has time for.
+/// Number of orders in a run of all tests, limited by its time.
 const ORDERS: u64 = 150;
 
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
-/// The first order that does not end well, and how many were tried.
+/// Runs orders until the first failure. Returns the failure and the number of orders that ran.
 fn try_orders(first: u64, count: u64, rule: Rule) -> (Option<(u64, Ending)>, u64) {
     let replicas = usize::try_from(number("GROUNDWORK_MODEL_REPLICAS", 1)).unwrap();
     let (next, failed) = (AtomicU64::new(first), Mutex::new(None));
@@ -50,7 +52,7 @@ fn try_orders(first: u64, count: u64, rule: Rule) -> (Option<(u64, Ending)>, u64
     (failed.into_inner().unwrap(), tried)
 }
 
-/// Everything comes to rest, whatever the order.
+/// All objects reach their final state in every order.
 #[test]
 fn no_order_loses_an_event() {
     let (first, count) = (number("GROUNDWORK_MODEL_SEED", 1), number("GROUNDWORK_MODEL_ORDERS", ORDERS));
@@ -61,7 +63,8 @@ fn no_order_loses_an_event() {
     println!("{tried} orders, from seed {first} on");
 }
 
-/// A watcher that starts again tells of a deletion with the last version of the living, and that may be one which the renderer wrote.
+/// A restarted watcher reports a deletion with the last version of the live object, which the
+/// renderer may have written itself.
 #[test]
 fn the_rule_that_lost_deletions_is_found() {
     let (failed, tried) = try_orders(1, 10 * ORDERS, Rule::OwnDeletionsAreKnown);
@@ -74,7 +77,8 @@ fn the_rule_that_lost_deletions_is_found() {
     println!("seed {seed}, after {tried} orders");
 }
 
-/// A failure can be looked at once more. A few orders differ: what falls into one millisecond goes by the order of maps, too.
+/// A failing order can be run again with the same result. A few orders differ: events in the same
+/// millisecond follow the iteration order of maps.
 #[test]
 fn an_order_is_the_same_each_time() {
     let story = |seed| run(seed, 1, Rule::Today).story;

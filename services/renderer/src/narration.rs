@@ -1,5 +1,6 @@
-//! What the journal is told of an attempt: what the machine asked for and what came of it, in words of ours. Messages of statuses stay in
-//! the objects, where rights guard them.
+//! Journal entries about an attempt: the steps of the state machine and their results, in fixed
+//! texts. Messages of statuses are not copied into the journal, since they may quote values and the
+//! access rights of the objects protect them.
 
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use groundwork_lifecycle::{OperationError, parent_name};
 
 use crate::write_error::WriteError;
 
-/// The kind that a plural belongs to, among those that the renderer handles.
+/// Returns the kind of a plural, among those that the renderer handles.
 fn kind_of(plural: &str) -> &str {
     match plural {
         Installation::PLURAL => Installation::KIND,
@@ -25,7 +26,7 @@ fn kind_of(plural: &str) -> &str {
     }
 }
 
-/// What events have told of since the last attempt.
+/// Records the events since the last attempt.
 pub(crate) fn tell_events(scribe: &mut Scribe<'_>, changed: &[(ObjectId, Sight)]) {
     if !scribe.is_heard() {
         return;
@@ -43,7 +44,7 @@ pub(crate) fn tell_events(scribe: &mut Scribe<'_>, changed: &[(ObjectId, Sight)]
     }
 }
 
-/// The job of which is told from now on.
+/// Sets the job that the next entries belong to.
 pub(crate) fn tell_job(scribe: &mut Scribe<'_>, tree: &Tree) {
     if let Some(installation) = tree.installation.get() {
         scribe.set_job(installation.job().id, parent_name(installation));
@@ -59,7 +60,7 @@ fn about_installation(tree: &Tree) -> About {
     about(Installation::KIND, &tree.name, uid)
 }
 
-/// What was rendered, or why that failed.
+/// Records the result of a rendering, or the reason of its failure.
 pub(crate) fn tell_rendering(
     scribe: &mut Scribe<'_>,
     tree: &Tree,
@@ -79,8 +80,8 @@ pub(crate) fn tell_rendering(
     scribe.note(What::Decision, Note { about: about_installation(tree), reason, text, seen, written: None });
 }
 
-/// Where the blueprint says what has been rendered. Names of items may come of imports, as they may be anywhere else in the journal; values
-/// are no part of it.
+/// Records which templates of the blueprint produced the objects. Names of items may come from
+/// imports, as they may elsewhere in the journal; values are left out.
 pub(crate) fn tell_sources(scribe: &mut Scribe<'_>, tree: &Tree, sources: &[String]) {
     for source in sources {
         let note = Note {
@@ -93,7 +94,7 @@ pub(crate) fn tell_sources(scribe: &mut Scribe<'_>, tree: &Tree, sources: &[Stri
     }
 }
 
-/// What the machine waits for: an Installation says so in its status before it waits.
+/// Records the wait of a job. An Installation shows the same in its status first.
 pub(crate) fn tell_wait(scribe: &mut Scribe<'_>, tree: &Tree) {
     let error =
         tree.installation.get().and_then(|installation| installation.status.as_ref()?.last_error.as_ref());
@@ -105,7 +106,7 @@ pub(crate) fn tell_wait(scribe: &mut Scribe<'_>, tree: &Tree) {
     scribe.note(What::Wait, Note { about: about_installation(tree), reason, text, ..Note::default() });
 }
 
-/// That nothing is to be done until something below changes; told if something was done before.
+/// Records that the job waits for a change below it; only if the attempt did something before.
 pub(crate) fn tell_rest(scribe: &mut Scribe<'_>, tree: &Tree) {
     let Some(installation) = tree.installation.get() else { return };
     if !scribe.has_decided() || !installation.job().is_running() {
@@ -116,7 +117,7 @@ pub(crate) fn tell_rest(scribe: &mut Scribe<'_>, tree: &Tree) {
     scribe.note(What::Wait, Note { about: about_installation(tree), reason, text, ..Note::default() });
 }
 
-/// That others get their turn.
+/// Records that the key was requeued behind the others.
 pub(crate) fn tell_requeue(scribe: &mut Scribe<'_>, tree: &Tree) {
     let text = "the rest follows after others had their turn".to_owned();
     let note =
@@ -124,14 +125,14 @@ pub(crate) fn tell_requeue(scribe: &mut Scribe<'_>, tree: &Tree) {
     scribe.note(What::Requeue, note);
 }
 
-/// Why the attempt has to be repeated. Texts of [`ApiError`] quote no values.
+/// Records why the attempt has to be repeated. Texts of [`ApiError`] quote no values.
 pub(crate) fn tell_api_error(scribe: &mut Scribe<'_>, tree: &Tree, error: &ApiError) {
     let reason = reason_of(error).to_owned();
     let text = format!("{error}; tried again after a pause");
     scribe.note(What::Error, Note { about: about_installation(tree), reason, text, ..Note::default() });
 }
 
-/// The same about something else than the API server.
+/// Records an error that is not one of the API server.
 pub(crate) fn tell_error(scribe: &mut Scribe<'_>, tree: &Tree, error: &OperationError) {
     let text = format!("failed in the operation {}; tried again after a pause", error.operation);
     let note =
@@ -162,11 +163,11 @@ fn reason_of_write(error: &WriteError) -> &'static str {
     }
 }
 
-/// A write before it is done.
+/// Entry for a write that has not been made yet.
 pub(crate) struct Planned(Option<Note>);
 
 impl Planned {
-    /// What is about to be written, against what is known now.
+    /// Describes a planned write, compared with the present object.
     pub(crate) fn of(write: &Write, tree: &Tree, scribe: &Scribe<'_>) -> Self {
         if !scribe.is_heard() {
             return Self(None);
@@ -193,7 +194,7 @@ impl Planned {
         }))
     }
 
-    /// Tells of it, now that it is known what came of it.
+    /// Records the write with its result.
     pub(crate) fn tell(self, scribe: &mut Scribe<'_>, written: Result<Option<String>, &WriteError>) {
         let Some(mut note) = self.0 else { return };
         match written {
@@ -210,7 +211,7 @@ impl Planned {
     }
 }
 
-/// A write of an object without a status.
+/// Describes a write of an object without a status.
 fn plain<K: ResourceExt>(kind: &str, change: &Change<K>) -> Note {
     let (reason, text, object) = match change {
         Change::Create(object) => ("Create", "creates it", Some(object)),
@@ -230,7 +231,7 @@ fn plain<K: ResourceExt>(kind: &str, change: &Change<K>) -> Note {
     Note { about, reason: reason.to_owned(), text: text.to_owned(), seen, written: None }
 }
 
-/// A write of an object that takes part in jobs.
+/// Describes a write of an object that has jobs.
 fn of_job<K: HasJob + HasLastError>(kind: &str, change: &Change<K>, before: Option<&K>) -> Note {
     let mut note = plain(kind, change);
     let Change::Status(object) = change else { return note };
@@ -238,7 +239,8 @@ fn of_job<K: HasJob + HasLastError>(kind: &str, change: &Change<K>, before: Opti
     let had = before.map(|before| before.job().id.to_owned());
     let (from, to) =
         (before.map(|before| before.phase().as_str()).unwrap_or_default(), object.phase().as_str());
-    // Of items the status is written to give them the job, or to end it: what they were before need not be known.
+    // The former status of an item may be unknown: item statuses are only written to assign a job,
+    // or to end it.
     let is_new = !job.id.is_empty() && had.as_deref().map_or(job.is_running(), |had| had != job.id);
     let has_ended = before.is_none_or(|before| before.job().is_running()) && !job.is_running();
     to.clone_into(&mut note.reason);
@@ -251,7 +253,7 @@ fn of_job<K: HasJob + HasLastError>(kind: &str, change: &Change<K>, before: Opti
         (_, _, false) => format!("changes the phase from {from} to {to}"),
         (_, _, true) => "writes its status".to_owned(),
     };
-    // The error of a former job, or of a former phase, says nothing about this one.
+    // An error of an earlier job or phase says nothing about this one.
     let old = before.and_then(HasLastError::last_error);
     if let Some(error) = object.last_error().filter(|error| has_ended || old != Some(*error)) {
         note.reason.clone_from(&error.reason);
@@ -267,7 +269,7 @@ fn of_job<K: HasJob + HasLastError>(kind: &str, change: &Change<K>, before: Opti
     note
 }
 
-/// An object whose status may say what went wrong.
+/// Kind whose status has a last error.
 pub(crate) trait HasLastError {
     fn last_error(&self) -> Option<&LastError>;
 }

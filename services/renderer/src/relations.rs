@@ -1,7 +1,9 @@
-//! What a replica knows of how objects belong together, taken from events: who made what, and which Installations feed one another.
+//! Relations between objects that a replica has learned from events: owners, and Installations that
+//! import from one another.
 //!
-//! It names candidates; whoever decides something reads them. Every replica sees every event here before the index knows it, so that a
-//! key which an event wakes finds what came before that event.
+//! The relations only name candidates; code that decides something reads the objects. Every replica
+//! sees each event here before the index applies it, so the reconcile of a key finds all earlier
+//! events here.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -38,28 +40,31 @@ impl ObjectRelations {
         }
     }
 
-    /// True if an Installation is nested in the one of this name.
+    /// Returns true if an Installation is nested in the one with this name.
     pub(crate) fn is_child(&self, object: &ObjectId, parent: &str) -> bool {
         self.parents.get(object).is_some_and(|found| found == parent)
     }
 
-    /// Names of the siblings whose exports an Installation imports, or imported before it went.
+    /// Returns the names of the siblings whose exports an Installation imports, or imported before
+    /// its deletion.
     pub(crate) fn predecessors_of(&self, object: &ObjectId, snapshot: &Snapshot) -> BTreeSet<String> {
         let interface = Interface::of_view(view::Installation(snapshot));
         self.of(&scope(object, snapshot), &object.name, &interface).predecessors
     }
 
-    /// What the siblings of an Installation with this interface have to do with it.
+    /// Returns the relations of an Installation with this interface to its siblings.
     pub(crate) fn of(&self, scope: &Scope, name: &str, interface: &Interface) -> Relations {
         self.siblings.relations(scope, name, interface)
     }
 
-    /// Names of the siblings that import what an Installation with this interface exports.
+    /// Returns the names of the siblings that import the exports of an Installation with this
+    /// interface.
     pub(crate) fn successors(&self, scope: &Scope, name: &str, interface: &Interface) -> BTreeSet<String> {
         self.siblings.successors(scope, name, interface)
     }
 
-    /// The same of one that events have told of.
+    /// Returns the names of the siblings that import the exports of an Installation known from
+    /// events.
     pub(crate) fn successors_of(&self, object: &ObjectId) -> BTreeSet<String> {
         self.siblings.successors_of(object.namespace.as_deref().unwrap_or_default(), &object.name).1
     }
@@ -69,7 +74,7 @@ impl ObjectRelations {
     }
 }
 
-/// The name of the parent of a nested Installation, or of the Execution of an item.
+/// Returns the name of the parent of a nested Installation, or of the Execution of an item.
 pub(crate) fn owner(object: &ObjectId, snapshot: &Snapshot) -> Option<String> {
     match object.kind.plural() {
         Installation::PLURAL => view::Installation(snapshot).parent().map(|owner| owner.name.clone()),
@@ -78,7 +83,7 @@ pub(crate) fn owner(object: &ObjectId, snapshot: &Snapshot) -> Option<String> {
     }
 }
 
-/// Where an Installation that an event shows looks for siblings.
+/// Returns the scope in which the Installation of an event looks for siblings.
 fn scope(object: &ObjectId, snapshot: &Snapshot) -> Scope {
     Scope { namespace: object.namespace.clone().unwrap_or_default(), parent: owner(object, snapshot) }
 }
@@ -100,7 +105,7 @@ mod tests {
         Change::Applied(Snapshot { fields: project(fields, &json!({"spec": spec})), ..Snapshot::default() })
     }
 
-    /// Events and specs tell the same.
+    /// The interface taken from an event equals the one taken from the spec.
     #[test]
     fn interfaces_of_events() {
         let spec = json!({
@@ -124,7 +129,8 @@ mod tests {
         }
     }
 
-    /// The replica that handles a deletion may never have seen the object alive.
+    /// The replica that handles a deletion may have no earlier event of the object, so the
+    /// tombstone must name the related objects.
     #[test]
     fn what_went_names_whom_it_concerns() {
         let mut relations = ObjectRelations::default();

@@ -1,4 +1,5 @@
-//! What jobs compute: their inputs are read, a worker process does the work, and what came out is for the state machine.
+//! Renderings for jobs: reads the inputs, runs the work in a worker process, and returns the result
+//! to the state machine.
 
 use groundwork_api::{ComponentVersionOverwrites, Context, ErrorCode, ImportStatus, Installation};
 use groundwork_component::OVERWRITE_CONDITION;
@@ -17,23 +18,24 @@ use crate::handler::{AttemptError, resolve_failed};
 use crate::inputs;
 use crate::work::{Kind, Material, Progress, Renderers};
 
-/// Renders for jobs.
+/// Renderer of jobs.
 pub(crate) struct Renderings {
     pub(crate) components: Option<Components>,
     pub(crate) renderers: Renderers,
 }
 
-/// What a rendering works on, and what it may ask for.
+/// Inputs of a rendering, and its access to repositories.
 pub(crate) struct Gathered {
     pub(crate) material: Material,
-    /// Of all imports, for the status: what a worker computes lacks what it is not given.
+    /// Fingerprints of all imports, for the status. They are computed here, because a worker lacks
+    /// the withheld Secrets.
     fingerprints: (Vec<ImportStatus>, String),
-    /// Where components come from; absent where the Installation names none.
+    /// Source of components; `None` if the Installation names none.
     remote: Option<RemoteRepositories>,
 }
 
 impl Gathered {
-    /// What an Installation names, with the Context that has been found for it.
+    /// Reads the objects that an Installation names; its Context has been found already.
     pub(crate) async fn read(
         installation: Installation,
         context: Option<Context>,
@@ -58,7 +60,7 @@ impl Gathered {
         Ok(Self { material, fingerprints, remote })
     }
 
-    /// Who answers what a worker asks.
+    /// Returns the host that answers the questions of a worker.
     pub(crate) fn host(&self) -> &dyn Host {
         match &self.remote {
             Some(remote) => remote,
@@ -66,23 +68,24 @@ impl Gathered {
         }
     }
 
-    /// Why the answers of the resolver cannot be relied on, if they cannot.
+    /// Returns the reason why the answers of the resolver are unreliable, if they are.
     pub(crate) fn unavailable(&self) -> Option<String> {
         self.remote.as_ref().and_then(RemoteRepositories::unavailable)
     }
 }
 
-/// Leaves out the Secrets that only Targets name: nothing that is rendered shows them, and a worker has no use for them.
+/// Removes the Secrets that only Targets reference. No rendering shows them, so a worker does not
+/// need them.
 fn withhold_credentials(installation: &Installation, scope: &str, objects: &mut ObjectSet) {
     let imported = ImportedNames::of(installation, scope).secrets;
     objects.secrets.retain(|name, _| imported.contains(name));
 }
 
-/// Why a job gets no rendering.
+/// Reason why a job gets no rendering.
 enum NoRendering {
-    /// The job ends with this.
+    /// The job ends with this error.
     Ends(OperationError),
-    /// It is tried again.
+    /// The attempt is repeated.
     Again(AttemptError),
 }
 
@@ -99,7 +102,7 @@ impl From<ApiError> for NoRendering {
 }
 
 impl Renderings {
-    /// Reads the inputs of a job and renders.
+    /// Reads the inputs of a job and renders them.
     pub(crate) async fn prepare(&self, tree: &mut Tree, objects: &Objects) -> Result<Prepared, AttemptError> {
         match self.rendered(tree, objects).await {
             Ok(prepared) => Ok(prepared),
@@ -120,7 +123,7 @@ impl Renderings {
         Ok(prepared)
     }
 
-    /// Reads the inputs of a job and what lies in the own scope, and renders the exports.
+    /// Reads the inputs of a job and the objects in its own scope, and renders the exports.
     pub(crate) async fn complete(
         &self,
         tree: &mut Tree,
@@ -146,12 +149,14 @@ impl Renderings {
         Ok(completion)
     }
 
-    /// Everything that the job of a tree reads. The tree has the Installation as the resolver left it.
+    /// Reads all inputs of the job in a tree. The tree gets the Installation as the resolver has
+    /// written it.
     async fn gather(&self, tree: &mut Tree, objects: &Objects) -> Result<Gathered, NoRendering> {
         let installation = installation_of(tree);
         if !asks_resolver(&installation) {
             let (context, overwrites) = inputs::context(&installation, objects).await?;
-            // The resolver makes a default Context that a job needs.
+            // Ask the resolver although no component is named: it creates the default Context that
+            // the job needs.
             if context.is_some() || self.components.is_none() {
                 return Ok(Gathered::read(installation, context, overwrites, None, objects).await?);
             }
@@ -175,8 +180,8 @@ impl Renderings {
         Ok(material.await?)
     }
 
-    /// Has a worker do it, and once more with states if the blueprint keeps some. What exceeds a limit, or panics, would do so again: it ends
-    /// the job.
+    /// Runs the work in a worker, and again with stored state if the blueprint has any. Work that
+    /// exceeds a limit or panics would do so again, so it ends the job.
     async fn run<T: DeserializeOwned>(
         &self,
         kind: Kind,
@@ -206,7 +211,7 @@ fn installation_of(tree: &Tree) -> Installation {
     tree.installation.get().cloned().unwrap_or_default()
 }
 
-/// The end of a job whose rendering came to none, or why it is tried again.
+/// Maps a failed rendering to the end of the job, or to a retry.
 fn no_rendering(problem: &ExchangeError) -> NoRendering {
     let (reason, code) = match problem {
         ExchangeError::Work(WorkError::WallTime { .. }) => (Reason::RenderTimeout, ErrorCode::Timeout),
@@ -221,7 +226,8 @@ fn no_rendering(problem: &ExchangeError) -> NoRendering {
     NoRendering::Ends(failure(reason, code, &problem.to_string()))
 }
 
-/// No rendering makes that. Somebody has got hold of a worker, and gets no further.
+/// Returns the error for a result about another Installation. No rendering produces one, so the
+/// worker is compromised, and its result is refused.
 fn elsewhere() -> OperationError {
     let problem = "it would write objects of another namespace; this is a fault, report it";
     failure(Reason::RenderFailed, ErrorCode::InternalProblem, problem)
@@ -236,7 +242,8 @@ fn failure(reason: Reason, code: ErrorCode, problem: &str) -> OperationError {
     }
 }
 
-/// The resolver is asked about components, and to take back what it once said.
+/// Reports whether the resolver is needed: for a component, or to remove the condition of an
+/// earlier component.
 fn asks_resolver(installation: &Installation) -> bool {
     let status = installation.status.as_ref();
     installation.spec.component_descriptor.is_some()
@@ -251,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// What is imported goes to a worker, and what only gives access to a cluster does not.
+    /// Imports go to a worker. Secrets that only give access to a cluster do not.
     #[test]
     fn workers_get_no_credentials_of_targets() {
         let installation: Installation = serde_json::from_value(json!({

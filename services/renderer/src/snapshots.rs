@@ -1,4 +1,5 @@
-//! What the snapshots of Installations and DeployItems say about whether and when they need handling.
+//! Decisions on the snapshots of Installations and DeployItems: whether they need a reconcile, and
+//! when.
 
 use groundwork_api::metadata::FINALIZER;
 use groundwork_api::view;
@@ -8,7 +9,7 @@ use groundwork_lifecycle::waits::PICKUP_MARGIN;
 use groundwork_lifecycle::{Automatic, AutomaticInput, Rule, automatic};
 use jiff::{SignedDuration, Timestamp};
 
-/// Whether an Installation that looks like this may have something to do.
+/// Reports whether the job of this Installation may have work to do.
 pub(crate) fn needs_work(snapshot: &Snapshot) -> bool {
     let installation = view::Installation(snapshot);
     let has_finalizer = snapshot.has_finalizer(FINALIZER);
@@ -20,7 +21,8 @@ pub(crate) fn needs_work(snapshot: &Snapshot) -> bool {
         || !installation.dependents_to_trigger().is_empty()
 }
 
-/// When an Installation without a job has to be looked at although nothing changes (`installations.md` 3.5).
+/// Returns the time of the next automatic reconcile of an Installation without a running job
+/// (`installations.md` 3.5).
 pub(crate) fn next_automatic(snapshot: &Snapshot, now: Timestamp) -> Option<Timestamp> {
     let installation = view::Installation(snapshot);
     let is_idle = !installation.job().is_running() && installation.operation().is_none();
@@ -66,7 +68,7 @@ pub(crate) fn next_automatic(snapshot: &Snapshot, now: Timestamp) -> Option<Time
     }
 }
 
-/// When an item that nobody has picked up yet must have been.
+/// Returns the time by which a deployer must have picked up an item.
 pub(crate) fn pickup_deadline(snapshot: &Snapshot, timeout: SignedDuration) -> Option<Timestamp> {
     let since = view::DeployItem(snapshot).waits_since()?;
     since.checked_add(timeout).and_then(|at| at.checked_add(PICKUP_MARGIN)).ok()
@@ -79,7 +81,8 @@ mod tests {
 
     use super::*;
 
-    /// A snapshot with these annotations, status, and what else is different from an idle object that has our finalizer.
+    /// Returns the snapshot of an idle object with Groundwork's finalizer, with these annotations
+    /// and status and the given differences.
     fn snapshot(
         annotations: &[(&str, &str)],
         status: &Value,
@@ -131,7 +134,7 @@ mod tests {
         );
     }
 
-    /// I-118, I-132: what is due follows from the object alone.
+    /// I-118, I-132: the time of the next automatic job follows from the object alone.
     #[test]
     fn automatic_jobs_are_scheduled() {
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();

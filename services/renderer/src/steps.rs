@@ -1,4 +1,5 @@
-//! Carries out the steps that the state machine asks for: reads into its tree, and writes from it.
+//! Execution of the steps that the state machine asks for: reads into the tree, and writes of its
+//! objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,10 +27,10 @@ use crate::narration::Planned;
 use crate::write_error::WriteError;
 use crate::{job_log, narration};
 
-/// The entry of an export Secret that holds the values.
+/// Entry of an export Secret with the values.
 const EXPORT_ENTRY: &str = "config";
 
-/// Reads what steps need.
+/// Reader for the objects that steps need.
 pub(crate) struct Reader<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) index: &'a Index,
@@ -37,7 +38,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads what a step needs into the tree.
+    /// Reads the objects of a step into the tree.
     pub(crate) async fn read(&self, tree: &mut Tree, read: Read) -> Result<(), ApiError> {
         let (namespace, name, objects) = (tree.namespace.clone(), tree.name.clone(), self.objects);
         match read {
@@ -96,7 +97,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Tells if the owner of the Installation exists. No request is needed while the index knows it: its end wakes those below.
+    /// Returns true if the owner of the Installation exists. An owner in the index needs no
+    /// request, since its deletion wakes the Installation.
     async fn has_parent(&self, tree: &Tree, parent: &str) -> Result<bool, ApiError> {
         let owners = tree.installation.get().map(ResourceExt::owner_references).unwrap_or_default();
         let uid = owners.iter().find(|owner| owner.name == parent).map(|owner| owner.uid.as_str());
@@ -108,7 +110,7 @@ impl Reader<'_> {
         Ok(found.is_some_and(|found| found.uid.as_deref() == uid))
     }
 
-    /// Objects by name, in this order.
+    /// Reads objects by name and returns them in the same order.
     async fn read_all<K: Stored>(
         &self,
         namespace: &str,
@@ -119,8 +121,8 @@ impl Reader<'_> {
         Ok(names.into_iter().zip(found).collect())
     }
 
-    /// Copies of imports that stem from another job than the current one. The index names them, and may be behind: each is
-    /// read, and deleted only in the version that was read.
+    /// Returns the copies of imports from an earlier job. The index names them and may lag behind,
+    /// so each is read, and is deleted only in the version that was read.
     async fn stale_copies(&self, tree: &Tree) -> Result<Vec<StaleCopy>, ApiError> {
         let Some(installation) = tree.installation.get() else { return Ok(Vec::new()) };
         let job = installation.job().id;
@@ -146,8 +148,9 @@ impl Reader<'_> {
         Ok(copies)
     }
 
-    /// What the Installation has exported: what the index knows of it, and what the spec names, since the index may be behind. Objects are
-    /// told apart by their UIDs, whatever becomes of them meanwhile.
+    /// Returns the objects that the Installation has exported: those in the index, and those named
+    /// by the spec, since the index may lag behind. The UID identifies an object, in case another
+    /// one gets its name.
     async fn own_exports(&self, tree: &Tree) -> Result<Vec<StaleCopy>, ApiError> {
         let Some(installation) = tree.installation.get() else { return Ok(Vec::new()) };
         let own = installation.metadata.uid.clone().unwrap_or_default();
@@ -191,7 +194,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Siblings whose exports are imported, as they are now.
+    /// Reads the siblings whose exports the Installation imports.
     async fn predecessors(&self, tree: &Tree) -> Result<Predecessors, ApiError> {
         let Some(installation) = tree.installation.get() else { return Ok(Predecessors::default()) };
         match parent_name(installation) {
@@ -200,14 +203,16 @@ impl Reader<'_> {
         }
     }
 
-    /// Events name the candidates: those that came before the job of this one are known when its own event has come.
+    /// Returns the predecessors of a root Installation. Events name the candidates: once the
+    /// Installation's own event has arrived, all earlier events have arrived too.
     async fn root_predecessors(
         &self,
         tree: &Tree,
         installation: &Installation,
     ) -> Result<Predecessors, ApiError> {
         let id = ObjectId::new(kind::<Installation>(), Some(tree.namespace.as_str()), tree.name.as_str());
-        // What this job itself has written is no news, and need not have come round.
+        // Wait for the event of the version that requested the job. Later versions are writes of
+        // the job itself, whose events need not have arrived.
         let version = tree.asked_in.clone().or_else(|| installation.resource_version()).unwrap_or_default();
         if tokio::time::timeout(MOST_LAG, self.index.knows(&id, &version)).await.is_err() {
             return Err(ApiError::Transient {
@@ -230,8 +235,9 @@ impl Reader<'_> {
         })
     }
 
-    /// The parent names all its children. What an event shows of one that has the job is what the parent wrote for this job; others are
-    /// read.
+    /// Returns the predecessors of a nested installation, among all children that the parent names.
+    /// If the index shows a child with the current job, that is the version that the parent wrote
+    /// for this job; other children are read.
     async fn child_predecessors(
         &self,
         tree: &Tree,
@@ -267,7 +273,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Names of the siblings that import what the Installation exports, as far as events have told.
+    /// Returns the names of the siblings that import the Installation's exports, as far as events
+    /// have shown them.
     fn successors(&self, tree: &Tree) -> BTreeSet<String> {
         let Some(installation) = tree.installation.get() else { return BTreeSet::new() };
         let parent = parent_name(installation).map(str::to_owned);
@@ -277,13 +284,14 @@ impl Reader<'_> {
     }
 }
 
-/// Tells of an object whose owner is another one than that with this UID: labels tell nothing but names, and a name may have been used twice.
+/// Returns true if an object's owner has another UID. Labels only contain names, and a deleted
+/// owner's name may have been used again.
 fn is_of_another<K: Stored>(object: &K, owner: Option<&str>) -> bool {
     let mut controllers = object.owner_references().iter().filter(|owner| owner.controller == Some(true));
     controllers.any(|controller| owner.is_some_and(|owner| controller.uid != owner))
 }
 
-/// Events are waited for no longer than this before the attempt is repeated.
+/// Longest wait for an event; after it the attempt is repeated.
 const MOST_LAG: Duration = Duration::from_secs(5);
 
 async fn export_values(objects: &Objects, namespace: &str, name: &str) -> Result<Value, ApiError> {
@@ -292,7 +300,7 @@ async fn export_values(objects: &Objects, namespace: &str, name: &str) -> Result
     let entry = secret.data.as_ref().and_then(|data| data.get(EXPORT_ENTRY));
     let invalid = |causes: &str| ApiError::Invalid { object: object.clone(), causes: causes.to_owned() };
     let bytes = entry.ok_or_else(|| invalid("it has no entry \"config\""))?;
-    // The decoder's message would quote the value.
+    // Drop the decoder's message, since it quotes the value.
     serde_json::from_slice(&bytes.0).map_err(|_| invalid("its entry \"config\" is not JSON"))
 }
 
@@ -307,15 +315,17 @@ async fn metadata<K: Stored>(
 /// Writes that run at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
 
-/// What writes go by.
+/// State that writes need.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer<'a> {
     pub(crate) objects: &'a Objects,
-    /// Names what exists, and in which version; every write that relies on it carries that version.
+    /// Index of existing objects with their versions. Every write that relies on it carries the
+    /// version.
     pub(crate) index: &'a Index,
 }
 
-/// Carries out writes that do not depend on one another, and puts what was stored into the tree. Answers with those that failed.
+/// Carries out independent writes, and puts the stored objects into the tree. Returns the writes
+/// that failed.
 pub(crate) async fn write_all(
     tree: &mut Tree,
     writes: Vec<Write>,
@@ -353,19 +363,19 @@ pub(crate) async fn write_all(
     failed
 }
 
-/// What the statuses say before they are written.
+/// Errors in the statuses before a write.
 struct Errors {
     installation: Option<LastError>,
     execution: Option<LastError>,
 }
 
-/// The object as a write left it; `None` if it is gone.
+/// Object after a write; `None` if it was deleted.
 enum Written {
     Installation(Option<Box<Installation>>),
     Child(String, Option<Box<Installation>>),
     Execution(Option<Box<Execution>>),
     Item(String, Option<Box<DeployItem>>),
-    /// Nothing that a tree holds: its version, unless it is gone.
+    /// Object that the tree does not contain: its version, or `None` if it was deleted.
     Other(Option<String>),
 }
 
@@ -380,7 +390,7 @@ impl Written {
     }
 }
 
-/// The version of an object that no tree holds.
+/// Returns the version of an object that the tree does not contain.
 fn other<K: Stored>(stored: Option<K>) -> Written {
     Written::Other(stored.and_then(|object| object.resource_version()))
 }
@@ -405,7 +415,8 @@ async fn write_one(
         Write::Sibling(patch) => {
             let name = patch.name.clone();
             match apply::<Installation>(Change::Metadata(patch), namespace, writer).await {
-                // What is wrong with another Installation is no reason to hold this one up.
+                // A broken dependent must not block this Installation, so the failed trigger is
+                // only logged.
                 Err(error) if error.is_final() => {
                     tracing::warn!(installation = name, %error, "a dependent could not be triggered");
                     Written::Other(None)
@@ -423,7 +434,8 @@ async fn write_one(
         Write::DeployItem(change) => {
             let name = change.name();
             let stored: Option<DeployItem> = apply(change, namespace, writer).await?;
-            // An item that the core ends; its deployer tells of its own errors.
+            // Send an Event only for errors that the core writes into an item. The deployer sends
+            // Events for its own errors.
             let error = stored.as_ref().and_then(|item| item.status.as_ref()?.last_error.as_ref());
             let is_ours =
                 error.is_some_and(|error| CORE_REASONS.iter().any(|reason| reason.as_str() == error.reason));
@@ -449,10 +461,10 @@ fn update_tree(tree: &mut Tree, stored: Written) {
     }
 }
 
-/// Reasons with which the core ends items of others.
+/// Reasons with which the core ends the items of deployers.
 const CORE_REASONS: [Reason; 2] = [Reason::PickupTimeout, Reason::InterruptOperation];
 
-/// The object as stored; `None` when it is gone.
+/// Carries out a write and returns the stored object; `None` if it was deleted.
 async fn apply<K: Stored>(
     change: Change<K>,
     namespace: &str,
@@ -461,7 +473,8 @@ async fn apply<K: Stored>(
     let objects = writer.objects;
     let answer = match change {
         Change::Create(object) => match objects.create(&object).await {
-            // An earlier attempt whose answer was lost, or somebody else: the next step looks at it.
+            // The object exists from an earlier attempt whose answer was lost, or from another
+            // writer. The next step checks it.
             Err(ApiError::AlreadyExists(_)) => objects.get::<K>(namespace, &object.name_any()).await,
             answer => answer.map(Some),
         },
@@ -489,13 +502,13 @@ async fn apply<K: Stored>(
     Ok(answer?)
 }
 
-/// The kind of an export in the words of messages.
+/// Returns the name of an export's kind for messages.
 fn kind_name<K: Stored>() -> &'static str {
     if K::plural(&()) == Target::PLURAL { "target" } else { "data object" }
 }
 
-/// Creates, or replaces what has the name. What events have told of, and is ours, is replaced in the version that they told of: if that is
-/// not the last one, it is read.
+/// Creates an object, or replaces the present one. If the index shows the object with the wanted
+/// owner, that version is replaced without a read; after a conflict it is read.
 async fn ensure<K: Stored>(
     mut object: K,
     namespace: &str,
@@ -525,7 +538,8 @@ async fn ensure<K: Stored>(
     }
 }
 
-/// The version of the object of this name that the index shows, if that has the owners that are wanted, and stays.
+/// Returns the version of the object in the index, if it has the wanted owners and is not being
+/// deleted.
 fn version_of_ours<K: Stored>(wanted: &K, namespace: &str, index: &Index) -> Option<String> {
     let kind = Kind::new(K::group(&()).into_owned(), K::plural(&()).into_owned());
     let snapshot = index.get(&ObjectId::new(kind, Some(namespace), wanted.name_any()))?;
@@ -535,7 +549,8 @@ fn version_of_ours<K: Stored>(wanted: &K, namespace: &str, index: &Index) -> Opt
     (is_ours && !snapshot.is_deleting()).then(|| snapshot.resource_version.clone())
 }
 
-/// Whether an object is as wanted already, but for what the API server and others add.
+/// Reports whether an object is already as wanted, apart from fields that the API server and other
+/// writers add.
 fn holds<K: Stored>(found: &K, wanted: &K) -> bool {
     let (Ok(mut found), Ok(mut wanted)) = (serde_json::to_value(found), serde_json::to_value(wanted)) else {
         return false;
@@ -560,7 +575,8 @@ fn execution_error(execution: &Execution) -> Option<&LastError> {
     execution.status.as_ref()?.last_error.as_ref()
 }
 
-/// A Kubernetes Event for an error that the status shows for the first time (`installations.md` 9).
+/// Sends a Kubernetes Event for an error that the status shows for the first time
+/// (`installations.md` 9).
 async fn warn<K: Stored>(
     about: Option<&K>,
     error: Option<&LastError>,

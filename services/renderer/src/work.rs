@@ -1,4 +1,4 @@
-//! Renderings in worker processes: what is asked of one, and what comes back.
+//! Renderings in worker processes: the tasks, and their results.
 //!
 //! ```text
 //! rendering, grpc ──Task──> Renderers ──Pool──> worker: serve ──> lifecycle, calls
@@ -6,7 +6,8 @@
 //!                              └────────────Reply──────────────────┘
 //! ```
 //!
-//! A worker gets everything that a job reads but what is in repositories, which it asks for; a token or an address it never has.
+//! A worker gets all inputs of a job with its task, except content of repositories, for which it
+//! asks the service. It never gets a token or an address.
 
 mod host;
 mod planning;
@@ -31,7 +32,7 @@ pub(crate) use host::PlannedRepositories;
 pub(crate) use planning::{InNamespace, Lacks, Namespaces, Unplanned};
 pub(crate) use worker::serve;
 
-/// What is to be computed.
+/// Computation that a worker runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     Prepare,
@@ -39,12 +40,12 @@ pub(crate) enum Kind {
     Validate,
     Render,
     RenderExports,
-    /// Which namespaces the objects of a plan are in.
+    /// Finds the namespaces of the objects in a plan.
     PlanScope,
     Plan,
 }
 
-/// Everything that a job, or a call about an Installation of the cluster, works on.
+/// Inputs of a job, or of a call about an Installation of the cluster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Material {
     pub(crate) installation: Installation,
@@ -52,28 +53,28 @@ pub(crate) struct Material {
     pub(crate) context: Option<Context>,
     pub(crate) overwrites: Option<ComponentVersionOverwrites>,
     pub(crate) objects: ObjectSet,
-    /// For exports of a job.
+    /// Objects in the own scope, for the exports of a job.
     pub(crate) own: OwnScope,
-    /// What executions have stored, once somebody has looked.
+    /// Stored state of executions; `None` until it has been read.
     pub(crate) states: Option<States>,
-    /// Whether there is a resolver to ask.
+    /// True if there is a resolver to ask.
     pub(crate) has_repositories: bool,
 }
 
 impl Material {
-    /// The namespace that it is worked on for.
+    /// Returns the namespace for which the work is done.
     fn tenant(&self) -> &str {
         self.installation.metadata.namespace.as_deref().unwrap_or_default()
     }
 }
 
-/// Behind it comes the request of a call.
+/// Task for a worker; the request of a call follows after it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task<M, L> {
     kind: Kind,
     limits: TemplateLimits,
     material: Option<M>,
-    /// Of a plan.
+    /// Objects for a plan.
     landscape: Option<L>,
 }
 
@@ -83,19 +84,19 @@ impl<M, L> Task<M, L> {
     }
 }
 
-/// Behind it comes the answer of a call.
+/// Reply of a worker; the answer to a call follows after it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Reply<T> {
-    /// What the kept blueprints were asked for.
+    /// Hits and misses of the blueprint cache.
     lookups: Lookups,
     result: T,
 }
 
-/// How far a worker has come.
+/// Result of a task.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress<T, L> {
     Done(T),
-    /// It is to be asked again, with these.
+    /// The task needs these objects and has to be repeated with them.
     Lacks(L),
 }
 
@@ -108,20 +109,20 @@ impl<T, L> From<Result<T, L>> for Progress<T, L> {
     }
 }
 
-/// How a call ends in a worker.
+/// Result of a call in a worker.
 #[derive(Debug, Serialize, Deserialize)]
 enum RenderEnd {
     Ended(CallEnd),
-    /// It is to be asked again, with these.
+    /// The call needs this state and has to be repeated with it.
     Unread(UnreadStates),
 }
 
-/// Why a call has no answer.
+/// Reason why a call has no answer.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// What the work itself answers.
+    /// The call is refused with this status.
     Refused(Status),
-    /// The work did not come to its end.
+    /// The worker did not complete the work.
     Interrupted(ExchangeError),
 }
 
@@ -140,12 +141,12 @@ impl From<CallError> for Status {
     }
 }
 
-/// What callers are told of work that did not come to its end.
+/// Returns the status for work that a worker did not complete.
 pub(crate) fn interrupted(error: &ExchangeError) -> Status {
     status::interrupted(error.is_limit(), error.to_string())
 }
 
-/// Has renderings done. Clones share the workers.
+/// Client of the worker processes. Clones share the workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Renderers {
     place: Place,
@@ -153,11 +154,11 @@ pub(crate) struct Renderers {
     limits: TemplateLimits,
 }
 
-/// Where tasks are worked on.
+/// Location in which tasks run.
 #[derive(Debug, Clone)]
 enum Place {
     Workers(Pool),
-    /// In this process: another one goes by another clock than a model of time.
+    /// In this process, because a worker process would not follow the simulated clock of a model.
     #[cfg(test)]
     Here,
 }
@@ -172,7 +173,7 @@ impl Renderers {
         Self { place: Place::Here, kept, limits }
     }
 
-    /// The result of a task about an Installation, or which states it lacks.
+    /// Returns the result of a job's task, or the state that it needs.
     ///
     /// # Errors
     ///
@@ -188,7 +189,7 @@ impl Renderers {
         Ok(result.into())
     }
 
-    /// The answer to a call, or which states it lacks.
+    /// Returns the answer to a call, or the state that it needs.
     ///
     /// # Errors
     ///
@@ -226,7 +227,7 @@ impl Renderers {
     }
 }
 
-/// The answer with which the work of a call has ended.
+/// Decodes the answer to a call.
 fn answered<A: Message + Default>(end: CallEnd, body: &[u8]) -> Result<A, CallError> {
     end.result(body).map_err(|missing| match missing {
         NoAnswer::Refused(status) => CallError::Refused(status),

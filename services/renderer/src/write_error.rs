@@ -1,4 +1,4 @@
-//! Why a write was not made.
+//! Errors of writes.
 
 use groundwork_controller::ApiError;
 use groundwork_lifecycle::machine::Need;
@@ -6,18 +6,18 @@ use groundwork_lifecycle::{OperationError, Reason, Taken};
 
 use crate::handler::AttemptError;
 
-/// Why a write was not made: the API server has answered, or it was never asked.
+/// Reason why a write failed: an answer of the API server, or a check before the request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// An export under the name of something that is another's.
+    /// Another owner's object has the name of an export.
     #[error(transparent)]
     Taken(#[from] Taken),
 }
 
 impl WriteError {
-    /// True if the same write would fail for ever.
+    /// Returns true if the same write would always fail.
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Api(error) => error.is_final(),
@@ -25,7 +25,7 @@ impl WriteError {
         }
     }
 
-    /// True if a job that has this need is over.
+    /// Returns true if this error ends a job that needs the write.
     pub(crate) fn ends_job(&self, need: Need) -> bool {
         self.is_final() || need == Need::Exports && matches!(self, Self::Api(ApiError::NotFound(_)))
     }

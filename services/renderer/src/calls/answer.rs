@@ -1,4 +1,4 @@
-//! What calls are answered.
+//! Answers to calls.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tonic::Status;
 
-/// What a job would write.
+/// Returns the objects that a job would write.
 pub(super) fn rendered(installation: &Installation, outcome: &Outcome) -> Result<RenderResponse, Status> {
     let now = Time(Timestamp::now());
     let mut new_status = InstallationStatus::default();
@@ -43,7 +43,7 @@ pub(super) fn rendered(installation: &Installation, outcome: &Outcome) -> Result
     })
 }
 
-/// What an Installation would publish.
+/// Returns the exports that an Installation would publish.
 pub(super) fn exported(
     installation: &Installation,
     scope: &str,
@@ -72,7 +72,7 @@ fn scoped(objects: &[ScopedObject]) -> Result<Vec<Json>, Status> {
     objects.iter().map(json).collect()
 }
 
-/// What loading a blueprint has to say.
+/// Loads a blueprint, and returns its errors.
 pub(super) fn findings(files: Filesystem) -> Vec<Finding> {
     let (errors, warnings) = match Blueprint::load(files) {
         Ok(blueprint) => (Vec::new(), blueprint.warnings),
@@ -115,7 +115,7 @@ fn failure(error: &OperationError) -> WireFailure {
     }
 }
 
-/// The engines keep YAML; what they have written can be read.
+/// Converts the state of executions to JSON. The template engines store it as YAML.
 fn state(states: &States) -> Result<HashMap<String, Json>, Status> {
     let value = |text: &String| yaml::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
     states.iter().map(|(key, text)| Ok((key.clone(), encode(&value(text))?))).collect()

@@ -1,4 +1,4 @@
-//! Whatever a call brings along, it is answered or refused, and no message shows a value.
+//! Tests with generated calls: each gets an answer or an error, and no message shows a value.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,12 @@ use tonic::Code;
 
 use super::*;
 
-/// How many calls are made up; `cargo xtask fuzz` asks for more.
+/// Environment variable with the number of generated calls; `cargo xtask fuzz` asks for more than
+/// the default.
 const CASES_VARIABLE: &str = "GROUNDWORK_MADE_UP_CALLS";
 const CASES: usize = 600;
 
-/// A value that no message may hold.
+/// Value that must not appear in any message.
 const SECRET: &str = "c4narybird";
 
 const INSTALLATION: &str = r#"{"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
@@ -25,7 +26,7 @@ const INSTALLATION: &str = r#"{"apiVersion": "landscaper.gardener.cloud/v1alpha1
         "importDataMappings": {"d": "(( a ))"},
         "exports": {"data": [{"name": "url", "dataRef": "url"}]}, "exportDataMappings": {"more": "(( url ))"}}}"#;
 
-/// Objects beside it.
+/// Objects of a call beside the Installation.
 const OBJECTS: [&str; 6] = [
     r#"{"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Context", "metadata": {"name": "default", "namespace": "team"},
         "repositoryContext": {"type": "ociRegistry", "baseUrl": "example.org/c"}, "componentVersionOverwrites": "rules"}"#,
@@ -65,7 +66,7 @@ fn json(text: String) -> Json {
     Json { text }
 }
 
-/// Everything that one call brings along; at most one part of it is made up.
+/// Returns the complete input of one call; at most one part of it is generated.
 fn input(random: &mut Random) -> RenderInput {
     let mut objects: Vec<String> =
         [INSTALLATION].iter().chain(&OBJECTS).map(|object| (*object).to_owned()).collect();
@@ -104,8 +105,8 @@ fn values(random: &mut Random) -> ExportValues {
     }
 }
 
-/// Whether the secret stands in the place of a name of a member, as the input of a template shows them (`blueprints.md` 5.7). Texts of
-/// Secrets and ConfigMaps are YAML.
+/// Reports whether the secret is in the place of the name of a member, since errors show the names
+/// in a template's input (`blueprints.md` 5.7). Texts of Secrets and ConfigMaps are YAML.
 fn is_named(value: &Value) -> bool {
     match value {
         Value::Object(members) => {
@@ -123,10 +124,10 @@ fn shows_names(texts: &[Json]) -> bool {
     texts.iter().filter_map(|json| yaml::from_str(&json.text).ok()).any(|value| is_named(&value))
 }
 
-/// Whether a call did what it was asked for, and what people are told of it.
+/// Success of a call, and the messages for users.
 type Told = Result<(bool, Vec<String>), Status>;
 
-/// Whether a call was carried out; nothing that is told of it shows a value.
+/// Reports whether a call succeeded, and checks that its messages show no value.
 fn is_done(told: Told, input: &RenderInput) -> bool {
     let (is_done, messages) = told.unwrap_or_else(|status| {
         assert_eq!(status.code(), Code::InvalidArgument, "{status:?}: {input:?}");

@@ -1,4 +1,4 @@
-//! What would happen if objects were applied, which a call brings along.
+//! Computation of `Plan`: the effect of applying the objects in the request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,14 +26,14 @@ use super::request::{MOST_OBJECTS, at_most, typed};
 use super::{answer, invalid, missing};
 use crate::work::{Lacks, Namespaces, Progress, Unplanned};
 
-/// The namespaces of what would be applied.
+/// Returns the namespaces of the objects to apply.
 pub(crate) fn plan_scope(request: PlanRequest) -> Result<BTreeSet<String>, Status> {
     let namespaces = Applied::read(request)?.namespaces;
     at_most(MOST_PLANNED_NAMESPACES, namespaces.len(), "namespaces", "objects")?;
     Ok(namespaces)
 }
 
-/// What would happen, or what has to be read before that is known.
+/// Returns the plan, or the Secrets and ConfigMaps that have to be read first.
 pub(crate) fn plan(
     request: PlanRequest,
     namespaces: Namespaces,
@@ -71,7 +71,7 @@ pub(crate) fn plan(
     Ok(Progress::Done(answer))
 }
 
-/// What would be applied.
+/// Objects to apply.
 #[derive(Default)]
 struct Applied {
     landscape: Landscape,
@@ -215,7 +215,7 @@ mod tests {
         json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}})
     }
 
-    /// Imports a value of a Secret, and shows it.
+    /// Returns an Installation that imports a value of a Secret and shows it in an item.
     fn install() -> Value {
         let blueprint = json!({
             "apiVersion": API, "kind": "Blueprint",
@@ -279,7 +279,8 @@ mod tests {
         assert!(refused.message().contains("there are 21 namespaces, a call may bring 20"), "{refused}");
     }
 
-    /// A plan asks for the Secrets that it needs, once each, whether they exist or not, and shows none of their values.
+    /// A plan asks once for each Secret that it needs, whether the Secret exists or not, and shows
+    /// none of their values.
     #[test]
     fn a_plan_asks_for_what_it_lacks() {
         let asked = |objects: InNamespace| {

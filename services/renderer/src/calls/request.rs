@@ -1,4 +1,4 @@
-//! What calls bring along.
+//! Parsing of the inputs in a request.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,20 +25,20 @@ use tonic::Status;
 use super::invalid;
 use crate::blueprints::Blueprints;
 
-/// Objects, files and values that a call may bring along, of each kind.
+/// Limit for the objects, the files and the values in a request, each.
 pub(super) const MOST_OBJECTS: usize = 1_000;
 pub(super) const MOST_FILES: usize = 1_000;
 pub(super) const MOST_VALUES: usize = 1_000;
 
-/// Everything that a job reads, from the request.
+/// Inputs of a job, taken from the request.
 #[derive(Default)]
 pub(super) struct Inline {
     pub(super) installation: Installation,
-    /// The scope that its imports are looked for in.
+    /// Scope in which the imports are looked up.
     pub(super) scope: String,
     context: Option<Context>,
     overwrites: Option<ComponentVersionOverwrites>,
-    /// Names of ComponentVersionOverwrites in place of which none is used.
+    /// Names of the ComponentVersionOverwrites that have no effect.
     idle_rules: Vec<String>,
     objects: ObjectSet,
     files: Option<Filesystem>,
@@ -46,7 +46,7 @@ pub(super) struct Inline {
     states: States,
 }
 
-/// Objects of which one is used: a caller may bring along all that there are in a namespace.
+/// Objects of a kind of which the job uses one: the caller may send all objects of a namespace.
 #[derive(Default)]
 struct Brought {
     installation: Option<Installation>,
@@ -118,7 +118,8 @@ impl Inline {
         Ok(())
     }
 
-    /// Calls with what was brought along; nothing else is read. The caller carries out nested installations, exports and state.
+    /// Calls `work` with the inputs of the request. Objects are not read from the cluster. The
+    /// caller handles nested installations, exports and state.
     pub(super) fn with_inputs<T>(
         &self,
         blueprints: &Blueprints,
@@ -144,13 +145,14 @@ impl Inline {
         })
     }
 
-    /// What was brought along without effect: most likely a name that is misspelt, or forgotten.
+    /// Returns the inputs that had no effect, most likely because a name is misspelt or missing in
+    /// the blueprint.
     pub(super) fn unused(&self, outcome: &Outcome) -> Vec<String> {
         let context = self.installation.spec.context();
         let rules = self.idle_rules.iter().map(|name| {
             format!("ComponentVersionOverwrites {name:?} have no effect: the Context {context:?} does not name them")
         });
-        // Without a rendering nobody knows what is imported.
+        // After a failed rendering it is unknown which imports the blueprint has.
         let is_known = outcome.error.is_none() && self.installation.spec.import_data_mappings.is_empty();
         let is_unused = |name: &&String| is_known && !outcome.imports.values.contains_key(*name);
         let given = self.given.keys().filter(is_unused);
@@ -159,8 +161,8 @@ impl Inline {
     }
 }
 
-/// The scope that an Installation lives in. One that an answer has given as a child has no owner yet where its parent is in no cluster;
-/// it is told by what identifies a child (`installations.md` 7.2).
+/// Returns the scope of an Installation. A child from an earlier answer has no owner if its parent
+/// is not in a cluster; the labels of a child identify its parent then (`installations.md` 7.2).
 fn scope(installation: &Installation) -> String {
     let parent = installation.labels().get(label::ENCOMPASSED_BY);
     let is_child = installation.annotations().contains_key(annotation::SUBINSTALLATION_NAME);
@@ -170,7 +172,7 @@ fn scope(installation: &Installation) -> String {
     }
 }
 
-/// The message names the field, and quotes nothing.
+/// Decodes an object. The error names the field and never quotes its content.
 pub(super) fn typed<T: DeserializeOwned>(object: Value, field: &str) -> Result<T, Status> {
     serde_json::from_value(object).map_err(|_| invalid(field, "it is not an object of its kind"))
 }
@@ -182,9 +184,10 @@ pub(super) fn at_most(limit: usize, count: usize, what: &str, field: &str) -> Re
     Err(invalid(field, &format!("there are {count} {what}, a call may bring {limit}")))
 }
 
-/// The files that a caller brings along, if any.
+/// Returns the files in the request, if any.
 ///
-/// A path that would be both a file and a folder is refused: which of the two won would be chance.
+/// A path that would be both a file and a folder is refused, since the result would depend on the
+/// order of the map.
 pub(super) fn files(given: HashMap<String, Vec<u8>>, field: &str) -> Result<Option<Filesystem>, Status> {
     at_most(MOST_FILES, given.len(), "files", field)?;
     if given.is_empty() {
@@ -210,7 +213,7 @@ pub(super) fn files(given: HashMap<String, Vec<u8>>, field: &str) -> Result<Opti
     Ok(Some(files))
 }
 
-/// Free values by their names. Numbers keep their digits, and nothing is quoted.
+/// Decodes values by their names. Numbers keep all digits, and errors never quote a value.
 fn values(given: &HashMap<String, Json>, field: &str) -> Result<Map<String, Value>, Status> {
     at_most(MOST_VALUES, given.len(), "values", field)?;
     let value = |(name, json): (&String, &Json)| {
@@ -218,17 +221,17 @@ fn values(given: &HashMap<String, Json>, field: &str) -> Result<Map<String, Valu
             .map_err(|error| invalid(&format!("{field}[{name:?}]"), &error.to_string()))?;
         Ok((name.clone(), node.to_value()))
     };
-    // In the order of the names, so that the same request is refused for the same reason.
+    // The map is sorted, so that the same request always gets the same error.
     given.iter().collect::<BTreeMap<_, _>>().into_iter().map(value).collect()
 }
 
-/// What executions have stored; the engines keep it as YAML.
+/// Decodes the stored state of executions, which the template engines keep as YAML.
 pub(super) fn states(given: &HashMap<String, Json>, field: &str) -> Result<States, Status> {
     let states = values(given, field)?.into_iter();
     Ok(states.map(|(key, value)| (key, yaml::to_string(&value))).collect())
 }
 
-/// What export templates see. Targets are checked as strictly as those among the objects.
+/// Decodes the values for export templates. Targets are checked as strictly as Target objects.
 pub(super) fn export_values(given: &WireValues) -> Result<ExportValues, Status> {
     let targets = values(&given.targets, "values.targets")?;
     for name in targets.keys() {

@@ -23,7 +23,8 @@ fn wire(values: &[(&str, Value)]) -> HashMap<String, Json> {
     values.iter().map(|(name, value)| ((*name).to_owned(), encode(value))).collect()
 }
 
-/// An Installation with members of its `spec`, beside its Context; its blueprint comes in a file.
+/// Returns a request with an Installation, given as members of its `spec`, its Context, and its
+/// blueprint as a file.
 fn input(spec: &str, blueprint: &str) -> RenderInput {
     let mut spec = yaml::from_str(spec).unwrap();
     spec["blueprint"] = json!({"inline": {"filesystem": {}}});
@@ -42,7 +43,7 @@ fn input(spec: &str, blueprint: &str) -> RenderInput {
     }
 }
 
-/// None is kept.
+/// Returns a cache that keeps no blueprint.
 fn blueprints() -> Blueprints {
     Blueprints::default()
 }
@@ -107,7 +108,7 @@ fn a_path_cannot_be_a_file_and_a_folder() {
     for outside in ["../x", "/x", "a//b", "./a"] {
         assert_eq!(given(&[outside]).unwrap_err().code(), Code::InvalidArgument, "{outside}");
     }
-    // A path of 20,000 folders once overflowed the stack.
+    // Regression test: a path of 20,000 folders overflowed the stack.
     let deep = format!("{}b", "a/".repeat(20_000));
     let refused = given(&[deep.as_str()]).unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
@@ -115,7 +116,7 @@ fn a_path_cannot_be_a_file_and_a_folder() {
     assert!(given(&[]).unwrap().is_none());
 }
 
-/// Values are quoted nowhere, and what stands twice is refused as in objects.
+/// Errors quote no values, and a duplicate key is refused, as in objects.
 #[test]
 fn values_that_cannot_be_used_are_refused() {
     let text = |text: &str| HashMap::from([("a".to_owned(), Json { text: text.to_owned() })]);
@@ -152,7 +153,7 @@ fn values_that_cannot_be_used_are_refused() {
     }
 }
 
-/// What `Blueprint::load` says, with places: `blueprints.md` 1.8.
+/// Errors of `Blueprint::load` have their place (`blueprints.md` 1.8).
 #[test]
 fn findings_have_places() {
     let findings = |name: &str, text: &str| {
@@ -204,8 +205,9 @@ deployExecutions:
     state: {runs: {{ add1 (dig "runs" 0 .state) }}}
 "#;
 
-/// A caller may bring along all objects of a namespace: used are the Context that the Installation names, and the overwrites that this
-/// names; others without effect are told of.
+/// The request contains all objects of a namespace. The call uses the Context that the Installation
+/// names and the overwrites that this Context names. The answer lists the other Contexts and
+/// overwrites as unused.
 #[test]
 fn the_context_of_the_installation_is_used() {
     let others = |rules: &str| {
@@ -233,7 +235,8 @@ fn the_context_of_the_installation_is_used() {
     assert_eq!((answer.failure, answer.warnings), (None, Vec::<String>::new()));
 }
 
-/// A nested installation is rendered with what its parent imports and its siblings publish, as both answers have them.
+/// A nested installation is rendered with its parent's imports and its siblings' exports, as the
+/// two earlier answers contain them.
 #[test]
 fn children_find_what_lies_in_their_scope() {
     let spec = "imports: {data: [{name: size, dataRef: nowhere}]}";
@@ -254,7 +257,8 @@ fn children_find_what_lies_in_their_scope() {
     assert_eq!(failure.reason, "ImportsSatisfied", "{failure:?}");
 }
 
-/// Nested installations, state and what was left out: what offline rendering knows beside the items.
+/// Answers from inline input contain nested installations, state and unused inputs, and not only
+/// the items.
 #[test]
 fn inline_input_gives_children_and_state() {
     let spec = "imports: {data: [{name: size, dataRef: nowhere}]}";
@@ -276,7 +280,7 @@ fn inline_input_gives_children_and_state() {
     let item = |answer: &RenderResponse| decode(&answer.deploy_items[0])["spec"]["config"].clone();
     assert_eq!(item(&first), json!({"size": 9_007_199_254_740_993_u64, "runs": 0}));
 
-    // What was stored goes in again as it came out.
+    // State goes into the next request in the form in which the answer contained it.
     let second = rendered(RenderInput { given, state: first.state.clone(), ..input(spec, PARENT) });
     assert_eq!(second.failure, None);
     assert_eq!(decode(&first.state["deployd"]), json!({"runs": 1}));
@@ -337,8 +341,9 @@ exports:
     RenderInput { given: wire(&[("password", json!("canary"))]), ..input(spec, EXPORTING) }
 }
 
-/// B-84 to B-88, B-90, B-93 to B-98, and of B-82 what templates see: values arrive, later executions win member by member, and the
-/// Installation names what is published.
+/// B-84 to B-88, B-90, B-93 to B-98, and the template values of B-82: values reach the templates,
+/// later executions override members of earlier ones, and the Installation selects the published
+/// exports.
 #[test]
 fn exports_are_rendered_and_published() {
     let answer = exported(exporting(), &export_values_of_a_job());
@@ -372,7 +377,8 @@ fn exports_are_rendered_and_published() {
     assert_eq!(decode(&again.state["exportsecond"]), json!({"runs": 2}));
 }
 
-/// B-91: an export without a value is a failure that names it, though nobody asks for it; nothing is published, and no value is shown.
+/// B-91: an export without a value fails by its name, even if no mapping uses it. The failed call
+/// publishes no export and shows no value.
 #[test]
 fn exports_that_fail_are_answers() {
     let blueprint =
@@ -393,7 +399,8 @@ fn exports_that_fail_are_answers() {
     assert!(answer.exports.is_empty() && answer.published.is_empty());
 }
 
-/// B-92: names with dashes need `index`, and maps `toYaml`; a path with a dash is no template, and the message says where.
+/// B-92: names with dashes need `index`, and maps need `toYaml`. A path with a dash is not a valid
+/// template, and the message gives the position.
 #[test]
 fn names_with_dashes_are_found_with_index() {
     let blueprint = |url: &str, config: &str| {
@@ -432,7 +439,8 @@ exportExecutions:
     assert!(message.contains("template: execution:2: bad character U+002D '-'"), "{message}");
 }
 
-/// A template may make the name of an export of a value.
+/// A template may compute the name of an export from a value, so messages must not show the names
+/// of dropped exports.
 #[test]
 fn what_is_dropped_shows_no_value() {
     let blueprint = "exports: [{name: url, schema: {}}]\n\

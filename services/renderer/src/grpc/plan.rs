@@ -1,4 +1,5 @@
-//! `Plan`: what would happen if objects were applied, for callers who could see it happen.
+//! gRPC call `Plan`: the effect of applying objects, for callers with the rights to see that
+//! effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,18 +21,19 @@ use crate::work::{
     CallError, InNamespace, Lacks, Namespaces, PlannedRepositories, Progress, Unplanned, interrupted,
 };
 
-/// Plans at the same time: each holds whole namespaces.
+/// Plans that run at the same time. Few, because each has all objects of its namespaces in memory.
 const PLANS: usize = 2;
-/// Objects that a plan may look at, without Secrets and ConfigMaps.
+/// Objects that a plan may read, without Secrets and ConfigMaps.
 const MOST_OBJECTS: usize = 10_000;
-/// Secrets and ConfigMaps that it may look at.
+/// Secrets and ConfigMaps that a plan may read.
 const MOST_NAMED: usize = 2_000;
-/// How often a plan may look for more: once for what imports name, once for each level of nested installations that keep states, and some.
+/// Rounds in which a plan may ask for further objects: one for the imports, one for each level of
+/// nested installations with state, and some spare.
 const ROUNDS: usize = 12;
 /// Secrets or ConfigMaps that are read at the same time.
 const READS: usize = 16;
 
-/// The plans of a replica.
+/// Plans of a replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Plans(Arc<Semaphore>);
 
@@ -86,8 +88,8 @@ impl Service {
     }
 }
 
-/// Lets those pass who may see all that a plan is made from, and could have jobs run that look into the same component versions; and
-/// those who ask in the name of such people.
+/// Allows callers that may read everything a plan is made from, and that could run jobs which read
+/// the same component versions. Programs that act for such users are allowed too.
 async fn authorise(access: &Access, metadata: &MetadataMap, namespace: &str) -> Result<(), Status> {
     let of =
         |(group, resource)| ResourceAttributes { group, resource, namespace: Some(namespace), name: None };
@@ -101,7 +103,7 @@ async fn authorise(access: &Access, metadata: &MetadataMap, namespace: &str) -> 
     Ok(())
 }
 
-/// One list of each kind.
+/// Lists each kind once per namespace.
 async fn read(namespaces: &BTreeSet<String>, objects: &Objects) -> Result<Namespaces, Status> {
     let mut landscape = Namespaces::new();
     let mut count = 0;
@@ -132,7 +134,8 @@ async fn read_one(namespace: &str, objects: &Objects) -> Result<InNamespace, Api
     })
 }
 
-/// Reads what a plan has looked for, in the namespaces that it is about; of others nothing is read.
+/// Reads the Secrets and ConfigMaps that a plan has asked for. Only the namespaces of the plan are
+/// read.
 async fn add(
     landscape: &mut Namespaces,
     lacks: BTreeMap<String, Lacks>,
@@ -171,7 +174,7 @@ async fn add(
     Ok(())
 }
 
-/// No worker of ours answers that.
+/// Returns the status for an answer that no worker of Groundwork gives.
 fn broken() -> Status {
     status::internal(reasons::WORK_INTERRUPTED, "a worker has answered something that was not asked for")
 }

@@ -1,4 +1,4 @@
-//! `Replay`: what the journal has of an Installation and of all below it.
+//! gRPC call `Replay`: the journal of an Installation and of all objects below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -21,34 +21,35 @@ use crate::calls::invalid;
 use crate::handler::installation_key;
 use crate::narration::HasLastError;
 
-/// Calls that are answered at the same time; others wait. Each holds the entries of its jobs.
+/// Calls that are answered at the same time, because each has the entries of its jobs in memory.
+/// Other calls wait.
 const AT_ONCE: usize = 4;
-/// Entries that are read for one answer, those of other parts of the job included.
+/// Entries that are read for one answer, including entries of other parts of the job.
 const MOST_READ: usize = 50_000;
-/// Jobs that are looked for.
+/// Limit for the jobs in the search.
 const MOST_JOBS: usize = 10_000;
-/// Jobs of an answer about all of them.
+/// Limit for the jobs in an answer about all jobs.
 const MOST_SHOWN_JOBS: usize = 50;
 const DEFAULT_LIMIT: usize = 1000;
 const MOST_ENTRIES: usize = 10_000;
-/// Entries of one message.
+/// Entries per message.
 const PIECE: usize = 200;
 /// Objects whose statuses are read for their messages.
 const MOST_STATUSES: usize = 50;
-/// What belongs to no job is told if it happened so shortly before or after one.
+/// Time before and after a job in which entries without a job are shown with it.
 const MARGIN: SignedDuration = SignedDuration::from_secs(60);
 
-/// Entries in pieces.
+/// Stream of entries in pieces.
 pub(super) type Entries = Pin<Box<dyn Stream<Item = Result<ReplayResponse, Status>> + Send>>;
 
-/// What all calls share.
+/// State that all calls share.
 #[derive(Debug, Clone)]
 pub(crate) struct Replays {
     bus: Bus,
     turns: Arc<Semaphore>,
 }
 
-/// What is asked for.
+/// Request of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wish {
     jobs: Jobs,
@@ -92,14 +93,14 @@ impl Replays {
         Self { bus, turns: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// Reads what the journal has, and what statuses say besides. The caller may see it.
+    /// Reads the journal and the messages in statuses. The caller has been authorised.
     pub(super) async fn answer(
         &self,
         installation: &ObjectName,
         wish: Wish,
         objects: &Objects,
     ) -> Result<Entries, Status> {
-        // The semaphore is never closed.
+        // The semaphore is never closed, so this error cannot occur.
         let _turn = self.turns.acquire().await.map_err(|_| no_bus("the service ends"))?;
         let key = installation_key(&installation.namespace, &installation.name);
         let mut entries = self.read(&key, wish.jobs).await.map_err(|error| no_bus(&error.to_string()))?;
@@ -115,7 +116,7 @@ impl Replays {
         Ok(Box::pin(stream::iter(answers)))
     }
 
-    /// The entries of the jobs that are asked for, in order of time.
+    /// Returns the entries of the requested jobs, in order of time.
     async fn read(&self, key: &ObjectId, jobs: Jobs) -> Result<Vec<Entry>, BusError> {
         let mut known = self.bus.read_journal(&JournalPart::LastOfEachJob(key.clone()), MOST_JOBS).await?;
         known.retain(|entry| !entry.job.is_empty());
@@ -130,7 +131,8 @@ impl Replays {
                 self.read_jobs(key, ids(known.get(known.len().saturating_sub(1)..).unwrap_or_default())).await
             }
             Jobs::At(at) => {
-                // Jobs of one Installation follow one another: the first that ended after this time, unless it began after it.
+                // Jobs of an Installation do not overlap: take the first job that ended after this
+                // time, unless it began after it.
                 let position = known.partition_point(|entry| entry.time < at);
                 let candidates = [Some(position), position.checked_sub(1)].into_iter().flatten();
                 for candidate in candidates {
@@ -150,7 +152,7 @@ impl Replays {
         let part = JournalPart::Jobs { key: key.clone(), jobs };
         let mut entries = self.bus.read_journal(&part, MOST_READ).await?;
         retain_below(&mut entries, key);
-        // The sort is stable: of one time, as the journal took them.
+        // The sort is stable: entries with the same time keep the order of the journal.
         entries.sort_by_key(|entry| entry.time);
         retain_around_jobs(&mut entries);
         Ok(entries)
@@ -165,12 +167,13 @@ fn is_installation(key: &ObjectId) -> bool {
     key.kind.plural() == Installation::PLURAL
 }
 
-/// The Installation whose handling an entry is part of.
+/// Returns the Installation whose reconcile wrote an entry.
 fn installation_of(entry: &Entry) -> &str {
     if is_installation(&entry.key) { &entry.key.name } else { &entry.parent }
 }
 
-/// Keeps what concerns an Installation or something below it, and what tells of lost entries.
+/// Keeps the entries about an Installation or an object below it, and the entries about lost
+/// entries.
 fn retain_below(entries: &mut Vec<Entry>, key: &ObjectId) {
     let parents: BTreeMap<&str, &str> = entries
         .iter()
@@ -179,7 +182,7 @@ fn retain_below(entries: &mut Vec<Entry>, key: &ObjectId) {
         .collect();
     let is_below = |name: &str| {
         let mut name = name;
-        // No chain is longer than there are Installations, whatever entries say.
+        // The bound ends the walk if entries name parents in a circle.
         for _ in 0..=parents.len() {
             if name == key.name {
                 return true;
@@ -194,11 +197,12 @@ fn retain_below(entries: &mut Vec<Entry>, key: &ObjectId) {
     entries.retain(|entry| entry.what == What::Loss || names.contains(installation_of(entry)));
 }
 
-/// Drops what belongs to no job and happened at another time than the jobs.
+/// Drops the entries without a job that are not close in time to one of the jobs.
 fn retain_around_jobs(entries: &mut Vec<Entry>) {
     let mut of_jobs = entries.iter().filter(|entry| !entry.job.is_empty());
     let Some(first) = of_jobs.next().map(|entry| entry.time) else {
-        // Without a job only an error tells something, such as a right that is missing.
+        // Without any job, only errors are useful, such as a missing right. Entries about losses
+        // are dropped.
         entries.retain(|entry| entry.what != What::Loss);
         return;
     };
@@ -208,10 +212,11 @@ fn retain_around_jobs(entries: &mut Vec<Entry>) {
     entries.retain(|entry| !entry.job.is_empty() || (from..=to).contains(&entry.time));
 }
 
-/// What the status of an object says about a reason, in a job.
+/// Messages of statuses, by kind and name, each with its job and reason.
 type Messages = BTreeMap<(String, String), (String, String, String)>;
 
-/// The messages of the statuses that have the job and the reason of an entry still. They are not in the journal, since they may quote.
+/// Reads the messages of statuses that still have the job and the reason of an entry. The journal
+/// has no messages, since they may quote values.
 async fn messages(entries: &[Entry], objects: &Objects) -> Result<Messages, ApiError> {
     let mut wanted = BTreeSet::new();
     for entry in entries.iter().filter(|entry| entry.what == What::Write) {
@@ -234,7 +239,7 @@ async fn messages(entries: &[Entry], objects: &Objects) -> Result<Messages, ApiE
     Ok(messages)
 }
 
-/// The job, the reason and the message of a status that tells of an error.
+/// Returns the job, the reason and the message of an object's last error.
 async fn said<K: Stored + HasJob + HasLastError>(
     namespace: &str,
     name: &str,

@@ -1,4 +1,4 @@
-//! `WatchInstallation`: what becomes of an Installation.
+//! gRPC call `WatchInstallation`: the progress of an Installation as a stream.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -28,17 +28,18 @@ use super::unavailable;
 use crate::changes::{Changed, Changes};
 use crate::follower::Follower;
 
-/// What a replica shows at the same time.
+/// Limit for the open watches of a replica, shared fairly among users.
 const WATCHES: Shares = Shares::of(400);
-/// What changes within this time is shown together.
+/// Time in which changes are collected into one message.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often it is asked whether the caller may still see the objects. Access remembers a right for ten seconds.
+/// Interval of the checks that the caller may still see the objects. The access checker caches a
+/// right for ten seconds.
 const REVIEW: Duration = Duration::from_secs(60);
 
-/// Trees, each when something of it has changed.
+/// Stream of trees, one for each change.
 pub(super) type Trees = Pin<Box<dyn Stream<Item = Result<WatchInstallationResponse, Status>> + Send>>;
 
-/// What all calls share.
+/// State that all calls share.
 #[derive(Debug, Clone)]
 pub(crate) struct Watches {
     changes: Changes,
@@ -59,7 +60,8 @@ impl Watches {
         })
     }
 
-    /// Reads the tree, and then again what changes of it. The place counts for `holders`.
+    /// Reads the tree, and reads its parts again when they change. The open watch counts against
+    /// the share of `holders`.
     pub(super) async fn follow(
         &self,
         follower: Follower,
@@ -68,7 +70,7 @@ impl Watches {
     ) -> Result<Trees, Status> {
         let place = self.place(holders)?;
         let mut follower = follower.with_pickup_timeout(self.pickup_timeout);
-        // Before anything is read, so that no change falls between.
+        // Subscribe before the first read, so that no change in between is missed.
         let changes = self.changes.subscribe();
         follower.read().await.map_err(unavailable)?;
         if follower.tree().is_none() {
@@ -85,7 +87,7 @@ impl Watches {
     }
 }
 
-/// Who follows which Installation.
+/// Caller, and the Installation that the caller follows.
 pub(super) struct Caller {
     pub(super) access: Access,
     pub(super) metadata: MetadataMap,
@@ -93,7 +95,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Lets pass who may get whatever the tree shows.
+    /// Checks that the caller may `get` all objects in the tree.
     pub(super) async fn check(&self) -> Result<Arc<User>, Status> {
         let namespace = Some(self.installation.namespace.as_str());
         let attributes = [Installation::PLURAL, Execution::PLURAL, DeployItem::PLURAL].map(|resource| {
@@ -109,7 +111,7 @@ impl Caller {
     }
 }
 
-/// One call.
+/// State of one call.
 struct Watch {
     follower: Follower,
     caller: Caller,
@@ -121,7 +123,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The tree when it has changed.
+    /// Waits for a change of the tree, and returns the new tree.
     async fn next(&mut self) -> Result<WatchInstallationResponse, Status> {
         while !std::mem::take(&mut self.is_first) {
             let review = sleep_until(self.reviewed + REVIEW);
@@ -146,11 +148,12 @@ impl Watch {
         Ok(response)
     }
 
-    /// Reads what has changed, with whatever follows soon.
+    /// Reads the changed objects, together with changes that follow within `PAUSE`.
     async fn is_changed(&mut self, change: Result<Changed, RecvError>) -> Result<bool, Status> {
         let mut stale = BTreeSet::new();
         match change {
-            // After lagging behind, the next one is the oldest that is left.
+            // A receiver that lagged continues with the oldest change left, so everything is read
+            // again.
             Ok(Changed::All) | Err(RecvError::Lagged(_)) => return self.read_again().await,
             Ok(change) if !self.note(&change, &mut stale) => return Ok(false),
             Ok(_) => {}
@@ -177,7 +180,8 @@ impl Watch {
         Ok(true)
     }
 
-    /// Whether a change concerns the tree. What belongs to a nested Installation that is new itself is read with it.
+    /// Reports whether a change concerns the tree. Objects of a new nested Installation need no
+    /// note, since they are read together with it.
     fn note(&self, change: &Changed, stale: &mut BTreeSet<(&'static str, String)>) -> bool {
         let Changed::Object { object, owner } = change else { return true };
         let kinds = [Installation::PLURAL, Execution::PLURAL, DeployItem::PLURAL];

@@ -4,7 +4,7 @@ use tonic::Code;
 
 use super::*;
 
-/// Which answers of the API server the status tells about: those that will not get better soon.
+/// The status reports those answers of the API server that will not change soon.
 #[test]
 fn answers_that_are_told() {
     let object = || "installations a/b".to_owned();
@@ -28,7 +28,7 @@ fn answers_that_are_told() {
     }
 }
 
-/// What the resolver says about a job that is history is no failure of the job of now.
+/// An answer of the resolver about an earlier job must not fail the current job.
 #[test]
 fn answers_of_the_resolver() {
     let tree = Tree::new("team", "server");
@@ -46,7 +46,7 @@ fn answers_of_the_resolver() {
     }
 }
 
-/// Looks come when people are told that they do.
+/// The pauses between attempts match the ones that messages announce.
 #[test]
 fn looks_come_as_they_are_told() {
     use groundwork_lifecycle::waits;

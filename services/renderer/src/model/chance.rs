@@ -1,12 +1,13 @@
-//! Chance that follows from a seed: how long everything takes, and what goes wrong.
+//! Seeded random numbers of the model: the duration of each step, and its faults.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The chance of one order. A draw follows from the seed, from what it is for and from how often that was asked, so that maps which are
-/// walked in another order each time change nothing.
+/// Random numbers of one order. A draw depends on the seed, on its purpose, and on the number of
+/// earlier draws for the same purpose. So a map with another iteration order in each run does not
+/// change the draws.
 #[derive(Debug)]
 pub(super) struct Chance {
     seed: u64,
@@ -18,7 +19,7 @@ impl Chance {
         Self { seed, asked: Mutex::default() }
     }
 
-    /// A number below a limit.
+    /// Returns a number below the limit.
     fn draw(&self, why: &str, limit: u64) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.seed, why).hash(&mut hasher);
@@ -30,12 +31,12 @@ impl Chance {
         hasher.finish() % limit.max(1)
     }
 
-    /// True once in so many times.
+    /// Returns true with a probability of one in `many`.
     pub(super) fn one_in(&self, many: u64, why: &str) -> bool {
         self.draw(why, many) == 0
     }
 
-    /// Waits as long as a step takes: mostly a moment, now and then very long.
+    /// Waits for the duration of a step: mostly short, sometimes very long.
     pub(super) async fn pause(&self, why: &str) {
         let most = match self.draw(&format!("{why}?"), 20) {
             0 => 1500,

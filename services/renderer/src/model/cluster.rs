@@ -1,4 +1,5 @@
-//! The store of an API server: objects with their versions, and what has become of them, until it is compacted.
+//! Storage of the model's API server: objects with their versions, and the log of changes up to its
+//! compaction.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,37 +8,37 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The only namespace with anything in it.
+/// The only namespace with objects.
 pub(super) const NAMESPACE: &str = "team";
 
-/// An answer that is none: status code and reason.
+/// Error answer: status code and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal(pub(super) u16, pub(super) &'static str);
 
 const CONFLICT: Refusal = Refusal(409, "Conflict");
 const NOT_FOUND: Refusal = Refusal(404, "NotFound");
 
-/// One change of an object, as watches tell it.
+/// One change of an object, as watches report it.
 #[derive(Debug, Clone)]
 pub(super) struct Logged {
     pub(super) at: Instant,
     pub(super) version: u64,
     pub(super) plural: String,
     pub(super) type_: &'static str,
-    /// The object after it; of one that is gone, before.
+    /// Object after the change; for a deletion, the object before it.
     pub(super) object: Arc<Value>,
-    /// The process that has written it.
+    /// Process that made the change.
     pub(super) by: String,
 }
 
-/// How a watch goes on.
+/// Next event of a watch.
 pub(super) enum Next {
     Event(Box<Logged>),
     /// There is no event yet.
     Wait,
-    /// The version is not known any more.
+    /// The version was compacted.
     Expired,
-    /// The server has ended it.
+    /// The server has ended the watch.
     End,
 }
 
@@ -50,12 +51,12 @@ struct State {
     compacted: u64,
 }
 
-/// The objects of a cluster. Clones share them.
+/// Objects of a cluster. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
     state: Arc<Mutex<State>>,
     changes: watch::Sender<u64>,
-    /// Counts how often all watches were ended.
+    /// Number of times that all watches were ended.
     endings: watch::Sender<u64>,
 }
 
@@ -69,7 +70,7 @@ impl Cluster {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of every change.
+    /// Returns a receiver that wakes on every change.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -82,7 +83,7 @@ impl Cluster {
         self.lock().objects.get(&(plural.to_owned(), name.to_owned())).cloned()
     }
 
-    /// The objects of a kind that have a label, if one is asked for, and the version of the list.
+    /// Returns the objects of a kind, with the label if one is given, and the version of the list.
     pub(super) fn list(&self, plural: &str, label: Option<(&str, &str)>) -> (Vec<Arc<Value>>, u64) {
         let state = self.lock();
         let has =
@@ -100,7 +101,8 @@ impl Cluster {
         self.lock().log.clone()
     }
 
-    /// True if somebody has made this version of an object that lived on.
+    /// Returns true if the process wrote this version of an object and the write was not a
+    /// deletion.
     pub(super) fn has_written(&self, by: &str, version: &str) -> bool {
         let is_it = |logged: &Logged| logged.version.to_string() == version && logged.type_ != "DELETED";
         self.lock().log.iter().any(|logged| is_it(logged) && logged.by.starts_with(by))
@@ -121,7 +123,7 @@ impl Cluster {
         Ok(self.store(&mut state, plural, object, "ADDED", by))
     }
 
-    /// Replaces an object, or its status and nothing else.
+    /// Replaces an object, or only its status.
     pub(super) fn replace(
         &self,
         plural: &str,
@@ -164,7 +166,7 @@ impl Cluster {
         Ok(self.store(&mut state, plural, object, "MODIFIED", by))
     }
 
-    /// Changes an object as it is now, whichever its version.
+    /// Changes an object without a check of its version.
     pub(super) fn change(
         &self,
         plural: &str,
@@ -194,7 +196,7 @@ impl Cluster {
         self.replace(plural, object, false, by)
     }
 
-    /// Asks for a deletion. Answers with what is left of the object while finalizers hold it.
+    /// Requests a deletion. Returns the object as long as finalizers keep it.
     pub(super) fn delete(
         &self,
         plural: &str,
@@ -220,7 +222,7 @@ impl Cluster {
         Ok(has_finalizers(&stored).then_some(stored))
     }
 
-    /// Stores an object, or takes it away if it is being deleted and nothing holds it.
+    /// Stores an object, or removes it if it is being deleted and has no finalizers.
     fn store(
         &self,
         state: &mut State,
@@ -253,7 +255,7 @@ impl Cluster {
         object
     }
 
-    /// The event that a watch of a kind tells after a version.
+    /// Returns the next event of a watch after a version.
     pub(super) fn next(&self, plural: &str, after: u64, endings: u64) -> Next {
         let state = self.lock();
         if endings != self.endings() {
@@ -267,7 +269,7 @@ impl Cluster {
         next.map_or(Next::Wait, |logged| Next::Event(Box::new(logged.clone())))
     }
 
-    /// Ends all watches; with `compacts`, what has happened until now is forgotten, too.
+    /// Ends all watches; with `compacts`, the log of changes is dropped too.
     pub(super) fn end_watches(&self, compacts: bool) {
         let mut state = self.lock();
         if compacts {
@@ -282,7 +284,7 @@ pub(super) fn has_finalizers(object: &Value) -> bool {
     object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
 }
 
-/// Absent members that were looked up are null.
+/// Removes nulls, which indexing leaves for absent members.
 fn drop_nulls(object: &mut Value) {
     for part in [Some("metadata"), None] {
         let part = match part {
@@ -295,7 +297,7 @@ fn drop_nulls(object: &mut Value) {
     }
 }
 
-/// RFC 7386.
+/// Merges a patch as RFC 7386 says.
 fn merge(object: &mut Value, patch: &Value) {
     let Some(patch) = patch.as_object() else {
         object.clone_from(patch);

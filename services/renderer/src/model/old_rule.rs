@@ -1,4 +1,4 @@
-//! The rule of before, by which deletions got lost: for the proof that the model finds it.
+//! Former rule of the queue that lost deletions. A test proves that the model finds this bug.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use super::cluster::Cluster;
 use crate::SERVICE;
 
-/// A handler that is told of no deletion whose version the renderer has made itself: the queue once took it for known.
+/// Handler that gets no deletion whose version the renderer wrote itself. The queue once treated
+/// such a version as known.
 pub(super) struct OldRule {
     pub(super) handler: Arc<dyn Handler>,
     pub(super) cluster: Cluster,

@@ -1,4 +1,4 @@
-//! Others at work in a cluster: people, a deployer, and the garbage collector.
+//! Other actors in the model's cluster: users, a deployer, and the garbage collector.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,18 +16,18 @@ use super::plan::{Act, Life};
 
 pub(super) const OPERATION: &str = "landscaper.gardener.cloud/operation";
 
-/// The wish of people for an Installation at the end.
+/// State that the user wants for an Installation in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Its items have this size.
+    /// The Installation exists, and its items have this size.
     Size(u64),
     Gone,
 }
 
-/// How it should be in the end, by the name of the Installation.
+/// Wanted final states, by the name of the Installation.
 pub(super) type Wishes = Arc<Mutex<BTreeMap<&'static str, Wanted>>>;
 
-/// A spec whose items have a size.
+/// Returns a spec whose items have a size.
 fn spec(life: &Life, size: u64) -> Value {
     let items = |prefix: &str, count: usize| -> String {
         let item = |index: usize| format!("{{name: {prefix}{index}, type: model, config: {{size: {size}}}}}");
@@ -47,7 +47,8 @@ fn spec(life: &Life, size: u64) -> Value {
     json!({"blueprint": {"inline": {"filesystem": {"blueprint.yaml": blueprint(&items("i", life.items), children)}}}})
 }
 
-/// People live the life of an Installation. They see at once what they have done, and try again what cannot be done yet.
+/// Runs the user actions on an Installation. The user sees the result of each action at once, and
+/// retries an action that is not possible yet.
 pub(super) async fn live(life: Life, cluster: Cluster, wishes: Wishes) {
     let mut size = 0;
     for (pause, act) in &life.acts {
@@ -91,10 +92,10 @@ fn wish(wishes: &Wishes, name: &'static str, wanted: Wanted) {
     wishes.lock().unwrap_or_else(PoisonError::into_inner).insert(name, wanted);
 }
 
-/// Objects that are being worked on: how, and their UIDs.
+/// Objects that the deployer or the garbage collector works on, by action and UID.
 type Busy = Arc<Mutex<HashSet<(&'static str, String)>>>;
 
-/// Deploys items, and collects what has lost all of its owners. Never ends.
+/// Deploys items, and deletes objects that have lost all owners. Never returns.
 pub(super) async fn serve(cluster: Cluster, chance: Arc<Chance>) {
     let (busy, mut changes) = (Busy::default(), cluster.changes());
     let begin = |act, object: &Value| {
@@ -143,7 +144,7 @@ fn now() -> Time {
     Time(jiff::Timestamp::from_second(1_780_000_000).unwrap_or_default())
 }
 
-/// Works on an item until there is nothing left to do.
+/// Deploys or deletes an item, step by step, until no work is left.
 async fn deploy(cluster: &Cluster, chance: &Chance, item: &Value) {
     let (by, name) = ("deployer", item["metadata"]["name"].as_str().unwrap_or_default());
     loop {
@@ -167,7 +168,8 @@ async fn deploy(cluster: &Cluster, chance: &Chance, item: &Value) {
                     });
                     chance.pause(&format!("picks {name} up")).await;
                 }
-                // Some deployers say that they have begun, and others do it at once.
+                // Deployers differ: some write a phase before they delete, others remove the
+                // finalizer at once.
                 if is_deleting && chance.one_in(2, &format!("deletes {name} at once")) {
                     cluster.change("deployitems", name, by, |object| {
                         object["metadata"]["finalizers"] = json!([]);

@@ -1,59 +1,59 @@
-//! The acts and faults of one order, as they follow from its seed.
+//! User actions and faults of one order, generated from its seed.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
-/// Longest time between two acts or faults of the same kind.
+/// Longest time between two actions or faults of the same kind, in milliseconds.
 const LONGEST: u64 = 3000;
 
-/// Everything that happens from outside in one order.
+/// All external events in one order.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) lives: Vec<Life>,
     pub(super) watcher: Vec<Fault>,
-    /// Of each replica of the renderer.
+    /// Faults of each replica of the renderer.
     pub(super) renderers: Vec<Vec<Fault>>,
-    /// When all watches are ended, and whether what was before is forgotten.
+    /// Times at which all watches are ended, and whether the log is compacted.
     pub(super) endings: Vec<(Duration, bool)>,
-    /// When the stream is made anew.
+    /// Times at which the stream is rebuilt.
     pub(super) rebuilds: Vec<Duration>,
-    /// When deliveries are taken, and how much later they are handed back.
+    /// Times at which deliveries are taken away, and the delay until they are returned.
     pub(super) late: Vec<(Duration, Duration)>,
     pub(super) ack_wait: Duration,
 }
 
-/// The acts of people on one Installation.
+/// User actions on one Installation.
 #[derive(Debug, Clone)]
 pub(super) struct Life {
     pub(super) name: &'static str,
     pub(super) has_child: bool,
     pub(super) items: usize,
-    /// Each after a pause.
+    /// Actions, each after a pause.
     pub(super) acts: Vec<(Duration, Act)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Create,
-    /// A new spec, and a job.
+    /// Write a new spec and start a job.
     Change,
-    /// A job for what is there.
+    /// Start a job for the present spec.
     Reconcile,
     Delete,
 }
 
-/// A process ends after it has run for a while, and comes back.
+/// Fault of a process: it ends after some time, and is started again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
     pub(super) after: Duration,
     pub(super) down: Duration,
-    /// It is asked to end, and may finish what runs.
+    /// True for a requested shutdown, in which running work may finish; false for a crash.
     pub(super) is_asked: bool,
 }
 
 fn millis(chance: &mut Rng, most: u64) -> Duration {
-    // Short times are as likely as long ones.
+    // Draw the magnitude first, so that short times are as likely as long ones.
     let most = most >> chance.u32(0..8);
     Duration::from_millis(chance.u64(0..=most))
 }
@@ -88,7 +88,7 @@ fn life(chance: &mut Rng, name: &'static str) -> Life {
 }
 
 impl Plan {
-    /// With so many replicas of the renderer.
+    /// Generates the plan for a seed and a number of replicas of the renderer.
     pub(super) fn of(seed: u64, replicas: usize) -> Self {
         let chance = &mut Rng::with_seed(seed);
         let mut lives = vec![life(chance, "one")];
@@ -107,7 +107,8 @@ impl Plan {
         }
     }
 
-    /// True if events may be delivered to somebody else, or to a renderer that dies with them: a look may be ahead of those.
+    /// Returns true if events may be delivered to another replica, or to a renderer that crashes.
+    /// Then the periodic check of all objects may find a change before its event is delivered.
     pub(super) fn shares_deliveries(&self) -> bool {
         let dies = self.renderers.iter().flatten().any(|fault| !fault.is_asked);
         dies || self.renderers.len() > 1 || !self.late.is_empty()

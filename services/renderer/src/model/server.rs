@@ -1,4 +1,4 @@
-//! The API server of a model: requests take their time, get lost, or their answers do.
+//! API server of the model: requests take time, and requests or their answers get lost.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use super::cluster::{Cluster, Logged, NAMESPACE, Next, Refusal};
 
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// One process in a request of so many fails to get an answer, before or after it was carried out.
+/// One in this many requests of a process gets no answer; it fails before or after its execution.
 const LOSSES: u64 = 150;
 
-/// The API server, as one process reaches it.
+/// The API server, as one process sees it.
 #[derive(Debug, Clone)]
 struct Server {
     cluster: Cluster,
     chance: Arc<Chance>,
-    /// The process that asks.
+    /// Process that sends the request.
     caller: Arc<str>,
 }
 
-/// The client of a process.
+/// Returns the client of a process.
 pub(super) fn client(cluster: &Cluster, chance: &Arc<Chance>, caller: &str) -> Client {
     let server = Server { cluster: cluster.clone(), chance: Arc::clone(chance), caller: caller.into() };
     let answer = move |request: Request<Body>| {
@@ -39,7 +39,7 @@ pub(super) fn client(cluster: &Cluster, chance: &Arc<Chance>, caller: &str) -> C
     Client::new(tower::service_fn(answer), NAMESPACE)
 }
 
-/// An object, or all objects of a kind, as a path names them.
+/// Object, or all objects of a kind, in the path of a request.
 #[derive(Debug)]
 struct Target<'a> {
     plural: &'a str,
@@ -94,7 +94,7 @@ impl Server {
         Ok(answer?)
     }
 
-    /// The answer about objects.
+    /// Returns the answer to a request for objects.
     fn object(
         &self,
         method: &Method,
@@ -123,7 +123,7 @@ impl Server {
                     json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": version}, "items": items}),
                 )
             }
-            // Events are told and forgotten.
+            // Kubernetes Events are accepted and dropped.
             ("POST", _) if target.plural == "events" => Ok(body),
             ("POST", _) => cluster.create(target.plural, body, by).map(value),
             ("PUT", Some(_)) => cluster.replace(target.plural, body, target.is_status, by).map(value),
@@ -146,7 +146,7 @@ impl Server {
         Response::builder().status(200).body(UnsyncBoxBody::new(body))
     }
 
-    /// The lines of a watch, each as late as its way takes.
+    /// Returns the lines of a watch, each with its own latency.
     fn events(&self, plural: String, version: u64) -> impl Stream<Item = Bytes> + use<> {
         let server = self.clone();
         let (endings, changes) = (server.cluster.endings(), server.cluster.changes());

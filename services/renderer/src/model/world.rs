@@ -1,4 +1,4 @@
-//! One order: the services, what happens to them, and how it ends.
+//! One run of the model: the services, the faults, and the check of the final state.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,24 +26,25 @@ use crate::rendering::Renderings;
 use crate::work::Renderers;
 use crate::{MANAGER, SERVICE};
 
-/// From the last act or fault on: deliveries of a renderer that died come again, and another pause for a failure follows. With what
-/// was before it is shorter than the time after which somebody looks at what is not at rest.
+/// Time after the last action or fault in which all objects must finish. It covers the redelivery
+/// of events to a renderer that died, and one more back-off. Together with the time before, it is
+/// shorter than the interval of the periodic check, which therefore cannot hide a lost event.
 const HORIZON: Duration = Duration::from_secs(90);
-/// Everything that is not at rest is looked at within this time.
+/// Time within which the periodic check looks at every unfinished object.
 const LOOKS: Duration = Duration::from_secs(330);
-/// After this time, what a look has found has been told of or is counted.
+/// Time after which a change found by the periodic check has had its event, or was counted as lost.
 const LATEST_COUNT: Duration = Duration::from_secs(21);
 const STEP: Duration = Duration::from_secs(1);
 
-/// A fault that the services of a model may have on purpose.
+/// Rule of the services under test; a test may choose a faulty one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     Today,
-    /// A deletion whose tombstone has a version that the renderer wrote itself says nothing new.
+    /// Faulty: a deletion is ignored if its tombstone has a version that the renderer wrote itself.
     OwnDeletionsAreKnown,
 }
 
-/// The services of one order, and what they share.
+/// Services of one order, and their shared state.
 #[derive(Clone)]
 struct World {
     plan: Arc<Plan>,
@@ -51,23 +52,23 @@ struct World {
     cluster: Cluster,
     chance: Arc<Chance>,
     bus: Bus,
-    /// Of all replicas of the renderer that have ever been.
+    /// Telemetry of all replicas of the renderer, including stopped ones.
     telemetry: Telemetry,
-    /// Starts and faults with their times, for whoever reads why it went wrong.
+    /// Starts and faults with their times, for the analysis of a failure.
     happened: Arc<Mutex<Vec<(Duration, String)>>>,
     begin: Instant,
 }
 
-/// How an order has ended.
+/// Result of an order.
 #[derive(Debug)]
 pub(super) struct Ending {
-    /// None, if all is as it should be.
+    /// Problems found; empty if the final state is correct.
     pub(super) problems: Vec<String>,
-    /// Everything that has happened, in order.
+    /// Log of the whole run, in order.
     pub(super) story: String,
 }
 
-/// Tries one order, with so many replicas of the renderer.
+/// Runs one order with this number of replicas of the renderer.
 pub(super) fn run(seed: u64, replicas: usize, rule: Rule) -> Ending {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.expect("a runtime needs few resources");
@@ -98,9 +99,9 @@ impl World {
         happened.push((self.begin.elapsed(), what.into()));
     }
 
-    /// Lets everything happen, and says what is wrong in the end.
+    /// Runs the plan, and returns the problems in the final state.
     async fn live(&self) -> Vec<String> {
-        // Of a cluster with a resolver.
+        // In production the resolver creates this Context; the model has none.
         let context = json!({"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Context", "metadata": {"name": "default"}});
         let _ = self.cluster.create("contexts", context, "people");
         let wishes = Wishes::default();
@@ -122,7 +123,8 @@ impl World {
         while !self.unrest(&wishes).is_empty() && Instant::now() < end {
             sleep(STEP).await;
         }
-        // No event can tell of an object that came and went while nobody watched: looks are for these.
+        // No event can report an object that was created and deleted while no watch ran; only the
+        // periodic check finds its effects.
         let is_told = self.unseen().is_empty();
         if !is_told {
             sleep(LOOKS).await;
@@ -135,7 +137,7 @@ impl World {
         problems
     }
 
-    /// Objects that are not as people want them, or have not come to rest.
+    /// Returns the objects that differ from the wanted state or have not finished their jobs.
     fn unrest(&self, wishes: &Wishes) -> Vec<String> {
         let wishes = wishes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut problems = Vec::new();
@@ -176,10 +178,10 @@ impl World {
         if problems.is_empty() { self.untrue() } else { problems }
     }
 
-    /// The difference between what the stream tells and what is so.
+    /// Returns the differences between the stream and the stored objects.
     fn untrue(&self) -> Vec<String> {
         let is_ours = |plural: &str| ["installations", "executions", "deployitems"].contains(&plural);
-        // The bus of a process answers at once.
+        // The in-process bus answers at once, so the future is ready.
         let Some(Ok(stored)) = self.bus.load(Filter::Everything).now_or_never() else {
             return vec!["there is no stream".to_owned()];
         };
@@ -205,7 +207,7 @@ impl World {
         }
     }
 
-    /// Objects that are gone and of which the stream has no message.
+    /// Returns the deleted objects for which the stream has no message.
     fn unseen(&self) -> Vec<ObjectId> {
         let gone = self.cluster.log().into_iter().filter(|logged| logged.type_ == "DELETED");
         let id = |logged: Logged| {
@@ -217,7 +219,7 @@ impl World {
         gone.map(id).filter(is_unseen).collect()
     }
 
-    /// Items that were given an older configuration after a newer one.
+    /// Returns the items that got an older configuration after a newer one.
     fn went_back(&self) -> Vec<String> {
         let mut sizes = std::collections::HashMap::new();
         let mut problems = Vec::new();
@@ -231,7 +233,8 @@ impl World {
         problems
     }
 
-    /// Changes that a look has found and no event told of. Where others get deliveries, too, looks may be ahead of those.
+    /// Returns the changes that the periodic check found without an event. If deliveries go to
+    /// other replicas, the check may be faster than the event, so nothing is reported.
     fn untold(&self) -> Option<String> {
         let text = self.telemetry.metrics.encode().unwrap_or_default();
         let mut counters = text.lines().filter(|line| line.starts_with("groundwork_untold_changes_total"));
@@ -337,7 +340,7 @@ impl World {
         }
     }
 
-    /// Another replica takes a delivery, keeps it for a while, and gives it back.
+    /// Acts as another replica that takes a delivery, keeps it for a while, and returns it.
     async fn take_deliveries(self) {
         let kinds = [kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()];
         for (index, (at, hold)) in self.plan.late.iter().enumerate() {
@@ -351,7 +354,7 @@ impl World {
         }
     }
 
-    /// The plan, and what has come of it.
+    /// Returns the plan and the log of the run.
     fn story(&self) -> String {
         let mut lines = self.happened.lock().unwrap_or_else(PoisonError::into_inner).clone();
         lines.extend(self.cluster.log().iter().map(|logged| (logged.at - self.begin, change(logged))));

@@ -1,5 +1,5 @@
-//! The service answers what its workers ask. A question is content of strangers, too: it names what the resolver may give to the
-//! Installation of the job, and the resolver says whether it does.
+//! Answers of the service to the questions of its workers. A question is untrusted input too: the
+//! resolver decides whether the Installation of the job may read the component.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,11 +24,12 @@ impl Host for RemoteRepositories {
     }
 }
 
-/// Answers what a worker asks for a plan.
+/// Host for the worker of a plan.
 pub(crate) struct PlannedRepositories {
-    /// Absent where no resolver is configured.
+    /// Client of the resolver; `None` if no resolver is configured.
     pub(crate) components: Option<Components>,
-    /// The namespaces that the caller of the plan has the rights for; the worker is taken at its word for nothing else.
+    /// Namespaces for which the caller of the plan has rights. Questions about other namespaces are
+    /// refused, whatever the worker says.
     pub(crate) namespaces: BTreeSet<String>,
     pub(crate) resolver_errors: Arc<ResolverErrors>,
 }

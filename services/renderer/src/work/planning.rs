@@ -1,4 +1,5 @@
-//! Plans in worker processes: first it is asked which namespaces they are about, then what would happen there, until nothing is lacking.
+//! Plans in worker processes. The worker first returns the namespaces of a plan. Then it computes
+//! the plan, and repeats that with more objects until none are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{CallError, Kind, Progress, Renderers, Task, answered};
 
-/// What namespaces hold, by their names.
+/// Contents of namespaces, by their names.
 pub(crate) type Namespaces = BTreeMap<String, InNamespace>;
 
-/// All objects of a namespace that a plan looks at, and as many Secrets and ConfigMaps as it has asked for.
+/// All objects of a namespace that a plan reads, and the Secrets and ConfigMaps that it has asked
+/// for.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct InNamespace {
     pub(crate) installations: Vec<Installation>,
@@ -31,27 +33,27 @@ pub(crate) struct InNamespace {
     pub(crate) targets: Vec<Target>,
     /// Secrets and ConfigMaps.
     pub(crate) named: ObjectSet,
-    /// Those that do not exist.
+    /// Requested Secrets and ConfigMaps that do not exist.
     pub(crate) absent: Lacks,
 }
 
-/// Secrets and ConfigMaps of one namespace that nobody has looked for yet.
+/// Secrets and ConfigMaps of one namespace that still have to be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lacks {
     pub(crate) secrets: BTreeSet<String>,
     pub(crate) config_maps: BTreeSet<String>,
 }
 
-/// What there is instead of a plan.
+/// Answer of a worker other than a plan.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unplanned {
-    /// The namespaces that it is about.
+    /// Namespaces of the plan.
     Scope(BTreeSet<String>),
-    /// It is to be asked again with these, by namespace.
+    /// Objects, by namespace, without which the plan cannot be computed.
     Lacks(BTreeMap<String, Lacks>),
 }
 
-/// How a plan ends in a worker.
+/// Result of a plan in a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum PlanEnd {
     Ended(CallEnd),
@@ -64,7 +66,7 @@ impl InNamespace {
         above + self.executions.len() + self.items.len() + self.data_objects.len() + self.targets.len()
     }
 
-    /// As engines have it.
+    /// Adds the objects to a landscape in the form that the plan engine uses.
     pub(crate) fn fill(self, namespace: &str, landscape: &mut Landscape) {
         landscape.installations.extend(by_key(namespace, self.installations));
         landscape.executions.extend(by_key(namespace, self.executions));
@@ -86,7 +88,7 @@ fn by_key<K: KubeResource>(namespace: &str, objects: Vec<K>) -> impl Iterator<It
 }
 
 impl Lacks {
-    /// By namespace, without those that are known not to exist.
+    /// Returns the missing objects by namespace, without those that are known not to exist.
     pub(crate) fn of(unread: Unread, absent: &BTreeMap<String, Self>) -> BTreeMap<String, Self> {
         let is_absent = |(namespace, name): &Key, names: fn(&Self) -> &BTreeSet<String>| {
             absent.get(namespace).is_some_and(|absent| names(absent).contains(name))
@@ -107,7 +109,7 @@ impl Lacks {
 }
 
 impl Renderers {
-    /// A plan, or what there is instead. Without a landscape it is asked what it is about.
+    /// Computes a plan. Without a landscape, returns its namespaces.
     ///
     /// # Errors
     ///

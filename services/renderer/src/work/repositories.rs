@@ -1,4 +1,4 @@
-//! Repositories as a worker sees them: it asks its service.
+//! Repository client inside a worker, which asks its service.
 
 use std::sync::Arc;
 
@@ -9,28 +9,28 @@ use groundwork_sandbox::{Connection, pack, unpack};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a worker asks for.
+/// Question of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Question {
-    /// The repository context, as JSON.
+    /// Repository context as JSON.
     pub(super) context: String,
     pub(super) name: String,
     pub(super) version: String,
-    /// Of the content that is asked for; the descriptor if there is none.
+    /// Access of the wanted content; `None` for the descriptor.
     pub(super) access: Option<Value>,
-    /// For whom a plan asks; a job asks for its Installation.
+    /// Installations of a plan; `None` for a job, which asks for its own Installation.
     pub(super) planned: Option<Planned>,
 }
 
-/// Installations that might be applied.
+/// Installations that a plan would apply.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Planned {
     pub(super) namespace: String,
-    /// As their Context names them.
+    /// Pull secrets that their Context names.
     pub(super) pull_secrets: Vec<String>,
 }
 
-/// Behind it come the bytes.
+/// Answer of the service; the bytes follow after it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Found { media_type: String },
@@ -47,7 +47,7 @@ impl Repositories for AskedRepositories {
     }
 }
 
-/// The same for a plan.
+/// Repositories for the worker of a plan.
 pub(super) struct AskedSources(pub(super) Connection);
 
 impl Sources for AskedSources {
@@ -87,7 +87,8 @@ impl AskedRepository {
             planned: self.planned.clone(),
         };
         let question = pack(&question, &[]).map_err(|error| unreadable(error.to_string()))?;
-        // Without its service the worker ends as soon as it wants to tell what came out.
+        // If the service is gone, this error does not matter: the worker ends when it sends its
+        // result.
         let message = self.connection.ask(&question).map_err(|error| unreadable(error.to_string()))?;
         let (answer, body) = unpack(&message).map_err(|error| unreadable(error.to_string()))?;
         match answer {

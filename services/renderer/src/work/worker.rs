@@ -1,4 +1,4 @@
-//! A worker process of the renderer: tasks in, results out.
+//! Worker process of the renderer: receives tasks and sends results.
 
 use groundwork_blueprint::Capabilities;
 use groundwork_component::Repositories;
@@ -16,7 +16,7 @@ use super::{CallEnd, Kind, Material, Namespaces, Progress, RenderEnd, Reply, Tas
 use crate::blueprints::Blueprints;
 use crate::{calls, inputs};
 
-/// Works until the service closes the connection.
+/// Answers tasks until the service closes the connection.
 pub(crate) fn serve(connection: &Connection) {
     let worker = Worker {
         asked: AskedRepositories(connection.clone()),
@@ -31,7 +31,7 @@ struct Worker {
     asked: AskedRepositories,
     sources: AskedSources,
     nowhere: RepositoryMap,
-    /// Serves one task after another.
+    /// Cache of blueprints, shared by the tasks of this worker.
     blueprints: Blueprints,
 }
 
@@ -75,7 +75,7 @@ impl Worker {
         }
     }
 
-    /// Answers a call as the service will.
+    /// Computes the answer to a call.
     fn call<Q: Message + Default, A: Message>(
         &self,
         request: &[u8],
@@ -91,7 +91,7 @@ impl Worker {
         self.reply(RenderEnd::Ended(end), &body)
     }
 
-    /// The same of a plan, which may end with what it lacks.
+    /// Computes a plan, or the list of missing objects.
     fn plan(
         &self,
         request: &[u8],
@@ -146,7 +146,7 @@ fn inputs_of<'a>(
     }
 }
 
-/// The answer to the task of a job that needs no component, worked on in this process.
+/// Runs the task of a job without components in this process.
 #[cfg(test)]
 pub(super) fn job_here<T: serde::de::DeserializeOwned>(
     task: &Task<&Material, &Namespaces>,
