@@ -1,4 +1,4 @@
-//! The Context `default` of every namespace (`components.md` 1.2).
+//! Default Context of each namespace, with the name `default` (`components.md` 1.2).
 
 use std::collections::HashSet;
 
@@ -10,19 +10,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Settings, StartError};
 
-/// What default Contexts should look like, and where there should be some.
+/// Configured content of default Contexts, and the namespaces that get one.
 #[derive(Debug)]
 pub(crate) struct DefaultContexts {
     is_enabled: bool,
     excluded: HashSet<String>,
-    /// Forced into each of them.
+    /// Repository context that each default Context is forced to have.
     repository_context: Option<Value>,
 }
 
-/// Where no service writes anything: an admission policy sees to that (`k8s/admission/service-accounts.yaml`).
+/// Namespace in which no service writes: an admission policy forbids it
+/// (`k8s/admission/service-accounts.yaml`).
 const KUBE_SYSTEM: &str = "kube-system";
 
-/// What has to be written.
+/// Write that a namespace needs.
 #[derive(Debug, PartialEq)]
 enum Plan {
     Nothing,
@@ -42,17 +43,17 @@ impl DefaultContexts {
         Ok(Self { is_enabled: !settings.no_default_contexts, excluded, repository_context })
     }
 
-    /// Whether a namespace gets one.
+    /// Reports whether a namespace gets a default Context.
     pub(crate) fn concern(&self, namespace: &str) -> bool {
         self.is_enabled && namespace != KUBE_SYSTEM && !self.excluded.contains(namespace)
     }
 
-    /// Whether the configuration says what the Context of a namespace holds.
+    /// Reports whether the configuration demands a content for the Context of a namespace.
     pub(crate) fn demand_of(&self, namespace: &str) -> bool {
         self.repository_context.is_some() && self.concern(namespace)
     }
 
-    /// Brings the Context of a namespace to where it should be.
+    /// Creates or corrects the default Context of a namespace.
     pub(crate) async fn ensure(&self, namespace: &str, objects: &Objects) -> Result<(), ApiError> {
         let found = objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?;
         let written = match self.plan(namespace, found) {
@@ -61,22 +62,23 @@ impl DefaultContexts {
             Plan::Replace(context) => objects.replace(&context).await,
         };
         match written {
-            // The namespace is gone, or on its way out.
+            // The namespace is deleted, or is being deleted.
             Err(ApiError::NotFound(_) | ApiError::Terminating(_)) => Ok(()),
-            // Somebody was faster; what they wrote is looked at next.
+            // Another writer created the Context first; the retry checks its content.
             Err(ApiError::AlreadyExists(object)) => Err(ApiError::Conflict(object)),
             written => written.map(drop),
         }
     }
 
-    /// For a service that is told its namespaces and sees no events of them.
+    /// Creates the Contexts of the given namespaces, for a service without the right to watch
+    /// namespaces.
     pub(crate) async fn ensure_in(&self, namespaces: &[String], objects: &Objects, end: &CancellationToken) {
         for namespace in namespaces.iter().filter(|namespace| self.concern(namespace)) {
             let mut failures = 0_u32;
             while let Err(error) = self.ensure(namespace, objects).await {
                 tracing::warn!(%namespace, %error, "the Context \"default\" is tried again");
                 failures = failures.saturating_add(1);
-                // Nobody else would try again.
+                // Retry here, since no event triggers another attempt.
                 tokio::select! {
                     () = end.cancelled() => return,
                     () = tokio::time::sleep(Backoff::OBJECT.pause(failures)) => {}

@@ -1,4 +1,4 @@
-//! The service behind the contract `groundwork.resolver.v1`.
+//! Implementation of the gRPC service `groundwork.resolver.v1`.
 
 pub(crate) mod errors;
 pub(crate) mod explain;
@@ -42,16 +42,19 @@ use crate::stores::{JobStores, Stores};
 use crate::work::{Evaluators, Task};
 use wire::Reader;
 
-/// How often a decision is taken again because the object changed meanwhile.
+/// Attempts at a decision when the object changes in between.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
-/// Calls that read stores at the same time. Most of them wait for a registry, and the largest that one holds meanwhile is a descriptor.
+/// Calls that read from stores at the same time. Most of them wait for a registry, and each has at
+/// most one descriptor in memory.
 const READERS: usize = 128;
-/// Contents that are on their way to callers at the same time; neither a slow caller nor a slow registry keeps anybody from reading.
+/// Contents that are streamed at the same time. They are limited separately from `READERS`, so that
+/// a slow caller or registry cannot block other reads.
 const SENDERS: usize = 128;
-/// Of either, for one namespace: as many as the renderer works on at the same time.
+/// Share of one namespace in each of the two limits: the number of Installations that the renderer
+/// works on at the same time.
 const SHARE: usize = 16;
-/// What a message may need beside its content.
+/// Bytes of a message that are left for everything but its content.
 const MESSAGE_MARGIN: usize = 64 * 1024;
 
 pub(crate) struct Service {
@@ -68,7 +71,7 @@ pub(crate) struct Service {
     casualties: Casualties,
 }
 
-/// Workers for the jobs of Installations, and for everything else that is asked.
+/// Workers for the jobs of Installations, and workers for all other calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Workers {
     pub(crate) jobs: Evaluators,
@@ -102,12 +105,12 @@ impl Service {
         }
     }
 
-    /// The same with the memory of the process of what former ones died of.
+    /// Sets the record of earlier crashes of the process.
     pub(crate) fn remembering(self, casualties: Casualties) -> Self {
         Self { casualties, ..self }
     }
 
-    /// What decides about a job. A namespace whose default Context has not been made yet gets it now.
+    /// Reads the inputs for a job. If the namespace has no default Context yet, it is created now.
     async fn inputs_of_job(&self, installation: Installation) -> Result<ResolutionInputs, ApiError> {
         let namespace = installation.namespace().unwrap_or_default();
         let inputs = ResolutionInputs::read(installation, Depth::Repositories, &self.objects).await?;
@@ -119,7 +122,7 @@ impl Service {
         ResolutionInputs::read(inputs.installation, Depth::Repositories, &self.objects).await
     }
 
-    /// Lets a call about an Installation pass, if its caller may get it.
+    /// Allows a call about an Installation if its caller may `get` it.
     async fn authorise(&self, call: &MetadataMap, name: Option<ObjectName>) -> Result<ObjectName, Status> {
         let name = wire::object_name(name, "installation")?;
         let attributes = ResourceAttributes {
@@ -137,7 +140,7 @@ impl Service {
         found.map_err(|error| errors::api(&error))?.ok_or_else(|| errors::no_installation(name))
     }
 
-    /// Evaluates the reference for a job, and writes what the status says about it.
+    /// Resolves the reference for a job, and writes the result into the status.
     async fn resolve_for_job(
         &self,
         name: &ObjectName,
@@ -168,12 +171,12 @@ impl Service {
         Err(errors::contended(name))
     }
 
-    /// Notes that a call for a job is in hand (`installations.md` 7.7, 10).
+    /// Records that a call for a job is running (`installations.md` 7.7, 10).
     async fn admit(&self, name: &ObjectName) -> Result<AdmittedCall, String> {
         self.casualties.admit(SERVICE, &key_of(name)).await
     }
 
-    /// The answer for a job of which processes of the resolver have died.
+    /// Returns the answer for a job that has crashed processes of the resolver.
     async fn set_aside(
         &self,
         name: &ObjectName,
@@ -181,7 +184,8 @@ impl Service {
         words: String,
     ) -> Result<ResolveResponse, Status> {
         let installation = self.installation(name).await?;
-        // Either this job hears of it, or it has ended, and the next one is a new attempt.
+        // The record is cleared here: either this job fails with the answer, or the job has ended
+        // and the next one is a new attempt.
         self.casualties.forgive(SERVICE, &key_of(name));
         if !has_job(&installation, job) {
             return Err(errors::superseded(name));
@@ -194,8 +198,8 @@ impl Service {
         })
     }
 
-    /// Notes in the status what the component of a job refers to, if the job before found something else. Most components refer to
-    /// nothing, and then nothing is written.
+    /// Writes the closure of a job's component into the status if it differs from the last job's.
+    /// Most components have no references, and need no write.
     async fn note_closure(
         &self,
         mut installation: Installation,
@@ -221,7 +225,8 @@ impl Service {
         Err(errors::contended(name))
     }
 
-    /// Lets only component versions pass that belong to the Installation: who may get one Installation may not read whole stores.
+    /// Allows only component versions that belong to the Installation: the right to `get` one
+    /// Installation is not a right to read whole stores.
     async fn ensure_permitted(&self, name: &ObjectName, reference: &Reference) -> Result<Known, Status> {
         if let Some(known) = self.permitted.get(&name.namespace, &name.name)
             && known.permitted.contains(reference)
@@ -235,7 +240,8 @@ impl Service {
         let stores = self.stores.of_job(&name.namespace, &name.name, "", Arc::clone(&keyring));
         let recording = RecordingRepositories { inner: stores, permitted: PermittedVersions::default() };
         let known = Known { permitted: recording.permitted.clone(), keyring };
-        // The walk may fail at a version that cannot be had. What was asked for until then is permitted all the same.
+        // The walk may fail at a missing version. All versions requested before that are permitted
+        // all the same.
         let resolution = self.workers.calls.resolve(&inputs).await;
         let resolution = resolution.map_err(|error| errors::of_work(&error))?;
         self.blocking(&name.namespace, move || drop(walk(&resolution, &recording))).await?;
@@ -244,7 +250,7 @@ impl Service {
         if is_permitted { Ok(known) } else { Err(errors::beyond(name, reference)) }
     }
 
-    /// Runs something that reads stores for a namespace, when it is its turn, where it may block.
+    /// Runs a read from stores on a blocking thread, in a slot of the namespace.
     async fn blocking<T: Send + 'static>(
         &self,
         namespace: &str,
@@ -253,7 +259,7 @@ impl Service {
         let turn = self.readers.take(namespace).await;
         let span = tracing::Span::current();
         let task = tokio::task::spawn_blocking(move || {
-            // A caller that goes leaves the work to its end, which holds its place until then.
+            // If the caller goes away, the work runs to its end and keeps its slot until then.
             let _turn = turn;
             span.in_scope(read)
         });
@@ -361,7 +367,9 @@ impl Resolver for Service {
         let access = wire::access(request.content)?;
         let offset =
             u64::try_from(request.offset).map_err(|_| wire::invalid("offset", "must not be negative"))?;
-        // Of local contents the digest is known to whoever asks. Everything else lies somewhere in a registry.
+        // Local content is addressed by its digest, which only a reader of the descriptor knows.
+        // Other content is addressed by its place in a registry, so check that the descriptor names
+        // it.
         let is_local = matches!(access, Access::Local { .. });
         let stores = match wire::reader(request.installation, request.planning)? {
             Reader::Planning(planning) => {
@@ -388,7 +396,8 @@ impl Resolver for Service {
             if access.registry().is_some() {
                 return repository.content(&reference.name, &reference.version, &access).map(Some);
             }
-            // Two answers that callers treat differently: no such version, and no such content in it.
+            // A missing version and a missing content in a version get different errors, because
+            // callers treat them differently.
             match repository.descriptor(&reference.name, &reference.version)? {
                 None => Ok(None),
                 Some(_) => repository.content(&reference.name, &reference.version, &access).map(Some),
@@ -403,12 +412,12 @@ impl Resolver for Service {
 fn open(stores: &JobStores, reference: &Reference) -> Result<Arc<dyn Repository>, RepositoryError> {
     match &reference.repository {
         Some(context) => stores.open(context),
-        // Refused before.
+        // A reference without a context was refused before, so this case cannot occur.
         None => Err(RepositoryError::UnknownType { type_name: String::new() }),
     }
 }
 
-/// Walks the closure; what it asks for is recorded.
+/// Walks the closure so that its requests are recorded.
 fn walk(
     resolution: &Resolution,
     recording: &RecordingRepositories<JobStores>,

@@ -1,4 +1,4 @@
-//! What events concern, and what is done then.
+//! Mapping of events to keys, and their reconcile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,22 @@ use crate::status::{NextClosure, Statement};
 use crate::stores::Stores;
 use crate::work::Evaluators;
 
-/// Time that is left to whoever makes a namespace to make its Context too.
+/// Pause before the default Context of a new namespace is created, so that the creator of the
+/// namespace can create a Context first.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often the index is asked whether a job has ended. Costs no request.
+/// Interval of the checks whether a job has ended. They read the index and send no request.
 const JOB: Duration = Duration::from_secs(5);
 
-/// Keeps default Contexts, and the condition `ComponentReferenceOutdated`.
+/// Controller of default Contexts and of the condition `ComponentReferenceOutdated`.
 #[derive(Debug)]
 pub(crate) struct ResolverHandler {
     pub(crate) contexts: Arc<DefaultContexts>,
     pub(crate) evaluators: Evaluators,
-    /// For what components refer to.
+    /// Stores, for the closures of components.
     pub(crate) stores: Stores,
 }
 
-/// The kind of a type, for the bus.
+/// Returns the kind of a type in the form that events use.
 pub(crate) fn kind<K: Typed>() -> Kind {
     Kind::new(K::GROUP, K::PLURAL)
 }
@@ -44,8 +45,8 @@ pub(crate) fn namespaces() -> Kind {
 
 #[async_trait]
 impl Handler for ResolverHandler {
-    /// Keys are Contexts named `default`, for a change of their namespace, and Installations, for what may change their
-    /// reference.
+    /// Returns the keys to reconcile: the Context `default` after a change of its namespace, and
+    /// the Installations whose reference may have changed.
     fn keys(&self, object: &ObjectId, change: &Change, index: &Index) -> Vec<Key> {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         if object.kind == namespaces() {
@@ -53,7 +54,8 @@ impl Handler for ResolverHandler {
         }
         if object.kind == kind::<Context>() {
             let mut keys = users_of(namespace, &object.name, index);
-            // What the configuration demands of it is put back whenever it changes, not only when its namespace does.
+            // A Context with a configured content is also corrected when it changes itself, not
+            // only when its namespace does.
             if object.name == DEFAULT_CONTEXT
                 && matches!(change, Change::Applied(_))
                 && self.contexts.demand_of(namespace)
@@ -74,13 +76,15 @@ impl Handler for ResolverHandler {
         }
     }
 
-    /// Whom a Context or its overwrites concern is searched for among these. Namespaces and overwrites only come as events.
+    /// Keeps Contexts and Installations in the index, where the users of a Context or of overwrites
+    /// are found. Namespaces and overwrites are only needed as events.
     fn looks_up(&self, object: &ObjectId, _: &Snapshot) -> bool {
         object.kind == kind::<Context>() || object.kind == kind::<Installation>()
     }
 
-    /// Another configuration may ask for other Contexts; and what changed during a job, while nobody watched, is looked at
-    /// when it ends.
+    /// Schedules all default Contexts at the start, because the configuration may have changed.
+    /// Also schedules Installations with a running job, because changes during the job may have
+    /// been missed while the service was down.
     fn schedule(
         &self,
         object: &ObjectId,
@@ -89,7 +93,8 @@ impl Handler for ResolverHandler {
     ) -> Option<(Key, Timestamp)> {
         if object.kind == namespaces() {
             let key = self.default_context(object, &Change::Applied(snapshot.clone()))?;
-            // Every replica looks a little later than the one that got the event, which may die while it waits.
+            // Every replica checks a little later than the one that got the event, in case that one
+            // dies while it waits.
             let wait = if is_initial_sync { Duration::ZERO } else { GRACE + GRACE / 4 };
             return Some((key, Timestamp::now().checked_add(wait).ok()?));
         }
@@ -100,13 +105,15 @@ impl Handler for ResolverHandler {
     async fn reconcile(&self, request: ReconcileRequest<'_>) -> Result<Reconciled, ReconcileError> {
         let namespace = request.key.namespace.as_deref().unwrap_or_default();
         if let Some(words) = request.set_aside.due() {
-            // The next job of an Installation asks by a call; what is said between jobs can wait.
+            // A failed reconcile between jobs does no harm, so a set-aside key is only logged. The
+            // next job calls `Resolve`.
             tracing::error!(key = %request.key, "{words}");
             return Ok(Reconciled::default());
         }
         if request.key.kind == kind::<Context>() {
-            // At the news of a namespace, whoever made it may be about to make its Context; `kubectl apply` of both would
-            // fail if it were overtaken. A job that cannot wait has the Context made by `Resolve`.
+            // Wait a moment after the event of a namespace. Its creator may be about to create the
+            // Context too, and `kubectl apply` of both would fail if the Context already existed. A
+            // job that cannot wait gets the Context from `Resolve`.
             if !request.changed.is_empty()
                 && request.objects.get::<Context>(namespace, DEFAULT_CONTEXT).await?.is_none()
             {
@@ -115,7 +122,8 @@ impl Handler for ResolverHandler {
             self.contexts.ensure(namespace, request.objects).await?;
             return Ok(Reconciled::default());
         }
-        // The condition of a job is that of its `Resolve`; what changed meanwhile is told when it has ended.
+        // `Resolve` writes the condition at the start of a job. Changes during the job are reported
+        // after its end.
         match request.index.get(request.key) {
             Some(snapshot) if is_running(&snapshot) => return Ok(Reconciled::requeue_after(JOB)),
             Some(_) => {}
@@ -144,7 +152,8 @@ impl Handler for ResolverHandler {
 }
 
 impl ResolverHandler {
-    /// What is to be said of an Installation whose component refers to others: repositories are read, as the next job would.
+    /// Returns the statement about an Installation whose component has references. This reads
+    /// repositories, as the next job would.
     async fn with_references(
         &self,
         installation: Installation,
@@ -166,7 +175,7 @@ impl ResolverHandler {
         task.await.map_err(|error| ReconcileError::new(error.to_string()))
     }
 
-    /// What the next job would use.
+    /// Resolves the reference as the next job would.
     async fn evaluate(&self, inputs: &ResolutionInputs) -> Result<Resolution, ReconcileError> {
         self.evaluators.resolve(inputs).await.map_err(|error| ReconcileError::new(error.to_string()))
     }
@@ -178,7 +187,7 @@ impl ResolverHandler {
     }
 }
 
-/// The Installations that use a Context and have had a job.
+/// Returns the Installations that use a Context and have had a job.
 fn users_of(namespace: &str, context: &str, index: &Index) -> Vec<Key> {
     let installations = index.of_kind(&kind::<Installation>(), Some(namespace));
     let users = installations.into_iter().filter(|(_, snapshot)| {
@@ -188,7 +197,7 @@ fn users_of(namespace: &str, context: &str, index: &Index) -> Vec<Key> {
     users.map(|(key, _)| key).collect()
 }
 
-/// Between two jobs the spec has changed.
+/// Returns true if the spec has changed since the last job.
 fn has_newer_spec(snapshot: &Snapshot) -> bool {
     let installation = view::Installation(snapshot);
     let job = installation.job();

@@ -1,4 +1,5 @@
-//! The resolver service: which component version an Installation really uses, and what belongs to it.
+//! The resolver service: it decides which component version an Installation uses, and reads the
+//! version's closure and contents.
 //!
 //! ```text
 //! gRPC Resolve ──> resolution_inputs (GET Installation, Context, overwrites) ──> work ══> lifecycle::resolve
@@ -46,18 +47,18 @@ use work::Evaluators;
 
 /// Name of the service and of its consumers.
 pub const SERVICE: &str = "resolver";
-/// Who writes the fields that this service owns.
+/// Field manager for the fields that this service owns.
 pub const MANAGER: &str = "groundwork-resolver";
 
-/// The kind of its workers, for [`groundwork_sandbox::enter`].
+/// Kind of the service's worker processes, for [`groundwork_sandbox::enter`].
 pub const WORKER: (&str, Work) = (SERVICE, work::serve);
 
 const CONCURRENCY: usize = 4;
 const FETCH_TIMEOUT: &str = "30s";
-/// Bytes of contents on disk.
+/// Default for the bytes of cached contents on disk.
 const CACHE_SIZE: u64 = 1 << 30;
 
-/// What the resolver can be told.
+/// Arguments of the resolver.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -88,31 +89,37 @@ impl ServiceArguments for Arguments {
     }
 }
 
-/// What is the resolver's own, wherever it runs.
+/// Settings of the resolver itself, for its own process and for the one that runs all services.
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct Settings {
-    /// File that maps repository contexts to the stores that components are read from; read again when it changes
+    /// File that maps repository contexts to the stores that components are read from; read again
+    /// when it changes
     #[arg(long, env = "GROUNDWORK_REPOSITORIES", value_name = "FILE")]
     pub repositories: Option<PathBuf>,
 
-    /// Docker configuration file with credentials for registries, used before the pull secrets of a Context; may be given several times
+    /// Docker configuration file with credentials for registries, used before the pull secrets of a
+    /// Context; may be given several times
     #[arg(long, env = "GROUNDWORK_DOCKER_CONFIGS", value_name = "FILE", value_delimiter = ',')]
     pub docker_config: Vec<PathBuf>,
 
-    /// PEM file of certificates to trust in registries that no entry of the map names, in place of those of the system
+    /// PEM file of certificates to trust in registries that no entry of the map names, in place of
+    /// those of the system
     #[arg(long, env = "GROUNDWORK_REGISTRY_CA", value_name = "FILE")]
     pub registry_ca: Option<PathBuf>,
 
-    /// Hosts of registries, with their ports if they have one, that are asked without TLS; those that are written with http:// are, too
+    /// Hosts of registries, with their ports if they have one, that are asked without TLS; those
+    /// that are written with http:// are, too
     #[arg(long, env = "GROUNDWORK_PLAIN_HTTP_HOSTS", value_name = "HOSTS", value_delimiter = ',')]
     pub plain_http_hosts: Vec<String>,
 
-    /// Ask no registry at an address of a private network or of this machine, unless an entry of the map names it
+    /// Ask no registry at an address of a private network or of this machine, unless an entry of
+    /// the map names it
     #[arg(long, env = "GROUNDWORK_ONLY_PUBLIC_REGISTRIES")]
     pub only_public_registries: bool,
 
-    /// How long registries may take to give all that is fetched for one job, and a second more for each answer and MiB, such as 30s; none for no limit
+    /// Time limit for registries to send everything for one job, and a second more for each answer
+    /// and MiB, such as 30s; none for no limit
     #[arg(long, env = "GROUNDWORK_FETCH_TIMEOUT", default_value = FETCH_TIMEOUT, value_name = "DURATION")]
     pub fetch_timeout: groundwork_api::Duration,
 
@@ -124,7 +131,8 @@ pub struct Settings {
     #[arg(long, env = "GROUNDWORK_COMPONENT_CACHE_SIZE", value_name = "BYTES", default_value_t = CACHE_SIZE)]
     pub component_cache_size: u64,
 
-    /// Whose components have to carry a signature: DoNotEnforce (of Installations that ask for it), Enforce (all) or Disabled (none)
+    /// Components that must carry a signature: DoNotEnforce (of Installations that ask for it),
+    /// Enforce (all) or Disabled (none)
     #[arg(long, env = "GROUNDWORK_SIGNATURE_POLICY", value_name = "POLICY", default_value = "DoNotEnforce")]
     pub signature_policy: String,
 
@@ -146,7 +154,8 @@ pub struct Settings {
     )]
     pub exclude_namespaces: Vec<String>,
 
-    /// Objects of one namespace that are worked on at the same time; of all namespaces, eight times as many
+    /// Objects of one namespace that are worked on at the same time; of all namespaces, eight times
+    /// as many
     #[arg(long, env = "GROUNDWORK_RESOLVER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub resolver_concurrency: usize,
 }
@@ -182,7 +191,7 @@ impl Settings {
     }
 }
 
-/// Why the resolver cannot begin.
+/// Reason why the resolver cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("--component-cache: {0}")]
@@ -201,7 +210,7 @@ pub enum StartError {
     Workers(#[from] groundwork_sandbox::StartError),
 }
 
-/// A resolver that listens, and does not work yet.
+/// Resolver that has bound its port and does not reconcile yet.
 pub struct Resolver {
     server: Server,
     access: Access,
@@ -218,11 +227,11 @@ impl std::fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// Binds the port of the server, and waits until it is certain that no original is at work.
+    /// Binds the port of the server, and waits until no Landscaper is running.
     ///
     /// # Errors
     ///
-    /// An argument cannot be used, the port is taken, or an original is at work.
+    /// An argument is invalid, the port is taken, or a Landscaper is running.
     pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<Self, StartError> {
         let ProcessContext { bus, client, telemetry, casualties } = context;
         let map = MapFile::open(arguments.settings.repositories.as_deref(), arguments.settings.network())?;
@@ -234,7 +243,7 @@ impl Resolver {
         let pools = Pools::new(SERVICE, arguments.workers, &telemetry.metrics);
         let jobs = Evaluators::Pool(pools.start("resolver-jobs", Count::on_demand(), WALL_TIME).await?);
         let calls = Evaluators::Pool(pools.start_for_calls("resolver-calls").await?);
-        // Others than for either: jobs and calls share what is read.
+        // Descriptors have workers of their own, since jobs and calls share what is read.
         let descriptors = pools.start("resolver-descriptors", Count::on_demand(), WALL_TIME).await?;
         let disk = arguments.settings.component_cache.as_deref();
         let disk =
@@ -263,7 +272,7 @@ impl Resolver {
         let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
         let server = server.with(with_limits!(ResolverServer::new(service)));
         let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
-        // With rights in some namespaces only nobody can watch namespaces.
+        // With rights in some namespaces only, the service cannot watch namespaces.
         if arguments.cluster.namespaces.is_empty() {
             work.push(namespaces());
         }
@@ -296,22 +305,22 @@ impl Resolver {
         Ok(Self { server, access, controller, contexts, journal, telemetry })
     }
 
-    /// Where its gRPC server listens.
+    /// Returns the address on which the gRPC server listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// The URL for clients on this machine.
+    /// Returns the URL for clients on this machine.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// A token for callers in this process; see [`Access::token_of_this_process`].
+    /// Returns a token for callers in this process; see [`Access::token_of_this_process`].
     pub fn token_of_this_process(&self) -> TokenSource {
         self.access.token_of_this_process()
     }
 
-    /// Works until shutdown is requested.
+    /// Runs until shutdown is requested.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! The resolver as a process of its own.
+//! Program that runs the resolver in a process of its own.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // What begins as a worker ends as one.
+    // If this process was started as a sandbox worker, run that and exit.
     if let Some(ending) = groundwork_sandbox::enter(&[groundwork_resolver::WORKER]) {
         return ending;
     }

@@ -1,4 +1,4 @@
-//! What the journal is told of a resolution for a job.
+//! Journal entries about the resolution for a job.
 
 use groundwork_api::{Installation, Kind as _, ResourceExt};
 use groundwork_bus::{About, ObjectId, What};
@@ -8,7 +8,8 @@ use groundwork_lifecycle::{OperationError, Resolution, parent_name};
 
 use crate::handler::kind;
 
-/// Which component version the job uses and why; or in which operation that failed. No repository context: it may hold credentials.
+/// Records the component version that the job uses and the reason, or the operation that failed.
+/// The repository context is left out, since it may contain credentials.
 pub(crate) fn tell(
     journal: &Journal,
     job: &str,

@@ -1,7 +1,10 @@
-//! Which component versions belong to an Installation: others are not read on its behalf.
+//! Set of component versions that belong to an Installation: a caller cannot read other versions on
+//! its behalf.
 //!
-//! The closure is walked with repositories that record every request, so what a job may ask for is exactly what its own evaluation
-//! asks for, versions that a repository does not hold included. Of a version only what its descriptor names is fetched: a registry holds more.
+//! The closure is walked with repositories that record every request. So a job may read exactly the
+//! versions that its own resolution asks for, including versions that a repository does not
+//! contain. Content of a version is only read if the version's descriptor names it, since a
+//! registry contains other content too.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,40 +17,41 @@ use groundwork_component::{
 use groundwork_registry::Keyring;
 use moka::sync::Cache;
 
-/// Bytes of the cache: some ten thousand Installations, or fewer whose components refer to much.
+/// Capacity of the cache in bytes: some ten thousand Installations, or fewer if their components
+/// have many references.
 const CAPACITY: u64 = 64 << 20;
-/// Bytes that an entry of a set takes beside its texts.
+/// Bytes of an entry in a set in addition to its texts.
 const ENTRY: usize = 200;
-/// How long an entry is relied on before the closure is walked again.
+/// Lifetime of an entry; after it the closure is walked again.
 const LIFETIME: Duration = Duration::from_secs(30);
 
-/// A component version in a repository.
+/// Component version in a repository.
 type Version = (String, String, String);
 
-/// The versions that the evaluation of one Installation asks for.
+/// Versions that the resolution of one Installation asks for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PermittedVersions(Arc<Mutex<Permitted>>);
 
 #[derive(Debug, Default)]
 struct Permitted {
     versions: HashSet<Version>,
-    /// By name and version, whatever the repository.
+    /// Contents by name and version, for any repository.
     contents: HashSet<(String, String, Access)>,
 }
 
-/// What is known of an Installation whose closure was walked.
+/// Result of the walk for an Installation.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) permitted: PermittedVersions,
-    /// Whose credentials registries get in its name.
+    /// Credentials that registries get for the Installation.
     pub(crate) keyring: Arc<Keyring>,
 }
 
-/// What is known of Installations, by namespace and name. Clones share it.
+/// Cache of results by namespace and name. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct PermittedVersionsCache(Cache<(String, String), Known>);
 
-/// Repositories that record what they are asked for.
+/// Repositories that record the requested versions.
 pub(crate) struct RecordingRepositories<R> {
     pub(crate) inner: R,
     pub(crate) permitted: PermittedVersions,
@@ -64,7 +68,7 @@ impl PermittedVersions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that it takes, about.
+    /// Returns the approximate size in bytes.
     fn size(&self) -> usize {
         let permitted = self.lock();
         let of_version =
@@ -77,7 +81,7 @@ impl PermittedVersions {
         ENTRY + versions.chain(contents).sum::<usize>()
     }
 
-    /// What a descriptor names as contents of its version.
+    /// Adds the contents that a descriptor names.
     fn add_contents(&self, descriptor: &Descriptor) {
         let (name, version) = (descriptor.name(), descriptor.version());
         let contents =
@@ -85,7 +89,8 @@ impl PermittedVersions {
         self.lock().contents.extend(contents);
     }
 
-    /// A descriptor that is written into the Installation: nobody asks a repository for it, but for what it names.
+    /// Adds an inline descriptor of the Installation. A job does not read the descriptor from a
+    /// repository, but it reads the contents that the descriptor names.
     pub(crate) fn add_inline(&self, descriptor: &Descriptor, effective: Option<&RepositoryContext>) {
         self.add_contents(descriptor);
         let own = descriptor.repository_context();
@@ -97,21 +102,21 @@ impl PermittedVersions {
         self.lock().versions.extend(contexts.map(id));
     }
 
-    /// Whether a reference that names its repository is one of them.
+    /// Reports whether the set contains a reference, which must include its repository.
     pub(crate) fn contains(&self, reference: &Reference) -> bool {
         let Some(repository) = &reference.repository else { return false };
         let version = (repository.to_json(), reference.name.clone(), reference.version.clone());
         self.lock().versions.contains(&version)
     }
 
-    /// Whether the descriptor of the version names this content.
+    /// Reports whether the descriptor of the version names this content.
     pub(crate) fn has_content(&self, reference: &Reference, access: &Access) -> bool {
         let content = (reference.name.clone(), reference.version.clone(), key(access));
         self.lock().contents.contains(&content)
     }
 }
 
-/// An access without what is declared about it.
+/// Returns an access without its declared size and media type.
 fn key(access: &Access) -> Access {
     match access {
         Access::Local { reference, .. } => {
@@ -135,7 +140,7 @@ impl PermittedVersionsCache {
         Self(Cache::builder().max_capacity(CAPACITY).weigher(weigh).time_to_live(LIFETIME).build())
     }
 
-    /// What was found for an Installation, if that is not longer ago than the lifetime of entries.
+    /// Returns the result for an Installation, unless it is older than the lifetime.
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Known> {
         self.0.get(&(namespace.to_owned(), name.to_owned()))
     }
@@ -165,7 +170,7 @@ impl RecordingRepository {
 
 impl Repository for RecordingRepository {
     fn descriptor(&self, name: &str, version: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
-        // One that cannot be used names nothing that anybody could ask for.
+        // An unusable descriptor names no contents.
         self.load(name, version, &self.context)?;
         self.inner.descriptor(name, version)
     }

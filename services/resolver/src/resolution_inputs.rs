@@ -1,4 +1,4 @@
-//! The objects that decide which component version an Installation uses, read from the API server.
+//! Objects that decide which component version an Installation uses, read from the API server.
 
 use std::sync::Arc;
 
@@ -15,42 +15,44 @@ use groundwork_registry::{Keyring, RepositoryMap};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// An Installation with its Context and the overwrites that the Context names. It goes to worker processes, without what is secret of it.
+/// An Installation with its Context and the overwrites that the Context names. It is sent to worker
+/// processes, without its secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ResolutionInputs {
     pub(crate) installation: Installation,
     pub(crate) context: Option<Context>,
     pub(crate) overwrites: Option<ComponentVersionOverwrites>,
-    /// The ConfigMap that the Context names, if it was asked for.
+    /// ConfigMap that the Context names, if it was read.
     #[serde(serialize_with = "without_secrets")]
     objects: ObjectSet,
-    /// What its pull secrets hold, if they were asked for.
+    /// Credentials from the pull secrets, if they were read.
     #[serde(skip)]
     keyring: Arc<Keyring>,
-    /// What people should know about the pull secrets.
+    /// Notes about the pull secrets for users.
     notes: Vec<String>,
-    /// Why the pull secrets cannot be used.
+    /// Reason why the pull secrets cannot be used.
     error: Option<OperationError>,
 }
 
-/// Only the check of a signature looks at them.
+/// Serializes the objects without Secrets, which only the check of a signature needs.
 fn without_secrets<S: Serializer>(objects: &ObjectSet, serializer: S) -> Result<S::Ok, S::Error> {
     let mut handed = objects.clone();
     handed.secrets.clear();
     handed.serialize(serializer)
 }
 
-/// How much is read. The OCM configuration decides where components are looked for, and not which.
+/// Extent of the read. The OCM configuration decides in which repositories components are looked
+/// up, and not which component is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// What decides about the reference.
+    /// Only the objects that decide about the reference.
     Reference,
-    /// The OCM configuration, too.
+    /// Also the OCM configuration.
     Repositories,
 }
 
 impl ResolutionInputs {
-    /// Reads what the Installation names. What does not exist is absent.
+    /// Reads the objects that the Installation names. Missing objects are left out.
     pub(crate) async fn read(
         installation: Installation,
         depth: Depth,
@@ -83,12 +85,12 @@ impl ResolutionInputs {
         Ok(Self { installation, context, overwrites, objects: set, keyring: Arc::new(keyring), notes, error })
     }
 
-    /// The namespace of the Installation.
+    /// Returns the namespace of the Installation.
     pub(crate) fn namespace(&self) -> &str {
         self.installation.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Whose credentials registries get.
+    /// Returns the credentials for registries.
     pub(crate) fn keyring(&self) -> Arc<Keyring> {
         Arc::clone(&self.keyring)
     }
@@ -114,11 +116,12 @@ impl ResolutionInputs {
         inputs
     }
 
-    /// Evaluates the reference. Asks no repository.
+    /// Resolves the reference without reading from a repository.
     pub(crate) fn resolve(&self) -> Resolution {
         let mut resolution = self.evaluate();
         resolution.warnings.extend(self.notes.iter().cloned().map(Into::into));
-        // Pull secrets come before the OCM configuration, and after everything else (`components.md` 4.1).
+        // The order of errors: pull secrets come before the OCM configuration, and after everything
+        // else (`components.md` 4.1).
         let is_later = resolution.error.as_ref().is_none_or(|error| error.reason == Reason::SetupRegistries);
         if let Some(error) = self.error.clone().filter(|_| is_later && resolution.reference.is_some()) {
             resolution.error = Some(error);
@@ -126,7 +129,7 @@ impl ResolutionInputs {
         resolution
     }
 
-    /// Checks the signature of the component, if it has to carry one.
+    /// Checks the signature of the component if one is required.
     pub(crate) fn verify(
         &self,
         policy: SignaturePolicy,

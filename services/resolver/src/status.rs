@@ -1,6 +1,7 @@
-//! What the resolver says in the status of an Installation, and how it gets there (`components.md` 3).
+//! Status of an Installation as far as the resolver owns it, and its writes (`components.md` 3).
 //!
-//! All of it is one server-side apply with the resourceVersion it was decided on. Nothing is written that says nothing new.
+//! The status is written by one server-side apply with the resourceVersion that it was decided on,
+//! and only if it has changed.
 
 use groundwork_api::{ComponentVersionReference, Condition, Installation, Kind, List, ObjectMeta, Time};
 use groundwork_component::{OVERWRITE_CONDITION, Reference, RepositoryContext, outdated_message};
@@ -15,28 +16,29 @@ use tracing::Instrument;
 
 use crate::MANAGER;
 
-/// Type of the condition that tells whether the next job would use something else.
+/// Type of the condition that reports whether the next job would use another component.
 pub(crate) const OUTDATED_CONDITION: &str = "ComponentReferenceOutdated";
 const OURS: [&str; 2] = [OVERWRITE_CONDITION, OUTDATED_CONDITION];
 
-/// All that this service has to say about an Installation.
+/// All status fields that this service sets on an Installation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Statement {
     overwrite: OverwriteChange,
-    /// `None`: there is no such condition.
+    /// Condition to set; `None` to remove it.
     outdated: Option<ConditionUpdate>,
-    /// What the job uses. `None`: it uses no component.
+    /// Reference that the job uses; `None` if it uses no component.
     reference: Option<Box<ComponentVersionReference>>,
-    /// What tells its closure from others.
+    /// Hash that identifies the closure of the component.
     closure: Option<String>,
 }
 
-/// What is known of the closure that the next job would use.
+/// Closure that the next job would use, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NextClosure {
-    /// The last job used a component that refers to nothing: its own reference tells all.
+    /// The last job used a component without references, so comparing the component's own reference
+    /// is enough.
     Alone,
-    /// It cannot be read just now.
+    /// The closure cannot be read at the moment.
     Unknown,
     Known(Option<String>),
 }
@@ -44,7 +46,8 @@ pub(crate) enum NextClosure {
 const REFERENCES_OUTDATED: &str = "the next reconcile will use other versions of what the component refers to; `groundwork explain overwrites` tells which";
 
 impl Statement {
-    /// At the start of a job. `None` when nothing could be evaluated: what an earlier job said stays.
+    /// Returns the statement at the start of a job. Returns `None` if the reference could not be
+    /// resolved: the statement of an earlier job stays.
     pub(crate) fn of_job(installation: &Installation, resolution: &Resolution) -> Option<Self> {
         let overwrite = resolution.condition.clone();
         match (&resolution.reference, &overwrite) {
@@ -54,14 +57,15 @@ impl Statement {
                 overwrite,
                 outdated: Some(up_to_date(installation)),
                 reference: Some(Box::new(written(&substitution.effective))),
-                // That of the last job, until the one of this job is known.
+                // Keep the closure of the last job until the closure of this job is known.
                 closure: closure_of(installation),
             }),
         }
     }
 
-    /// Between two jobs: compares what the next one would use with what the last one used. `None` where there is nothing to
-    /// compare: no job yet, one that runs, or no component in one of them.
+    /// Compares the component of the next job with that of the last one, between two jobs. Returns
+    /// `None` if there is no comparison: there was no job yet, a job is running, or one of the two
+    /// has no component.
     pub(crate) fn between_jobs(
         installation: &Installation,
         resolution: &Resolution,
@@ -89,7 +93,8 @@ impl Statement {
         Some(Self { overwrite: OverwriteChange::Keep, outdated: Some(outdated), reference, closure })
     }
 
-    /// Once a job has found the closure of its component. What was said at its start stays.
+    /// Returns the statement after a job has read the closure of its component. The other fields
+    /// stay as at its start.
     pub(crate) fn of_closure(installation: &Installation, closure: Option<String>) -> Option<Self> {
         let status = installation.status.as_ref()?;
         let reference = status.component_reference.clone()?;
@@ -97,7 +102,7 @@ impl Statement {
         Some(Self { overwrite: OverwriteChange::Keep, outdated, reference: Some(reference), closure })
     }
 
-    /// The conditions as they should be; those of others are left alone.
+    /// Returns the conditions after the change. Conditions of other services stay unchanged.
     fn conditions(&self, installation: &Installation, now: &Time) -> List<Condition> {
         let status = installation.status.as_ref();
         let mut conditions = status.map(|status| status.conditions.clone()).unwrap_or_default();
@@ -113,7 +118,7 @@ impl Statement {
         conditions
     }
 
-    /// The fields to apply; `None` if the status says all of it already.
+    /// Returns the fields to apply; `None` if the status already contains them.
     fn part(&self, installation: &Installation, now: &Time) -> Option<Value> {
         let wanted = self.conditions(installation, now);
         let status = installation.status.as_ref();
@@ -140,8 +145,8 @@ impl Statement {
         Some(part)
     }
 
-    /// The object without what should be gone, if something is still there: a field that another manager owns too does not
-    /// go away by applying nothing.
+    /// Returns the object without the fields to remove, if any of them is left: applying nothing
+    /// does not remove a field that another manager owns too.
     fn without_leftovers(&self, stored: &Installation) -> Option<Installation> {
         let mut cleaned = stored.clone();
         let status = cleaned.status.as_mut()?;
@@ -160,7 +165,7 @@ impl Statement {
         (cleaned.status != stored.status).then_some(cleaned)
     }
 
-    /// Writes what is new, and returns the object as it is then.
+    /// Writes the changes, and returns the stored object.
     ///
     /// # Errors
     ///
@@ -173,7 +178,8 @@ impl Statement {
         let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());
         let Some(part) = self.part(&installation, &now) else { return Ok(installation) };
         let stored = match apply(&installation, &part, objects).await {
-            // What another manager owns a part of does not go away as a whole, and a part of a condition is not valid.
+            // A condition that another manager owns in part cannot be removed by an apply: the part
+            // that is left would be an invalid condition.
             Err(ApiError::Invalid { .. }) if self.without_leftovers(&installation).is_some() => installation,
             answer => answer?,
         };
@@ -205,7 +211,7 @@ fn remove(conditions: &mut List<Condition>, type_name: &str) {
     }
 }
 
-/// A reference as the status shows it.
+/// Returns a reference in the form of the status.
 fn written(reference: &Reference) -> ComponentVersionReference {
     ComponentVersionReference {
         repository_context: reference.repository.as_ref().map(|context| context.as_value().clone()).into(),
@@ -222,8 +228,8 @@ fn read(reference: &ComponentVersionReference) -> Reference {
     }
 }
 
-/// Server-side apply of a part of the status, with the resourceVersion that it was decided on: a late answer must not
-/// overwrite that of a later job.
+/// Applies a part of the status, with the resourceVersion that it was decided on: a late answer
+/// must not overwrite the status of a later job.
 async fn apply(
     installation: &Installation,
     part: &Value,

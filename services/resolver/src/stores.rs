@@ -1,4 +1,5 @@
-//! Where components are read from, with one answer a job (`components.md` 4.3).
+//! Stores from which components are read. Within a job, each version has one answer
+//! (`components.md` 4.3).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,136 +16,143 @@ use moka::sync::Cache;
 
 use crate::work::Evaluators;
 
-/// What is kept for jobs, in bytes.
+/// Bytes of contents cached for jobs.
 const CAPACITY: u64 = 8 << 20;
-/// What decoded descriptors may take, in bytes.
+/// Bytes of decoded descriptors in the cache.
 const DECODED: u64 = 64 << 20;
-/// How much larger a descriptor is in memory than as JSON, measured: most of it is the room that maps keep free.
+/// Factor between the size of a descriptor as JSON and in memory, as measured. Most of it is free
+/// capacity in maps.
 const EXPANSION: usize = 12;
-/// Memory for the answers of all registries, and what is made of them.
+/// Bytes of memory for the answers of all registries and their decoded forms.
 const MEMORY: usize = 256 << 20;
-/// Of one piece of work, and of all of a namespace: a closure that fits into a message, as it came and decoded.
+/// Memory limit of one job, and of all jobs of a namespace, in bytes: enough for the largest
+/// closure that fits into a message, encoded and decoded.
 const MEMORY_SHARE: usize = 208 << 20;
-/// Larger content is read again when it is asked for again; it carries a digest that says whether it is the same.
+/// Size limit for cached content in bytes. Larger content is read again; its digest proves that it
+/// is the same.
 const LARGEST: u64 = 1 << 20;
-/// Nothing is kept for a job that asked for nothing this long.
+/// Time without requests after which the cached answers of a job are dropped.
 const IDLE: Duration = Duration::from_secs(600);
-/// How long a descriptor that one job has read is there for others that began before.
+/// Time for which other jobs that began earlier may use a descriptor that one job has read.
 const TOGETHER: Duration = Duration::from_secs(60);
-/// Artifacts of jobs whose digests are known.
+/// Limit for the cached digests of verified artifacts.
 const ARTIFACTS: u64 = 20_000;
-/// Installations whose latest job is known.
+/// Limit for the Installations whose latest job is known.
 const JOBS: u64 = 10_000;
 
-/// The option for [`FetchTime`].
+/// Command line option for [`FetchTime`].
 const FETCH_TIMEOUT: &str = "--fetch-timeout";
 
-/// How long registries may take to give all that is fetched for one job, or for one call without a job; `None` for no limit.
+/// Time limit for registries to send all content of one job, or of one call without a job; `None`
+/// for no limit.
 pub(crate) type FetchTime = Option<Duration>;
 
-/// The stores of the service. Clones share what is kept.
+/// Stores of the service. Clones share the caches.
 #[derive(Debug, Clone)]
 pub(crate) struct Stores {
     map: Arc<MapFile>,
     pinned: Cache<Pin, Kept>,
-    /// With the time at which the reading began.
+    /// Recent reads, each with its start time.
     flights: Cache<Flight, (Instant, Kept)>,
-    /// By context and digest. It may be lost at any time, and costs only time then.
+    /// Decoded descriptors by context and digest. A dropped entry is decoded again.
     decoded: Cache<(Arc<str>, Digest), Decoded>,
-    /// SHA-256 of the manifests of artifacts that a job has verified: it gets just these then.
+    /// SHA-256 digests of the manifests of artifacts that a job has verified. The job then gets
+    /// these manifests only.
     artifacts: Cache<Pin, Arc<str>>,
-    /// Contents that are too large for memory.
+    /// Cache for contents that are too large for memory.
     disk: Option<DiskCache>,
-    /// Who reads descriptors, which strangers have written.
+    /// Workers that decode descriptors, because descriptors are untrusted input.
     reader: Evaluators,
-    /// The latest job of an Installation, for calls that do not name it.
+    /// Latest job of each Installation, for calls that do not name a job.
     jobs: Cache<(String, String), Arc<str>>,
     fetch_time: FetchTime,
-    /// The time that jobs have.
+    /// Remaining fetch time of jobs.
     allowances: Cache<Scope, Allowance>,
     memory: AnswerMemory,
 }
 
-/// Whether the next worker would fail as this one did. Time of the clock, and the memory of all of them, are up to others, too.
+/// Reports whether another worker would fail in the same way. Timeouts and a lack of total memory
+/// also depend on other work, so they do not count.
 fn is_lasting(error: &ExchangeError) -> bool {
     let depends =
         matches!(error, ExchangeError::Work(WorkError::WallTime { .. } | WorkError::MemoryTotal { .. }));
     error.is_limit() && !depends
 }
 
-/// True for errors of the reader's memory, which say nothing of the content.
+/// Returns true for errors of the reader's memory, which are not caused by the content.
 fn is_of_memory(error: &RepositoryError) -> bool {
     matches!(error, RepositoryError::TooMuch { .. } | RepositoryError::NoRoom { .. })
 }
 
-/// Content that a job has seen. The namespace is part of it, so that nobody sees by a foreign job id what they may not ask for.
+/// Key of content that a job has read. It includes the namespace, so that a caller cannot read
+/// content by the job ID of another namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Pin {
     scope: Scope,
     context: Arc<str>,
     name: String,
     version: String,
-    /// `None`: the descriptor.
+    /// Access of the content; `None` for the descriptor.
     content: Option<Access>,
 }
 
-/// A descriptor or content that is being read: whoever asks for it meanwhile, with the same credentials, waits for the same answer.
-/// A job takes nothing that was read before it began.
+/// Key of a read in progress. Other jobs with the same credentials wait for its answer instead of
+/// sending a request. A job never uses a read that started before the job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Flight {
     keyring: Arc<str>,
     context: Arc<str>,
     name: String,
     version: String,
-    /// `None`: the descriptor.
+    /// Access of the content; `None` for the descriptor.
     content: Option<Access>,
 }
 
-/// What is handed out again.
+/// Cached content.
 #[derive(Debug, Clone)]
 struct Kept {
     media_type: String,
     bytes: Arc<[u8]>,
-    /// That of a descriptor; of other content nobody asks for it.
+    /// Digest of a descriptor; `None` for other content, which does not need it.
     digest: Option<Digest>,
 }
 
 /// Content of a component version.
 enum Content {
     Small(Kept),
-    /// It goes past memory.
+    /// Content that is not cached in memory.
     Large(Blob),
 }
 
-/// A descriptor as it was loaded from the repository of a context. Equal bytes are decoded once for all jobs.
+/// Decoded descriptor from the repository of a context. Equal bytes are decoded once for all jobs.
 #[derive(Debug, Clone)]
 struct Decoded {
-    /// Length of what was decoded.
+    /// Length of the encoded descriptor.
     bytes: usize,
     descriptor: LoadedDescriptor,
 }
 
-/// Within a scope a version keeps its content.
+/// Scope in which a version keeps its content.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Scope {
     namespace: Arc<str>,
     job: Arc<str>,
 }
 
-/// The stores as one job sees them.
+/// View of the stores for one job.
 #[derive(Debug, Clone)]
 pub(crate) struct JobStores {
     stores: Stores,
-    /// The namespace.
+    /// Namespace for which content is read.
     tenant: Arc<str>,
-    /// Without a job nothing is kept.
+    /// Scope of the caches; `None` without a job, which caches no content.
     scope: Option<Scope>,
-    /// Whose credentials registries get.
+    /// Credentials for registries.
     keyring: Arc<Keyring>,
     allowance: Allowance,
-    /// The memory that this piece of work holds.
+    /// Memory in use by this job.
     held: Arc<Holding>,
-    /// Nothing counts that was read before.
+    /// Start of the job; reads from before are not used.
     begin: Instant,
 }
 
@@ -187,7 +195,7 @@ impl Stores {
         Self { map, pinned, flights, decoded, artifacts, disk, reader, jobs, fetch_time, allowances, memory }
     }
 
-    /// Notes the job that an Installation has now, and gives its view.
+    /// Records the current job of an Installation, and returns the job's view.
     pub(crate) fn of_new_job(
         &self,
         namespace: &str,
@@ -196,17 +204,18 @@ impl Stores {
         keyring: Arc<Keyring>,
     ) -> JobStores {
         self.jobs.insert((namespace.to_owned(), installation.to_owned()), job.into());
-        // Each attempt at a job has the whole time.
+        // Each attempt at a job starts with the full fetch time.
         self.allowances.invalidate(&Scope { namespace: namespace.into(), job: job.into() });
         self.of_job(namespace, installation, job, keyring)
     }
 
-    /// The view of a namespace for no job: nothing that was seen before counts.
+    /// Returns a view for a namespace without a job, which uses no earlier reads.
     pub(crate) fn fresh(&self, namespace: &str, keyring: Arc<Keyring>) -> JobStores {
         self.view(namespace, None, keyring, false)
     }
 
-    /// A call that does not name the job of its scope has time of its own: a reader takes none from the job.
+    /// Returns a view. A call that does not name the job of its scope has a fetch time of its own,
+    /// so that it does not use up the job's.
     fn view(
         &self,
         namespace: &str,
@@ -220,13 +229,14 @@ impl Stores {
             Some(scope) => self.allowances.get_with_by_ref(scope, new),
             None => new(),
         };
-        // Each piece of work holds its own memory, and the jobs' time is kept without any.
+        // The memory is counted per view; the allowance in the cache outlives the view, so it must
+        // not keep the memory.
         let held = self.memory.begin(namespace);
         let (stores, tenant, allowance) = (self.clone(), namespace.into(), allowance.holding(&held));
         JobStores { stores, tenant, scope, keyring, allowance, held, begin: Instant::now() }
     }
 
-    /// The view of a job; without an id that of the latest one.
+    /// Returns the view of a job; without an ID, of the latest job.
     pub(crate) fn of_job(
         &self,
         namespace: &str,
@@ -246,7 +256,7 @@ impl Stores {
 }
 
 impl JobStores {
-    /// The namespace that they are read for.
+    /// Returns the namespace for which content is read.
     pub(crate) fn tenant(&self) -> &str {
         &self.tenant
     }
@@ -264,7 +274,7 @@ impl PinnedRepository {
         &self.view.stores
     }
 
-    /// `None` without a job.
+    /// Returns the key of content in a job; `None` without a job.
     fn pin(&self, name: &str, version: &str, content: Option<&Access>) -> Option<Pin> {
         Some(Pin {
             scope: self.view.scope.clone()?,
@@ -275,7 +285,7 @@ impl PinnedRepository {
         })
     }
 
-    /// Reads a descriptor, or takes what another job has read since this one began.
+    /// Reads a descriptor, or returns the one that another job has read since this job began.
     fn read_together(&self, name: &str, version: &str) -> Result<Kept, Arc<Unkept>> {
         self.together(&self.flight(name, version, None), || match self.inner.descriptor(name, version) {
             Ok(Some(bytes)) => {
@@ -287,7 +297,7 @@ impl PinnedRepository {
         })
     }
 
-    /// Content, which is kept for the others that wait for it if it is small enough.
+    /// Reads content. If it is small enough, the jobs that wait for it share it.
     fn content_together(
         &self,
         name: &str,
@@ -295,7 +305,7 @@ impl PinnedRepository {
         access: &Access,
     ) -> Result<Content, RepositoryError> {
         let mut large = None;
-        // By digest, once the job has verified it: what others get under a tag may be something else by now.
+        // Verified content is read by its digest: the tag may point to other content by now.
         let access = &self.pinned_access(name, version, access);
         let flight = self.flight(name, version, Some(access));
         let kept = self.together(&flight, || {
@@ -321,14 +331,14 @@ impl PinnedRepository {
         }
     }
 
-    /// The access by which the job gets a content.
+    /// Returns the access with the verified digest, if the job has one.
     fn pinned_access(&self, name: &str, version: &str, access: &Access) -> Access {
         let pin = self.pin(name, version, Some(access));
         let verified = pin.and_then(|pin| self.stores().artifacts.get(&pin));
         verified.map_or_else(|| access.clone(), |sha256| access.at_digest(&sha256))
     }
 
-    /// One read for all who want the same at the same time.
+    /// Runs one read for all jobs that need the same content at the same time.
     fn together(
         &self,
         flight: &Flight,
@@ -355,9 +365,10 @@ impl PinnedRepository {
             }
             match read_together {
                 Ok((begin, kept)) if begin >= self.view.begin => return Ok(kept),
-                // Of before this job: a new job looks anew.
+                // A read from before this job is not used, since a new job reads again.
                 Ok(_) => flights.invalidate(flight),
-                // The one that read had no time or memory left; this one may have some.
+                // The job that read ran out of time or memory. This job may have more, so it reads
+                // itself.
                 Err(error) if has_waited && matches!(*error, Unkept::Late(_)) && !self.is_late() => {}
                 Err(error) => return Err(error),
             }
@@ -379,20 +390,21 @@ impl PinnedRepository {
     }
 }
 
-/// Why nothing can be kept.
+/// Reason why an answer is not shared.
 #[derive(Debug, Clone)]
 enum Unkept {
-    /// There is no such version.
+    /// The version does not exist.
     Absent,
-    /// It is too large to be kept: everybody reads it.
+    /// The content is too large for memory, so each job reads it.
     Large,
     Failed(RepositoryError),
-    /// The one that read had no time or memory left, which says nothing of others.
+    /// The reading job ran out of its own time or memory. Other jobs may succeed.
     Late(RepositoryError),
 }
 
 impl PinnedRepository {
-    /// A descriptor. That there is no such version is not kept beyond those who ask at the same time.
+    /// Reads a descriptor. The absence of a version is only shared with jobs that wait for this
+    /// read.
     fn read(&self, name: &str, version: &str) -> Result<Option<Kept>, RepositoryError> {
         let kept = match self.pin(name, version, None) {
             Some(pin) => {
@@ -425,15 +437,16 @@ impl Repository for PinnedRepository {
         context: &RepositoryContext,
     ) -> Result<Option<LoadedDescriptor>, RepositoryError> {
         let Some(kept) = self.read(name, version)? else { return Ok(None) };
-        // This piece of work keeps it until its end, also if another one has decoded it.
+        // Count the memory for this job, even if another job has decoded the descriptor: the job
+        // holds it until its end.
         let address = format!("the descriptor of {name}:{version}");
         self.view.held.take(kept.bytes.len() * EXPANSION, &address)?;
         let load = || {
-            // This is never a thread that serves others.
+            // This is a blocking thread, so waiting here delays no other call.
             let descriptor =
                 match block_on(self.stores().reader.load(&self.view.tenant, &kept.bytes, context)) {
                     Ok(loaded) => loaded,
-                    // As bad as one that is broken.
+                    // A descriptor that no worker can decode counts as broken.
                     Err(error) if is_lasting(&error) => Err(DescriptorError::Unread(error.to_string())),
                     Err(error) => {
                         let (address, cause) = (address.clone(), error.to_string());
@@ -476,7 +489,8 @@ impl Repository for PinnedRepository {
             Content::Large(blob) => blob,
         };
         Ok(match disk {
-            // An artifact is kept under the digest of its manifest, and what it is read as is something else.
+            // An artifact is not cached: its digest is that of the manifest, not of the bytes that
+            // are read.
             Some((disk, digest)) if !access.is_artifact() => disk.keep(&owner(), &digest, blob),
             _ => blob,
         })

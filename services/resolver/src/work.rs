@@ -1,11 +1,13 @@
-//! What strangers have written is read in worker processes: references and rules of Installations, what calls bring along, descriptors.
+//! Worker processes for untrusted input: references and rules of Installations, requests of calls,
+//! and descriptors.
 //!
 //! ```text
 //! handler, grpc, stores ──Task──> Evaluators ──Pool──> worker: serve ──> lifecycle::resolve, grpc::explain, Descriptor::load
 //!                                      └──────────────Reply────┘
 //! ```
 //!
-//! A worker gets everything that it works on, and has nothing to ask for. Stores are read by the service, with its credentials.
+//! A worker gets all inputs with its task and cannot ask for more. Only the service reads from
+//! stores, with its credentials.
 
 use groundwork_component::{Descriptor, LoadedDescriptor, RepositoryContext};
 use groundwork_grpc::{CallEnd, NoAnswer};
@@ -20,24 +22,24 @@ use tonic::Status;
 use crate::grpc::{errors, explain, wire};
 use crate::resolution_inputs::ResolutionInputs;
 
-/// What is to be computed.
+/// Computation that a worker runs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Task<I> {
-    /// The reference of an Installation.
+    /// Resolves the reference of an Installation.
     Resolve(I),
-    /// `Explain` of an Installation, without what its component refers to.
+    /// Answers `Explain` for an Installation, without the references of its component.
     Explain(I),
-    /// `Explain`, of what the request behind it brings along.
+    /// Answers `Explain` from the request alone, which follows the task.
     Inline,
-    /// The descriptor behind it, which was found in the repository of this context.
+    /// Decodes the descriptor that follows the task, from the repository of this context.
     Descriptor(RepositoryContext),
 }
 
-/// Has evaluations done. Clones share the workers.
+/// Client of the worker processes. Clones share the workers.
 #[derive(Debug, Clone)]
 pub(crate) enum Evaluators {
     Pool(Pool),
-    /// This process, by the same messages.
+    /// This process, with the same messages.
     #[cfg(test)]
     Own,
 }
@@ -56,11 +58,12 @@ impl Evaluators {
         }
     }
 
-    /// The reference of an Installation. What is too much for a worker fails the job, as any other reason why there is none.
+    /// Resolves the reference of an Installation. If a worker exceeds its limits, that is a failure
+    /// of the job, like any other error of its reference.
     ///
     /// # Errors
     ///
-    /// No worker is to be had, or it has died of something else.
+    /// No worker is available, or it died for another reason.
     pub(crate) async fn resolve(&self, inputs: &ResolutionInputs) -> Result<Resolution, ExchangeError> {
         match self.exchange(inputs.namespace(), &Task::Resolve(inputs), &[]).await {
             Ok((resolution, _)) => Ok(resolution),
@@ -69,11 +72,11 @@ impl Evaluators {
         }
     }
 
-    /// The answer to a call.
+    /// Computes the answer to a call.
     ///
     /// # Errors
     ///
-    /// What the call is refused with.
+    /// The status that the call is refused with.
     pub(crate) async fn call<A: Message + Default>(
         &self,
         task: &Task<&ResolutionInputs>,
@@ -91,11 +94,11 @@ impl Evaluators {
         })
     }
 
-    /// A descriptor that was found in the repository of a context, for the namespace `tenant`.
+    /// Decodes a descriptor from the repository of a context, for the namespace `tenant`.
     ///
     /// # Errors
     ///
-    /// See [`ExchangeError`]; inside, what is wrong with the descriptor.
+    /// See [`ExchangeError`]; the inner result contains errors of the descriptor.
     pub(crate) async fn load(
         &self,
         tenant: &str,
@@ -112,7 +115,7 @@ fn beyond_limit(error: &ExchangeError) -> OperationError {
     OperationError::new("InitPrerequisites", Reason::ResolveLimit, message)
 }
 
-/// Works until the service closes the connection.
+/// Answers tasks until the service closes the connection.
 pub(crate) fn serve(connection: &Connection) {
     connection.serve_exchanges(work);
 }
@@ -148,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// What a worker answers to a task that comes as messages do.
+    /// Returns a worker's answer to a task whose arguments follow as a message.
     pub(super) fn exchange<T: DeserializeOwned>(
         task: &Task<&ResolutionInputs>,
         body: &[u8],
@@ -197,7 +200,7 @@ mod tests {
         inputs
     }
 
-    /// A resolution is the same in the service as it was in the worker, whatever it is made of.
+    /// A resolution survives the transfer from the worker to the service, whatever it contains.
     #[tokio::test]
     async fn references_are_resolved_elsewhere_as_they_would_be_here() {
         let named = json!({"ref": {"componentName": "example.org/shop", "version": "1.0.0"}});
@@ -212,7 +215,7 @@ mod tests {
         }
     }
 
-    /// What only the check of a signature needs stays with the service.
+    /// Secrets for the check of a signature stay in the service.
     #[test]
     fn workers_get_no_secrets() {
         let inputs = ResolutionInputs::of_secret(installation(&json!({})), "key", b"secret");
@@ -220,7 +223,7 @@ mod tests {
         assert!(!text.contains("\"key\"") && text.contains("\"server\""), "{text}");
     }
 
-    /// Descriptors come as they were read, their numbers to the last digit; and refusals with their words.
+    /// Descriptors keep their bytes and all digits of their numbers, and errors keep their texts.
     #[tokio::test]
     async fn descriptors_are_read_elsewhere_as_they_would_be_here() {
         let context =

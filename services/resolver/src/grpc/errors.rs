@@ -1,4 +1,5 @@
-//! Failures of calls as statuses. What a job fails of is no status: it is part of the answer.
+//! Mapping of call failures to statuses. The failure of a job is not a status: it is part of the
+//! answer.
 
 use groundwork_component::{Access, Reference, RepositoryError};
 use groundwork_controller::{ApiError, WorkError};
@@ -9,7 +10,7 @@ use tonic::{Code, Status};
 
 pub(super) fn api(error: &ApiError) -> Status {
     if let ApiError::Forbidden { .. } = error {
-        // Callers cannot mend this; those who run the service can.
+        // The caller cannot fix a missing right of this service, so log it for the operator.
         tracing::error!(%error, "a right is missing");
     }
     status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.to_string())

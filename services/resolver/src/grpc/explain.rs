@@ -1,4 +1,4 @@
-//! What becomes of every rule.
+//! gRPC call `Explain`: the effect of each overwrite rule on a component reference.
 
 use groundwork_api::{ComponentVersionOverwrites, ResourceExt};
 use groundwork_component::{
@@ -16,10 +16,10 @@ use tonic::Status;
 use super::{errors, wire};
 use crate::stores::JobStores;
 
-/// Rules that a call may bring along.
+/// Limit for the rules in a request.
 const MOST_RULES: usize = 10_000;
 
-/// For a reference and rules that the request brings along.
+/// Explains a reference and rules from the request.
 pub(crate) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
     let original = wire::read_reference(input.reference)?;
     let object = input.overwrites.map(|json| wire::object(&json, "inline.overwrites"));
@@ -36,7 +36,8 @@ pub(crate) fn inline(input: ExplainInput) -> Result<ExplainResponse, Status> {
     Ok(answer(&substitution, object.is_some(), &outcomes, &warnings))
 }
 
-/// For an Installation as the next job would find it; with the stores also where every reference leads.
+/// Explains an Installation as the next job would resolve it. With the stores, also follows every
+/// reference of the component.
 pub(crate) fn of_cluster(
     resolution: &Resolution,
     stores: Option<&JobStores>,
@@ -73,7 +74,7 @@ fn answer(
         original: Some(wire::reference(&substitution.original)),
         effective: Some(wire::reference(&substitution.effective)),
         matched: substitution.matched,
-        // Without overwrites there is no condition.
+        // An Installation without overwrites has no condition.
         condition_message: if has_rules {
             OverwriteCondition::from(substitution).message
         } else {
@@ -128,7 +129,7 @@ fn fields(attributes: impl Iterator<Item = Attribute>) -> Vec<String> {
     attributes.map(|attribute| attribute.field().to_owned()).collect()
 }
 
-/// Rules are counted from 1 in answers.
+/// Returns the number of a rule in answers, which count from 1.
 fn number(index: usize) -> i32 {
     i32::try_from(index).map_or(i32::MAX, |index| index.saturating_add(1))
 }
@@ -141,7 +142,8 @@ mod tests {
 
     use super::*;
 
-    /// How many calls are made up; `cargo xtask fuzz` asks for more.
+    /// Environment variable with the number of generated calls; `cargo xtask fuzz` asks for more
+    /// than the default.
     const CASES_VARIABLE: &str = "GROUNDWORK_MADE_UP_CALLS";
     const CASES: usize = 2_000;
 
@@ -153,7 +155,7 @@ mod tests {
     const CONTEXT: &str =
         r#"{"type": "ociRegistry", "baseUrl": "example.org/c", "componentNameMapping": "urlPath"}"#;
 
-    /// Whatever a call brings along, it is answered or refused.
+    /// Every generated call gets an answer or an error; none of them panics.
     #[test]
     fn made_up_calls_are_answered() {
         let cases = cases(CASES_VARIABLE, CASES);

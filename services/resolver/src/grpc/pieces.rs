@@ -1,4 +1,4 @@
-//! Content in messages, read as fast as its receiver takes it.
+//! Stream of content in messages, read at the speed of the receiver.
 
 use std::io::Read;
 use std::time::Duration;
@@ -13,15 +13,16 @@ use tonic::Status;
 
 use super::errors;
 
-/// Bytes of content in one message.
+/// Bytes of content per message.
 const CHUNK: usize = 256 * 1024;
-/// Messages that wait for their receiver.
+/// Messages that are buffered for the receiver.
 const WAITING: usize = 2;
-/// A caller that reads nothing for so long is given up: it holds a place of its namespace.
+/// Time after which a caller that reads no message is dropped, since it occupies a slot of its
+/// namespace.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// The content from an offset on; the first message says how long the whole is. What is left out is read all the same, since only
-/// all of it can be compared with its digest.
+/// Streams the content from an offset on; the first message contains the total size. The part
+/// before the offset is read too, since the digest covers the whole content.
 pub(super) fn stream(
     content: Blob,
     offset: u64,
@@ -32,7 +33,7 @@ pub(super) fn stream(
     tokio::spawn(async move {
         let turn = tokio::select! {
             turn = senders.take(&tenant) => turn,
-            // The caller has gone, and what is open is closed.
+            // The caller has gone, so the slot is not needed.
             () = sender.closed() => return,
         };
         let span = tracing::Span::current();
@@ -40,7 +41,7 @@ pub(super) fn stream(
             let _turn = turn;
             span.in_scope(|| send(content, offset, &sender));
         });
-        // A panic ends the stream, and with that the call.
+        // A panic of the task drops the sender, which ends the stream and the call.
         drop(task.await);
     });
     stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|piece| (piece, receiver)))
@@ -61,7 +62,7 @@ fn send(mut content: Blob, offset: u64, sender: &mpsc::Sender<Result<FetchResour
         is_first = false;
         let piece = FetchResourceResponse { media_type: std::mem::take(&mut media_type), size, chunk };
         size = 0;
-        // The caller has gone, or does not read.
+        // The caller has gone, or has stalled.
         let sent = Handle::current().block_on(sender.send_timeout(Ok(piece), STALLED));
         if sent.is_err() {
             return;
@@ -114,7 +115,8 @@ mod tests {
         }
     }
 
-    /// What was sent before stands; that the whole is not what it should be comes as the end of the call.
+    /// An error after the first messages ends the call with an error status; the messages before it
+    /// are still delivered.
     #[tokio::test]
     async fn a_body_that_fails_ends_the_call() {
         let wrong = RepositoryError::Digest { address: "a".into(), expected: "b".into(), actual: "c".into() };

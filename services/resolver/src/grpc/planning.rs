@@ -1,4 +1,4 @@
-//! Component versions for Installations that nobody has applied yet.
+//! Component versions for Installations that have not been applied yet.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use super::{Service, errors, wire};
 use crate::permitted_versions::{PermittedVersions, RecordingRepositories};
 use crate::stores::JobStores;
 
-/// Pull secrets of one call.
+/// Limit for the pull secrets of one call.
 const MOST_SECRETS: usize = 100;
 
 impl Service {
-    /// Lets a call pass whose caller could apply an Installation that leads wherever it likes. Gives the stores with the credentials that
-    /// this Installation would have.
+    /// Allows a call if its caller could apply an Installation with any component reference.
+    /// Returns the stores with the credentials that this Installation would have.
     pub(super) async fn planned(&self, call: &MetadataMap, planning: &Planning) -> Result<JobStores, Status> {
         let Planning { namespace, pull_secrets } = planning;
         if !is_dns_subdomain(namespace) {
@@ -61,7 +61,8 @@ impl Service {
     }
 }
 
-/// Whether the descriptor that the repository holds names the content: a registry holds more. Reads stores.
+/// Checks that the descriptor in the repository names the content, since a registry contains other
+/// content too. Reads from stores.
 pub(super) fn ensure_named(
     stores: &JobStores,
     planning: &Planning,

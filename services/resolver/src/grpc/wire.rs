@@ -1,4 +1,5 @@
-//! Between messages and the types of the engines. What cannot be read is refused with the path of its field.
+//! Conversion between messages and the types of the engines. Errors contain the path of the invalid
+//! field.
 
 use groundwork_api::Kind;
 use groundwork_api::kubernetes::is_dns_subdomain;
@@ -14,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tonic::Status;
 
-/// Bytes that a text of a reference may have; names and versions of components are far shorter.
+/// Limit for a text in a reference, in bytes; names and versions of components are far shorter.
 const LONGEST_TEXT: usize = 4 * 1024;
 const LONGEST_CONTEXT: usize = 64 * 1024;
 
@@ -23,7 +24,7 @@ pub(crate) fn invalid(field: &str, problem: &str) -> Status {
     status::invalid(reasons::INVALID_REQUEST, format!("{field} {problem}"), [violation])
 }
 
-/// An object by its name. What cannot be a name could change the path of a request.
+/// Validates the name of an object. An invalid name could change the path of a request.
 pub(super) fn object_name(name: Option<proto::ObjectName>, field: &str) -> Result<proto::ObjectName, Status> {
     let name = name.ok_or_else(|| invalid(field, "must be given"))?;
     for (member, text) in [("namespace", &name.namespace), ("name", &name.name)] {
@@ -34,15 +35,15 @@ pub(super) fn object_name(name: Option<proto::ObjectName>, field: &str) -> Resul
     Ok(name)
 }
 
-/// For whom something is read.
+/// Subject of a read, whose rights count.
 #[derive(Debug)]
 pub(super) enum Reader {
     Installation(proto::ObjectName),
-    /// For Installations that might be applied.
+    /// Installations that might be applied.
     Planning(Planning),
 }
 
-/// One of the two, and not both.
+/// Returns the reader; exactly one of the two fields must be set.
 pub(super) fn reader(
     installation: Option<proto::ObjectName>,
     planning: Option<Planning>,
@@ -54,7 +55,7 @@ pub(super) fn reader(
     }
 }
 
-/// A reference that says where to look.
+/// Decodes a reference that includes a repository context.
 pub(super) fn located_reference(reference: Option<proto::Reference>) -> Result<Reference, Status> {
     let reference = read_reference(reference)?;
     if reference.repository.is_none() {
@@ -63,7 +64,7 @@ pub(super) fn located_reference(reference: Option<proto::Reference>) -> Result<R
     Ok(reference)
 }
 
-/// What is to be fetched.
+/// Decodes the access of the wanted content.
 pub(super) fn access(content: Option<Content>) -> Result<Access, Status> {
     match content {
         None => Err(invalid("content", "must be given")),
@@ -101,7 +102,8 @@ pub(super) fn read_reference(reference: Option<proto::Reference>) -> Result<Refe
     Ok(Reference { repository, name: reference.name, version: reference.version })
 }
 
-/// An object of a kind, checked as strictly as an API server can: a misspelt field would change what the others mean.
+/// Decodes an object of a kind. Unknown fields are refused, as the API server can do, since a
+/// misspelt field would change the meaning of the rest.
 pub(super) fn object<T: Kind + DeserializeOwned>(json: &proto::Json, field: &str) -> Result<T, Status> {
     let value = groundwork_api::strict::read(&json.text, Schemas::shared())
         .map_err(|error| invalid(field, &format!("is not what it should be: {error}")))?;
@@ -113,7 +115,7 @@ pub(super) fn object<T: Kind + DeserializeOwned>(json: &proto::Json, field: &str
     serde_json::from_value(value).map_err(|_| invalid(field, "is not an object of its kind"))
 }
 
-/// The message names the place, and quotes nothing.
+/// Decodes a JSON text. The error contains the position, and never quotes the content.
 pub(super) fn decode<T: DeserializeOwned>(json: &proto::Json, field: &str) -> Result<T, Status> {
     serde_json::from_str(&json.text).map_err(|error| {
         let what = if error.is_data() { "is not an object of its kind" } else { "is not JSON" };

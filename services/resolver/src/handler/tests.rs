@@ -127,7 +127,8 @@ fn a_change_of_rules_concerns_those_who_use_them() {
     }
 }
 
-/// Of 1,000 Installations in 50 Contexts those are looked at that an overwrites object concerns, and no others.
+/// In 1,000 Installations with 50 Contexts, only those that use the changed overwrites object are
+/// reconciled.
 #[test]
 fn a_change_of_rules_costs_what_it_concerns() {
     let index = Index::new();
@@ -182,7 +183,7 @@ fn namespaces_get_contexts() {
     assert_eq!(keys("team", &gone), []);
 }
 
-/// What the configuration demands of a default Context is put back whenever somebody changes it.
+/// A default Context with a configured content is corrected after each edit.
 #[test]
 fn changed_default_contexts_are_put_right() {
     let demand = Some("{\"type\": \"ociRegistry\", \"baseUrl\": \"r\"}".to_owned());
@@ -220,7 +221,8 @@ fn at_the_start_jobs_and_namespaces_are_looked_at() {
     assert_eq!(key(&namespace, &snapshot(1, &json!({})), true).as_deref(), Some("default"));
 }
 
-/// The replica that got the event of a namespace may die before it has made the Context.
+/// The replica that got the event of a namespace may die before it has created the Context, so
+/// every replica checks later.
 #[test]
 fn every_replica_looks_at_a_new_namespace_later() {
     let handler = handler(&Settings::default());

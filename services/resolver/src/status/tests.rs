@@ -27,7 +27,7 @@ fn shown(context: &str, version: &str) -> Value {
     json!({"repositoryContext": {"type": "ociRegistry", "baseUrl": context}, "componentName": "shop", "version": version})
 }
 
-/// A resolution that comes to `effective`, with this change of the condition.
+/// Returns a resolution with the reference `effective` and this change of the condition.
 fn resolution(effective: Option<Reference>, condition: OverwriteChange) -> Resolution {
     let subject = crate::resolution_inputs::ResolutionInputs::of_test(installation(&json!({})));
     let reference =
@@ -73,10 +73,10 @@ fn the_start_of_a_job_is_told_once() {
     };
     let expected = json!({"conditions": both([NOW, NOW]), "componentReference": shown("R2", "2")});
     assert_eq!(part(&statement, &json!({})), Some(expected.clone()));
-    // Others' conditions are no part of it.
+    // Conditions of other managers are left out.
     let ready = condition("Ready", "True", "r", "m", [EARLIER, EARLIER]);
     assert_eq!(part(&statement, &json!({"conditions": [ready]})), Some(expected));
-    // The second job finds the same: nothing is written, and the times stay.
+    // A second job with the same result writes nothing, and the times stay.
     let written = json!({"conditions": both([EARLIER, EARLIER]), "componentReference": shown("R2", "2")});
     assert_eq!(part(&statement, &written), None);
 }
@@ -96,7 +96,7 @@ fn times_move_with_what_they_are_about() {
     assert_eq!(part(&statement, &current).unwrap()["conditions"], expected);
 }
 
-/// D-3, and an Installation whose component was taken away (`components.md` 11, item 4).
+/// D-3, and an Installation whose component was removed (`components.md` 11, item 4).
 #[test]
 fn what_no_longer_holds_is_left_out() {
     let old = condition(OVERWRITE_CONDITION, "True", "FoundOverwrite", "m", [EARLIER, EARLIER]);
@@ -108,7 +108,8 @@ fn what_no_longer_holds_is_left_out() {
     let statement = Statement::of_job(&installation(&json!({})), &detached).unwrap();
     let expected = json!([outdated("False", "UpToDate", SAME, 3, [EARLIER, EARLIER])]);
     assert_eq!(part(&statement, &current).unwrap()["conditions"], expected);
-    // The server may keep what another manager owns too.
+    // Server-side apply keeps a field that another manager owns too, so it is removed by a second
+    // write.
     let left = statement.without_leftovers(&installation(&current)).unwrap();
     let left = serde_json::to_value(&left.status).unwrap();
     assert_eq!((&left["conditions"], &left["componentReference"]), (&expected, &shown("R1", "1")));
@@ -125,7 +126,7 @@ fn what_no_longer_holds_is_left_out() {
     assert!(cleaned.conditions.is_empty() && cleaned.component_reference.is_none());
 }
 
-/// E1 and E4: the previous condition is kept, so nothing is applied that would drop it.
+/// E1 and E4: the earlier condition must stay, so the status is not applied at all.
 #[test]
 fn what_could_not_be_evaluated_is_not_told() {
     let failed = resolution(None, OverwriteChange::Keep);
@@ -149,7 +150,7 @@ fn between_jobs_the_next_one_is_compared_with_the_last() {
     assert_eq!(told(&next("1", "R1")), None);
     let message = "the next reconcile will use shop:2 from R2 instead of shop:1 from R1";
     let expected = json!({
-        // What the last job found stays, although it would be removed now.
+        // The result of the last job stays, although the next job would remove it.
         "conditions": [old, outdated("True", "OverwriteChanged", message, 3, [NOW, NOW])],
         "componentReference": shown("R1", "1"),
     });
@@ -178,7 +179,7 @@ fn between_jobs_there_must_have_been_one() {
     assert_eq!(Statement::between_jobs(&installation(&idle), &failing, &NextClosure::Alone), None);
 }
 
-/// What the component refers to counts, too, as far as it is known.
+/// Changes of the closure count too, as far as the closure is known.
 #[test]
 fn references_that_lead_elsewhere() {
     let status = json!({
@@ -191,14 +192,15 @@ fn references_that_lead_elsewhere() {
     let other = told(NextClosure::Known(Some("xyz".to_owned())));
     let condition = outdated("True", "OverwriteChanged", REFERENCES_OUTDATED, 3, [NOW, NOW]);
     assert_eq!(other["conditions"], json!([condition]));
-    // What the last job used stays, since server-side apply takes away what is left out.
+    // The apply repeats the fields of the last job, since server-side apply removes fields that are
+    // left out.
     assert_eq!(
         (&other["componentClosure"], &other["componentReference"]),
         (&json!("abc"), &shown("R1", "1"))
     );
     let same = told(NextClosure::Known(Some("abc".to_owned())));
     assert_eq!(same["conditions"], json!([outdated("False", "UpToDate", SAME, 3, [NOW, NOW])]));
-    // Of a repository that does not answer nothing is concluded.
+    // If a repository does not answer, its closure is unknown and no condition is written.
     assert_eq!(between(&NextClosure::Unknown), None);
     let elsewhere = resolution(Some(reference("R2", "1")), OverwriteChange::Keep);
     assert!(Statement::between_jobs(&subject, &elsewhere, &NextClosure::Unknown).is_some());

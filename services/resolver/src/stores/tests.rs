@@ -12,7 +12,7 @@ use super::*;
 
 const NAME: &str = "example.org/shop";
 
-/// A registry by hand, which counts what it is asked for.
+/// Registry for tests, which records its requests.
 struct Registry {
     folder: TempDir,
     address: String,
@@ -35,7 +35,7 @@ impl Registry {
         Self { folder, address, requests }
     }
 
-    /// Puts a version into it, with a blob.
+    /// Adds a version with a blob.
     fn put(&self, version: &str, blob: &[u8]) {
         self.put_with(version, blob, "p");
     }
@@ -57,7 +57,7 @@ impl Registry {
         RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": self.address})).unwrap()
     }
 
-    /// What it was asked for since the last time.
+    /// Returns the requests since the last call.
     fn requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.requests.lock().unwrap())
     }
@@ -99,7 +99,7 @@ fn keyring(password: &str) -> Arc<Keyring> {
     Arc::new(keyring)
 }
 
-/// A hundred jobs that begin together ask the registry once: for the manifest, its config and its descriptor.
+/// A hundred jobs that start together read the manifest, its config and its descriptor once.
 #[test]
 fn jobs_that_begin_together_fetch_once() {
     let registry = Registry::start();
@@ -119,13 +119,15 @@ fn jobs_that_begin_together_fetch_once() {
         }
     });
     assert_eq!(registry.requests().len(), 3);
-    // Another one has other credentials, and what one was let in for is not shown to the other.
+    // Another Installation has other credentials, so it must not get an answer that was read with
+    // the first ones.
     let view = stores.of_new_job("team", "other", "job-100", keyring("x"));
     assert!(view.open(&registry.context()).unwrap().descriptor(NAME, "1.0.0").unwrap().is_some());
     assert_eq!(registry.requests().len(), 3);
 }
 
-/// A version that is not there is asked for once by all who ask at the same time, not by one after the other.
+/// Jobs that ask for a missing version at the same time share one request, instead of asking one
+/// after the other.
 #[test]
 fn jobs_that_begin_together_learn_of_absence_once() {
     let registry = Registry::start();
@@ -147,7 +149,8 @@ fn jobs_that_begin_together_learn_of_absence_once() {
     assert!(asked < 25, "{asked} requests of 50 jobs");
 }
 
-/// A job keeps what it has seen; that there is no such version is asked again, and of what has a digest only the tag is.
+/// A job keeps the content that it has read. A missing version is requested again, and content with
+/// a digest only needs a request for its tag.
 #[test]
 fn absence_is_not_kept() {
     let registry = Registry::start();
@@ -165,7 +168,7 @@ fn absence_is_not_kept() {
     assert_eq!(registry.requests(), ["/v2/component-descriptors/example.org/shop/manifests/1.0.0"]);
 }
 
-/// Large contents are read from disk the second time, by whoever has the same credentials.
+/// The second read of large content comes from disk, for jobs with the same credentials.
 #[test]
 fn large_contents_are_kept_on_disk() {
     let registry = Registry::start();
@@ -184,11 +187,11 @@ fn large_contents_are_kept_on_disk() {
     let counts = ["job-1", "job-2"].map(|job| read(&first, job, keyring("x")));
     assert_eq!(counts, [1, 0]);
     assert_eq!(read(&first, "job-3", keyring("y")), 1);
-    // And by the next process.
+    // A restarted process uses the files too.
     assert_eq!(read(&stores(Some(folder.path().to_owned())), "job-4", keyring("x")), 0);
 }
 
-/// Jobs decode what they read once: equal bytes from one context are one descriptor, whoever reads them.
+/// Jobs decode a descriptor once: equal bytes from one context are shared between them.
 #[test]
 fn equal_descriptors_are_decoded_once() {
     let registry = Registry::start();
@@ -201,7 +204,7 @@ fn equal_descriptors_are_decoded_once() {
     let (first, second) = (load("job-1"), load("job-2"));
     assert!(std::ptr::eq(first.document(), second.document()));
     assert_eq!(first.repository_context(), Some(registry.context()));
-    // Another job sees what was put there meanwhile.
+    // Another job reads the content that was stored in the meantime.
     std::fs::remove_dir_all(registry.folder.path().join("blobs")).unwrap();
     std::fs::remove_file(registry.folder.path().join("artifact-index.json")).unwrap();
     registry.put("1.0.0", b"other");
@@ -209,7 +212,8 @@ fn equal_descriptors_are_decoded_once() {
     assert!(third != second && load("job-1") == first);
 }
 
-/// What a job has verified is what it gets, also if the tag leads elsewhere by then (`components.md` 7.6); the next job looks anew.
+/// A job gets the artifact that it has verified, even if the tag has moved since (`components.md`
+/// 7.6). The next job reads the tag again.
 #[test]
 fn artifacts_that_were_verified_are_fetched_by_digest() {
     let registry = Registry::start();
@@ -233,7 +237,8 @@ fn artifacts_that_were_verified_are_fetched_by_digest() {
     assert_ne!(second.artifact_digest(NAME, "1.0.0", &access).unwrap().unwrap(), digest);
 }
 
-/// One piece of work holds so much of descriptors, as they came and decoded; then it fails, and gives back what it held. Others go on.
+/// A job has a memory limit for its descriptors, encoded and decoded. Beyond it, the job fails and
+/// releases its memory. Other jobs are not affected.
 #[test]
 fn a_closure_has_its_memory() {
     let registry = Registry::start();
@@ -265,7 +270,7 @@ fn a_closure_has_its_memory() {
     drop(first);
     assert_eq!(stores.memory.in_use(), 0);
     assert_eq!(load(&view("job-2"), "3.0.0"), Ok(true));
-    // Small work has room of its own.
+    // Small jobs have memory of their own.
     put("9.0.0", "p");
     let all = stores.memory.begin("team");
     all.take(before, "it").unwrap();

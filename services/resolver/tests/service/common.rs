@@ -1,4 +1,4 @@
-//! A resolver in this process, against a real API server that all tests of the binary share.
+//! A resolver in this process, with a real API server that all tests of the binary share.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,14 +28,14 @@ static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
 
 const WAIT: Duration = Duration::from_secs(30);
 
-/// A resolver and a namespace that one test has for itself.
+/// A resolver and a namespace for one test.
 pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) namespace: String,
     pub(crate) bus: Bus,
     pub(crate) url: String,
     pub(crate) telemetry: Telemetry,
-    /// What calls of [`World::resolver`] carry.
+    /// Token for calls of [`World::resolver`].
     pub(crate) token: TokenSource,
 }
 
@@ -59,7 +59,7 @@ async fn control_plane() -> ControlPlane {
     plane
 }
 
-/// Waits until there is something.
+/// Waits until `look` returns a value.
 pub(crate) async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let wait = async {
         loop {
@@ -81,19 +81,19 @@ pub(crate) fn with_repositories(path: PathBuf) -> Arguments {
     Arguments { settings, ..Arguments::default() }
 }
 
-/// The program of a test is none that workers could be.
+/// Sets the program of the workers: the binary of a test cannot be one.
 fn workers(given: WorkerArguments) -> WorkerArguments {
     WorkerArguments { worker_program: Some(env!("CARGO_BIN_EXE_groundwork-resolver")), ..given }
 }
 
-/// The objects in a YAML text.
+/// Returns the objects in a YAML text.
 pub(crate) fn documents(text: &str) -> Vec<Value> {
     let documents = text.split("\n---\n").map(|text| groundwork_yaml::from_str(text).unwrap());
     documents.filter(|value| !value.is_null()).collect()
 }
 
 impl World {
-    /// `None` if the servers are missing; the note is printed.
+    /// Starts a resolver; `None` with a printed note if the servers are missing.
     pub(crate) async fn start(namespace: &str, arguments: Arguments) -> Option<Self> {
         if !servers_or_skip(&[Server::Etcd, Server::KubeApiserver]) {
             return None;
@@ -128,7 +128,7 @@ impl World {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Applies an object into the namespace of the test.
+    /// Applies an object in the namespace of the test.
     pub(crate) async fn apply(&self, mut object: Value) -> DynamicObject {
         object["metadata"]["namespace"] = json!(self.namespace);
         let (group, version) = match object["apiVersion"].as_str().unwrap().split_once('/') {
@@ -144,7 +144,7 @@ impl World {
         api.patch(&name, &PatchParams::apply("user").force(), &Patch::Apply(object)).await.unwrap()
     }
 
-    /// Applies objects of our group; `kind`, `name` and everything else as YAML.
+    /// Applies Landscaper objects; `kind`, `name` and the other fields as YAML.
     pub(crate) async fn apply_text(&self, text: &str) {
         for mut object in documents(text) {
             object["apiVersion"] = json!("landscaper.gardener.cloud/v1alpha1");
@@ -156,7 +156,7 @@ impl World {
         self.api().get(name).await.unwrap()
     }
 
-    /// Gives a job to an Installation, or ends one, as the renderer does.
+    /// Starts or ends a job of an Installation, as the renderer does.
     pub(crate) async fn set_jobs(&self, name: &str, job: &str, finished: Option<&str>) -> Installation {
         let mut installation = self.installation(name).await;
         let generation = installation.metadata.generation.unwrap();
@@ -186,7 +186,7 @@ impl World {
         self.resolve(name, job).await.unwrap()
     }
 
-    /// A token of an account that may get what the rules say.
+    /// Returns a token of a new account with the given rules.
     pub(crate) async fn account(&self, name: &str, rules: &Value) -> TokenSource {
         let rules = rules.clone();
         self.apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})).await;
@@ -255,7 +255,7 @@ impl Drop for World {
     }
 }
 
-/// A condition as status, reason and message.
+/// Returns status, reason and message of a condition.
 pub(crate) fn condition(installation: &Installation, type_name: &str) -> Option<(String, String, String)> {
     let conditions = &installation.status.as_ref()?.conditions;
     let found = conditions.iter().find(|condition| condition.type_ == type_name)?;
@@ -267,7 +267,7 @@ pub(crate) fn reference(context: &Value, name: &str, version: &str) -> Option<Re
     Some(Reference { repository_context, name: name.to_owned(), version: version.to_owned() })
 }
 
-/// Who owns a condition, by the name of the manager.
+/// Returns the field managers that own a condition.
 pub(crate) fn owners(installation: &Installation, type_name: &str) -> Vec<String> {
     let key = format!("k:{{\"type\":\"{type_name}\"}}");
     let fields = installation.managed_fields().iter();

@@ -1,4 +1,4 @@
-//! `Explain`, `GetDescriptor` and `FetchResource`.
+//! Tests of `Explain`, `GetDescriptor` and `FetchResource`.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ async fn world(namespace: &str) -> Option<World> {
     Some(world)
 }
 
-/// Refers to a version that the store does not hold.
+/// Installation with a version that the store does not contain.
 const NINE: &str = "
 kind: Installation
 metadata: {name: nine}
@@ -94,7 +94,7 @@ async fn descriptors_and_content() {
     let file = digest.replace(':', ".");
     assert_eq!(content, std::fs::read(example().join("components/own/blobs").join(file)).unwrap());
 
-    // Whoever has a part of it asks for the rest, by the access as the descriptor has it.
+    // A caller with a part of the content asks for the rest, by the access in the descriptor.
     let access = document["component"]["resources"][0]["access"].to_string();
     let request = FetchResourceRequest {
         planning: None,
@@ -108,7 +108,7 @@ async fn descriptors_and_content() {
     let rest = pieces.message().await.unwrap().unwrap();
     assert_eq!((rest.size, &rest.chunk[..]), (size, &content[10..]));
 
-    // Content that lies in a registry is fetched only if the descriptor names it.
+    // Content in a registry is only fetched if the descriptor names it.
     let foreign = json!({"type": "ociArtifact", "imageReference": "registry.example.org/secret/image:1"});
     let request = FetchResourceRequest {
         planning: None,
@@ -129,7 +129,7 @@ async fn descriptors_and_content() {
     assert_eq!(reason(&missing), (Code::NotFound, "COMPONENT_VERSION_NOT_FOUND".to_owned()));
     let empty = blob(&world, "v0.2.0", "").await.unwrap_err();
     assert_eq!(reason(&empty), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
-    // Who may get one Installation may not read whole stores by it.
+    // The right to `get` one Installation is not a right to read whole stores.
     for (context, name, version) in [
         (json!({"type": "ociRegistry", "baseUrl": "elsewhere"}), "my-own-echo-server", "v0.2.0"),
         (json!({"type": "unheard-of"}), "my-own-echo-server", "v0.2.0"),
@@ -149,8 +149,9 @@ async fn descriptors_and_content() {
     assert_eq!(reason(&nowhere), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
 }
 
-/// For Installations that nobody has applied yet: any version, for those who could apply one that leads to it, and of content only what
-/// its descriptor names.
+/// For Installations that are not applied yet, a caller may read any version, if the caller could
+/// apply an Installation that uses it. Of content, only what the version's descriptor names may be
+/// read.
 #[tokio::test]
 async fn planning_reads_what_jobs_could_read() {
     let Some(world) = world("planning").await else { return };
@@ -257,7 +258,7 @@ async fn rules_are_explained() {
     check_echo(&world.resolver().explain(request).await.unwrap().into_inner());
     assert_eq!(world.installation("server").await, before);
 
-    // On demand with all that the component leads to, read from the repositories.
+    // With `references`, the answer includes the whole closure, read from the repositories.
     let request = ExplainRequest { input: world.object("server").map(Input::Installation), references: true };
     let answer = world.resolver().explain(request).await.unwrap().into_inner();
     check_echo(&answer);
@@ -272,7 +273,7 @@ async fn rules_are_explained() {
         world.resolver().explain(ExplainRequest { input: inline, references: true }).await.unwrap_err();
     assert_eq!(reason(&refused), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
 
-    // With everything in the request nobody needs rights; but they say who they are.
+    // A request that contains all inputs needs no rights, but the caller must be authenticated.
     let refused = world
         .caller(TokenSource::none())
         .explain(ExplainRequest { input: None, references: false })
@@ -313,7 +314,8 @@ async fn rules_are_explained() {
     );
     assert_eq!(answer.findings, ["rule 2 of my-overwrites replaces nothing: its substitution is empty"]);
 
-    // A rule without a name would match everything.
+    // A rule without a component name would match every component, so the misspelt field must be
+    // refused.
     let typo = json!([{"source": {"componentNam": "x"}, "substitution": {"version": "v1"}}]);
     let mut misspelt = echo_rules.clone();
     misspelt["overwrites"] = typo;
@@ -330,7 +332,7 @@ async fn rules_are_explained() {
     );
 }
 
-/// The runtime of this test has one thread: work on it would hold everybody up.
+/// The runtime of this test has one thread, so work on that thread would delay all other calls.
 #[tokio::test]
 async fn a_large_call_holds_nobody_up_and_one_too_large_is_told_the_limit() {
     let Some(world) = world("large-calls").await else { return };
@@ -365,7 +367,7 @@ async fn a_large_call_holds_nobody_up_and_one_too_large_is_told_the_limit() {
     assert_eq!(ask(10, 100).await.1.unwrap().rules.len(), 10);
 }
 
-/// The longest time for which a timer of the same thread was late.
+/// Returns the longest delay of a timer on the same thread.
 async fn longest_pause<T>(work: impl Future<Output = T>) -> (Duration, T) {
     let (mut work, mut longest) = (std::pin::pin!(work), Duration::ZERO);
     let mut ticks = tokio::time::interval(Duration::from_millis(1));

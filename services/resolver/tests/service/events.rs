@@ -1,4 +1,5 @@
-//! What happens because of events: default Contexts, and the condition `ComponentReferenceOutdated`.
+//! Tests of the reactions to events: default Contexts, and the condition
+//! `ComponentReferenceOutdated`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 const OUTDATED: &str = "ComponentReferenceOutdated";
 const OVERWRITE: &str = "ComponentReferenceOverwrite";
 
-/// Changes a namespace, and tells that it has changed.
+/// Changes a namespace, and publishes the change.
 async fn publish_namespace(world: &World, name: &str) {
     let label = json!({"metadata": {"labels": {"changed": uid()}}});
     let api = Api::<Namespace>::all(world.client.clone());
@@ -20,7 +21,7 @@ async fn publish_namespace(world: &World, name: &str) {
     world.publish_value(&serde_json::to_value(&namespace).unwrap(), "Namespace").await;
 }
 
-/// An event that was under way when the namespace was deleted.
+/// Publishes a late event of a namespace that has been deleted.
 async fn publish_late(world: &World, name: &str) {
     let label = json!({"metadata": {"labels": {"changed": uid()}}});
     let api = Api::<Namespace>::all(world.client.clone());
@@ -29,13 +30,13 @@ async fn publish_late(world: &World, name: &str) {
     world.publish_value(&serde_json::to_value(&namespace).unwrap(), "Namespace").await;
 }
 
-/// A word that was not used before.
+/// Returns a new unique word.
 fn uid() -> String {
     static USED: AtomicUsize = AtomicUsize::new(0);
     format!("v{}", USED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Waits until the resolver has brought keys to rest at least so often.
+/// Waits until the resolver has finished at least this number of reconciles.
 async fn until_settled(world: &World, times: usize) {
     let count = || {
         let metrics = world.telemetry.metrics.encode().unwrap();
@@ -53,7 +54,7 @@ async fn default_context(world: &World) -> Option<Value> {
     Some(value)
 }
 
-/// `components.md` 11, item 5.
+/// Case of `components.md` 11, item 5.
 #[tokio::test]
 async fn every_namespace_gets_a_context() {
     let Some(world) = World::start("contexts", Arguments::default()).await else { return };
@@ -61,13 +62,13 @@ async fn every_namespace_gets_a_context() {
     publish_namespace(&world, "contexts").await;
     assert_eq!(until(async || default_context(&world).await).await, json!({}));
 
-    // What people write stays.
+    // A Context that a user has written stays unchanged.
     let by_hand =
         "{kind: Context, metadata: {name: default}, repositoryContext: {type: ociRegistry, baseUrl: R2}}";
     world.apply_text(by_hand).await;
     let stored = world.api::<Context>().get("default").await.unwrap();
     publish_namespace(&world, "contexts").await;
-    // Twice for the first event, and once for this one.
+    // Two reconciles for the first event, and one for this event.
     until_settled(&world, 3).await;
     assert_eq!(world.api::<Context>().get("default").await.unwrap(), stored);
 }
@@ -96,7 +97,7 @@ async fn a_configured_repository_is_forced_into_contexts() {
     assert_eq!(default_context(&excluded).await, None);
 }
 
-/// Without the right to watch namespaces the ones that the service was told get their Context at the start.
+/// Without the right to watch namespaces, the configured namespaces get their Context at the start.
 #[tokio::test]
 async fn named_namespaces_get_a_context_without_events() {
     let Some(other) = World::start("named-other", Arguments::default()).await else { return };
@@ -107,18 +108,19 @@ async fn named_namespaces_get_a_context_without_events() {
     assert_eq!(default_context(&other).await, None);
 }
 
-/// A namespace that is on its way out is no reason to try for ever.
+/// A namespace that is being deleted must not cause endless retries.
 #[tokio::test]
 async fn terminating_namespaces_are_left_alone() {
     let Some(world) = World::start("leaving", Arguments::default()).await else { return };
     world.publish_markers().await;
     publish_namespace(&world, "leaving").await;
     until(async || default_context(&world).await).await;
-    // No controller runs here that would finish the deletion.
+    // The deletion does not finish, since no namespace controller runs here.
     Api::<Namespace>::all(world.client.clone()).delete("leaving", &DeleteParams::default()).await.unwrap();
     let delete = DeleteParams::default();
     world.api::<Context>().delete("default", &delete).await.unwrap();
-    // The event of before: the handler finds out by itself.
+    // This event still shows the namespace as live; the handler learns of the deletion from the API
+    // server's refusal.
     publish_late(&world, "leaving").await;
     until_settled(&world, 4).await;
     assert_eq!(default_context(&world).await, None);
@@ -193,7 +195,7 @@ async fn changed_rules_are_told_between_jobs() {
     let overwrite = condition(&world.installation("shop").await, OVERWRITE);
     let (new, running) = (world.installation("new").await, world.installation("running").await);
 
-    // The overwrites change.
+    // First change: the overwrites.
     world.apply_text(&rules("3.0.0")).await;
     world.publish::<ComponentVersionOverwrites>("rules").await;
     let told = until_told(&world, "shop", "True", &instead("3.0.0", "2.0.0")).await;
@@ -201,16 +203,16 @@ async fn changed_rules_are_told_between_jobs() {
     assert_eq!(condition(&told, OVERWRITE), overwrite, "it tells what the last job used");
     assert_eq!(owners(&told, OUTDATED), ["groundwork-resolver"]);
     assert_eq!(owners(&told, OVERWRITE), ["groundwork-resolver"]);
-    // One that had no job, and one whose job runs.
+    // The Installation without a job and the one with a running job are unchanged.
     assert_eq!(world.installation("new").await, new);
     assert_eq!(world.installation("running").await, running);
 
-    // When that job ends, it is told as well.
+    // At the end of the running job, its Installation gets the condition too.
     world.set_jobs("running", "job-1", Some("job-1")).await;
     publish_installation(&world, "running").await;
     until_told(&world, "running", "True", &instead("3.0.0", "2.0.0")).await;
 
-    // Back to what it was.
+    // The overwrites change back.
     world.apply_text(&rules("2.0.0")).await;
     world.publish::<ComponentVersionOverwrites>("rules").await;
     until_told(&world, "shop", "False", SAME).await;
@@ -220,7 +222,7 @@ async fn changed_rules_are_told_between_jobs() {
     world.publish::<Context>("default").await;
     until_told(&world, "shop", "True", &instead("1.0.0", "2.0.0")).await;
 
-    // The Installation's own reference changes, which the next job takes up.
+    // The Installation's own reference changes, and the next job uses it.
     world.apply_text(&shop("shop", "1.1.0")).await;
     publish_installation(&world, "shop").await;
     until_told(&world, "shop", "True", &instead("1.1.0", "2.0.0")).await;
@@ -230,14 +232,14 @@ async fn changed_rules_are_told_between_jobs() {
     assert_eq!(condition(&now, OVERWRITE), None);
 }
 
-/// After a restart nobody knows what changed during a job that still runs.
+/// After a restart it is unknown which objects changed during a job that still runs.
 #[tokio::test]
 async fn a_job_that_ran_while_nobody_watched_is_looked_at_when_it_ends() {
     let Some(world) = World::start("restart", Arguments::default()).await else { return };
     world.apply_text(&[CONTEXT, &rules("2.0.0"), &shop("shop", "1.0.0")].join("\n---\n")).await;
     world.run_job("shop", "job-1").await;
     world.apply_text(&rules("3.0.0")).await;
-    // The index is filled with the rules as they are by now; no event says that they changed.
+    // The index already has the new rules when the service starts, so no event reports a change.
     publish_installation(&world, "shop").await;
     world.publish::<Context>("default").await;
     world.publish_markers().await;
@@ -247,7 +249,8 @@ async fn a_job_that_ran_while_nobody_watched_is_looked_at_when_it_ends() {
     until_told(&world, "shop", "True", &instead("3.0.0", "2.0.0")).await;
 }
 
-/// The condition tells of what the component refers to, too: a rule about a transitive reference changes nothing of the Installation's own.
+/// The condition also covers the closure: a rule about a transitive reference does not change the
+/// Installation's own reference.
 #[tokio::test]
 async fn a_rule_about_a_transitive_reference_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -292,7 +295,7 @@ async fn a_rule_about_a_transitive_reference_is_told() {
     let told = until_told(&world, "shop", "True", message).await;
     assert_eq!(told.status.unwrap().component_closure.as_deref(), Some(closure.as_str()));
 
-    // The next job takes it up.
+    // The next job uses the new rule.
     let answer = world.run_job("shop", "job-2").await;
     assert_eq!(answer.failure, None);
     let second = world.set_jobs("shop", "job-2", Some("job-2")).await;

@@ -1,4 +1,4 @@
-//! The resolver against a real API server; the bus is the one in the process.
+//! Tests of the resolver with a real API server and the in-process bus.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 

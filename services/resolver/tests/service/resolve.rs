@@ -1,4 +1,4 @@
-//! `Resolve`: what it writes, what it answers (`components.md` 3 and 4).
+//! Tests of `Resolve`: its writes and its answers (`components.md` 3 and 4).
 
 use crate::common::*;
 use groundwork_api::{ComponentVersionOverwrites, Condition, Context, ResourceExt};
@@ -16,7 +16,7 @@ use tonic::Code;
 const OVERWRITE: &str = "ComponentReferenceOverwrite";
 const OUTDATED: &str = "ComponentReferenceOutdated";
 
-/// The message of the example, as `components.md` 3.1 writes it.
+/// Message of the example in `components.md` 3.1.
 const ECHO_MESSAGE: &str = "Component reference has been overwritten:\n\
     eu.gcr.io/gardener-project/landscaper/tutorials/components () -> example.org/my-own-registry/components ()\n\
     github.com/gardener/landscaper/echo-server -> my-own-echo-server\n\
@@ -68,7 +68,7 @@ async fn the_echo_server_example() {
         json!({"repositoryContext": own, "componentName": "my-own-echo-server", "version": "v0.2.0"})
     );
 
-    // The object in the answer can be written next: it has the version that is stored.
+    // The Installation in the answer has the stored version, so the caller can write it next.
     let answered: Value = serde_json::from_str(&answer.installation.unwrap().text).unwrap();
     assert_eq!(answered["metadata"]["resourceVersion"], json!(after.metadata.resource_version));
     let mut next: groundwork_api::Installation = serde_json::from_value(answered).unwrap();
@@ -76,7 +76,7 @@ async fn the_echo_server_example() {
     let stored = world.api().replace_status("server", &PostParams::default(), &next).await.unwrap();
     assert_eq!(owners(&stored, OVERWRITE), ["groundwork-resolver"]);
 
-    // Nothing new is nothing written: the same job again, and the next one.
+    // An unchanged result writes nothing: neither the same job again, nor the next job.
     world.resolve("server", "job-1").await.unwrap();
     assert_eq!(
         world.installation("server").await.metadata.resource_version,
@@ -89,7 +89,7 @@ async fn the_echo_server_example() {
         started.metadata.resource_version
     );
 
-    // A late call of the first job.
+    // A late call of the first job is refused.
     let late = world.resolve("server", "job-1").await.unwrap_err();
     assert_eq!(
         (late.code(), status::reason(&late).unwrap().as_str()),
@@ -126,7 +126,7 @@ async fn calls_that_cannot_be_answered() {
         assert!(text.starts_with(field), "{text}");
     }
 
-    // Callers are those whom the API server lets get the Installation.
+    // Callers with the right to `get` the Installation are allowed.
     let group = "landscaper.gardener.cloud";
     let rule = |resource: &str| json!([{"apiGroups": [group], "resources": [resource], "verbs": ["get"]}]);
     let (allowed, denied) = (
@@ -175,7 +175,7 @@ fn shop_message(version: &str) -> String {
     )
 }
 
-/// The condition is there although nothing is stored anywhere (E17 and the like come later).
+/// The condition is written although no component is stored; errors such as E17 come after it.
 #[tokio::test]
 async fn what_fails_later_leaves_the_condition() {
     let Some(world) = World::start("later", Arguments::default()).await else { return };
@@ -223,13 +223,13 @@ async fn missing_objects_fail_the_job_and_keep_the_condition() {
     assert_eq!((answer.failure.unwrap().message.as_str(), answer.context), (expected, None));
     assert_eq!(condition(&world.installation("shop").await, OVERWRITE), condition(&first, OVERWRITE));
 
-    // E2: everything is known but the place.
+    // E2: only the repository is unknown.
     world.apply_text("{kind: Context, metadata: {name: default}}").await;
     let message = world.run_job("shop", "job-4").await.failure.unwrap().message;
     assert!(message.starts_with("RepositoryContextMissing: "), "{message}");
 }
 
-/// A job that comes before the default Context of its namespace has it made.
+/// A job that starts before its namespace has a default Context gets one created.
 #[tokio::test]
 async fn a_job_has_the_default_context_made() {
     let Some(world) = World::start("early", Arguments::default()).await else { return };
@@ -241,7 +241,7 @@ async fn a_job_has_the_default_context_made() {
     assert_eq!(made.component_version_overwrites, None);
 }
 
-/// D-3, also for a condition that somebody else has written.
+/// D-3, also for a condition that another writer has written.
 #[tokio::test]
 async fn a_condition_goes_when_no_overwrites_apply() {
     let Some(world) = World::start("detached", Arguments::default()).await else { return };
@@ -254,7 +254,7 @@ async fn a_condition_goes_when_no_overwrites_apply() {
     world.run_job("shop", "job-2").await;
     assert_eq!(condition(&world.installation("shop").await, OVERWRITE), None);
 
-    // As a cluster has it that was worked on by the original before.
+    // Status of a cluster in which Landscaper ran before.
     let mut foreign = world.installation("shop").await;
     let old = Condition {
         type_: OVERWRITE.to_owned(),
@@ -274,7 +274,7 @@ async fn a_condition_goes_when_no_overwrites_apply() {
     assert_eq!(condition(&cleaned, OVERWRITE), None);
     assert!(condition(&cleaned, OUTDATED).is_some());
 
-    // Replaced where rules apply, with the times that follow from what was there.
+    // If rules apply, the condition is replaced, and its times follow from the old one.
     let mut foreign = cleaned;
     foreign.status.as_mut().unwrap().conditions.push(old);
     world.api().replace_status("shop", &by_original, &foreign).await.unwrap();
@@ -291,7 +291,7 @@ async fn a_condition_goes_when_no_overwrites_apply() {
     assert_eq!(condition(&world.installation("shop").await, OVERWRITE), None);
 }
 
-/// No component: no condition, but E1 and E4 all the same.
+/// Without a component there is no condition, but E1 and E4 still apply.
 #[tokio::test]
 async fn without_a_component_there_is_no_condition() {
     let Some(world) = World::start("plain", Arguments::default()).await else { return };
@@ -357,7 +357,7 @@ fn store(folder: &std::path::Path, label: &str) {
     std::fs::write(folder.join("repositories.yaml"), map).unwrap();
 }
 
-/// `components.md` 4.3: one content a job, a new look with the next one.
+/// A job sees one content, and the next job reads again (`components.md` 4.3).
 #[tokio::test]
 async fn a_job_sees_one_content() {
     let folder = tempfile::tempdir().unwrap();
@@ -375,15 +375,15 @@ async fn a_job_sees_one_content() {
     assert_eq!(label(&world.run_job("shop", "job-2").await), "second");
 }
 
-/// I-16, and E5, E20: a registry that no map names is read with the pull secrets of the Context, which each job reads anew; what they
-/// hold is in no message.
+/// I-16, and E5, E20: a registry that no map names is read with the pull secrets of the Context.
+/// Each job reads them again, and no message contains their values.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_behind_a_pull_secret() {
     if !groundwork_testkit::servers_or_skip(&[groundwork_testkit::Server::Registry]) {
         return;
     }
     let Some(world) = World::start("pull", Arguments::default()).await else { return };
-    // The password is "secret".
+    // The hash is of the password "secret".
     let users = Some("reader:$2b$04$/uaF/uaF/uaF/uaF/uaF/uyUa5B4sNev9rTvA6TvEBWYO4koffwMy\n".to_owned());
     let options = RegistryOptions { htpasswd: users, ..RegistryOptions::default() };
     let registry = Registry::start(&options).await.unwrap();
@@ -428,7 +428,8 @@ async fn a_registry_behind_a_pull_secret() {
     assert_eq!((answer.failure, answer.closure.len()), (None, 1));
 }
 
-/// A store with a version of the shop that is signed, and what it would be if somebody had changed it since.
+/// Writes a store with a signed version of the shop, or with a version that was changed after it
+/// was signed.
 fn signed_store(folder: &std::path::Path, key: &SigningKey, provider: Option<&str>) {
     let context = RepositoryContext::new(json!({"type": "ociRegistry", "baseUrl": "R1"})).unwrap();
     let document = json!({
@@ -451,7 +452,8 @@ fn signed_store(folder: &std::path::Path, key: &SigningKey, provider: Option<&st
     writer.finish().unwrap();
 }
 
-/// Item 15, and the policies of 7.6: a job goes on only with a component that is what was signed.
+/// Item 15 and the policies of `components.md` 7.6: a job only continues with a component that
+/// matches its signature.
 #[tokio::test]
 async fn signatures_are_checked_before_anything_else() {
     let key = SigningKey::generate(Algorithm::Rsa2048).unwrap();
@@ -495,12 +497,13 @@ async fn signatures_are_checked_before_anything_else() {
     let answer = world.run_job("shop", "job-3").await;
     assert_eq!((answer.failure, answer.closure.len()), (None, 1));
 
-    // Somebody has changed what is stored.
+    // The stored component was changed after it was signed.
     signed_store(&store, &key, Some("q"));
     let (reason, message) = failed("job-4").await;
     assert_eq!(reason, "VerifySignature");
     assert!(message.starts_with("failed verifying signature: signature digest ("), "{message}");
-    // Who does not ask for a signature gets none checked, unless the service demands it.
+    // An Installation that does not ask for a signature gets no check, unless the service demands
+    // one.
     world.apply_text(&installation("automaticReconcile: {}")).await;
     assert_eq!(world.run_job("shop", "job-5").await.failure, None);
 }
