@@ -1,4 +1,5 @@
-//! A set with 10,000 targets: with every field of the template computed, and without a template.
+//! Benchmark of a set with 10,000 targets, with an expression in every field of the template, and
+//! without a template.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

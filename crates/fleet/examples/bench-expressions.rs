@@ -1,5 +1,6 @@
-//! Times the expansion of a set whose template has the expressions of a file, for as many targets: `EXPRESSIONS TARGETS`. Its line of
-//! output is `expand` and the nanoseconds for one target, the median of several.
+//! Times the expansion of a set. Arguments are `EXPRESSIONS TARGETS`: a file with the expressions
+//! of the template, and the number of targets. The output line is `expand` and the nanoseconds per
+//! target, as the median of several runs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +23,7 @@ fn main() {
     let repositories: Vec<Attributes> = (0..count).map(repository).collect();
     let set = set(&expressions);
     let others = BTreeMap::new();
-    // Expressions read the upstream, so it has to be one that is there.
+    // The upstream revision must exist, since expressions read it.
     let revisions = [upstream()];
     let inputs = Inputs {
         set: &set,

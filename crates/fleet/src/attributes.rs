@@ -3,17 +3,18 @@ use std::collections::BTreeMap;
 use groundwork_api::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
-/// Longer annotations are written by programs for themselves, such as packed copies of the object.
+/// Limit for a visible annotation, in bytes. Longer annotations are written by programs for
+/// themselves, such as packed copies of the object.
 const LONGEST: usize = 1_024;
 
-/// All that selectors and expressions may see of an object (`packagevariants.md` 4.4).
+/// Attributes of an object that selectors and expressions may see (`packagevariants.md` 4.4).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     pub name: String,
     pub namespace: String,
     pub labels: BTreeMap<String, String>,
-    /// Without those in which programs keep the object or something like it: who writes a set may not be allowed to list what it
-    /// selects, and a copy of a Secret holds its values.
+    /// Annotations, without those in which programs keep a copy of the object. The author of a set
+    /// may lack the right to read the selected objects, and a copy of a Secret contains its values.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -30,7 +31,8 @@ impl From<&ObjectMeta> for Attributes {
     }
 }
 
-/// Whether an annotation may hold the object: `kubectl apply`, kapp, Fleet and others leave it there, as JSON, packed, or in parts.
+/// Reports whether an annotation may contain a copy of the object. `kubectl apply`, kapp, Fleet and
+/// others store one as JSON, packed, or in parts.
 fn is_copy(name: &str, value: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or_default();
     ["last-applied", "applied", "original"].iter().any(|prefix| name.starts_with(prefix))

@@ -1,4 +1,4 @@
-//! A set and what lies beside it, as files and calls bring them along.
+//! A set with all objects that it depends on, taken from files or from a request.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,11 @@ use crate::children::{Action, plan};
 use crate::expand::{ExpandError, Inputs, Objects, Unavailable, expand};
 use crate::preview::{SetPreview, preview};
 
-/// What a set is expanded with where there is no cluster. Files and calls share it, so that they give the same answer.
+/// Inputs for the expansion of a set without a cluster. Files and calls use the same type, so they
+/// give the same result.
 #[derive(Clone, Debug, Default)]
 pub struct Bundle {
-    /// The namespace of the set.
+    /// Namespace of the set.
     namespace: String,
     repositories: Vec<Attributes>,
     revisions: Vec<PackageRevision>,
@@ -25,46 +26,46 @@ pub struct Bundle {
     others: BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
 }
 
-/// The name that a variant gets, and what it should be.
+/// Name of a variant, and its spec.
 pub type NamedSpec = (String, PackageVariantSpec);
 
-/// What a set gets where it has nothing yet.
+/// Expansion of a set that has no variants yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expanded<V> {
     pub variants: Vec<V>,
-    /// How much each target selects.
+    /// Number of selected repositories or objects of each target.
     pub target_counts: Vec<usize>,
-    /// What is missing, of a set that isolates its targets.
+    /// Failures of single targets, in a set that isolates its targets.
     pub failures: Vec<ExpandError>,
 }
 
-/// Why an object cannot be used.
+/// Reason why an object cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     #[error("it has no apiVersion, no kind or no metadata.name")]
     Incomplete,
-    /// What does not fit is named by its path.
+    /// A member has the wrong type; the text contains its path.
     #[error("{0}")]
     Form(String),
 }
 
 impl Bundle {
-    /// Nothing yet, for sets of one namespace.
+    /// Creates an empty bundle for the sets of a namespace.
     pub fn new(namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..Self::default() }
     }
 
-    /// Takes in an object that the set may select or look up. One of another namespace is no use to it; one without lies in
-    /// that of the set.
+    /// Adds an object that the set may select or look up. An object of another namespace is
+    /// ignored; an object without a namespace counts as one of the set's.
     ///
     /// # Errors
-    /// It is no object.
+    /// The value is not a Kubernetes object.
     pub fn add(&mut self, object: &Value) -> Result<(), ObjectError> {
         let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         let none = Value::Object(serde_json::Map::new());
         let metadata = object.get("metadata").unwrap_or(&none);
-        // Parsers quote what they do not understand; a Secret may be among the objects.
+        // The parser's message is dropped: it would quote the value, which may be part of a Secret.
         let metadata = ObjectMeta::deserialize(metadata)
             .map_err(|_| ObjectError::Form("its metadata is not that of an object".to_owned()))?;
         let mut seen = Attributes::from(&metadata);
@@ -100,14 +101,15 @@ impl Bundle {
         Objects { revision_sets: &self.revision_sets, repositories: &self.repositories, others: &self.others }
     }
 
-    /// Objects of a kind cannot be listed; what says so is the words of who was asked.
+    /// Records that objects of a kind cannot be listed. `why` is the message of the server.
     pub fn refuse(&mut self, api_version: &str, kind: &str, why: &str) {
         let kind = (api_version.to_owned(), kind.to_owned());
         self.others.insert(kind, Err(Unavailable(why.to_owned())));
     }
 
-    /// The variants of a set in the order of targets and of what they select (4.2), each with the name that it gets where there is
-    /// none yet, and how much each target selects. The upstream is always looked up.
+    /// Expands a set, in the order of targets and of the objects that they select
+    /// (`packagevariants.md` 4.2). Each variant has the name that a new one gets. The upstream is
+    /// always resolved.
     ///
     /// # Errors
     /// See [`ExpandError`].
@@ -120,15 +122,16 @@ impl Bundle {
         Ok(Expanded { variants, target_counts: expansion.target_counts, failures: expansion.failures })
     }
 
-    /// What sets would do to the variants that are there. Without a single PackageRevision the upstream is not looked up.
+    /// Computes the changes that sets would make to the present variants. Without any
+    /// PackageRevision in the bundle, the upstream is not resolved.
     pub fn preview(&self, sets: &[PackageVariantSet], variants: &[PackageVariant]) -> Vec<SetPreview> {
         let objects = self.objects();
         let revisions = (!self.revisions.is_empty()).then_some(self.revisions.as_slice());
         preview(sets, objects, revisions, variants)
     }
 
-    /// The variants that the set gets where it has none yet, in the order of their repositories and packages, and how much each
-    /// target selects. Without a single PackageRevision the upstream is not looked up.
+    /// Expands a set that has no variants yet, in the order of repositories and packages. Without
+    /// any PackageRevision in the bundle, the upstream is not resolved.
     ///
     /// # Errors
     /// See [`ExpandError`].
@@ -164,7 +167,7 @@ mod tests {
         object
     }
 
-    /// V-173: what has the same name in another namespace does not count.
+    /// V-173: an object with the same name in another namespace does not count.
     #[test]
     fn only_the_namespace_of_the_set_counts() {
         let set: PackageVariantSet = serde_json::from_value(json!({

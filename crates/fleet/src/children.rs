@@ -1,4 +1,4 @@
-//! What has to happen to the children of a set (`packagevariants.md` 4.6, 4.7).
+//! Plan of the writes to the children of a set (`packagevariants.md` 4.6, 4.7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,27 +11,28 @@ use crate::naming::{hashed_name, plain_name};
 
 /// Label of a child with the UID of its set.
 pub const OWNER_LABEL: &str = "config.porch.kpt.dev/packagevariantset";
-/// Holds a variant until its deletion policy has been applied.
+/// Finalizer of a variant; it stays until the deletion policy has been applied.
 pub const FINALIZER: &str = "config.porch.kpt.dev/packagevariants";
-/// Annotation of a set: the generation in which it may lose as many of its children as it does.
+/// Annotation of a set: the generation in which the user confirms its deletions.
 const CONFIRM_DELETE: &str = "groundwork/confirm-delete";
-/// A set with fewer children may lose all of them unasked.
+/// Number of deletions from which the loss of all children needs a confirmation.
 const GUARDED: usize = 5;
 
-/// A write that brings the children of a set to where they should be.
+/// Write to one child of a set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Create(Box<PackageVariant>),
-    /// A child has the label of the set but no owner: it gets one, and the wanted spec.
+    /// Adopts a child that has the label of the set but no owner: sets the owner and the wanted
+    /// spec.
     Adopt(Box<PackageVariant>),
-    /// The spec is another one.
+    /// Updates a child with another spec.
     Update(Box<PackageVariant>),
-    /// Nothing wants this child any more.
+    /// Deletes a child that no target wants.
     Delete(Box<PackageVariant>),
 }
 
 impl Action {
-    /// The child as it is to be; one that is deleted as it is.
+    /// Returns the child as written, or as it is before a deletion.
     pub fn variant(&self) -> &PackageVariant {
         match self {
             Self::Create(variant) | Self::Adopt(variant) | Self::Update(variant) | Self::Delete(variant) => {
@@ -41,23 +42,25 @@ impl Action {
     }
 }
 
-/// Writes in the order in which they are safe: what is new is there before what is old goes.
+/// Writes in a safe order: new children are created before old ones are deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub actions: Vec<Action>,
-    /// The name of each variant of the expansion, in its order: that of the child that is there, or that it would get.
+    /// Names of the expansion's variants, in its order: the name of the present child, or of the
+    /// one to be created.
     pub names: Vec<String>,
-    /// Children that are wanted and there.
+    /// Number of wanted children that exist.
     pub kept: usize,
-    /// Of those, the ones whose condition `Ready` is true.
+    /// Number of `kept` children with the condition `Ready` true.
     pub ready: usize,
-    /// More children would go than may without a word (4.7); nothing is done until somebody confirms it. The text says how.
+    /// Set if more children would be deleted than allowed without a confirmation
+    /// (`packagevariants.md` 4.7). Then the plan has no writes, and the text says how to confirm.
     pub guarded: Option<String>,
-    /// Children that are not wanted and stay, because something of the set fails that might want them.
+    /// Number of unwanted children that stay because a failing part of the set might want them.
     pub held: usize,
 }
 
-/// Whether an object is a child of a set: it carries its label, and nobody else controls it.
+/// Reports whether a variant is a child of a set: it has the label, and no other controller.
 pub fn is_child(variant: &PackageVariant, set: &PackageVariantSet) -> bool {
     let uid = set.uid().unwrap_or_default();
     let is_labelled = !uid.is_empty() && variant.labels().get(OWNER_LABEL) == Some(&uid);
@@ -68,13 +71,14 @@ fn controller(variant: &PackageVariant) -> Option<&OwnerReference> {
     variant.owner_references().iter().find(|owner| owner.controller == Some(true))
 }
 
-/// What has to be written so that a set has the variants of its expansion, and no others.
+/// Plans the writes after which a set has exactly the variants of its expansion.
 ///
-/// `children` are all PackageVariants for which [`is_child`] holds; `is_taken` tells names of others in the namespace. Children
-/// that are being deleted are let go; one that is wanted comes back when it is gone.
+/// `children` are all PackageVariants for which [`is_child`] returns true. `is_taken` reports
+/// whether another object in the namespace has a name. Children that are being deleted are left
+/// alone; a wanted one is created again after it is gone.
 ///
 /// # Errors
-/// A name cannot be had.
+/// No free name is left for a child.
 pub fn plan(
     set: &PackageVariantSet,
     expansion: &Expansion,
@@ -122,7 +126,8 @@ pub fn plan(
     Ok(Plan { actions, names, kept, ready, guarded, held })
 }
 
-/// Of several children for one package the one that is not going, then the oldest stays.
+/// Returns the sort key of children for the same package: the first one stays. A child that is not
+/// being deleted comes first, then the oldest.
 fn seniority(child: &PackageVariant) -> (bool, Option<String>, String) {
     let created = child.metadata.creation_timestamp.as_ref().map(|time| time.0.to_string());
     (child.metadata.deletion_timestamp.is_some(), created, child.name_any())
@@ -163,7 +168,7 @@ fn free_name(
     )))
 }
 
-/// A new child. Without a UID, as offline, it names no owner.
+/// Returns a new child. It has no owner if the set has no UID, as in files.
 pub fn child(set: &PackageVariantSet, name: &str, variant: &Variant) -> PackageVariant {
     let uid = set.uid().filter(|uid| !uid.is_empty());
     PackageVariant {
@@ -172,7 +177,8 @@ pub fn child(set: &PackageVariantSet, name: &str, variant: &Variant) -> PackageV
             namespace: set.namespace(),
             labels: uid.clone().map(|uid| [(OWNER_LABEL.to_owned(), uid)].into()),
             owner_references: uid.map(|uid| vec![owner(set, uid)]),
-            // From the start, so that none can go without its deletion policy being applied.
+            // The finalizer is there from the start, so that no child can be deleted without its
+            // deletion policy.
             finalizers: Some(vec![FINALIZER.to_owned()]),
             ..ObjectMeta::default()
         },
@@ -192,7 +198,8 @@ fn owner(set: &PackageVariantSet, uid: String) -> OwnerReference {
     }
 }
 
-/// Only the spec is ours, and an owner that was lost; labels and annotations are those of users.
+/// Returns the update of a child, if it needs one. The set owns the spec, and an owner reference
+/// that was lost. Labels and annotations belong to users.
 fn update(set: &PackageVariantSet, child: &PackageVariant, variant: &Variant) -> Option<Action> {
     let mut wanted = child.clone();
     wanted.spec = variant.spec.clone();
@@ -206,7 +213,8 @@ fn update(set: &PackageVariantSet, child: &PackageVariant, variant: &Variant) ->
     (wanted.spec != child.spec).then(|| Action::Update(Box::new(wanted)))
 }
 
-/// A label that was mistyped must not propose the deletion of every package (4.7).
+/// Returns the text of a needed confirmation: a mistyped label must not propose the deletion of
+/// every package (`packagevariants.md` 4.7).
 fn guard(set: &PackageVariantSet, expansion: &Expansion, deletes: usize, there: usize) -> Option<String> {
     let generation = set.metadata.generation?;
     if deletes == 0 || set.annotations().get(CONFIRM_DELETE) == Some(&generation.to_string()) {
@@ -215,7 +223,8 @@ fn guard(set: &PackageVariantSet, expansion: &Expansion, deletes: usize, there: 
     let is_unchanged = set.status.as_ref().and_then(|status| status.observed_generation) == Some(generation);
     let allowed = set.spec.max_delete_percent.and_then(|percent| usize::try_from(percent).ok());
     let what = match allowed {
-        // Whoever gives a share is asked also after an edit: a selector is mistyped as easily as a label.
+        // A given share applies after edits too, since a selector in the spec is mistyped as easily
+        // as a label.
         Some(allowed) if deletes * 100 > allowed * there => format!(
             "{deletes} of {there} package variants would be deleted, and spec.maxDeletePercent is {allowed}"
         ),

@@ -1,4 +1,4 @@
-//! What a variant does to the revisions of its package (`packagevariants.md` 2.6 to 2.9).
+//! Decisions of a variant about the revisions of its package (`packagevariants.md` 2.6 to 2.9).
 
 mod base;
 mod freshness;
@@ -17,28 +17,32 @@ pub use base::{Base, base};
 pub use freshness::{Freshness, freshness};
 pub use release::{Release, Withdrawal, deletes, release};
 
-/// The revisions of a namespace as one variant sees them (2.7), all in ascending order of their workspaces.
+/// Revisions of a namespace, sorted from the point of view of one variant (`packagevariants.md`
+/// 2.7); each list is in ascending order of workspaces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection<'a> {
-    /// Owned, but of another package than the variant makes now: the deletion policy applies to them.
+    /// Owned revisions of another package than the variant makes now; the deletion policy applies
+    /// to them.
     pub released: Vec<&'a PackageRevision>,
-    /// Revisions of others that this variant takes over, published ones that it does not work on included.
+    /// Revisions of others that this variant adopts, including published ones that it does not
+    /// update.
     pub adoptions: Vec<Adoption<'a>>,
-    /// What the variant works on, adopted revisions as they were before: all Drafts and proposed ones, or else the highest
-    /// published one, or nothing.
+    /// Revisions to update, adopted ones in their state before the adoption: all Draft and Proposed
+    /// ones, or else the highest published one, or none.
     pub targets: Vec<&'a PackageRevision>,
-    /// What keeps the variant from owning its package. Nothing may be created if there is anything.
+    /// Problems that prevent the variant from owning its package. No revision may be created while
+    /// there are any.
     pub problems: Vec<VariantError>,
 }
 
 impl Selection<'_> {
-    /// Whether the first Draft has to be made.
+    /// Reports whether the first draft has to be made.
     pub fn is_new(&self) -> bool {
         self.targets.is_empty() && self.problems.is_empty()
     }
 }
 
-/// What is written to a revision to take it over; whole maps and lists.
+/// Metadata to write to a revision for its adoption; whole maps and lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adoption<'a> {
     pub revision: &'a PackageRevision,
@@ -47,9 +51,11 @@ pub struct Adoption<'a> {
     pub owner_references: Vec<OwnerReference>,
 }
 
-/// Sorts the revisions of a namespace into those that a variant works on, takes over, lets go, and ignores.
+/// Sorts the revisions of a namespace into those that a variant updates, adopts, releases and
+/// ignores.
 ///
-/// Placeholders and tags (revision -1) are no candidates, and what is being deleted already is left to go.
+/// Placeholders and tags (revision -1) are not candidates, and revisions that are being deleted are
+/// left alone.
 pub fn select<'a>(variant: &PackageVariant, revisions: &'a [PackageRevision]) -> Selection<'a> {
     let uid = variant.uid().unwrap_or_default();
     let downstream = Package::downstream_of(variant);
@@ -64,7 +70,7 @@ pub fn select<'a>(variant: &PackageVariant, revisions: &'a [PackageRevision]) ->
         match (is_owned(revision, &uid), Package::of(revision) == downstream) {
             (true, true) => kept.push(revision),
             (true, false) => selection.released.push(revision),
-            // A stage that we do not know is none that we may take over.
+            // A revision with an unknown lifecycle is not adopted.
             (false, true) if adopts && revision.spec.lifecycle().is_some() => {
                 match adopt(variant, revision) {
                     Ok(adoption) => {
@@ -100,12 +106,13 @@ fn targets<'a>(kept: &[&'a PackageRevision]) -> Vec<&'a PackageRevision> {
     published.max_by_key(|found| number(found)).into_iter().collect()
 }
 
-/// Whether a variant owns a revision.
+/// Reports whether the variant with this UID owns a revision.
 pub fn is_owned(revision: &PackageRevision, uid: &str) -> bool {
     !uid.is_empty() && revision.owner_references().iter().any(|owner| owner.uid == uid)
 }
 
-/// Labels and annotations of the variant lie over those that are there; a second controller is not possible.
+/// Merges the variant's labels and annotations over the present ones. A revision with another
+/// controller cannot be adopted.
 fn adopt<'a>(variant: &PackageVariant, revision: &'a PackageRevision) -> Result<Adoption<'a>, VariantError> {
     let mut owner_references = revision.owner_references().to_vec();
     if let Some(other) = owner_references.iter().find(|owner| owner.controller == Some(true)) {
@@ -129,8 +136,9 @@ fn adopt<'a>(variant: &PackageVariant, revision: &'a PackageRevision) -> Result<
     })
 }
 
-/// The owner of every revision that a variant makes or adopts. That the variant cannot go before its revisions is for the
-/// finalizer to say: `blockOwnerDeletion` would need a right more.
+/// Returns the owner reference for the revisions that a variant makes or adopts. It lacks
+/// `blockOwnerDeletion`, which needs an additional right: the finalizer keeps the variant until its
+/// revisions are gone.
 pub fn owner_reference(variant: &PackageVariant) -> OwnerReference {
     OwnerReference {
         api_version: PackageVariant::API_VERSION.to_owned(),
@@ -142,7 +150,7 @@ pub fn owner_reference(variant: &PackageVariant) -> OwnerReference {
     }
 }
 
-/// The metadata of a revision that the variant with this UID has let go; nothing else changes.
+/// Returns the metadata of a revision without the owner with this UID.
 pub fn orphaned(revision: &PackageRevision, uid: &str) -> ObjectMeta {
     let mut metadata = revision.metadata.clone();
     if let Some(owners) = &mut metadata.owner_references {

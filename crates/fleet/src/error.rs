@@ -1,4 +1,5 @@
-//! What keeps a variant from its package, and what follows from it (`packagevariants.md` 2.10, 2.11, 2.14).
+//! Errors of a variant, and their effect on conditions and retries (`packagevariants.md` 2.10,
+//! 2.11, 2.14).
 
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use groundwork_api::{MetaCondition, Time};
 use crate::status::{Observed, conditions};
 use crate::upstream::Unresolved;
 
-/// Why a variant is not done. The text is the message of its condition.
+/// Reason why a variant is not done. The text is the message of its condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VariantError {
-    /// The variant breaks rules; all that are broken.
+    /// The spec is invalid; the list contains all broken rules.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
     #[error(transparent)]
@@ -31,34 +32,34 @@ pub enum VariantError {
     UpgradeBaseMissing { reference: String, downstream: String },
     #[error("cannot update {downstream:?} to {upstream:?}: {cause}")]
     UpgradeFailed { downstream: String, upstream: String, cause: String },
-    /// In the words of 3.1.
+    /// Message of `packagevariants.md` 3.1.
     #[error("{0}")]
     PackageContext(String),
-    /// In the words of 3.3.
+    /// Message of `packagevariants.md` 3.3.
     #[error("{0}")]
     Pipeline(String),
-    /// In the words of 3.4.
+    /// Message of `packagevariants.md` 3.4.
     #[error("{0}")]
     Injection(String),
-    /// `downstream` is the name of the Draft, or the one that it would get.
+    /// `downstream` is the name of the Draft, or the name that it would get.
     #[error("cannot render {downstream:?}: {cause}")]
     RenderFailed { downstream: String, cause: String },
-    /// `retry_after` is what the store asks for.
+    /// `retry_after` is the pause that the store asks for.
     #[error("the package store cannot be used: {cause}")]
     StoreUnavailable { cause: String, retry_after: Option<Duration> },
-    /// Nothing serves package revisions.
+    /// No server serves package revisions.
     #[error("package revisions are not drafted: there is no package store")]
     NoStore,
-    /// Names of the revisions, and why they cannot be deleted.
+    /// Names of the revisions, each with the reason why it cannot be deleted.
     #[error("{}", deletions(.0))]
     DeletionBlocked(Vec<(String, String)>),
-    /// A write was based on what is not there any more.
+    /// A write was based on an outdated state.
     #[error("{0}")]
     Conflict(String),
-    /// The store will never accept the write as it is.
+    /// The store will never accept this write.
     #[error("{0}")]
     Rejected(String),
-    /// Processes of the service died in its handling.
+    /// The variant was set aside, because processes of the service died while they reconciled it.
     #[error("{0}")]
     SetAside(String),
     #[error("{0}")]
@@ -71,18 +72,19 @@ fn deletions(blocked: &[(String, String)]) -> String {
     texts.join("; ")
 }
 
-/// When a variant is looked at again (2.11). Events that concern it come on top of every time.
+/// Time of the next attempt (`packagevariants.md` 2.11). An event about the variant always triggers
+/// an attempt as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
-    /// When its spec changes.
+    /// After a change of the spec.
     Never,
-    /// When something changes that it depends on.
+    /// After a change of an object that the variant depends on.
     Events,
-    /// After twice the time of the last attempt, between these two.
+    /// After a pause that doubles with each failure, from `first` to `longest`.
     Backoff { first: Duration, longest: Duration },
     /// After this time.
     After(Duration),
-    /// At once, so many times, and then after the pause.
+    /// At once for the given number of attempts, and then after the pause.
     Immediate { attempts: u32, pause: Duration },
 }
 
@@ -91,7 +93,8 @@ impl Retry {
         Self::Backoff { first: Duration::from_secs(first), longest: Duration::from_secs(longest) }
     }
 
-    /// How long to wait after so many failures in a row, the last one included; `None` if no time is set.
+    /// Returns the pause after a number of failures in a row, including the last one; `None` if no
+    /// time is set.
     pub fn delay(self, failures: u32) -> Option<Duration> {
         let failures = failures.max(1);
         match self {
@@ -109,7 +112,7 @@ impl Retry {
 }
 
 impl VariantError {
-    /// The reason that conditions give.
+    /// Returns the reason for conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "ValidationError",
@@ -131,12 +134,12 @@ impl VariantError {
         }
     }
 
-    /// Whether nothing can be done before somebody changes something, so that the variant is stalled.
+    /// Reports whether the variant is stalled: it cannot continue before a user changes an object.
     pub fn is_stalled(&self) -> bool {
         matches!(self, Self::Invalid(_) | Self::Upstream(_) | Self::SetAside(_))
     }
 
-    /// When it is worth trying again.
+    /// Returns the time of the next attempt.
     pub fn retry(&self) -> Retry {
         match self {
             Self::Invalid(_) | Self::SetAside(_) => Retry::Never,
@@ -160,14 +163,14 @@ impl VariantError {
     }
 }
 
-/// When a variant with these errors is looked at again: as soon as the most impatient of them wants. `None` without errors.
+/// Returns the earliest next attempt of all errors; `None` without errors.
 pub fn retry(errors: &[VariantError]) -> Option<Retry> {
     let eager = |retry: &Retry| (retry.delay(1).is_some(), std::cmp::Reverse(retry.delay(1)), *retry);
     errors.iter().map(VariantError::retry).max_by_key(eager)
 }
 
-/// The conditions of a variant after an attempt: what went wrong, in the order of the revisions, or what is worth knowing
-/// although nothing did. The first error gives the reason.
+/// Returns the conditions of a variant after an attempt. The message lists the errors in the order
+/// of the revisions, or the notes if there are no errors. The reason is that of the first error.
 pub fn variant_conditions(
     before: &[MetaCondition],
     errors: &[VariantError],

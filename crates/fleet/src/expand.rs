@@ -1,4 +1,4 @@
-//! A set to the variants that it should have (`packagevariants.md` 4.1).
+//! Expansion of a set to the variants that it should have (`packagevariants.md` 4.1).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,24 +19,25 @@ use crate::upstreams::{self, Named};
 use crate::validate::{ISOLATE, validate_set};
 use crate::variant::validate_variant;
 
-/// What a set is expanded with, all of it from the namespace of the set.
+/// Inputs of an expansion, all from the namespace of the set.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     pub set: &'a PackageVariantSet,
-    /// The package revisions of the packages that the set derives from; `None` if nothing keeps package revisions. No upstream is looked
-    /// up then, and only expressions that read it fail.
+    /// Revisions of the packages that the set derives from; `None` if no store is known. Then no
+    /// upstream is resolved, and only expressions that read the upstream fail.
     pub revisions: Option<&'a [PackageRevision]>,
     pub objects: Objects<'a>,
 }
 
-/// What sets refer to and select from.
+/// Objects that sets refer to and select.
 #[derive(Clone, Copy, Debug)]
 pub struct Objects<'a> {
-    /// All PackageRevisionSets of the set's namespace that it refers to.
+    /// PackageRevisionSets that the set refers to.
     pub revision_sets: &'a [PackageRevisionSet],
-    /// All Repositories of the set's namespace.
+    /// All Repositories of the namespace.
     pub repositories: &'a [Attributes],
-    /// Objects of other kinds, by `apiVersion` and `kind`, or why they cannot be had. A kind that is not named has none.
+    /// Objects of other kinds, by `apiVersion` and `kind`, or the reason why they cannot be listed.
+    /// A kind that is missing here has no objects.
     pub others: &'a BTreeMap<(String, String), Result<Vec<Attributes>, Unavailable>>,
 }
 
@@ -50,35 +51,35 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Why objects of a kind cannot be had, in the words of who was asked.
+/// Message of the server that refuses to list a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);
 
-/// Why a set has no variants to be (`packagevariants.md` 4.8).
+/// Reason why a set has no expansion (`packagevariants.md` 4.8).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ExpandError {
-    /// The set breaks rules; all that are broken.
+    /// The set is invalid; the list contains all broken rules.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
     #[error(transparent)]
     Upstream(#[from] Unresolved),
-    /// A kind of targets cannot be had.
+    /// A kind of target objects cannot be listed.
     #[error("{0}")]
     NoMatchingTargets(String),
-    /// Two targets want different things of one package.
+    /// Two targets want different variants of the same package.
     #[error("targets produce conflicting package variants for {repo}/{package} ({first}, {second})")]
     DuplicateTargets { repo: String, package: String, first: Origin, second: Origin },
-    /// An expression fails, or what it gives is not allowed.
+    /// An expression fails, or its result is invalid.
     #[error("{0}")]
     Unexpected(String),
-    /// Processes of the service died in its handling.
+    /// The set was set aside, because processes of the service died while they reconciled it.
     #[error("{0}")]
     SetAside(String),
 }
 
 impl ExpandError {
-    /// The reason that conditions give.
+    /// Returns the reason for conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "ValidationError",
@@ -91,11 +92,11 @@ impl ExpandError {
     }
 }
 
-/// What a variant is made for.
+/// Target and upstream that a variant is made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     pub target: usize,
-    /// Where the upstream is named, of a set that has several.
+    /// Path of the upstream, in a set with several.
     pub upstream: Option<String>,
 }
 
@@ -109,38 +110,39 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A variant that should be.
+/// Variant that a set should have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
-    /// Repository and package: what makes it the same variant as one that is there.
+    /// Repository and package identify the variant among the present ones.
     pub repository: String,
     pub package: String,
     pub spec: PackageVariantSpec,
-    /// What it is made for; the first, if several want it.
+    /// Origin of the variant; the first one, if several targets want the same variant.
     pub origin: Origin,
 }
 
-/// A variant, and how many others were wanted before it.
+/// Variants by repository and package, each with its position.
 type Gathered = BTreeMap<(String, String), (usize, Variant)>;
 
-/// What a set should have.
+/// Result of an expansion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expansion {
-    /// Sorted by repository and package; no two have both in common.
+    /// Variants sorted by repository and package, which are unique together.
     pub variants: Vec<Variant>,
-    /// Positions in `variants` in the order of targets and of what they select (4.2).
+    /// Positions in `variants`, in the order of targets and of the objects that they select
+    /// (`packagevariants.md` 4.2).
     pub order: Vec<usize>,
-    /// How many repositories or objects each target selects; of one that fails, none.
+    /// Number of selected repositories or objects of each target; 0 for a failing one.
     pub target_counts: Vec<usize>,
-    /// What is missing in `variants`, of a set that isolates its targets: then nobody knows what else it wants.
+    /// Failures of a set that isolates its targets. With any failure, `variants` may be incomplete.
     pub failures: Vec<ExpandError>,
 }
 
-/// Failures that a text names one by one.
+/// Failures that a message lists one by one.
 const MOST_NAMED: usize = 10;
 
 impl Expansion {
-    /// Reason and message of what fails in a set that isolates its targets.
+    /// Returns reason and message of the failures in a set that isolates its targets.
     pub fn failure(&self) -> Option<(&'static str, String)> {
         let first = self.failures.first()?;
         let mut texts: Vec<String> =
@@ -152,13 +154,14 @@ impl Expansion {
     }
 }
 
-/// The variants that a set should have: all of them, or none and why. With `failurePolicy: Isolate` those that can be had, and why
-/// others cannot.
+/// Computes the variants of a set, all or none. With `failurePolicy: Isolate`, returns the variants
+/// of the targets that succeed, and the failures of the others.
 ///
 /// # Errors
-/// The first thing that stands in the way; see [`ExpandError`].
+/// The first problem; see [`ExpandError`].
 pub fn expand(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
-    // The parser and evaluator of expressions recurse; what they need was measured, and is there before they begin.
+    // The parser and the evaluator of expressions are recursive, so the measured need of stack is
+    // allocated first.
     stacker::grow(STACK, || expand_here(inputs))
 }
 
@@ -205,7 +208,7 @@ fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
             }
         }
     }
-    // Which of two contrary wishes is meant nobody knows.
+    // If two targets want different variants of a package, neither is used.
     for failure in &failures.found {
         if let ExpandError::DuplicateTargets { repo, package, .. } = failure {
             gathered.remove(&(repo.clone(), package.clone()));
@@ -217,7 +220,8 @@ fn expand_here(inputs: &Inputs<'_>) -> Result<Expansion, ExpandError> {
     Ok(Expansion { variants, order, target_counts, failures: failures.found })
 }
 
-/// The revision that each upstream stands for; none where none are known and no expression reads it.
+/// Resolves each upstream. An upstream is left out if no revisions are known and no expression
+/// reads it.
 fn resolved<'a>(
     inputs: &Inputs<'a>,
     upstreams: &[Named<'_>],
@@ -244,7 +248,7 @@ fn failed(error: &str, site: &Site<'_>, origin: &Origin) -> ExpandError {
     ))
 }
 
-/// What fails, and whether that ends the expansion.
+/// Collector of failures, which either isolates them or ends the expansion.
 struct Failures {
     are_isolated: bool,
     found: Vec<ExpandError>,
@@ -255,7 +259,7 @@ impl Failures {
         Self { are_isolated: set.spec.failure_policy.as_deref() == Some(ISOLATE), found: Vec::new() }
     }
 
-    /// `None` for what failed without ending the expansion.
+    /// Records an error and returns `None` if failures are isolated; otherwise returns the error.
     fn isolate<T>(&mut self, result: Result<T, ExpandError>) -> Result<Option<T>, ExpandError> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -268,13 +272,13 @@ impl Failures {
     }
 }
 
-/// Whether an expression names the upstream, which then has to be known.
+/// Reports whether an expression reads the upstream, which then has to be resolved.
 fn reads_upstream(set: &PackageVariantSet, expressions: &mut Expressions) -> bool {
     let templates = set.spec.targets.iter().filter_map(|target| target.template.as_ref());
     templates.flat_map(sources).any(|source| expressions.reads(&source, "upstream"))
 }
 
-/// All expressions of a template.
+/// Returns all expressions of a template.
 fn sources(template: &PackageVariantTemplate) -> Vec<String> {
     let mut sources = Vec::new();
     let mut maps = vec![&template.label_exprs, &template.annotation_exprs];
@@ -297,7 +301,7 @@ fn sources(template: &PackageVariantTemplate) -> Vec<String> {
     sources
 }
 
-/// A variant that its own controller would accept.
+/// Renders a variant, and checks it with the rules of its own controller.
 fn checked(
     template: Option<&PackageVariantTemplate>,
     site: &Site<'_>,
@@ -324,7 +328,8 @@ fn checked(
     if errors.is_empty() { Ok(spec) } else { Err(format!("template: {}", errors.join("; "))) }
 }
 
-/// Equal wishes are one; different ones for the same package are an error.
+/// Adds a variant. An equal one is counted once, and a different one for the same package is an
+/// error.
 fn gather(gathered: &mut Gathered, spec: PackageVariantSpec, origin: &Origin) -> Result<(), ExpandError> {
     let downstream = spec.downstream.clone().unwrap_or_default();
     let (repository, package) = (downstream.repo.unwrap_or_default(), downstream.package.unwrap_or_default());

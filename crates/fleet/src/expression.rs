@@ -1,4 +1,5 @@
-//! CEL (`packagevariants.md` 4.4): five variables, texts as results, and limits on everything.
+//! CEL expressions of templates (`packagevariants.md` 4.4): five variables, texts as results, and
+//! limits on everything.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,19 +10,19 @@ use groundwork_cel::{
 
 use crate::attributes::Attributes;
 
-/// Longest result, in bytes.
+/// Limit for a result, in bytes.
 const LONGEST_RESULT: usize = 1024;
-/// Units for one evaluation, and for all of a set.
+/// Cost units for one evaluation, and for all evaluations of a set.
 const COST: u64 = 1_000_000;
 const TOTAL_COST: u64 = 50_000_000;
 
 const VARIABLES: [&str; 5] = ["repoDefault", "packageDefault", "upstream", "target", "repository"];
-/// What objects show.
+/// Fields of objects that expressions may read.
 const FIELDS: [&str; 4] = ["labels", "annotations", "name", "namespace"];
 
-/// The variables of one target, ready to be read by expressions.
+/// Variables of one target, ready for expressions.
 pub(crate) struct Scope {
-    /// In the order of [`VARIABLES`].
+    /// Values in the order of [`VARIABLES`].
     values: [Option<Shown>; VARIABLES.len()],
 }
 
@@ -54,17 +55,17 @@ impl Sizes for Scope {
 
     fn field(&self, variable: &str, field: &str) -> Option<Size> {
         let at = FIELDS.iter().position(|name| *name == field)?;
-        // The other two are texts.
+        // The two `…Default` variables are texts and have no fields.
         let shown = self.get(variable).filter(|_| !variable.ends_with("Default"))?;
         Some(shown.sizes[at + 1])
     }
 }
 
-/// A value in the form that expressions read, made once and shared by all that read it.
+/// Value in the form that expressions read, created once and shared by all targets that read it.
 #[derive(Clone)]
 pub(crate) struct Shown {
     value: Value,
-    /// Of the whole, and of [`FIELDS`].
+    /// Sizes of the whole value, and of its [`FIELDS`].
     sizes: [Size; 1 + FIELDS.len()],
 }
 
@@ -77,7 +78,7 @@ impl Shown {
         Self::new(text.into(), [Size::text(text.len()); 5])
     }
 
-    /// An object as expressions see it: what is known of its metadata.
+    /// Returns the visible part of an object: its metadata, as far as known.
     pub(crate) fn object(seen: &Attributes) -> Self {
         let texts = |entries: &BTreeMap<String, String>| {
             let shown =
@@ -105,14 +106,14 @@ impl Shown {
         Self::new(Value::object(members), [whole, labels_size, annotations_size, name, namespace])
     }
 
-    /// What a list target shows: its repository and its package.
+    /// Returns the visible part of a list target: its repository and its package.
     pub(crate) fn pair(repository: &str, package: &str) -> Self {
         let members = [("repo", repository.into()), ("package", package.into())];
         Self::new(Value::object(members), [Size::text(repository.len() + package.len()); 5])
     }
 }
 
-/// What an expression reads of a target.
+/// Reader of variables for one evaluation.
 struct Reader<'s> {
     scope: &'s Scope,
     patterns: &'s Patterns,
@@ -128,7 +129,8 @@ impl Host for Reader<'_> {
     }
 }
 
-/// Compiles expressions once and evaluates them for many targets. To be used with [`STACK`] bytes of stack.
+/// Compiled expressions, which are evaluated for many targets. The caller needs [`STACK`] bytes of
+/// stack.
 pub(crate) struct Expressions {
     compiler: Compiler,
     programs: HashMap<String, Result<Program, String>>,
@@ -146,7 +148,7 @@ impl Expressions {
         }
     }
 
-    /// The text that an expression gives; the error is a part of a sentence.
+    /// Evaluates an expression to a text. The error is a fragment for the caller's message.
     pub(crate) fn evaluate(&mut self, source: &str, scope: &Scope) -> Result<String, String> {
         let program = program(&mut self.programs, &self.compiler, &self.patterns, source);
         let program = program.as_ref().map_err(String::clone)?;
@@ -171,14 +173,14 @@ impl Expressions {
         Ok(text.to_owned())
     }
 
-    /// Whether an expression names a variable; one that cannot be compiled names none.
+    /// Reports whether an expression reads a variable; false for one that cannot be compiled.
     pub(crate) fn reads(&mut self, source: &str, variable: &str) -> bool {
         let program = program(&mut self.programs, &self.compiler, &self.patterns, source);
         program.as_ref().is_ok_and(|program| program.names(variable))
     }
 }
 
-/// The expression, compiled when it is met first.
+/// Returns the compiled expression, and compiles it at its first use.
 fn program<'p>(
     known: &'p mut HashMap<String, Result<Program, String>>,
     compiler: &Compiler,
@@ -196,7 +198,7 @@ fn compile(compiler: &Compiler, patterns: &Patterns, source: &str) -> Result<Pro
     compiler.compile(source, &Declaring(patterns))
 }
 
-/// The variables of all sets, and the patterns of this one.
+/// Declarations of the variables of all sets, and of the patterns of this set.
 struct Declaring<'p>(&'p Patterns);
 
 impl Declarations for Declaring<'_> {

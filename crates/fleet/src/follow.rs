@@ -1,4 +1,4 @@
-//! Tags that the spec of a variant, or of a set, follows (`packagevariants.md` 12.1).
+//! Tags that the spec of a variant or a set follows (`packagevariants.md` 12.1).
 
 use groundwork_api::{IntOrString, PackageRevision, Upstream};
 
@@ -10,21 +10,21 @@ use crate::upstream::{Unresolved, find};
 /// Annotation with the tag that `spec.upstream.revision` follows.
 pub const FOLLOW_TAG: &str = "groundwork/follow-tag";
 
-/// The revision that a tag leads to now.
+/// Move of the spec to the revision that a tag points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Follow {
-    /// As the spec has it.
+    /// Revision in the spec.
     pub from: String,
-    /// As it is to be.
+    /// Revision to write.
     pub to: String,
 }
 
-/// Why a tag is not followed. The spec stays as it is.
+/// Reason why a tag is not followed. The spec stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FollowError {
     #[error("annotation {FOLLOW_TAG} has no effect: {0:?} is no name of a tag")]
     NoTag(String),
-    /// The spec names a tag, a branch or a workspace, or no package.
+    /// The spec names a tag, a branch or a workspace instead of a number, or it names no package.
     #[error("annotation {FOLLOW_TAG} has no effect: spec.upstream names no package and number of a revision")]
     NotFixed,
     #[error(transparent)]
@@ -33,7 +33,7 @@ pub enum FollowError {
     Unnumbered { package: String, tag: String },
 }
 
-/// Where a tag leads; `None` if the upstream is there already.
+/// Returns the move that a tag asks for; `None` if the spec has that revision already.
 ///
 /// # Errors
 /// See [`FollowError`].
@@ -91,7 +91,7 @@ mod tests {
         follow.map(|follow| follow.map(|Follow { from, to }| (from, to))).map_err(|error| error.to_string())
     }
 
-    /// V-177: the number that a tag stands for takes the place of the one that the spec has.
+    /// V-177: the number that a tag resolves to replaces the number in the spec.
     #[test]
     fn tags_lead_to_numbers() {
         let at = |revision: Value| json!({"repo": "r", "package": "p", "revision": revision});

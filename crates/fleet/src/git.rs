@@ -1,4 +1,4 @@
-//! Places in git, as locks name them (`packagevariants.md` 2.8, 6.3).
+//! Locations in git, as locks name them (`packagevariants.md` 2.8, 6.3).
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use groundwork_api::{GitLock, PackageRevision};
 
 use crate::package::{Package, UNNUMBERED, given, number, self_lock};
 
-/// What only git knows. Where nobody can look, [`Git::UNKNOWN`] answers.
+/// Questions that only git can answer. Use [`Git::UNKNOWN`] without access to git.
 #[derive(Clone, Copy)]
 pub struct Git<'a> {
-    /// Whether two commits contain the same tree for their package directories.
+    /// Reports whether two commits contain the same tree for their package directories.
     pub same_tree: &'a dyn Fn(&GitLock, &GitLock) -> bool,
-    /// The commit that a tag of the upstream package points at, by the tag's name.
+    /// Returns the commit of a tag of the upstream package, by the tag's name.
     pub tag_commit: &'a dyn Fn(&str) -> Option<String>,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Debug for Git<'_> {
     }
 }
 
-/// The number that a ref ends in, `net/coredns/v4` in 4; -1 for branches and other tags.
+/// Returns the number at the end of a ref, 4 for `net/coredns/v4`; -1 for branches and other tags.
 pub(crate) fn ref_number(reference: &str) -> i64 {
     let last = reference.rsplit('/').next().unwrap_or_default();
     let digits = last.strip_prefix('v').unwrap_or(last);
@@ -33,13 +33,14 @@ pub(crate) fn ref_number(reference: &str) -> i64 {
     digits.parse().ok().filter(|_| is_number).unwrap_or(UNNUMBERED)
 }
 
-/// The revision that a ref of a Draft or a proposed one stands for: its package and workspace.
+/// Returns the package and workspace in the ref of a Draft or Proposed revision.
 pub(crate) fn draft_of(reference: &str) -> Option<&str> {
     reference.strip_prefix("drafts/").or_else(|| reference.strip_prefix("proposed/"))
 }
 
-/// Whether a lock may be one of this revision, by repository and directory. The reference writes directories relative to
-/// that of the Repository, but tags with the full path, so either form will do.
+/// Reports whether a lock may be one of this revision, by repository and directory. Porch writes
+/// directories relative to the directory of the Repository, but tags with the full path, so both
+/// forms are accepted.
 pub(crate) fn is_of_package(lock: &GitLock, revision: &PackageRevision) -> bool {
     let trimmed = |text: Option<&String>| given(text).unwrap_or_default().trim_matches('/').to_owned();
     let own = self_lock(revision);
@@ -49,18 +50,19 @@ pub(crate) fn is_of_package(lock: &GitLock, revision: &PackageRevision) -> bool 
     let repos = (given(lock.repo.as_ref()), own.and_then(|own| given(own.repo.as_ref())));
     let is_repo = match repos {
         (Some(one), Some(other)) => normalized(one) == normalized(other),
-        // Nothing says that it is another one.
+        // An unknown address or directory does not exclude the revision.
         _ => true,
     };
     is_directory && is_repo
 }
 
-/// Whether a lock names the number that a revision has.
+/// Reports whether a lock names the number of a revision.
 pub(crate) fn is_of_number(lock: &GitLock, revision: &PackageRevision) -> bool {
     ref_number(lock.reference.as_deref().unwrap_or_default()) == number(revision)
 }
 
-/// The address of a repository without what makes no difference: a slash or `.git` at the end, the case of the host.
+/// Normalizes the address of a repository: removes a slash or `.git` at the end, and lowers the
+/// case of the host.
 pub fn normalized(url: &str) -> String {
     let mut url = url.trim_end_matches('/');
     url = url.strip_suffix(".git").unwrap_or(url).trim_end_matches('/');
@@ -68,7 +70,7 @@ pub fn normalized(url: &str) -> String {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), url),
     };
-    // `user@host:path` has no scheme; a plain path has neither.
+    // `user@host:path` has no scheme, but a host. A plain path has neither.
     let end = match scheme.is_empty() {
         false => rest.find('/').unwrap_or(rest.len()),
         true => rest.find([':', '/']).filter(|&at| rest[at..].starts_with(':')).unwrap_or_default(),

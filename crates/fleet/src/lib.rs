@@ -1,5 +1,6 @@
-//! PackageVariantSets to PackageVariants (`packagevariants.md` 4), and those to decisions about package revisions (2, 5, 6.5,
-//! 6.6), without a cluster.
+//! Decisions about PackageVariantSets, PackageVariants and package revisions, without a cluster
+//! (`packagevariants.md` 2, 4, 5, 6.5, 6.6). This crate computes the variants of a set and the
+//! changes to package revisions; it never reads from or writes to a server.
 //!
 //! ```text
 //! PackageVariantSet ──validate──> upstreams ──> targets ──> template (CEL) ──> Expansion: the variants that should be
@@ -10,7 +11,7 @@
 //! what failed ──variant_conditions, retry──> status, next attempt
 //! ```
 //!
-//! Expressions are those of people one need not trust: their length, nesting, cost and results are limited.
+//! Expressions are untrusted input: their length, nesting, cost and results are limited.
 
 mod attributes;
 mod bundle;

@@ -3,15 +3,15 @@
 use data_encoding::HEXLOWER;
 use sha1::{Digest, Sha1};
 
-/// Longest name of a child, in bytes.
+/// Limit for the name of a child, in bytes.
 const LONGEST: usize = 63;
-/// How much of a longer name stays in front of its hash.
+/// Bytes of a longer name that stay in front of its hash.
 const KEPT: usize = 54;
-/// Digits of the hash.
+/// Hexadecimal digits of the hash.
 const DIGITS: usize = 8;
 
-/// The name that a child of this identity gets as long as nothing else has it: `<set>-<repository>-<package>`, shortened
-/// with a hash where that is no name.
+/// Returns the readable name of a child, `<set>-<repository>-<package>`. It is shortened with a
+/// hash if it would not be a valid name.
 pub fn plain_name(set: &str, repository: &str, package: &str) -> String {
     let id = format!("{set}-{repository}-{package}");
     let name = as_name(&id);
@@ -28,14 +28,15 @@ pub fn plain_name(set: &str, repository: &str, package: &str) -> String {
     format!("{kept}-{}", digits(id.as_bytes()))
 }
 
-/// The name of a child whose plain name is taken, or would be none: its hash tells the three parts apart.
+/// Returns the fallback name for a child whose readable name is taken or invalid. It ends in a hash
+/// over set, repository and package.
 pub fn hashed_name(set: &str, repository: &str, package: &str) -> String {
     let name = as_name(&format!("{set}-{repository}-{package}"));
     let kept = name[..name.len().min(KEPT)].trim_end_matches(['.', '-']);
     format!("{kept}-{}", digits(format!("{set}\0{repository}\0{package}").as_bytes()))
 }
 
-/// The text with everything replaced that an object's name cannot hold; plain ASCII.
+/// Replaces all characters that an object's name cannot contain; the result is ASCII.
 fn as_name(id: &str) -> String {
     let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     let replaced = id.chars().map(|letter| match letter {
@@ -46,7 +47,7 @@ fn as_name(id: &str) -> String {
     });
     let mut name = String::with_capacity(id.len());
     for letter in replaced {
-        // A label between dots neither begins nor ends with a dash, and is not empty.
+        // A label between dots must not begin or end with a dash, and must not be empty.
         let follows_mark = name.is_empty() || name.ends_with('.');
         match letter {
             '.' => {

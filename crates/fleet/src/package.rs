@@ -1,4 +1,5 @@
-//! Packages and their revisions: identity, order, numbers, names (`packagevariants.md` 1.5, 2.6, 6.5).
+//! Packages and their revisions: identity, order, numbers and names (`packagevariants.md` 1.5, 2.6,
+//! 6.5).
 
 mod creation;
 mod lifecycle;
@@ -16,24 +17,24 @@ pub use lifecycle::{
     check_spec_change, check_version, deletion, transition, unmet_gates,
 };
 
-/// Number of what is not numbered: the head of a branch, tags.
+/// Number of revisions that have none: the head of a branch, and tags.
 pub(crate) const UNNUMBERED: i64 = -1;
-/// Workspaces of the revisions that variants make; a number follows.
+/// Prefix for the workspaces of revisions that variants make; a number follows.
 const WORKSPACE_PREFIX: &str = "packagevariant-";
 /// Branch of a repository that names none.
 const DEFAULT_BRANCH: &str = "main";
 
-/// A package by its full path: `a/x` and `b/x` of one repository are two.
+/// A package by its full path: `a/x` and `b/x` of one repository are different packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Package<'a> {
-    /// Name of the Repository.
+    /// Name of the Repository object.
     pub repository: &'a str,
     /// Path in the repository.
     pub path: &'a str,
 }
 
 impl<'a> Package<'a> {
-    /// The package that a revision is one of.
+    /// Returns the package of a revision.
     pub fn of(revision: &'a PackageRevision) -> Self {
         Self {
             repository: revision.spec.repository.as_deref().unwrap_or_default(),
@@ -41,7 +42,7 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// The package that a variant makes.
+    /// Returns the package that a variant makes.
     pub fn downstream_of(variant: &'a PackageVariant) -> Self {
         let downstream = variant.spec.downstream.as_ref();
         Self {
@@ -50,25 +51,25 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// Its revisions, those without a number included.
+    /// Returns the package's revisions, including those without a number.
     pub fn revisions(self, revisions: &[PackageRevision]) -> impl Iterator<Item = &PackageRevision> {
         revisions.iter().filter(move |found| Package::of(found) == self)
     }
 }
 
-/// The Repositories of a namespace.
+/// Repositories of a namespace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Repositories<'a>(pub &'a [Repository]);
 
 impl<'a> Repositories<'a> {
-    /// The branch with the published packages of a repository; `main` if nothing else is known.
+    /// Returns the branch with the published packages of a repository; `main` if it is unknown.
     pub fn branch(self, name: &str) -> &'a str {
         let found = self.0.iter().find(|found| found.metadata.name.as_deref() == Some(name));
         let branch = found.and_then(|found| found.spec.git.as_ref()?.branch.as_deref());
         branch.filter(|branch| !branch.is_empty()).unwrap_or(DEFAULT_BRANCH)
     }
 
-    /// Whether a revision is the moving head of its branch.
+    /// Reports whether a revision is the moving head of its branch.
     pub fn is_placeholder(self, revision: &PackageRevision) -> bool {
         number(revision) == UNNUMBERED && workspace(revision) == self.branch(Package::of(revision).repository)
     }
@@ -78,23 +79,24 @@ pub(crate) fn workspace(revision: &PackageRevision) -> &str {
     revision.spec.workspace_name.as_deref().unwrap_or_default()
 }
 
-/// The number of a revision, 0 until it has one.
+/// Returns the number of a revision, 0 until it has one.
 pub(crate) fn number(revision: &PackageRevision) -> i64 {
     revision.spec.revision.unwrap_or_default()
 }
 
-/// Whether a revision is offered to users under a number. One whose deletion is proposed still is.
+/// Reports whether a revision has a number and is published. A proposed deletion does not change
+/// that.
 pub(crate) fn is_published(revision: &PackageRevision) -> bool {
     matches!(revision.spec.lifecycle(), Some(Lifecycle::Published | Lifecycle::DeletionProposed))
         && number(revision) >= 1
 }
 
-/// Where a revision is. Members that are empty count as absent.
+/// Returns the location of a revision in git. Empty members count as absent.
 pub(crate) fn self_lock(revision: &PackageRevision) -> Option<&GitLock> {
     revision.status.as_ref()?.self_lock.as_ref()?.git.as_ref()
 }
 
-/// A text, unless it is empty.
+/// Returns a text, unless it is empty.
 pub(crate) fn given(text: Option<&String>) -> Option<&str> {
     text.map(String::as_str).filter(|text| !text.is_empty())
 }
@@ -103,18 +105,18 @@ pub(crate) fn commit(revision: &PackageRevision) -> Option<&str> {
     given(self_lock(revision)?.commit.as_ref())
 }
 
-/// The object name of a revision (1.5).
+/// Returns the object name of a revision (`packagevariants.md` 1.5).
 pub fn revision_name(package: Package<'_>, workspace: &str) -> String {
     format!("{}.{}.{workspace}", package.repository, package.path.replace('/', "."))
 }
 
-/// The workspace of the next revision that a variant makes (2.6). `high_water` is the highest number that was ever used for
-/// the package, 0 if nobody remembers.
+/// Returns the workspace of the next revision that a variant makes (`packagevariants.md` 2.6).
+/// `high_water` is the highest number that was ever used for the package, or 0 if it is unknown.
 pub fn next_workspace(package: Package<'_>, revisions: &[PackageRevision], high_water: u32) -> String {
     let used: BTreeSet<&str> = package.revisions(revisions).map(workspace).collect();
     let numbers = used.iter().filter_map(|name| {
         let number = name.strip_prefix(WORKSPACE_PREFIX)?;
-        // What is no number, or one that nobody can have counted up to, counts as 0.
+        // Text that is not a `u32` counts as 0.
         Some(number.parse::<u32>().unwrap_or_default())
     });
     let highest = u64::from(numbers.max().unwrap_or_default().max(high_water));
@@ -122,14 +124,16 @@ pub fn next_workspace(package: Package<'_>, revisions: &[PackageRevision], high_
     names.find(|name| !used.contains(name.as_str())).unwrap_or_default()
 }
 
-/// The number that a revision of a package gets when it is approved (6.5). `high_water` is the highest that was ever used for
-/// the package, 0 if nobody remembers: numbers are not used twice.
+/// Returns the number that the next approved revision of a package gets (`packagevariants.md` 6.5).
+/// `high_water` is the highest number that was ever used for the package, or 0 if it is unknown:
+/// numbers are never used twice.
 pub fn next_revision(package: Package<'_>, revisions: &[PackageRevision], high_water: i64) -> i64 {
     let used = package.revisions(revisions).filter(|found| is_published(found)).map(number);
     used.max().unwrap_or_default().max(high_water).max(0).saturating_add(1)
 }
 
-/// The revisions that carry the label `kpt.dev/latest-revision` (6.5), one for each package that was ever published.
+/// Returns the revisions with the label `kpt.dev/latest-revision` (`packagevariants.md` 6.5), one
+/// for each package that was ever published.
 pub fn latest(revisions: &[PackageRevision]) -> BTreeMap<Package<'_>, &PackageRevision> {
     let mut latest: BTreeMap<Package<'_>, &PackageRevision> = BTreeMap::new();
     for revision in revisions.iter().filter(|found| is_published(found)) {
@@ -141,13 +145,15 @@ pub fn latest(revisions: &[PackageRevision]) -> BTreeMap<Package<'_>, &PackageRe
     latest
 }
 
-/// The order in which revisions are worked on (2.6): by workspace, numbers in it as numbers.
+/// Orders revisions for processing (`packagevariants.md` 2.6): by workspace, with numbers in the
+/// text compared as numbers.
 pub(crate) fn by_workspace(one: &PackageRevision, other: &PackageRevision) -> Ordering {
     let name = |revision: &PackageRevision| revision.metadata.name.clone();
     natural(workspace(one), workspace(other)).then_with(|| name(one).cmp(&name(other)))
 }
 
-/// `ws-2` comes before `ws-10`. Texts that differ in leading zeros only are not equal.
+/// Compares texts so that `ws-2` comes before `ws-10`. Texts that differ only in leading zeros are
+/// not equal.
 fn natural(one: &str, other: &str) -> Ordering {
     let (mut left, mut right) = (one.chars().peekable(), other.chars().peekable());
     loop {
@@ -169,7 +175,7 @@ fn natural(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// The digits that come next, without leading zeros.
+/// Reads the next digits, without leading zeros.
 fn digits(text: &mut Peekable<Chars<'_>>) -> String {
     let mut digits = String::new();
     while let Some(digit) = text.next_if(char::is_ascii_digit) {
@@ -186,7 +192,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A revision of `repository/package:workspace`, by number and lifecycle.
+    /// Returns a revision of `repository/package:workspace`, with number and lifecycle.
     pub(crate) fn revision(place: &str, number: i64, lifecycle: &str) -> PackageRevision {
         let (package, workspace) = place.split_once(':').unwrap();
         let (repository, package) = package.split_once('/').unwrap();
@@ -199,7 +205,7 @@ pub(crate) mod tests {
         .unwrap()
     }
 
-    /// The same with members of its status.
+    /// Returns the revision with additional members of its status.
     pub(crate) fn with_status(mut revision: PackageRevision, status: &Value) -> PackageRevision {
         revision.status = serde_json::from_value(status.clone()).unwrap();
         revision
@@ -212,7 +218,8 @@ pub(crate) mod tests {
         assert_eq!(revision_name(DNS, "packagevariant-1"), "edge.net.dns.packagevariant-1");
     }
 
-    /// 2.6: numbers of all revisions of the package count, whoever owns them.
+    /// The numbers of all revisions of the package count, regardless of their owner
+    /// (`packagevariants.md` 2.6).
     #[test]
     fn workspaces() {
         let next = |places: &[&str], high_water| {
@@ -237,7 +244,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// V-056: the number comes with the approval. Placeholders, tags and drafts have none; numbers are not used twice.
+    /// V-056: a revision gets its number at its approval. Placeholders, tags and drafts have none,
+    /// and numbers are never used twice.
     #[test]
     fn revision_numbers() {
         let revisions = [

@@ -1,6 +1,7 @@
-//! What sets would do to the variants that are there, before they do it.
+//! Preview of the changes that sets would make to the present variants.
 //!
-//! The same decisions as for a cluster (`packagevariants.md` 4.6, 4.7), told to people and programs.
+//! The preview uses the same decisions as the controller (`packagevariants.md` 4.6, 4.7), and
+//! returns them in a form for users and programs.
 
 mod fields;
 
@@ -23,26 +24,28 @@ use crate::upstreams;
 
 pub use fields::{Field, differences};
 
-/// What would happen to the variants of sets.
+/// Changes to the variants of sets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Preview {
-    /// SHA-256 of all that follows, in hexadecimal. It is another one as soon as anything else would happen, or be made of another
-    /// revision or commit; who has read a preview can so ask for just that.
+    /// SHA-256 of the other fields, in hexadecimal. It changes if any change differs, or is based
+    /// on another revision or commit. With it, a caller can apply exactly the preview that it has
+    /// read.
     pub hash: String,
-    /// By namespace and name.
+    /// Previews by namespace and name.
     pub sets: Vec<SetPreview>,
 }
 
 impl Preview {
-    /// One preview of the sets of several namespaces.
+    /// Combines the previews of sets, which may be in several namespaces.
     pub fn new(mut sets: Vec<SetPreview>) -> Self {
         sets.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
-        // Values that cannot be written as JSON are none of a preview.
+        // A preview contains only values that JSON can represent, so this cannot fail.
         let value = serde_json::to_value(&sets).unwrap_or_default();
         Self { hash: fields::hash(&value), sets }
     }
 
-    /// Whether nothing would happen, for want of a difference or because it is refused.
+    /// Reports whether the preview has no changes, because there are no differences or the sets are
+    /// refused.
     pub fn is_empty(&self) -> bool {
         let is_empty =
             |set: &SetPreview| set.created.is_empty() && set.changed.is_empty() && set.deleted.is_empty();
@@ -50,39 +53,39 @@ impl Preview {
     }
 }
 
-/// What would happen to the variants of one set.
+/// Changes to the variants of one set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetPreview {
     pub namespace: String,
     pub name: String,
-    /// What the upstream stands for; absent where no revisions are known.
+    /// Revision that the upstream resolves to; absent if no revisions are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<UpstreamPreview>,
-    /// The same of a set that has several, as far as they stand for something.
+    /// Upstreams of a set with several, as far as they resolve to a revision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upstreams: Vec<UpstreamPreview>,
-    /// How many repositories or objects each target selects.
+    /// Number of selected repositories or objects of each target.
     pub target_counts: Vec<usize>,
     pub created: Vec<Created>,
     pub changed: Vec<Changed>,
     pub deleted: Vec<Deleted>,
     pub unchanged: Vec<Site>,
-    /// Wanted, but being deleted: they come back when they are gone.
+    /// Wanted variants that are being deleted; they are created again after they are gone.
     pub going: Vec<Site>,
-    /// What fails in a set that isolates its targets; nothing is deleted then.
+    /// Failures of a set that isolates its targets; then no variant is deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Refused>,
-    /// Why nothing would happen. The variants that are there are `unchanged` then.
+    /// Reason why the set changes no variant. The present variants are in `unchanged` then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refused>,
-    /// The writes themselves, in their order. A preview that was written as JSON has none.
+    /// Writes in their order. A preview that was read from JSON has none.
     #[serde(skip)]
     pub actions: Vec<Action>,
 }
 
 impl SetPreview {
-    /// How much would happen, such as `2 created, 0 changed, 1 deleted, 5 unchanged`.
+    /// Returns the number of changes, such as `2 created, 0 changed, 1 deleted, 5 unchanged`.
     pub fn summary(&self) -> String {
         let Self { created, changed, deleted, unchanged, going, .. } = self;
         let mut counts = vec![
@@ -120,7 +123,7 @@ pub struct Created {
     #[serde(flatten)]
     pub site: Site,
     pub spec: PackageVariantSpec,
-    /// Why the new variant could not make its package.
+    /// Reason why the new variant could not make its package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Refused>,
 }
@@ -129,7 +132,7 @@ pub struct Created {
 pub struct Changed {
     #[serde(flatten)]
     pub site: Site,
-    /// Every difference by its path.
+    /// All differences.
     pub fields: Vec<Field>,
 }
 
@@ -137,7 +140,7 @@ pub struct Changed {
 pub struct Deleted {
     #[serde(flatten)]
     pub site: Site,
-    /// What its deletion policy does to the revisions that it owns, as far as they are known.
+    /// Effect of the deletion policy on the variant's revisions, as far as they are known.
     pub revisions: Vec<ReleasedRevision>,
 }
 
@@ -152,7 +155,7 @@ pub struct ReleasedRevision {
 pub enum Fate {
     Deleted,
     ProposedForDeletion,
-    /// It stays, without an owner.
+    /// The revision stays, without an owner.
     Orphaned,
 }
 
@@ -166,7 +169,7 @@ impl fmt::Display for Fate {
     }
 }
 
-/// As a condition would say it.
+/// Reason and message, as in a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     pub reason: String,
@@ -179,8 +182,8 @@ impl Refused {
     }
 }
 
-/// What the sets of one namespace would do, one after the other. `variants` and `revisions` are those that are there; without
-/// revisions the upstream is not looked up.
+/// Computes the changes of the sets of one namespace, one set after the other. `variants` and
+/// `revisions` are the present ones. Without revisions, the upstream is not resolved.
 pub fn preview(
     sets: &[PackageVariantSet],
     objects: Objects<'_>,
@@ -190,7 +193,7 @@ pub fn preview(
     let mut sets: Vec<PackageVariantSet> = sets.iter().map(|set| identified(set, variants)).collect();
     sets.sort_by_key(groundwork_api::ResourceExt::name_any);
     let mut world: World = variants.iter().map(|variant| (variant.name_any(), variant.clone())).collect();
-    // A name is not free before the object is gone.
+    // A deleted variant keeps its name until it is gone, so names are never removed.
     let mut names: BTreeSet<String> = world.keys().cloned().collect();
     let mut previews = Vec::with_capacity(sets.len());
     for set in &sets {
@@ -208,10 +211,10 @@ pub fn preview(
     previews
 }
 
-/// The variants of a namespace by their names, in whatever order they were read.
+/// Variants of a namespace by name, so that the order in which they were read does not matter.
 type World = BTreeMap<String, PackageVariant>;
 
-/// A set as it is in the cluster. One from a file has no UID, but its variants know it.
+/// Returns a set with its UID. A set from a file has none, but its variants contain it.
 fn identified(set: &PackageVariantSet, variants: &[PackageVariant]) -> PackageVariantSet {
     let mut set = set.clone();
     if set.uid().is_some_and(|uid| !uid.is_empty()) {
@@ -221,7 +224,8 @@ fn identified(set: &PackageVariantSet, variants: &[PackageVariant]) -> PackageVa
     let is_set = |owner: &&OwnerReference| owner.kind == "PackageVariantSet" && owner.name == name;
     let owners = variants.iter().filter_map(|found| found.owner_references().iter().find(is_set));
     let uids: BTreeSet<&str> = owners.map(|owner| owner.uid.as_str()).collect();
-    // Several are of sets that had the name one after the other; nobody can say which one is meant.
+    // With several UIDs, the variants belong to successive sets of the same name, and the right one
+    // is unknown.
     if let [uid] = Vec::from_iter(uids).as_slice() {
         set.metadata.uid = Some((*uid).to_owned());
     }
@@ -274,7 +278,7 @@ fn refuse(preview: &mut SetPreview, error: &ExpandError, children: &[PackageVari
     preview.unchanged = sorted(children.iter().map(site).collect());
 }
 
-/// Tells what a plan does.
+/// Describes the writes of a plan.
 fn describe(
     preview: &mut SetPreview,
     plan: Plan,
@@ -333,7 +337,7 @@ fn sorted(mut sites: Vec<Site>) -> Vec<Site> {
     sites
 }
 
-/// Nothing is written but the spec and the owner.
+/// Compares the spec and the owner, since other fields are never written.
 fn changes(before: &PackageVariant, after: &PackageVariant) -> Vec<Field> {
     let shown = |variant: &PackageVariant| {
         let owners = ObjectMeta {
@@ -351,7 +355,7 @@ fn changes(before: &PackageVariant, after: &PackageVariant) -> Vec<Field> {
     fields
 }
 
-/// What becomes of the revisions of a variant that goes (2.9).
+/// Returns the effect on the revisions of a deleted variant (`packagevariants.md` 2.9).
 fn released(variant: &PackageVariant, owned: &[&PackageRevision]) -> Vec<ReleasedRevision> {
     let policy = variant.spec.deletion_policy.as_deref();
     let mut released: Vec<ReleasedRevision> = owned
@@ -369,7 +373,7 @@ fn released(variant: &PackageVariant, owned: &[&PackageRevision]) -> Vec<Release
     released
 }
 
-/// The variants after a write, and the name that it is about.
+/// Applies a write to the variants, and returns the name of the variant.
 fn carry_out(action: &Action, world: &mut World) -> String {
     let variant = action.variant();
     let name = variant.name_any();
@@ -382,14 +386,15 @@ fn carry_out(action: &Action, world: &mut World) -> String {
     name
 }
 
-/// Of several variants for one package the oldest has it (4.6); what is new is younger than what is there.
+/// Returns the oldest variant of each package, which is the one that makes it (`packagevariants.md`
+/// 4.6). New variants are younger than present ones.
 fn oldest<'a>(world: &'a World, new: &BTreeSet<String>) -> BTreeMap<Package<'a>, &'a str> {
     let age = |name: &str, variant: &PackageVariant| {
         let created = variant.metadata.creation_timestamp.as_ref().map(|time| time.0.to_string());
         (new.contains(name), created)
     };
     let mut oldest: BTreeMap<Package<'_>, (&str, _)> = BTreeMap::new();
-    // By their names, so that of two of one age the first one stays.
+    // Names are in order, so of two variants of the same age the first one stays.
     for (name, variant) in world {
         let age = age(name, variant);
         let first = oldest.entry(Package::downstream_of(variant)).or_insert_with(|| (name, age.clone()));

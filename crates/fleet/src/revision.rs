@@ -1,24 +1,24 @@
-//! What `upstream.revision` may say (`packagevariants.md` 1.2.1).
+//! Interpretation of `upstream.revision` (`packagevariants.md` 1.2.1).
 
 use groundwork_api::{IntOrString, Upstream};
 
-/// The meaning of a revision.
+/// Meaning of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Revision {
-    /// A published revision.
+    /// Published revision with this number.
     Number(i64),
-    /// The moving head of the branch.
+    /// Moving head of the branch.
     Head,
-    /// The highest published revision.
+    /// Highest published revision.
     Latest,
-    /// What was written, as it is the name of a tag.
+    /// Tag with this name.
     Tag(String),
 }
 
-/// Longest name of a tag, in bytes.
+/// Limit for the name of a tag, in bytes.
 const LONGEST_TAG: usize = 63;
 
-/// The meaning of a written revision; `None` if it has none.
+/// Returns the meaning of a written revision; `None` if it is invalid.
 pub(crate) fn revision(written: &IntOrString) -> Option<Revision> {
     match written {
         IntOrString::Int(-1) => Some(Revision::Head),
@@ -28,7 +28,8 @@ pub(crate) fn revision(written: &IntOrString) -> Option<Revision> {
             let digits = text.strip_prefix('v').unwrap_or(text);
             let is_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             match text.as_str() {
-                // Numbers that nothing can have (`v0`, `007`) are not tags either: their names are reserved (5.1).
+                // Impossible numbers (`v0`, `007`) are not tags either: their names are reserved
+                // (`packagevariants.md` 5.1).
                 _ if is_digits => {
                     digits.parse().ok().filter(|_| !digits.starts_with('0')).map(Revision::Number)
                 }
@@ -47,7 +48,8 @@ fn is_tag(text: &str) -> bool {
         && text.starts_with(|first: char| first.is_ascii_alphanumeric())
 }
 
-/// The number of the only published revision that an upstream can mean; `None` if it is another one tomorrow, or a workspace.
+/// Returns the number of the only published revision that an upstream can mean. Returns `None` for
+/// a tag, a branch or `latest`, which may move, and for a workspace.
 pub fn fixed_revision(revision: Option<&IntOrString>, workspace: &str) -> Option<i64> {
     match revision.filter(|_| workspace.is_empty()).and_then(self::revision)? {
         Revision::Number(number) => Some(number),
@@ -55,7 +57,7 @@ pub fn fixed_revision(revision: Option<&IntOrString>, workspace: &str) -> Option
     }
 }
 
-/// What is wrong with how the upstream at a path names its revision.
+/// Returns the error in the revision of the upstream at a path.
 pub(crate) fn revision_error(upstream: &Upstream, path: &str) -> Option<String> {
     let missing = || Some(format!("either {path}.revision or {path}.workspaceName must be specified"));
     if upstream.workspace_name.as_deref().is_some_and(|name| !name.is_empty()) {
@@ -72,8 +74,9 @@ pub(crate) fn revision_error(upstream: &Upstream, path: &str) -> Option<String> 
     }
 }
 
-/// The short ref of the revision that an upstream asks for, where no repository says what it is: the tag of a published one, or
-/// the branch of a draft (6.3). `path` is that of the package in its repository.
+/// Returns the short ref of an upstream's revision, for use without a repository: the tag of a
+/// published revision, or the branch of a draft (`packagevariants.md` 6.3). `path` is the path of
+/// the package in its repository.
 pub fn reference(upstream: &Upstream, path: &str) -> String {
     if let Some(workspace) = upstream.workspace_name.as_deref().filter(|name| !name.is_empty()) {
         return format!("drafts/{path}/{workspace}");
@@ -85,7 +88,7 @@ pub fn reference(upstream: &Upstream, path: &str) -> String {
     }
 }
 
-/// The revision or workspace as messages show it.
+/// Returns the revision or workspace in the form of messages.
 pub(crate) fn written(upstream: &Upstream) -> String {
     let workspace = upstream.workspace_name.clone().filter(|name| !name.is_empty());
     workspace.or_else(|| upstream.revision.as_ref().map(ToString::to_string)).unwrap_or_default()

@@ -1,11 +1,11 @@
-//! Label selectors as Kubernetes reads them.
+//! Label selectors with the semantics of Kubernetes.
 
 use std::collections::BTreeMap;
 
 use groundwork_api::kubernetes::{label_key_problems, label_value_problems};
 use groundwork_api::{LabelSelector, LabelSelectorRequirement};
 
-/// Whether labels match; an empty selector matches everything.
+/// Reports whether labels match; an empty selector matches everything.
 pub(crate) fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     equal && selector.match_expressions.iter().flatten().all(|requirement| holds(requirement, labels))
@@ -20,13 +20,13 @@ fn holds(requirement: &LabelSelectorRequirement, labels: &BTreeMap<String, Strin
         "NotIn" => !is_listed(),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        // Refused by `errors` before.
+        // `errors` has refused unknown operators before.
         _ => false,
     }
 }
 
-/// What the API server would refuse, in its words: one text for each requirement that is wrong, labels by key before expressions
-/// (`packagevariants.md` 4.9).
+/// Returns the errors that the API server would return, in its words: one text for each invalid
+/// requirement, labels by key before expressions (`packagevariants.md` 4.9).
 pub(crate) fn errors(selector: &LabelSelector) -> Vec<String> {
     let labels = selector.match_labels.iter().flatten();
     let mut errors: Vec<String> =
@@ -53,7 +53,7 @@ pub(crate) fn errors(selector: &LabelSelector) -> Vec<String> {
     errors
 }
 
-/// What is wrong with one requirement: its key, the number of its values, each of them.
+/// Returns the errors of one requirement: its key, the number of its values, and each value.
 fn problems(key: &str, values: &[String], wrong_values: Option<String>) -> Vec<String> {
     let mut problems = Vec::new();
     let of_key = label_key_problems(key);
@@ -71,7 +71,7 @@ fn problems(key: &str, values: &[String], wrong_values: Option<String>) -> Vec<S
     problems
 }
 
-/// Several problems of one requirement stand in brackets.
+/// Joins the errors of one requirement; several errors are in brackets.
 fn told(problems: &[String]) -> Option<String> {
     match problems {
         [] => None,

@@ -2,21 +2,23 @@
 
 use groundwork_api::{MetaCondition, Time};
 
-/// Longest message that the API accepts, in bytes.
+/// Limit of the API for a message, in bytes.
 const LONGEST_MESSAGE: usize = 32_768;
 
-/// What was found about an object.
+/// Result of a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observed<'a> {
-    /// Nothing can be done before somebody changes something. `ready` are reason and message of `Ready`, if they differ.
+    /// The object cannot continue before a user changes something. `ready` contains reason and
+    /// message of `Ready`, if they differ.
     Stalled { reason: &'a str, message: &'a str, ready: Option<(&'a str, &'a str)> },
-    /// The object is in order, but what it asks for is not done.
+    /// The object is valid, but not done.
     NotReady { reason: &'a str, message: &'a str },
-    /// All is done.
+    /// The object is done.
     Ready { reason: &'a str, message: &'a str },
 }
 
-/// The conditions that say so. Those of other types stay, and a time changes only with its status.
+/// Returns the conditions for a result. Conditions of other types stay, and a transition time
+/// changes only with its status.
 pub fn conditions(
     before: &[MetaCondition],
     observed: &Observed<'_>,
@@ -53,7 +55,7 @@ pub fn conditions(
     after
 }
 
-/// A longer message ends at a character, and says that it does.
+/// Cuts a long message at a character boundary and marks the cut.
 fn cut(message: &str) -> String {
     const MARK: char = '…';
     if message.len() <= LONGEST_MESSAGE {

@@ -1,4 +1,4 @@
-//! What a set is made for (`packagevariants.md` 4.2).
+//! Targets of a set (`packagevariants.md` 4.2).
 
 use groundwork_api::{Kind as _, PackageVariantTarget, Repository, RepositoryTarget};
 
@@ -7,21 +7,22 @@ use crate::expand::{ExpandError, Objects};
 use crate::expression::Shown;
 use crate::selector;
 
-/// More variants than this no set makes.
+/// Limit for the variants of one set.
 const MOST: usize = 40_000;
 
-/// One variant to be: where it lies by default, and what expressions see as `target`.
+/// Place for one variant: its default repository and package, and the value of `target` in
+/// expressions.
 pub(crate) struct Site<'a> {
     pub(crate) repository: &'a str,
     pub(crate) package: &'a str,
     pub(crate) seen: Seen<'a>,
 }
 
-/// What is targeted.
+/// Value of `target`.
 pub(crate) enum Seen<'a> {
-    /// An entry of a list.
+    /// Entry of a list.
     Listed,
-    /// A selected object, shared by all packages that are made for it.
+    /// Selected object, shared by all packages that are made for it.
     Object(&'a Attributes),
 }
 
@@ -34,14 +35,14 @@ impl Seen<'_> {
     }
 }
 
-/// What a target selects, whatever is made there.
+/// Repositories or objects that a target selects, for any package.
 pub(crate) enum Selection<'a> {
     Listed(&'a [RepositoryTarget]),
     Objects { objects: Vec<&'a Attributes>, package_names: &'a [String] },
 }
 
 impl<'a> Selection<'a> {
-    /// How many repositories or objects these are.
+    /// Returns the number of selected repositories or objects.
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::Listed(repositories) => repositories.len(),
@@ -49,7 +50,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The sites in order, for an upstream package.
+    /// Returns the sites for an upstream package, in order.
     pub(crate) fn sites(&self, upstream_package: &'a str) -> Result<Vec<Site<'a>>, ExpandError> {
         let names = |names: &'a [String]| -> Vec<&'a str> {
             if names.is_empty() { vec![upstream_package] } else { names.iter().map(String::as_str).collect() }
@@ -81,7 +82,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// What a target selects.
+/// Evaluates the selector of a target.
 pub(crate) fn selection<'a>(
     target: &'a PackageVariantTarget,
     objects: &'a Objects<'a>,
@@ -101,7 +102,7 @@ pub(crate) fn within_limit(count: usize) -> Result<(), ExpandError> {
     Ok(())
 }
 
-/// The objects that a target selects, by name.
+/// Returns the objects that a target selects, by name.
 fn selected<'a>(
     target: &PackageVariantTarget,
     objects: &'a Objects<'a>,

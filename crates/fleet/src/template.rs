@@ -1,4 +1,4 @@
-//! A template for one site (`packagevariants.md` 4.3 to 4.5).
+//! Evaluation of a template for one site (`packagevariants.md` 4.3 to 4.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use groundwork_api::{
 use crate::expression::{Expressions, Scope, Shown};
 use crate::targets::Site;
 
-/// What all sites share that one upstream has.
+/// Data shared by all sites of one upstream.
 pub(crate) struct Surroundings<'a> {
     pub(crate) upstream: &'a Upstream,
-    /// The upstream revision as expressions see it; none if no store is known.
+    /// Upstream revision in the form of expressions; `None` if no store is known.
     pub(crate) upstream_shown: Option<Shown>,
     /// Repositories of the namespace by name.
     pub(crate) repositories: &'a BTreeMap<&'a str, Shown>,
 }
 
-/// The variant of a site. Errors begin with a field of the target.
+/// Returns the variant of a site. Errors begin with a field of the target.
 pub(crate) fn render(
     template: Option<&PackageVariantTemplate>,
     site: &Site<'_>,
@@ -74,7 +74,7 @@ pub(crate) fn render(
     })
 }
 
-/// The upstream without texts that say nothing.
+/// Returns the upstream without empty texts.
 fn written(upstream: &Upstream) -> Upstream {
     let is_empty = |revision: &IntOrString| matches!(revision, IntOrString::String(text) if text.is_empty());
     Upstream {
@@ -92,7 +92,7 @@ fn list<T: Clone>(written: &List<T>) -> List<T> {
     if written.is_empty() { List::absent() } else { written.clone() }
 }
 
-/// Evaluates in the scope of one site.
+/// Evaluator in the scope of one site.
 struct Writer<'a> {
     expressions: &'a mut Expressions,
     scope: Scope,
@@ -124,7 +124,7 @@ impl Writer<'_> {
         computed: &OneOrMany<MapExpr>,
     ) -> Result<Map<String>, String> {
         let mut map = (**fixed).clone();
-        // The shape was checked before.
+        // The validation has already checked that each entry has one key and one value.
         for (index, entry) in computed.entries(field).unwrap_or_default().iter().enumerate() {
             let key = match (&entry.key_expr, &entry.key) {
                 (Some(source), _) => self.evaluate(source, || format!("{field}[{index}].keyExpr"))?,

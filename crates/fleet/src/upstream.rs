@@ -1,4 +1,4 @@
-//! Which package revision an upstream stands for (`packagevariants.md` 2.5, 5.2 to 5.4).
+//! Resolution of an upstream to a package revision (`packagevariants.md` 2.5, 5.2 to 5.4).
 
 use std::cmp::Reverse;
 
@@ -14,38 +14,39 @@ use crate::package::{
 };
 use crate::revision::{Revision, revision, written};
 
-/// Names of the tags that point at a published revision, separated by commas.
+/// Annotation of a published revision with the names of the tags that point to it, separated by
+/// commas.
 const FLOATING_TAGS: &str = "groundwork/floating-tags";
-/// Annotation of a variant: its upstream stays what it was resolved to last.
+/// Annotation of a variant that keeps its upstream at the last resolved revision.
 const PAUSE: &str = "groundwork/pause-upstream";
 
-/// Why an upstream stands for nothing.
+/// Reason why an upstream does not resolve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Unresolved {
-    /// No revision of that number or workspace.
+    /// There is no revision with this number or workspace.
     #[error("could not find upstream package revision '{package}/{revision}' in repo '{repo}'")]
     NotFound { repo: String, package: String, revision: String },
-    /// No tag of that name.
+    /// There is no tag with this name.
     #[error("floating tag {tag:?} not found for package {package:?} in repo {repo:?}")]
     Tag { repo: String, package: String, tag: String },
-    /// The tag is there, the package is not.
+    /// The tag exists, but its commit contains no package.
     #[error(
         "floating tag {tag:?} of package {package:?} does not point at a package (commit {commit} has no Kptfile there)"
     )]
     TagNotPublished { package: String, tag: String, commit: String },
-    /// Every clone of it would be another one.
+    /// The upstream is the moving head of a branch, and each clone of it would differ.
     #[error("upstream {name:?} is the moving branch head; use a published revision")]
     Placeholder { name: String },
-    /// No PackageRevisionSet of that name.
+    /// There is no PackageRevisionSet with this name.
     #[error("package revision set {name:?} not found")]
     RevisionSet { name: String },
-    /// One of several upstreams.
+    /// Error of one of several upstreams.
     #[error("{place}: {why}")]
     At { place: String, why: Box<Unresolved> },
 }
 
 impl Unresolved {
-    /// The reason that conditions give.
+    /// Returns the reason for conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound { .. } | Self::RevisionSet { .. } => "UpstreamNotFound",
@@ -55,7 +56,7 @@ impl Unresolved {
         }
     }
 
-    /// The same with the place of the upstream, if there are several.
+    /// Adds the path of the upstream, if there are several.
     pub(crate) fn at(self, place: Option<&str>) -> Self {
         match place {
             Some(place) => Self::At { place: place.to_owned(), why: Box::new(self) },
@@ -64,13 +65,13 @@ impl Unresolved {
     }
 }
 
-/// What an upstream stands for.
+/// Revision that an upstream resolves to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved<'a> {
     pub revision: &'a PackageRevision,
-    /// The tag that led to it.
+    /// Tag that led to the revision.
     pub floating_tag: Option<String>,
-    /// What people should know about it; an event each.
+    /// Warnings for users; each becomes an Event.
     pub warnings: Vec<String>,
 }
 
@@ -81,7 +82,7 @@ impl<'a> From<&'a PackageRevision> for Resolved<'a> {
 }
 
 impl Resolved<'_> {
-    /// What the status of a variant says about it. The time is that of the last change.
+    /// Returns the entry for the status of a variant. The time is that of the last change.
     pub fn status(&self, before: Option<&ResolvedUpstream>, now: &Time) -> ResolvedUpstream {
         let mut status = ResolvedUpstream {
             name: Some(self.revision.name_any()),
@@ -98,10 +99,11 @@ impl Resolved<'_> {
     }
 }
 
-/// The package revision that an upstream stands for, among those of its namespace. That may be the head of a branch.
+/// Resolves an upstream among the package revisions of its namespace. The result may be the head of
+/// a branch.
 ///
 /// # Errors
-/// There is none.
+/// See [`Unresolved`].
 pub fn resolve<'a>(
     upstream: &Upstream,
     revisions: &'a [PackageRevision],
@@ -109,7 +111,7 @@ pub fn resolve<'a>(
     find(upstream, revisions, Repositories::default(), &Git::UNKNOWN).map(|found| found.revision)
 }
 
-/// What a variant is made of, among the revisions and Repositories of its namespace.
+/// Resolves the upstream of a variant among the revisions and Repositories of its namespace.
 ///
 /// # Errors
 /// There is no such revision, or it is the head of a branch.
@@ -135,14 +137,15 @@ pub fn resolve_upstream<'a>(
     Ok(resolved)
 }
 
-/// What the upstream of a paused variant was resolved to last.
+/// Returns the last resolved upstream of a paused variant.
 fn paused(variant: &PackageVariant) -> Option<&ResolvedUpstream> {
     let is_paused = variant.annotations().get(PAUSE).is_some_and(|value| value == "true");
     let kept = variant.status.as_ref()?.upstream.as_ref()?;
     (is_paused && (kept.name.is_some() || kept.revision.is_some())).then_some(kept)
 }
 
-/// Names are of one revision, whatever the spec says by now; the number helps where the object was made anew under another one.
+/// Finds the revision of a paused variant again, whatever its spec is by now. The name identifies
+/// it; the number is used if the object was created again under another name.
 fn find_again<'a>(
     kept: &ResolvedUpstream,
     upstream: &Upstream,
@@ -220,15 +223,16 @@ fn unnumbered<'a>(revisions: &[&'a PackageRevision], name: &str) -> Option<&'a P
     in_workspace(revisions, name).filter(|found| found.spec.revision == Some(UNNUMBERED))
 }
 
-/// Published revisions, the highest first. One whose deletion is proposed is still published.
+/// Returns the published revisions, the highest first. A revision whose deletion is proposed is
+/// still published.
 fn published<'a>(revisions: &[&'a PackageRevision]) -> Vec<&'a PackageRevision> {
     let mut published: Vec<_> = revisions.iter().filter(|found| is_published(found)).copied().collect();
     published.sort_by_key(|found| Reverse(number(found)));
     published
 }
 
-/// A store shows a tag as a revision without a number, and git has those at which there is no package; where nothing does, an
-/// annotation of a published revision may.
+/// Resolves a tag. A store shows it as a revision without a number. Git also has tags at which
+/// there is no package. Without either, an annotation of a published revision may name the tag.
 fn tagged<'a>(
     package: Package<'_>,
     revisions: &[&'a PackageRevision],
@@ -264,14 +268,14 @@ fn tagged<'a>(
     })
 }
 
-/// The place of a package at another commit.
+/// Returns the location of a package at another commit.
 fn lock_at(commit: String, package: Package<'_>, published: &[&PackageRevision]) -> GitLock {
     let place = published.iter().find_map(|found| self_lock(found)).cloned().unwrap_or_default();
     let directory = place.directory.unwrap_or_else(|| package.path.to_owned());
     GitLock { commit: Some(commit), directory: Some(directory), reference: None, ..place }
 }
 
-/// Of several revisions that carry a tag the highest counts.
+/// Returns the highest of the revisions whose annotation names the tag.
 fn annotated<'a>(published: &[&'a PackageRevision], tag: &str) -> Option<Resolved<'a>> {
     let carries = |found: &&&PackageRevision| {
         let tags = found.annotations().get(FLOATING_TAGS);

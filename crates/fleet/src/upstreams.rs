@@ -1,4 +1,4 @@
-//! The packages that a set derives from (`packagevariants.md` 12.2, 12.3).
+//! Upstream packages of a set (`packagevariants.md` 12.2, 12.3).
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,21 @@ use crate::expand::ExpandError;
 use crate::revision::revision_error;
 use crate::upstream::Unresolved;
 
-/// A set may name as many, those of all PackageRevisionSets together.
+/// Limit for the upstreams of a set, including those of all its PackageRevisionSets.
 const MOST: usize = 1_000;
 
-/// One of the packages, and where it is named.
+/// An upstream package, and its place in the spec.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Named<'a> {
     pub(crate) upstream: &'a Upstream,
-    /// Such as `spec.upstreams[1]`; nothing where a set has only one.
+    /// Path such as `spec.upstreams[1]`; `None` if the set has only one upstream.
     pub(crate) place: Option<String>,
 }
 
-/// The packages of a set in order, equal ones once.
+/// Returns the packages of a set in order, without duplicates.
 ///
 /// # Errors
-/// A PackageRevisionSet is missing, or breaks rules; or there are too many packages.
+/// A PackageRevisionSet is missing or invalid, or there are too many packages.
 pub(crate) fn named<'a>(
     set: &'a PackageVariantSet,
     revision_sets: &'a [PackageRevisionSet],
@@ -64,7 +64,8 @@ pub(crate) fn named<'a>(
     Ok(found)
 }
 
-/// Repositories and paths of the packages that a set derives from, as far as its PackageRevisionSets are there.
+/// Returns repositories and paths of the packages that a set derives from, as far as its
+/// PackageRevisionSets exist.
 pub fn upstream_packages(
     set: &PackageVariantSet,
     revision_sets: &[PackageRevisionSet],
@@ -80,12 +81,12 @@ pub fn upstream_packages(
     all.filter(|upstream| revision_set(upstream).is_none()).map(package).collect()
 }
 
-/// Names of the PackageRevisionSets that a set refers to.
+/// Returns the names of the PackageRevisionSets that a set refers to.
 pub fn revision_set_names(set: &PackageVariantSet) -> BTreeSet<String> {
     written(set).into_iter().filter_map(|(upstream, _)| revision_set(upstream)).map(str::to_owned).collect()
 }
 
-/// The upstreams of a set as they stand there, each with its path.
+/// Returns the upstreams in the spec of a set, each with its path.
 fn written(set: &PackageVariantSet) -> Vec<(&Upstream, String)> {
     let one = set.spec.upstream.iter().map(|upstream| (upstream, "spec.upstream".to_owned()));
     one.chain(numbered(&set.spec.upstreams)).collect()
@@ -99,7 +100,7 @@ fn revision_set(upstream: &Upstream) -> Option<&str> {
     upstream.package_revision_set.as_deref()
 }
 
-/// What is wrong with the upstreams of a set.
+/// Returns the errors in the upstreams of a set.
 pub(crate) fn errors(set: &PackageVariantSet) -> Vec<String> {
     match (&set.spec.upstream, set.spec.upstreams.written()) {
         (None, None) => vec!["spec.upstream is a required field".to_owned()],
@@ -141,7 +142,7 @@ fn upstream_errors(upstream: &Upstream, path: &str) -> Vec<String> {
     errors
 }
 
-/// Everything that is wrong with a PackageRevisionSet; empty if nothing is.
+/// Returns all errors of a PackageRevisionSet; empty if it is valid.
 pub fn validate_revision_set(set: &PackageRevisionSet) -> Vec<String> {
     if set.spec.upstreams.is_empty() {
         return vec!["must specify at least one item in spec.upstreams".to_owned()];

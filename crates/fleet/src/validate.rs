@@ -1,4 +1,4 @@
-//! What is wrong with a set (`packagevariants.md` 4.9).
+//! Validation of sets (`packagevariants.md` 4.9).
 
 use groundwork_api::{
     DownstreamTemplate, FunctionTemplate, MapExpr, ObjectSelector, OneOrMany, PackageVariantSet,
@@ -10,12 +10,12 @@ use crate::{selector, upstreams};
 pub(crate) const ADOPTION: [&str; 2] = ["adoptNone", "adoptExisting"];
 pub(crate) const DELETION: [&str; 2] = ["orphan", "delete"];
 const FAILURE_POLICIES: [&str; 2] = ["Stop", ISOLATE];
-/// A target that fails keeps nothing from the others.
+/// Failure policy with which a failing target does not block the others.
 pub(crate) const ISOLATE: &str = "Isolate";
 pub(crate) const STRATEGIES: [&str; 4] =
     ["resource-merge", "fast-forward", "force-delete-replace", "copy-merge"];
 
-/// Everything that is wrong with a set, in the order of the chapter; empty if nothing is.
+/// Returns all errors of a set, in the order of `packagevariants.md` 4.9; empty if it is valid.
 pub fn validate_set(set: &PackageVariantSet) -> Vec<String> {
     let mut errors = upstreams::errors(set);
     if set.spec.targets.is_empty() {
@@ -78,7 +78,7 @@ fn kind_errors(target: &PackageVariantTarget, path: &str, errors: &mut Vec<Strin
 }
 
 fn object_selector_errors(found: &ObjectSelector, path: &str, errors: &mut Vec<String>) {
-    // Lower case is how the original writes it.
+    // Porch writes `objectselector` in lower case.
     if is_empty(found.api_version.as_ref()) {
         errors.push(format!("{path}.objectselector.apiVersion cannot be empty"));
     }
@@ -94,7 +94,7 @@ fn empty_names(names: &[String], path: &str) -> Vec<String> {
     empty.map(|(index, _)| format!("{path}.packageNames[{index}] cannot be empty")).collect()
 }
 
-/// Whether a value is one of those that a field knows; absent passes.
+/// Reports whether a value is one of the known ones, or absent.
 pub(crate) fn is_one_of(value: Option<&String>, known: &[&str]) -> bool {
     value.is_none_or(|value| known.contains(&value.as_str()))
 }
@@ -133,7 +133,7 @@ fn downstream_errors(downstream: &DownstreamTemplate, path: &str) -> Vec<String>
         ("repo", &downstream.repo, &downstream.repo_expr),
         ("package", &downstream.package, &downstream.package_expr),
     ] {
-        // A field that is given counts, even if it is empty.
+        // A field that is set counts, even if it is empty.
         if fixed.is_some() && computed.is_some() {
             errors.push(format!(
                 "{path} may specify only one of `downstream.{name}` and `downstream.{name}Expr`"
@@ -189,7 +189,7 @@ fn injector_errors(template: &PackageVariantTemplate, path: &str, errors: &mut V
 }
 
 fn function_errors(function: &FunctionTemplate, path: &str, errors: &mut Vec<String>) {
-    // A template cannot use `exec`.
+    // The functions of a template cannot use `exec`.
     if is_empty(function.image.as_ref()) {
         errors.push(format!("{path}.image must not be empty"));
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a PackageVariant (`packagevariants.md` 1.2.2).
+//! Validation of PackageVariants (`packagevariants.md` 1.2.2).
 
 use groundwork_api::metadata::label::LATEST_REVISION;
 use groundwork_api::{Function, PackageVariantSpec};
@@ -7,10 +7,11 @@ use serde_json::json;
 use crate::revision::revision_error;
 use crate::validate::{ADOPTION, DELETION, STRATEGIES, is_one_of};
 
-/// Keys of the package context that are set for everybody.
+/// Keys of the package context that the store sets.
 const RESERVED: [&str; 2] = ["name", "package-path"];
 
-/// Everything that is wrong with a variant, in the order of the chapter; empty if nothing is.
+/// Returns all errors of a variant, in the order of `packagevariants.md` 1.2.2; empty if it is
+/// valid.
 pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
     let mut errors = Vec::new();
     let is_given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
@@ -45,7 +46,7 @@ pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
             }
         }
     }
-    // An empty policy is the default.
+    // An empty policy means the default.
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     if !is_one_of(given(&spec.adoption_policy).as_ref(), &ADOPTION) {
         errors.push("spec.adoptionPolicy field can only be \"adoptNone\" or \"adoptExisting\"".to_owned());
@@ -73,7 +74,7 @@ pub fn validate_variant(spec: &PackageVariantSpec) -> Vec<String> {
                 .to_owned(),
         );
     }
-    // Only a store sets it (3.5).
+    // Only a store sets this label (`packagevariants.md` 3.5).
     if spec.labels.contains_key(LATEST_REVISION) {
         errors.push(format!("spec.labels must not contain {LATEST_REVISION:?}"));
     }
@@ -96,7 +97,7 @@ fn context_errors(spec: &PackageVariantSpec, errors: &mut Vec<String>) {
     }
 }
 
-/// JSON text with the escapes that Go adds so that it can stand in HTML.
+/// Escapes a JSON text as Go does, so that it can be embedded in HTML.
 fn as_go_writes(json: &str) -> String {
     let mut written = String::with_capacity(json.len());
     for c in json.chars() {
@@ -207,7 +208,7 @@ mod tests {
         );
     }
 
-    /// The example below the table.
+    /// The example below the table in `packagevariants.md` 1.2.2.
     #[test]
     fn reserved_keys_are_told_in_json_as_go_writes_it() {
         let context = json!({"data": {"zone": "eu<1", "name": "x"}, "removeKeys": ["package-path", "old", "package-path"]});

@@ -44,7 +44,7 @@ fn shown(plan: &Plan) -> Vec<String> {
     plan.actions.iter().map(line).collect()
 }
 
-/// The children after the writes of a plan.
+/// Returns the children after the writes of a plan.
 fn after(children: &[PackageVariant], plan: &Plan) -> Vec<PackageVariant> {
     let mut children = children.to_vec();
     for action in &plan.actions {
@@ -64,7 +64,7 @@ fn made(set: &PackageVariantSet) -> Vec<PackageVariant> {
     after(&[], &planned(set, &[], &[]))
 }
 
-/// V-042: what a child carries.
+/// V-042: metadata and spec of a new child.
 #[test]
 fn a_new_child() {
     let children = made(&listed(&[("a", &["x"])]));
@@ -99,7 +99,7 @@ fn creates_come_first_and_deletes_last() {
     assert_eq!((shown(&settled).len(), settled.kept), (0, 2));
 }
 
-/// Only the spec is replaced: what users added stays.
+/// An update replaces the spec only, so metadata that users added stays.
 #[test]
 fn updates_keep_the_metadata() {
     let mut children = made(&listed(&[("a", &["x"])]));
@@ -120,10 +120,10 @@ fn colliding_names_are_two_variants() {
     let names: Vec<String> = children.iter().map(groundwork_api::ResourceExt::name_any).collect();
     assert_eq!(names, ["s-a-b-c".to_owned(), hashed_name("s", "a-b", "c")]);
     assert!(shown(&planned(&both, &children, &[])).is_empty());
-    // Whoever has the plain name goes; the other one keeps its own.
+    // The child with the plain name is deleted, and the other one keeps its hashed name.
     let plan = planned(&listed(&[("a-b", &["c"])]), &children, &[]);
     assert_eq!(shown(&plan), ["delete s-a-b-c"]);
-    // Somebody else has it.
+    // An object of another owner has the plain name.
     let taken = planned(&listed(&[("a", &["x"])]), &[], &["s-a-x"]);
     assert_eq!(shown(&taken), [format!("create {}", hashed_name("s", "a", "x"))]);
     let set = listed(&[("a", &["x"])]);
@@ -172,7 +172,7 @@ fn of_two_children_for_one_package_the_older_stays() {
     assert_eq!(shown(&planned(&set, &children, &[])), ["delete younger"]);
 }
 
-/// 4.7: a label that was mistyped does not delete everything.
+/// A mistyped label must not delete all children (`packagevariants.md` 4.7).
 #[test]
 fn losing_everything_is_confirmed() {
     let five = listed(&[("a", &["1", "2", "3", "4", "5"])]);
@@ -189,7 +189,8 @@ fn losing_everything_is_confirmed() {
     assert_eq!(planned(&empty, &children, &[]).actions.len(), 5);
 }
 
-/// 4.7: whoever gives a share is asked for whatever exceeds it, after edits too.
+/// With `maxDeletePercent`, deletions above this share need a confirmation, even after an edit of
+/// the spec (`packagevariants.md` 4.7).
 #[test]
 fn losing_more_than_a_given_share_is_confirmed() {
     let children = made(&listed(&[("a", &["1", "2", "3", "4"])]));
@@ -215,7 +216,8 @@ fn losing_more_than_a_given_share_is_confirmed() {
     assert_eq!(planned(&same, &children, &[]).guarded, None, "nothing goes");
 }
 
-/// 4.7: what fails may want any child, so none goes before it succeeds.
+/// A failing target may want any of the children, so none is deleted until the target succeeds
+/// (`packagevariants.md` 4.7).
 #[test]
 fn nothing_is_deleted_while_a_target_fails() {
     let children = made(&listed(&[("a", &["1", "2"])]));

@@ -1,4 +1,4 @@
-//! What a revision was made of, for the merge with what it should be made of now (`packagevariants.md` 2.8).
+//! Base of a merge: the content that a revision was made from (`packagevariants.md` 2.8).
 
 use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
 
@@ -7,12 +7,12 @@ use crate::error::VariantError;
 use crate::git::{is_of_number, is_of_package, normalized};
 use crate::package::{Package, Repositories, commit, given, is_published};
 
-/// The first of the three inputs of a merge.
+/// First of the three inputs of a merge.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Base<'a> {
-    /// A revision that holds it.
+    /// A revision with the content.
     Revision(&'a PackageRevision),
-    /// No revision holds it any more; git may.
+    /// A commit. No revision has the content any more, but git may.
     Commit {
         /// Name of the Repository with that address, if there is one.
         repository: Option<&'a str>,
@@ -20,15 +20,15 @@ pub enum Base<'a> {
         directory: &'a str,
         commit: &'a str,
     },
-    /// Nothing leads to it.
+    /// The base is unknown.
     Missing(VariantError),
 }
 
-/// The upstream content that a revision was made of, wherever the variant points now. `revisions` and `repositories` are all
-/// of the namespace.
+/// Finds the upstream content that a revision was made from, even if the variant has another
+/// upstream by now. `revisions` and `repositories` are all of the namespace.
 ///
-/// A revision that only has the number of the lock is not taken if its commit is known to be another one: its tag was moved,
-/// and a merge would take the new content for the old.
+/// A revision that has only the number of the lock is refused if its commit is known to be another
+/// one. Its tag was moved, and a merge would use the new content as the old.
 pub fn base<'a>(
     downstream: &'a PackageRevision,
     revisions: &'a [PackageRevision],
@@ -45,7 +45,7 @@ pub fn base<'a>(
         revisions.iter().filter(|found| is_of_package(lock, found) && !heads.is_placeholder(found)).collect();
     let locked = given(lock.commit.as_ref());
     let by_commit = of_package.iter().filter(|found| locked.is_some() && commit(found) == locked);
-    // A tag may be moved between now and the merge; a published revision stays.
+    // Prefer a published revision: the tag of another one may be moved between now and the merge.
     if let Some(found) = by_commit.max_by_key(|found| (is_published(found), is_of_number(lock, found))) {
         return Base::Revision(found);
     }
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// The ways to the base in their order.
+    /// The ways to find the base, in their order.
     #[test]
     fn every_way() {
         let catalog = json!([{"metadata": {"name": "catalog"}, "spec": {"git": {"repo": "https://GIT.example/catalog"}}}]);

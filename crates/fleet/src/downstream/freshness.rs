@@ -1,27 +1,29 @@
-//! Whether a revision is made of what the upstream stands for now (`packagevariants.md` 2.8).
+//! Check whether a revision is made from the revision that the upstream resolves to now
+//! (`packagevariants.md` 2.8).
 
 use groundwork_api::{GitLock, Lifecycle, PackageRevision, ResourceExt as _};
 
 use crate::git::{Git, draft_of, is_of_number, is_of_package, ref_number};
 use crate::package::{Package, UNNUMBERED, given, number, self_lock, workspace};
 
-/// How a revision stands to its upstream.
+/// Relation of a revision to its upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freshness {
     Current,
-    /// Nothing says what the revision was made of, so that nothing can be merged; the text is for people.
+    /// The revision has no lock, so its base is unknown and it cannot be merged; the text is for
+    /// users.
     CurrentWithoutLock(String),
-    /// It has to be upgraded, or downgraded.
+    /// The revision needs an upgrade or a downgrade.
     Outdated,
 }
 
-/// What a revision says that it was made of.
+/// Returns the upstream lock of a revision.
 pub(super) fn upstream_lock(revision: &PackageRevision) -> Option<&GitLock> {
     let lock = revision.status.as_ref()?.upstream_lock.as_ref()?.git.as_ref()?;
     given(lock.reference.as_ref()).map(|_| lock)
 }
 
-/// Compares a revision with the upstream that its variant has now.
+/// Compares a revision with the current upstream of its variant.
 pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: &Git<'_>) -> Freshness {
     let Some(lock) = upstream_lock(downstream) else {
         return Freshness::CurrentWithoutLock(format!(
@@ -33,14 +35,16 @@ pub fn freshness(downstream: &PackageRevision, upstream: &PackageRevision, git: 
     let reference = given(lock.reference.as_ref()).unwrap_or_default();
     let is_current = is_of_package(lock, upstream)
         && match draft_of(reference) {
-            // Commits that nobody knows are no reason to draft anything, which would be drafted again and again.
+            // An unknown commit does not make a revision outdated: the variant would make a new
+            // draft on every reconcile.
             Some(draft) => is_that_draft(draft, upstream) && is_same_commit(lock, own) != Some(false),
             None => is_that_revision(lock, upstream, git),
         };
     if is_current { Freshness::Current } else { Freshness::Outdated }
 }
 
-/// A Draft that has been proposed since is still the same; one that was published is not.
+/// Reports whether the lock names this draft. A draft that has been proposed since still counts;
+/// one that was published does not.
 fn is_that_draft(draft: &str, upstream: &PackageRevision) -> bool {
     let is_open = matches!(upstream.spec.lifecycle(), Some(Lifecycle::Draft | Lifecycle::Proposed));
     let own = self_lock(upstream).and_then(|own| own.reference.as_deref()).and_then(draft_of);
@@ -48,8 +52,8 @@ fn is_that_draft(draft: &str, upstream: &PackageRevision) -> bool {
     is_open && own.map_or_else(is_named, |own| own == draft)
 }
 
-/// Commits count, and where they differ the trees, so that a tag that was moved by force is noticed, and a new commit of the
-/// same content is not.
+/// Compares commits, and their trees if the commits differ. So a tag that was moved by force is
+/// noticed, and a new commit with the same content is ignored.
 fn is_that_revision(lock: &GitLock, upstream: &PackageRevision, git: &Git<'_>) -> bool {
     let reference = lock.reference.as_deref().unwrap_or_default();
     let own = self_lock(upstream);
@@ -61,13 +65,13 @@ fn is_that_revision(lock: &GitLock, upstream: &PackageRevision, git: &Git<'_>) -
     match (is_same_commit(lock, own), own) {
         (Some(false), Some(own)) => (git.same_tree)(lock, own),
         (Some(is_same), _) => is_same,
-        // Without commits the names are all there is, as in the reference.
+        // Without commits only the names are left, as in Porch.
         (None, Some(own)) if is_unnumbered => own.reference.as_deref() == Some(reference),
         (None, _) => is_number && !is_unnumbered,
     }
 }
 
-/// `None` if one of the commits is not known.
+/// Compares two commits; `None` if one of them is unknown.
 fn is_same_commit(lock: &GitLock, own: Option<&GitLock>) -> Option<bool> {
     Some(given(lock.commit.as_ref())? == given(own?.commit.as_ref())?)
 }
@@ -96,7 +100,7 @@ mod tests {
         with_status(revision("catalog/net/coredns:ws", number, lifecycle), &status)
     }
 
-    /// Commits c4 and c4b have the same tree.
+    /// Checks a lock with a git in which commits c4 and c4b have the same tree.
     fn is_current(lock: &Value, upstream: &PackageRevision) -> bool {
         let same = |one: &GitLock, other: &GitLock| {
             let commits = [one.commit.as_deref(), other.commit.as_deref()];
@@ -178,7 +182,7 @@ mod tests {
             lock[member] = json!(value);
             assert_eq!(is_current(&lock, &upstream), expected, "{member} {value}");
         }
-        // The Repository has a directory of its own, which only one of both forms contains.
+        // The Repository has a directory of its own, and only one of the two forms contains it.
         let mut below = lock("catalog/net/coredns/v4", "c4");
         below["directory"] = json!("catalog/net/coredns");
         assert!(is_current(&lock("catalog/net/coredns/v4", "c4"), &self::upstream(4, "Published", &below)));
@@ -200,7 +204,8 @@ mod tests {
         }
     }
 
-    /// Upstreams of all kinds, as stores show them: their place is told in full, in part or not at all.
+    /// Generates upstreams of all kinds, as stores return them: with all, some or none of the
+    /// location known.
     fn upstreams() -> impl Strategy<Value = PackageRevision> {
         let kind = prop_oneof![
             (1i64..30).prop_map(|number| (number, "Published", format!("net/coredns/v{number}"))),
@@ -222,7 +227,7 @@ mod tests {
         })
     }
 
-    /// The lock that a store writes when it clones or upgrades (6.6).
+    /// Returns the lock that a store writes when it clones or upgrades (`packagevariants.md` 6.6).
     fn written_lock(upstream: &PackageRevision) -> Value {
         let own = self_lock(upstream).cloned().unwrap_or_default();
         let repo = own.repo.map_or_else(
@@ -236,7 +241,7 @@ mod tests {
     }
 
     proptest! {
-        /// V-117: what has just been made of an upstream is made of it.
+        /// V-117: a revision that was just made from an upstream is current.
         #[test]
         fn an_upgrade_settles_it(upstream in upstreams()) {
             let downstream = downstream(&written_lock(&upstream));

@@ -1,36 +1,37 @@
-//! What becomes of a revision that its variant lets go (`packagevariants.md` 2.9).
+//! Fate of a revision that its variant no longer wants (`packagevariants.md` 2.9).
 
 use groundwork_api::{Lifecycle, PackageRevision};
 
 use crate::package::{UNNUMBERED, number};
 
-/// How a revision is let go. Both steps are done, the withdrawal first.
+/// Steps to release a revision. Both are done, the withdrawal first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     pub withdrawal: Option<Withdrawal>,
-    /// The owner reference is removed. Garbage collection would delete the revision otherwise as soon as the variant is gone,
-    /// and nobody would have approved that.
+    /// True if the owner reference is removed. With the reference, the garbage collector would
+    /// delete the revision together with the variant, without any approval.
     pub orphan: bool,
 }
 
-/// How a revision is taken back.
+/// Deletion of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawal {
     Delete,
     ProposeDeletion,
 }
 
-/// True if a deletion policy takes revisions back; one that is not known destroys nothing.
+/// Returns true if a deletion policy deletes revisions. An unknown policy deletes none.
 pub fn deletes(policy: Option<&str>) -> bool {
     matches!(policy, None | Some("" | "delete"))
 }
 
-/// What becomes of an owned revision, because its variant is being deleted or because it makes another package now.
+/// Decides about an owned revision whose variant is being deleted or makes another package now.
 ///
-/// Where the policy, or the stage of the revision, is none that we know, nothing is destroyed.
+/// If the policy or the lifecycle is unknown, the revision is kept.
 pub fn release(policy: Option<&str>, revision: &PackageRevision, is_variant_deleted: bool) -> Release {
     let kept = Release { withdrawal: None, orphan: true };
-    // The reference adopts heads of branches; deleting such a one removes the package from the branch.
+    // Porch adopts the heads of branches. To delete such a revision would remove the package from
+    // the branch.
     if !deletes(policy) || number(revision) == UNNUMBERED {
         return kept;
     }

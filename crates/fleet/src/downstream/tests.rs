@@ -32,7 +32,8 @@ fn going(mut revision: PackageRevision) -> PackageRevision {
     revision
 }
 
-/// Names of workspaces: targets, adopted, released; then problems.
+/// Returns the names of workspaces of targets, adopted and released revisions, and then the
+/// problems.
 fn shown(policy: &str, revisions: &[PackageRevision]) -> [String; 4] {
     let selection = select(&variant(policy), revisions);
     let names = |found: Vec<&PackageRevision>| {
@@ -56,7 +57,8 @@ fn check(what: &str, policy: &str, revisions: &[PackageRevision], expected: [&st
 const EXISTS: &str = "`clone` cannot create a new revision for package \"dns\" that already exists in repo \"edge\"; make \
                       subsequent revisions using `copy`";
 
-/// V-036, V-038, V-039: every row of the table of 2.7, and what 2.6 says about packages that are there.
+/// V-036, V-038, V-039: every row of the table of `packagevariants.md` 2.7, and the rules of 2.6
+/// for existing packages.
 #[test]
 fn every_row() {
     let ours = |workspace: &str, number, lifecycle: &str| {
@@ -115,7 +117,8 @@ fn drafts_come_before_the_highest_published_one() {
     check("an unknown stage", "", &[ours("a", 0, "Unheard")], [""; 4]);
 }
 
-/// 5.1: the head of the branch and tags are never taken for the package; what is going is let go.
+/// The head of a branch and tags are never candidates. A revision that is being deleted is left
+/// alone (`packagevariants.md` 5.1).
 #[test]
 fn what_is_no_candidate() {
     for policy in ["adoptNone", "adoptExisting"] {
@@ -142,7 +145,7 @@ fn nothing_has_two_controllers() {
     check("nobody wants it", "adoptNone", &[taken], ["", "", "", EXISTS]);
 }
 
-/// V-011, V-012: what an adoption writes.
+/// V-011, V-012: an adoption merges its metadata over the present metadata.
 #[test]
 fn an_adoption_lies_over_what_is_there() {
     let mut foreign = revision("edge/dns:a", 0, "Draft");

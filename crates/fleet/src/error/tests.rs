@@ -8,7 +8,8 @@ fn text(text: &str) -> String {
     text.to_owned()
 }
 
-/// Each error with reason and message (2.10), and the delays after one, two and twenty failures in seconds (2.11).
+/// Returns each error with reason and message (`packagevariants.md` 2.10), and the delays after
+/// one, two and twenty failures in seconds (`packagevariants.md` 2.11).
 fn table() -> Vec<(VariantError, &'static str, &'static str, Option<[u64; 3]>)> {
     use VariantError as E;
     let missing = Unresolved::NotFound { repo: text("r"), package: text("p"), revision: text("v4") };
@@ -147,7 +148,7 @@ fn the_delays_end_somewhere() {
     assert_eq!(VariantError::Invalid(vec![]).retry(), Retry::Never);
 }
 
-/// V-119: Ready after an attempt that left nothing to do, and a time only where the status flips.
+/// V-119: Ready after an attempt that left no work, and a new time only if the status changes.
 #[test]
 fn a_life_of_conditions() {
     let proposed = VariantError::DownstreamProposed { downstream: text("d") };

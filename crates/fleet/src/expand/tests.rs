@@ -13,7 +13,7 @@ fn object(name: &str, labels: &Value) -> Attributes {
     }
 }
 
-/// The Repositories of the design document (10.1).
+/// Returns the Repositories of the design document (`packagevariants.md` 10.1).
 fn repositories() -> Vec<Attributes> {
     [
         ("cluster-01", "useast1", "prod", "hr"),
@@ -54,7 +54,7 @@ fn error(targets: &Value) -> (&'static str, String) {
     (failure.reason(), failure.to_string())
 }
 
-/// The only variant, without its upstream.
+/// Returns the only variant, without its upstream.
 fn only(template: &Value) -> Value {
     let found =
         expansion(&json!([{"repositories": [{"name": "cluster-01"}], "template": template}])).unwrap();
@@ -150,7 +150,7 @@ fn selectors_of_objects() {
     );
 }
 
-/// 4.2: the worked example, with its order inside a target.
+/// The worked example, with the order inside a target (`packagevariants.md` 4.2).
 #[test]
 fn the_worked_example() {
     let targets = json!([
@@ -170,7 +170,8 @@ fn the_worked_example() {
     );
 }
 
-/// V-138, V-139, V-141 to V-147, V-160, V-163: every field of a template reaches the variant, and expressions win.
+/// V-138, V-139, V-141 to V-147, V-160, V-163: every field of a template reaches the variant, and
+/// expressions win.
 #[test]
 fn templates_reach_every_field() {
     let template = json!({
@@ -234,7 +235,7 @@ fn injectors_by_region() {
     assert!(specs.iter().all(|spec| spec["labels"] == json!({"org": "hr"})));
 }
 
-/// V-162, V-166, V-170, V-172: what fails is named, with field and place.
+/// V-162, V-166, V-170, V-172: errors name the field and the target.
 #[test]
 fn failures_name_field_and_place() {
     let with = |template: Value| json!([{"repositories": [{"name": "cluster-01"}], "template": template}]);
@@ -292,7 +293,7 @@ fn failures_name_field_and_place() {
     );
 }
 
-/// V-159, V-164, V-167, V-171: the upstream is looked up first, if there is anything to look it up in.
+/// V-159, V-164, V-167, V-171: the upstream is resolved first, if the revisions are known.
 #[test]
 fn the_upstream_revision() {
     let listed = json!([{"repositories": [{"name": "cluster-01"}]}]);
@@ -316,7 +317,8 @@ fn the_upstream_revision() {
     assert_eq!(redirected["labels"], json!({"to": "cluster-02", "from": "cluster-01"}));
 }
 
-/// 4.6: equal wishes are one, different ones an error.
+/// Two equal variants count as one; two different ones for the same package are an error
+/// (`packagevariants.md` 4.6).
 #[test]
 fn two_targets_for_one_package() {
     let twice = json!([{"repositories": [{"name": "cluster-01"}]}, {"repositorySelector": {"matchLabels": {"region": "useast1"}}}]);
@@ -333,7 +335,8 @@ fn two_targets_for_one_package() {
     );
 }
 
-/// 4.1: with `failurePolicy: Isolate` what fails keeps nothing from the others.
+/// With `failurePolicy: Isolate` a failing target does not block the others (`packagevariants.md`
+/// 4.1).
 #[test]
 fn failures_are_isolated_where_the_set_says_so() {
     let targets = json!([
@@ -370,7 +373,7 @@ fn failures_are_isolated_where_the_set_says_so() {
     assert!(message.contains("cluster-02") && message.contains("(targets[2], targets[3])"), "{message}");
 }
 
-/// V-043: one set may have targets of all three kinds, and makes what each of them makes.
+/// V-043: one set may have targets of all three kinds, and gets the variants of each.
 #[test]
 fn three_kinds_of_targets_in_one_set() {
     let key = ("hr.example.org/v1".to_owned(), "Team".to_owned());
@@ -387,7 +390,7 @@ fn three_kinds_of_targets_in_one_set() {
     assert_eq!(found.target_counts, [1, 1, 2]);
 }
 
-/// V-044: figure 5, where a template renames the package of one target only.
+/// V-044: figure 5, in which a template renames the package of one target only.
 #[test]
 fn a_template_is_for_its_target() {
     let targets = json!([
@@ -397,7 +400,7 @@ fn a_template_is_for_its_target() {
     assert_eq!(pairs(&targets), ["cluster-01 foo", "cluster-02 foo", "cluster-03 bar"]);
 }
 
-/// V-137: names that are listed are defaults, for every kind of target, and a template makes others of them.
+/// V-137: listed names are defaults for every kind of target, and a template may replace them.
 #[test]
 fn listed_names_are_defaults() {
     let template = json!({"downstream": {"packageExpr": "packageDefault + '-x'"}});
@@ -410,7 +413,8 @@ fn listed_names_are_defaults() {
     assert_eq!(pairs(&selected), ["cluster-02 a-x", "cluster-02 b-x"]);
 }
 
-/// V-150, V-151: one package as often as there are namespaces; the variants differ in names only, with labels and without.
+/// V-150, V-151: one package for each namespace; the variants differ only in names, with and
+/// without labels.
 #[test]
 fn a_package_for_each_namespace() {
     let labels = json!({"package-type": "namespace", "org": "hr"});
@@ -435,7 +439,8 @@ fn a_package_for_each_namespace() {
     }
 }
 
-/// V-168, V-169: all that `repoExpr` sees is there before the repository is chosen: by it, else by `repo`, else by the target.
+/// V-168, V-169: `repoExpr` can read all its variables before the repository is chosen. The
+/// repository comes from `repoExpr`, else from `repo`, else from the target.
 #[test]
 fn the_repository_is_chosen_first() {
     let upstream: PackageRevision = serde_json::from_value(json!({
@@ -464,7 +469,8 @@ fn the_repository_is_chosen_first() {
     }
 }
 
-/// Three hundred targets that each select thousands of repositories took seconds, although they all wanted the same.
+/// Regression test: 300 targets that each select thousands of repositories took seconds, although
+/// all wanted the same variants.
 #[test]
 fn sites_of_all_targets_are_counted() {
     let target = |from: u32| {

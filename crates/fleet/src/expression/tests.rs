@@ -21,7 +21,7 @@ fn evaluate(source: &str) -> Result<String, String> {
     stacker::grow(STACK, || Expressions::new().evaluate(source, &scope()))
 }
 
-/// V-157, V-158, V-161, V-165, V-166: the vectors of the chapter.
+/// V-157, V-158, V-161, V-165, V-166: the test vectors of `packagevariants.md` 4.4.
 #[test]
 fn vectors() {
     for (source, expected) in [
@@ -57,7 +57,7 @@ fn vectors() {
     assert!(evaluate("target.").unwrap_err().contains("(at 1:"));
 }
 
-/// A pattern is compiled once for all targets; many of them, or large ones, are refused.
+/// A pattern is compiled once for all targets. Too many or too large patterns are refused.
 #[test]
 fn patterns_are_compiled_once_and_weighed() {
     let ten = "[1,2,3,4,5,6,7,8,9,10]";
@@ -71,7 +71,7 @@ fn patterns_are_compiled_once_and_weighed() {
     let many = format!("{ten}.map(a, {ten}.map(b, 'a'.matches({pattern}))).size() == 10 ? 'x' : 'y'");
     let refused = evaluate(&many).unwrap_err();
     assert!(refused.starts_with("the patterns of this set are too many"), "{refused}");
-    // At worst each byte of a text meets all of a pattern.
+    // In the worst case, each byte of the text is compared with the whole pattern.
     let long = format!("['{}'].map(t, t + t + t + t + t + t + t + t)[0]", "é".repeat(500));
     assert_eq!(evaluate(&format!("{long}.matches('(é|x)*y') ? 'x' : 'y'")).as_deref(), Ok("y"));
     let searched = evaluate(&format!(r"{long}.matches('(\\pL{{90}}|x)*y') ? 'x' : 'y'")).unwrap_err();
@@ -87,7 +87,7 @@ fn patterns_are_compiled_once_and_weighed() {
     assert_eq!(evaluate("matches(target.name, '^r') && !'x'.matches('y') ? 'x' : 'y'").as_deref(), Ok("x"));
 }
 
-/// The table of what the check finds.
+/// Table of the errors that the type check finds.
 #[test]
 fn types_are_checked_first() {
     let overload = |call: &str| format!("found no matching overload for {call}");
@@ -125,7 +125,7 @@ fn types_are_checked_first() {
     }
 }
 
-/// Nothing is converted (4.4, the table of types).
+/// Results are never converted to text (`packagevariants.md` 4.4, the table of types).
 #[test]
 fn results_that_are_no_texts() {
     for (source, expected) in [
@@ -193,12 +193,12 @@ fn limits() {
         let error = evaluate(&source).unwrap_err();
         assert!(error.contains(expected), "{error} for {}", &source[..60.min(source.len())]);
     }
-    // The deepest that passes.
+    // The deepest nesting that is allowed.
     let deep = format!("{}'a'{}", "(".repeat(60), ")".repeat(60));
     assert_eq!(evaluate(&deep).as_deref(), Ok("a"));
 }
 
-/// All ways to be deep that the limits let through end in an answer on the stack that is there.
+/// Every kind of nesting up to its limit is evaluated without a stack overflow.
 #[test]
 fn depth_that_is_let_through() {
     for source in [
@@ -232,13 +232,14 @@ fn the_budget_of_a_set() {
 }
 
 proptest! {
-    /// Whatever is written, the answer is a text or an error.
+    /// Any source gives a text or an error, and never panics.
     #[test]
     fn no_text_makes_it_fall_over(source in r#"([a-z]{1,3}|target|labels|\.|\[|\]|\(|\)|'[a-z]*'|"|'|\+|-|!|\?|:|,|\{|\}|[0-9]{1,20}|map|all|has|x|in| |\\|\n|e|u|&&|\|\||==|b'|r"|@|\$|`|/|%){0,24}"#) {
         let _ = evaluate(&source);
     }
 
-    /// Nothing is larger than the bound says; what is refused is refused before it is built.
+    /// No expression exceeds the bound of its nesting; larger ones are refused before they are
+    /// built.
     #[test]
     fn the_bound_is_one(depth in 1_usize..30) {
         let source = format!("['ab']{}[0]", ".map(x, x + x)".repeat(depth));
@@ -249,7 +250,8 @@ proptest! {
     }
 }
 
-/// Loops behind each other cost about what they do, not what they would if each element were as large as all.
+/// The estimated cost of consecutive loops is close to the real cost, and does not assume that each
+/// element is as large as the whole list.
 #[test]
 fn loops_in_a_row_are_affordable() {
     let labels: Vec<(String, String)> =
@@ -264,7 +266,7 @@ fn loops_in_a_row_are_affordable() {
     assert!(text.starts_with("value-0,value-1,"), "{text}");
 }
 
-/// Types that hold each other twice are refused before they grow beyond bounds.
+/// Types that contain another type twice are refused before they grow exponentially.
 #[test]
 fn large_types_are_refused() {
     let doubled = (0..60).fold("[]".to_owned(), |list, _| format!("{list}.map(x, {{x: x}})"));

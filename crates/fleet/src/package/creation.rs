@@ -1,4 +1,4 @@
-//! What a new revision may be called and made of (`packagevariants.md` 2.8, 6.6).
+//! Rules for the name and the source of a new revision (`packagevariants.md` 2.8, 6.6).
 
 use groundwork_api::kubernetes::{is_dns_label, is_dns_subdomain};
 use groundwork_api::{
@@ -8,12 +8,12 @@ use groundwork_api::{
 use super::{Package, Repositories, given, is_published, revision_name};
 use crate::validate::STRATEGIES;
 
-/// Longest path of a package without its slashes, in bytes.
+/// Limit for the path of a package without its slashes, in bytes.
 const LONGEST_PATH: usize = 63;
-/// How an upgrade merges that names no strategy.
+/// Merge strategy of an upgrade that names none.
 const DEFAULT_STRATEGY: &str = "resource-merge";
 
-/// What a revision is made of; the revisions that its task names are there, and may be used for it.
+/// Source of a new revision. The revisions that its task names exist and may be used.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Creation<'a> {
     Init {
@@ -31,15 +31,15 @@ pub enum Creation<'a> {
     },
 }
 
-/// What is cloned.
+/// Source of a clone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source<'a> {
     Revision(&'a PackageRevision),
-    /// A package that is not registered.
+    /// Package in a git repository that is not registered.
     Git(&'a GitPackage),
 }
 
-/// Why a revision cannot be made.
+/// Reason why a revision cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreationError {
     #[error("task list must not contain more than one task")]
@@ -86,7 +86,7 @@ pub enum CreationError {
     Strategy(String),
 }
 
-/// Whether a revision may be called so, among all revisions of its namespace.
+/// Checks the name of a new revision against all revisions of its namespace.
 ///
 /// # Errors
 /// The first rule that the name breaks.
@@ -125,7 +125,8 @@ pub fn check_names(
     }
 }
 
-/// What a new revision of a package is made of. No task at all makes a package from scratch.
+/// Checks the task of a new revision, and returns its source. Without a task, the package is
+/// created from scratch.
 ///
 /// `revisions` are all of the namespace.
 ///
@@ -159,7 +160,7 @@ pub fn check_creation<'a>(
     }
 }
 
-/// What a task may refer to.
+/// Revisions and Repositories that a task may refer to.
 struct World<'w, 'a> {
     package: Package<'w>,
     revisions: &'a [PackageRevision],
@@ -182,7 +183,8 @@ impl<'a> World<'_, 'a> {
         }
     }
 
-    /// Drafts of others do not hinder a clone, and neither does what is left on the branch of a package that was deleted.
+    /// Checks a clone. Drafts of other packages do not prevent it, and neither does the content of
+    /// a deleted package that is left on the branch.
     fn clone_of(&self, task: &'a CloneTask) -> Result<Creation<'a>, CreationError> {
         if self.package.revisions(self.revisions).any(is_published) {
             return Err(self.exists("clone"));
@@ -225,7 +227,7 @@ impl<'a> World<'_, 'a> {
         self.not_placeholder("target upstream", new)?;
         self.not_placeholder("source", local)?;
         self.same_package(local)?;
-        // The upstream may be a Draft; what is of the package itself may not.
+        // The upstream may be a Draft; a revision of the package itself must be published.
         for revision in [old, new, local] {
             if Package::of(revision) == self.package && !is_published(revision) {
                 return Err(CreationError::UpgradeNotPublished(revision.name_any()));
@@ -363,7 +365,7 @@ mod tests {
         check("web", &json!([{"type": "init"}]), exists);
     }
 
-    /// V-039: drafts of others do not hinder a clone.
+    /// V-039: drafts of others do not prevent a clone.
     #[test]
     fn clones() {
         for (path, tasks, expected) in [

@@ -1,20 +1,21 @@
-//! Which changes of a revision are allowed, and to whom (`packagevariants.md` 2.13, 6.2, 6.5, 6.14).
+//! Rules for changes of a revision, and the rights that they need (`packagevariants.md` 2.13, 6.2,
+//! 6.5, 6.14).
 
 use groundwork_api::{Lifecycle, PackageRevision, ResourceExt as _};
 
-/// How somebody asks for a change.
+/// Right with which a change is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// By an update of the object.
+    /// Right to update the object.
     Anybody,
-    /// With the permission for `packagerevisions/approval`.
+    /// Right to update `packagerevisions/approval`.
     Approver,
 }
 
-/// What a change of the lifecycle does.
+/// Effect of a change of the lifecycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// It is there already.
+    /// The revision has this lifecycle already.
     None,
     Propose,
     Reject,
@@ -23,18 +24,19 @@ pub enum Transition {
     RejectDeletion,
 }
 
-/// What a deletion does.
+/// Effect of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// Of a Draft or a proposed revision: its branch goes.
+    /// Deletes the branch of a Draft or Proposed revision.
     Branch,
-    /// Of a revision whose deletion was proposed: its tag and the marker go, the content of the branch stays.
+    /// Deletes the tag and the deletion marker of a revision whose deletion was proposed; the
+    /// content of the branch stays.
     Tag,
-    /// Of the head of a branch: a commit removes the package.
+    /// Removes the package from the head of a branch by a commit.
     Content,
 }
 
-/// Why a change is refused. The texts are those of the original (6.5).
+/// Reason why a change is refused. The texts are those of Porch (`packagevariants.md` 6.5).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("value can be only created as Draft")]
@@ -66,10 +68,11 @@ pub enum Refusal {
     Conflict,
 }
 
-/// What becomes of a revision whose lifecycle somebody wants to change. Gates are asked for by [`approvable`].
+/// Returns the effect of a change of the lifecycle. The caller checks readiness gates with
+/// [`approvable`].
 ///
 /// # Errors
-/// The change is none that there is, or is not for this actor.
+/// The change does not exist, or the actor may not make it.
 pub fn transition(from: Lifecycle, to: Lifecycle, actor: Actor) -> Result<Transition, Refusal> {
     use Lifecycle::{DeletionProposed, Draft, Proposed, Published};
     let only = |to| Err(Refusal::Lifecycle { from, to });
@@ -89,10 +92,10 @@ pub fn transition(from: Lifecycle, to: Lifecycle, actor: Actor) -> Result<Transi
     }
 }
 
-/// What becomes of a revision that somebody wants to delete; `is_placeholder` says that it is the head of its branch.
+/// Returns the effect of a deletion; `is_placeholder` is true for the head of a branch.
 ///
 /// # Errors
-/// It is published, or the deletion is not for this actor.
+/// The revision is published, or the actor may not delete it.
 pub fn deletion(lifecycle: Lifecycle, is_placeholder: bool, actor: Actor) -> Result<Deletion, Refusal> {
     match lifecycle {
         _ if is_placeholder => Ok(Deletion::Content),
@@ -103,34 +106,35 @@ pub fn deletion(lifecycle: Lifecycle, is_placeholder: bool, actor: Actor) -> Res
     }
 }
 
-/// Whether a revision may begin its life so.
+/// Checks the lifecycle of a new revision.
 ///
 /// # Errors
-/// It would not be a Draft.
+/// The lifecycle is not Draft.
 pub fn check_new_lifecycle(lifecycle: Option<Lifecycle>) -> Result<(), Refusal> {
     if lifecycle == Some(Lifecycle::Draft) { Ok(()) } else { Err(Refusal::CreatedAs) }
 }
 
-/// Whether labels, annotations and gates of a package may be changed through its revision (6.14).
+/// Checks whether labels, annotations and gates of a package may be changed through its revision
+/// (`packagevariants.md` 6.14).
 ///
 /// # Errors
-/// The revision is no Draft.
+/// The revision is not a Draft.
 pub fn check_spec_change(lifecycle: Lifecycle) -> Result<(), Refusal> {
     if lifecycle == Lifecycle::Draft { Ok(()) } else { Err(Refusal::SpecIsFixed) }
 }
 
-/// Whether the files of a revision may be changed (1.6).
+/// Checks whether the files of a revision may be changed (`packagevariants.md` 1.6).
 ///
 /// # Errors
-/// The revision is no Draft.
+/// The revision is not a Draft.
 pub fn check_content_change(lifecycle: Lifecycle) -> Result<(), Refusal> {
     if lifecycle == Lifecycle::Draft { Ok(()) } else { Err(Refusal::ContentIsFixed(lifecycle)) }
 }
 
-/// Whether a write is based on what is there (6.2).
+/// Checks that a write is based on the current version (`packagevariants.md` 6.2).
 ///
 /// # Errors
-/// It names no version, or another one.
+/// The write names no version, or another one.
 pub fn check_version(expected: Option<&str>, actual: &str) -> Result<(), Refusal> {
     match expected.filter(|version| !version.is_empty()) {
         None => Err(Refusal::NoVersion),
@@ -139,7 +143,8 @@ pub fn check_version(expected: Option<&str>, actual: &str) -> Result<(), Refusal
     }
 }
 
-/// The gates of a revision that are shut, each once (2.13): those whose condition is missing or anything but `True`.
+/// Returns the readiness gates whose condition is missing or not `True`, each once
+/// (`packagevariants.md` 2.13).
 pub fn unmet_gates(revision: &PackageRevision) -> Vec<&str> {
     let conditions = revision.status.as_ref().map(|status| &*status.conditions).unwrap_or_default();
     let mut unmet: Vec<&str> = Vec::new();
@@ -153,10 +158,11 @@ pub fn unmet_gates(revision: &PackageRevision) -> Vec<&str> {
     unmet
 }
 
-/// Whether the gates of a revision let it be published. They are asked for in repositories for deployments only.
+/// Checks that the readiness gates allow a revision to be published. Callers only check this in
+/// deployment repositories.
 ///
 /// # Errors
-/// Gates are shut.
+/// A gate is not met.
 pub fn approvable(revision: &PackageRevision) -> Result<(), Refusal> {
     let is_deployed = revision.status.as_ref().and_then(|status| status.deployment) == Some(true);
     let gates = unmet_gates(revision);

@@ -5,20 +5,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// A difference between two values.
+/// Difference between two values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Field {
-    /// Such as `spec.upstream.revision`, `spec.labels["a.b/c"]` or `spec.injectors[0].name`.
+    /// Path such as `spec.upstream.revision`, `spec.labels["a.b/c"]` or `spec.injectors[0].name`.
     pub path: String,
-    /// Absent if the field is new.
+    /// Old value; absent if the field is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<Value>,
-    /// Absent if the field goes.
+    /// New value; absent if the field is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<Value>,
 }
 
-/// All differences below a path, members in byte order, the elements of lists by their positions.
+/// Returns all differences below a path, with members in byte order and the elements of lists by
+/// their positions.
 pub fn differences(path: &str, old: &Value, new: &Value) -> Vec<Field> {
     let mut fields = Vec::new();
     compare(path, Some(old), Some(new), &mut fields);
@@ -54,14 +55,14 @@ fn member(path: &str, key: &str) -> String {
     }
 }
 
-/// The same for equal values, in whatever order their members are kept.
+/// Returns a hash that is the same for equal values, in any order of their members.
 pub(super) fn hash(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
     HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
 }
 
-/// JSON without blanks, members in byte order.
+/// Writes JSON without white space, with members in byte order.
 fn write(value: &Value, text: &mut String) {
     match value {
         Value::Object(members) => {

@@ -40,7 +40,8 @@ fn previewed_with(
     Preview::new(preview(sets, objects, revisions, variants))
 }
 
-/// The variants when everything that a preview tells has happened; what was made has a UID and a time then.
+/// Returns the variants after the changes of a preview; created ones have a UID and a creation
+/// time.
 fn after(variants: &[PackageVariant], preview: &Preview) -> Vec<PackageVariant> {
     let named = |variant: &PackageVariant| (variant.name_any(), variant.clone());
     let mut world: World = variants.iter().map(named).collect();
@@ -60,7 +61,7 @@ fn made(sets: &[PackageVariantSet]) -> Vec<PackageVariant> {
     after(&[], &previewed(sets, &[]))
 }
 
-/// One line for everything that happens, in the order of its kinds.
+/// Returns one line per change, in the order of the kinds of changes.
 fn shown(preview: &Preview) -> Vec<String> {
     let mut lines = Vec::new();
     for set in &preview.sets {
@@ -140,7 +141,7 @@ fn what_is_refused_leaves_everything_alone() {
     assert!(guarded[5].starts_with("refused DeletionGuarded: "), "{guarded:?}");
 }
 
-/// 2.9: what the deletion policy does to revisions is told, too.
+/// A preview includes the effect of the deletion policy on revisions (`packagevariants.md` 2.9).
 #[test]
 fn revisions_of_what_is_deleted() {
     let mut variants = made(&[listed("s", "7f", &[("a", &["x", "y"])])]);
@@ -168,7 +169,8 @@ fn revisions_of_what_is_deleted() {
     );
 }
 
-/// 4.6: who comes second to a package cannot make it, unless the first one goes.
+/// The second variant of a package is blocked, unless the first one is deleted
+/// (`packagevariants.md` 4.6).
 #[test]
 fn two_variants_for_one_package() {
     let hand: PackageVariant = serde_json::from_value(json!({
@@ -194,7 +196,7 @@ fn two_variants_for_one_package() {
     );
 }
 
-/// The name of what goes is not free yet.
+/// The name of a variant to be deleted is not free yet.
 #[test]
 fn names_are_taken_by_what_is_there() {
     let variants = made(&[listed("s", "7f", &[("a", &["b-c"])])]);
@@ -205,7 +207,7 @@ fn names_are_taken_by_what_is_there() {
     assert_eq!(lines, ["create s-b-x".to_owned(), "delete s-a-b-c".to_owned(), format!("create {hashed}")]);
 }
 
-/// A set in a file has no UID; its variants say which one it has.
+/// A set in a file has no UID; it is taken from the set's variants.
 #[test]
 fn sets_from_files() {
     let variants = made(&[listed("s", "7f", &[("a", &["x"])])]);
@@ -229,7 +231,7 @@ fn a_variant_without_owner_and_one_that_is_going() {
     assert_eq!(lines[1..], ["going s-a-y"]);
 }
 
-/// Whatever would make the outcome another one makes another hash; what nobody reads does not.
+/// Each difference in the outcome changes the hash; unread data does not.
 #[test]
 fn the_hash_is_of_what_matters() {
     let lock = |commit: &str| json!({"selfLock": {"git": {"commit": commit}}});
@@ -254,7 +256,8 @@ fn the_hash_is_of_what_matters() {
     assert_eq!(before, hash(&relabelled.0, "c1", &relabelled.1));
 }
 
-/// Sets over two repositories, with or without a template, and variants that people have meddled with.
+/// Generates sets for two repositories, with or without a template, and variants that users have
+/// edited.
 fn targets() -> impl Strategy<Value = Value> {
     let packages = proptest::collection::btree_set("[w-z]", 1..4);
     let entry =
@@ -290,7 +293,8 @@ fn meddled(mut variants: Vec<PackageVariant>, how: &[u8]) -> Vec<PackageVariant>
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// The world that a preview tells of wants no change, and the order of what is read makes no difference.
+    /// After the changes of a preview, the next one is empty. The order of the inputs does not
+    /// matter.
     #[test]
     fn the_planned_world_is_settled(
         before in (targets(), targets()),

@@ -71,7 +71,8 @@ fn world() -> Vec<PackageRevision> {
     ]
 }
 
-/// Commits c1 and c1b have the same tree; git has tags that lead to no revision.
+/// Resolves an upstream with a git in which commits c1 and c1b have the same tree, and some tags
+/// point to no revision.
 fn found(variant: &PackageVariant, revisions: &[PackageRevision]) -> String {
     let same = |one: &GitLock, other: &GitLock| {
         [one.commit.as_deref(), other.commit.as_deref()] == [Some("c1"), Some("c1b")]
@@ -97,7 +98,8 @@ fn found(variant: &PackageVariant, revisions: &[PackageRevision]) -> String {
     }
 }
 
-/// V-027, V-032, V-050, V-109: the ways of 2.5 and 5.3; a revision is a number or a text.
+/// V-027, V-032, V-050, V-109: the ways of `packagevariants.md` 2.5 and 5.3; a revision is a number
+/// or a text.
 #[test]
 fn upstreams_of_variants() {
     for (upstream, expected) in [
@@ -142,7 +144,7 @@ fn upstreams_of_variants() {
     }
 }
 
-/// 5.2: where git cannot be asked, annotations of revisions name tags.
+/// Without git, annotations of revisions name tags (`packagevariants.md` 5.2).
 #[test]
 fn of_several_revisions_with_a_tag_the_highest_counts() {
     let mut revisions = world();
@@ -156,7 +158,8 @@ fn of_several_revisions_with_a_tag_the_highest_counts() {
     );
 }
 
-/// 5.4: a paused variant stays where it is, whatever the tag or the spec says by now.
+/// A paused variant keeps its upstream revision, whatever the tag or the spec is by now
+/// (`packagevariants.md` 5.4).
 #[test]
 fn a_pause() {
     let spec = json!({"repo": "r", "package": "p", "revision": "stable"});
@@ -195,7 +198,7 @@ fn the_status_keeps_its_time_until_something_changes() {
     assert_eq!(moved.status(Some(&first), &time(3)).resolved_at, Some(time(3)));
 }
 
-/// V-035: who names a revision by its number is not concerned by tags, whether there are any or not.
+/// V-035: tags do not affect an upstream with a revision number, whether or not any exist.
 #[test]
 fn fixed_revisions_know_no_tags() {
     let without: Vec<PackageRevision> =

@@ -29,7 +29,7 @@ fn set(spec: &Value, targets: &Value) -> PackageVariantSet {
     serde_json::from_value(set).unwrap()
 }
 
-/// Three repositories, and revision 1 of `a`, `b` and `c`.
+/// Returns a bundle with three repositories, and revision 1 of `a`, `b` and `c`.
 fn bundle(revision_sets: &[Value]) -> Bundle {
     let mut bundle = Bundle::new("fleet");
     for name in ["one", "three", "two"] {
@@ -51,7 +51,7 @@ fn expanded(
     expanded.map_err(|error| format!("{}: {error}", error.reason()))
 }
 
-/// Repository and package of each variant, with the package that it derives from.
+/// Returns repository and package of each variant, with the package that it derives from.
 fn made(spec: &Value, targets: &Value, revision_sets: &[Value]) -> Vec<String> {
     let variants = expanded(spec, targets, revision_sets).unwrap().variants;
     let shown = |variant: PackageVariant| {
@@ -63,7 +63,8 @@ fn made(spec: &Value, targets: &Value, revision_sets: &[Value]) -> Vec<String> {
     variants.into_iter().map(shown).collect()
 }
 
-/// V-178: two upstreams and three repositories make six variants, each called as its own upstream.
+/// V-178: two upstreams and three repositories make six variants, each named after its own
+/// upstream.
 #[test]
 fn each_target_is_made_for_each_upstream() {
     let all = json!([{"repositorySelector": {}}]);
@@ -71,23 +72,23 @@ fn each_target_is_made_for_each_upstream() {
     let expected = ["one/a a", "one/b b", "three/a a", "three/b b", "two/a a", "two/b b"];
     assert_eq!(made(&upstreams, &all, &[]), expected);
     assert_eq!(expanded(&upstreams, &all, &[]).unwrap().target_counts, [3]);
-    // In the order of the upstreams, then of the targets.
+    // The order is by upstreams, then by targets.
     let ordered = bundle(&[]).expand_in_order(&set(&upstreams, &all)).unwrap().variants;
     let ordered: Vec<&str> = ordered.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(ordered, ["s-one-b", "s-three-b", "s-two-b", "s-one-a", "s-three-a", "s-two-a"]);
 
-    // Expressions see the one that they are evaluated for.
+    // Expressions see the upstream that they are evaluated for.
     let computed = json!([{"repositories": [{"name": "one"}], "template": {
         "downstream": {"packageExpr": "'x-' + upstream.labels['of']"}}}]);
     let upstreams = json!({"upstreams": [upstream("a"), upstream("b")]});
     assert_eq!(made(&upstreams, &computed, &[]), ["one/x-a a", "one/x-b b"]);
 
-    // One that stands alone in the list makes what it makes without one.
+    // A list with one upstream gives the same variants as `upstream`.
     let alone = expanded(&json!({"upstreams": [upstream("a")]}), &all, &[]);
     assert_eq!(alone, expanded(&json!({"upstream": upstream("a")}), &all, &[]));
 }
 
-/// V-180, V-181: what several PackageRevisionSets list is united, and what is listed twice counts once.
+/// V-180, V-181: the lists of several PackageRevisionSets are combined, and duplicates count once.
 #[test]
 fn lists_of_packages_are_shared() {
     let all = json!([{"repositories": [{"name": "one"}]}]);
@@ -106,7 +107,7 @@ fn lists_of_packages_are_shared() {
     let packages: Vec<String> =
         upstream_packages(&set(&both, &all), &there).into_iter().map(|(_, package)| package).collect();
     assert_eq!(packages, ["a", "b", "c"]);
-    // Whoever edits the list changes all that refer to it.
+    // A change of the list changes all sets that refer to it.
     let edited = [revision_set("base", &json!([upstream("c")]))];
     assert_eq!(made(&one, &all, &edited), ["one/c c"]);
 }
@@ -165,7 +166,7 @@ fn what_is_missing_is_told_with_its_place() {
     }
 }
 
-/// V-182: a PackageVariant has one upstream; a set either one or a list.
+/// V-182: a PackageVariant has one upstream; a set has either one or a list.
 #[test]
 fn what_is_wrong_with_upstreams() {
     let check = |spec: &Value, expected: &[&str]| {
