@@ -1,4 +1,5 @@
-//! Any template ends within its limits, with an output or an error. The first byte chooses the modes.
+//! Fuzz target: every template ends within its limits, with an output or an error. The first byte
+//! chooses the modes.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ use serde_json::json;
 
 static FUNCTIONS: LazyLock<Arc<Functions>> = LazyLock::new(|| {
     let mut functions = Functions::sprig();
-    // Slow on purpose.
+    // These functions are slow on purpose and would use up the time of the fuzzer.
     for name in ["bcrypt", "htpasswd", "derivePassword"] {
         functions.remove(name);
     }

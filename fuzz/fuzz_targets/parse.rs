@@ -1,4 +1,5 @@
-//! Any bytes are a template or an error; the canonical form of a template is a template with the same canonical form.
+//! Fuzz target: any bytes are a template or an error, and the canonical form of a template is a
+//! template with the same canonical form.
 
 #![no_main]
 

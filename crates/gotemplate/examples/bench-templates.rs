@@ -1,5 +1,5 @@
-//! Measures this engine on the templates of a folder: NAME.tmpl with NAME.json. The counterpart of `benches/go`;
-//! `cargo xtask bench templates` runs both.
+//! Measures this engine on the templates of a folder: NAME.tmpl with NAME.json. The counterpart of
+//! `benches/go`; `cargo xtask bench templates` runs both.
 //!
 //! Each line of its output is a name and nanoseconds for one operation.
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use groundwork_gotemplate::{Functions, MissingKey, NumberMode, Options, Template, Value};
 
-/// How long one measurement takes at least.
+/// Shortest duration of one measurement; `report` repeats the operation until it is reached.
 const LONG: Duration = Duration::from_millis(40);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,7 +49,7 @@ fn bench(file: &Path, functions: &Arc<Functions>) -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-/// Measures an operation, repeated until that takes long enough.
+/// Measures an operation, repeated until the measurement takes `LONG`, and prints its line.
 fn report<E>(name: &str, mut operation: impl FnMut() -> Result<(), E>) -> Result<(), E> {
     operation()?;
     let mut count = 1_u32;

@@ -1,4 +1,4 @@
-//! What one render may spend (chapter gotemplate, section 10).
+//! The account of what one render may spend: steps, memory and time (`gotemplate.md` 10).
 
 use groundwork_budget::{ExceededError, held};
 use groundwork_go::fmt::FormatError;
@@ -6,7 +6,7 @@ use groundwork_go::fmt::FormatError;
 use crate::nesting::{MAX_DEPTH, TooDeep};
 use crate::options::Limits;
 
-/// A configured limit was reached.
+/// A limit of the render was reached. The texts are those of error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
     #[error("template output exceeds the limit of {0} bytes")]
@@ -27,17 +27,18 @@ pub enum LimitError {
     TemplateDepth,
 }
 
-/// Pieces of a formatted text, see [`groundwork_go::fmt::Sink::take_pieces`], that take as long as a step.
+/// Pieces of a formatted text (see [`groundwork_go::fmt::Sink::take_pieces`]) that take as long as
+/// one step.
 const PIECES_PER_STEP: usize = 2;
 
-/// What a step takes, in the units that engines share.
+/// Cost of one step in the units that all engines share.
 const UNITS_PER_STEP: u64 = 4;
 
 fn units(steps: u64) -> u64 {
     steps.saturating_mul(UNITS_PER_STEP)
 }
 
-/// The deadline is asked each time this many steps (a power of two) are full.
+/// Steps (a power of two) between two checks of the deadline and of the shared budget.
 const STEPS_PER_CHECK: u64 = 4_096;
 
 impl From<TooDeep> for LimitError {
@@ -51,10 +52,11 @@ impl From<TooDeep> for LimitError {
 pub(crate) struct Budget {
     limits: Limits,
     steps: u64,
-    /// What the render shares with others; it learns of steps when some thousand are full, and at the end.
+    /// Budget that the render shares with others. Steps are reported to it after every
+    /// [`STEPS_PER_CHECK`], and at the end.
     shared: Option<groundwork_budget::Budget>,
     reported: u64,
-    /// What this thread held when the render began.
+    /// Live bytes of this thread's values when the render began.
     start: isize,
 }
 
@@ -83,7 +85,7 @@ impl Budget {
         if self.steps / STEPS_PER_CHECK != before { self.report() } else { Ok(()) }
     }
 
-    /// Pieces of formatted text that the steps which are left suffice for.
+    /// Returns how many pieces of formatted text the remaining steps pay for.
     pub(crate) fn pieces(&self) -> usize {
         let left = self.limits.steps.saturating_sub(self.steps);
         usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(PIECES_PER_STEP)
@@ -94,7 +96,7 @@ impl Budget {
         self.spend(pieces / PIECES_PER_STEP)
     }
 
-    /// Why a formatted text was not finished.
+    /// Returns the limit that stopped the formatting of a text.
     pub(crate) fn refusal(&self, error: FormatError) -> LimitError {
         match error {
             FormatError::Length(limit) => LimitError::Output(limit),
@@ -103,7 +105,7 @@ impl Budget {
         }
     }
 
-    /// What has to be asked from time to time.
+    /// Reports the steps to the shared budget and checks the deadline.
     #[cold]
     fn report(&mut self) -> Result<(), LimitError> {
         if let Some(shared) = &self.shared {
@@ -116,7 +118,7 @@ impl Budget {
         }
     }
 
-    /// Checks that the values of the render may hold so many bytes more.
+    /// Checks that the values of the render may take this many more bytes.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), LimitError> {
         if held::since(self.start).saturating_add(bytes) > self.limits.value_bytes {
             return Err(LimitError::Held(self.limits.value_bytes));
@@ -129,7 +131,8 @@ impl Budget {
         if bytes > self.limits.output_bytes {
             return Err(LimitError::Text(self.limits.output_bytes));
         }
-        // Once while it is built, and once as a value.
+        // The text exists twice for a moment: as the buffer in which it is built, and as the
+        // finished value.
         self.reserve(bytes.saturating_mul(2))?;
         self.spend(bytes / 64)
     }
@@ -142,7 +145,7 @@ impl Budget {
 impl Drop for Budget {
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
-            // Whoever goes on with the account learns that it is empty.
+            // A drop cannot fail. The next render on the shared budget gets the error instead.
             let _ = shared.spend(units(self.steps - self.reported));
         }
     }

@@ -1,4 +1,4 @@
-//! What functions see of the running render.
+//! The running render, as functions and methods see it.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::template::{NestedTemplates, Program};
 use crate::value::json::{self, NoJson};
 use crate::value::{DataNumber, Map, Str, Value};
 
-/// What asking for random bytes takes, however few they are.
+/// Steps for one request for random bytes, in addition to those for their number.
 const RANDOM_STEPS: usize = 20;
 
 /// State that a render shares with the renders nested in it.
@@ -26,15 +26,15 @@ pub(crate) struct Run {
     /// Nested template calls and renders.
     pub(crate) depth: usize,
     pub(crate) active: HashMap<String, usize>,
-    /// Maps that received a container and so may have become part of a cycle.
+    /// Maps that received a container, and so may have become part of a cycle.
     grown: HashMap<usize, Map>,
-    /// Compiled regular expressions, or why they do not compile.
+    /// Compiled regular expressions, or the errors of those that do not compile.
     pub(crate) patterns: HashMap<Str, Compiled, foldhash::fast::RandomState>,
-    /// Those that earlier renders of the template compiled.
+    /// Patterns compiled by earlier renders of the template.
     pub(crate) shared: Arc<Patterns>,
-    /// What the program gave to this render.
+    /// Data, rights and limits that the program gave to this render.
     host: Option<Host>,
-    /// Templates that the templates themselves had parsed.
+    /// Templates that the running templates parsed, as `tpl` does.
     pub(crate) nested: NestedTemplates,
 }
 
@@ -68,34 +68,37 @@ impl Drop for Run {
 /// The running render, as functions and methods see it.
 #[derive(Debug)]
 pub struct Context<'r> {
-    /// The set that runs.
+    /// The set of templates that runs.
     pub(crate) program: &'r Arc<Program>,
     pub(crate) options: &'r Options,
     pub(crate) run: &'r mut Run,
 }
 
 impl Context<'_> {
-    /// The functions of the running template, for parsing another one with the same.
+    /// Returns the functions of the running template, for parsing another template with the same
+    /// functions.
     pub fn functions(&self) -> &Arc<Functions> {
         &self.program.functions
     }
 
-    /// The options of the running template.
+    /// Returns the options of the running template.
     pub fn options(&self) -> &Options {
         self.options
     }
 
-    /// What the program handed to this render for its functions, if it is of this type.
+    /// Returns the data that the program gave to this render for its functions, if it is of this
+    /// type.
     pub fn host<T: Any>(&self) -> Option<&T> {
         self.run.host.as_ref()?.data.as_deref()?.downcast_ref()
     }
 
-    /// What functions of this render may reach.
+    /// Returns the sources (clock, randomness, environment, network) that functions of this render
+    /// may use.
     pub(crate) fn grants(&self) -> &Grants {
         self.run.host.as_ref().map_or(&self.options.grants, |host| &host.grants)
     }
 
-    /// A float result in the render's number mode.
+    /// Returns a float result as a value of the render's number mode.
     pub fn float(&self, f: f64) -> Value {
         match self.options.numbers {
             NumberMode::Data => Value::Number(DataNumber::Float(f)),
@@ -103,13 +106,13 @@ impl Context<'_> {
         }
     }
 
-    /// What the clock of the host says.
+    /// Returns the time of the host's clock.
     pub(crate) fn now(&self, function: &'static str) -> Result<SystemTime, CallError> {
         let clock = self.grants().clock.as_ref();
         Ok(clock.ok_or(DeniedError { function, capability: Capability::Clock })?())
     }
 
-    /// Fills the buffer from the host's randomness.
+    /// Fills the buffer from the host's source of randomness.
     pub(crate) fn randomize(&mut self, function: &'static str, buffer: &mut [u8]) -> Result<(), CallError> {
         self.spend(RANDOM_STEPS + buffer.len() / 16)?;
         let source = self.grants().randomness.as_ref();
@@ -121,7 +124,8 @@ impl Context<'_> {
         Ok(self.run.budget.spend(amount)?)
     }
 
-    /// Checks that so many bytes more may be held; call it before something large is built, besides texts.
+    /// Checks that the values may take this many more bytes. Call it before building a large value
+    /// that is not a text.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), CallError> {
         Ok(self.run.budget.reserve(bytes)?)
     }
@@ -131,8 +135,9 @@ impl Context<'_> {
         Ok(self.run.budget.text(bytes)?)
     }
 
-    /// Converts a value as [`Value::to_json`] does, within the budget: as a tree it may be larger by any factor than the
-    /// shared lists and maps that it is made of.
+    /// Converts a value as [`Value::to_json`] does, within the budget. A list or map that is shared
+    /// within the value appears in the tree as often as it is used, so that the tree may be many
+    /// times larger than the value.
     pub fn to_json(&mut self, value: &Value) -> Result<Option<serde_json::Value>, CallError> {
         let mut bytes = 0;
         let budget = &self.run.budget;
@@ -153,13 +158,14 @@ impl Context<'_> {
     ///
     /// # Errors
     ///
-    /// What Go's decoder says about the text.
+    /// The error of Go's decoder about the text.
     pub fn from_json(&mut self, text: &[u8]) -> Result<Value, CallError> {
         crate::sprig::json_decode::decode(self, text)
     }
 
-    /// Sets a key of a map in place. Use this rather than [`Map::insert`] on maps that the template can reach: a map
-    /// that gets into itself is cut open at the end of the render, so that it cannot leak.
+    /// Sets a key of a map in place. Use this rather than [`Map::insert`] on maps that the template
+    /// can reach: if the map comes to contain itself, the cycle is cut at the end of the render, so
+    /// that its memory is freed.
     pub fn insert(&mut self, map: &Map, key: Str, value: Value) {
         if value.is_container() {
             self.run.grown.entry(map.address()).or_insert_with(|| map.clone());
@@ -167,7 +173,7 @@ impl Context<'_> {
         map.insert(key, value);
     }
 
-    /// How many renders started by [`Context::render`] under this key are running.
+    /// Returns how many renders that [`Context::render`] started under this key are running.
     pub fn active(&self, key: &str) -> usize {
         self.run.active.get(key).copied().unwrap_or(0)
     }

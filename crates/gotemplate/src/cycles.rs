@@ -1,4 +1,5 @@
-//! Maps that contain themselves (section 14): reference counting alone would never free them.
+//! Removal of cycles among maps that contain themselves (`gotemplate.md` 14): reference counting
+//! alone would never free them.
 
 use std::collections::HashSet;
 
@@ -32,7 +33,8 @@ impl Step {
     }
 }
 
-/// Removes the entries that close a cycle through any of the given maps: a depth-first search whose back edges go.
+/// Removes the entries that close a cycle through any of the given maps. A depth-first search finds
+/// them as its back edges.
 pub(crate) fn cut(maps: impl Iterator<Item = Map>) {
     let mut visited = HashSet::new();
     let mut on_path = HashSet::new();
@@ -49,7 +51,8 @@ pub(crate) fn cut(maps: impl Iterator<Item = Map>) {
                     on_path.insert(child.address());
                     path.push(Step::into_map(child));
                 }
-                // Lists cannot be changed, so every cycle passes through a map.
+                // Lists are immutable, so every cycle passes through a map, and only maps need the
+                // check for one.
                 Some(Value::List(list)) if !list.is_empty() => path.push(Step::List { list, next: 0 }),
                 Some(_) => {}
                 None => {
@@ -62,7 +65,7 @@ pub(crate) fn cut(maps: impl Iterator<Item = Map>) {
     }
 }
 
-/// Drops the entry of the innermost map through which the path runs.
+/// Removes the entry of the innermost map on the path, through which the path runs.
 fn remove_current(path: &[Step]) {
     let innermost = path.iter().rev().find_map(|step| match step {
         Step::Map { map, current: Some(key), .. } => Some((map, key)),

@@ -1,4 +1,4 @@
-//! Base64 and Base32 with Go's error positions (section 12.11).
+//! Base64 and Base32 with the error positions of Go (`gotemplate.md` 12.11).
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
@@ -36,7 +36,7 @@ fn symbol(alphabet: &[u8], value: u32) -> char {
     char::from(alphabet[value as usize % alphabet.len()])
 }
 
-/// The text's bytes, or the offset that Go complains about. Line ends are skipped.
+/// Returns the decoded bytes, or the offset that Go's error names. Line ends are skipped.
 pub(crate) fn base64_decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     let mut symbols =
         text.iter().copied().enumerate().filter(|(_, b)| !matches!(b, b'\r' | b'\n')).peekable();
@@ -65,7 +65,8 @@ pub(crate) fn base64_decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     if group.is_empty() { Ok(out) } else { Err(text.len() - group.len()) }
 }
 
-/// Like [`base64_decode`]; less than a group of anything behind the padding is ignored.
+/// Decodes like [`base64_decode`], but ignores anything shorter than a group behind the padding, as
+/// Go does.
 pub(crate) fn base32_decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     const GROUP: usize = 8;
     let text: Vec<u8> = text.iter().copied().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
@@ -100,7 +101,7 @@ fn value_of(alphabet: &[u8], byte: u8) -> Option<u8> {
     alphabet.iter().position(|&symbol| symbol == byte).and_then(|value| u8::try_from(value).ok())
 }
 
-/// The whole bytes in a group of values of `bits` bits each.
+/// Appends the whole bytes in a group of values of `bits` bits each.
 fn push_group(out: &mut Vec<u8>, group: &[u8], bits: usize) {
     let packed = group.iter().fold(0u64, |packed, &value| packed << bits | u64::from(value));
     let unused = (group.len() * bits) % 8;

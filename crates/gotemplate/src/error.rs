@@ -1,11 +1,11 @@
-//! Errors in the wording of Go (chapter gotemplate, sections 4 and 9), with their position as data.
+//! Errors in the wording of Go (`gotemplate.md` 4 and 9), with their position as data.
 
 use std::fmt;
 
 use crate::budget::LimitError;
 use crate::grants::DeniedError;
 
-/// What kind of failure an [`Error`] is.
+/// The kind of failure that an [`Error`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The source is not a template.
@@ -14,15 +14,15 @@ pub enum ErrorKind {
     Execution,
     /// A configured limit stopped the template.
     Limit,
-    /// A function needs what the host does not grant.
+    /// The template called a function that needs a source which the host does not grant.
     Denied,
 }
 
-/// Why a template could not be parsed or rendered.
+/// A failure to parse or to render a template.
 ///
-/// `Display` is the complete text as Go words it:
-/// `template: NAME:LINE: MESSAGE` for parse errors and
-/// `template: NAME:LINE:COLUMN: executing "TEMPLATE" at <SOURCE>: MESSAGE` for execution errors.
+/// `Display` is the complete text as Go words it: `template: NAME:LINE: MESSAGE` for parse errors
+/// and `template: NAME:LINE:COLUMN: executing "TEMPLATE" at <SOURCE>: MESSAGE` for execution
+/// errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -32,7 +32,7 @@ pub struct Error {
     message: String,
 }
 
-/// Where an execution error happened, beyond the line.
+/// Place of an execution error, beyond its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     column: usize,
@@ -45,12 +45,12 @@ impl Error {
         Error { kind: ErrorKind::Parse, template: template.to_string(), line, place: None, message }
     }
 
-    /// An execution error that has no place in any source.
+    /// Creates an execution error without a place in any source.
     pub(crate) fn unplaced(template: &str, message: String) -> Error {
         Error { kind: ErrorKind::Execution, template: template.to_string(), line: 0, place: None, message }
     }
 
-    /// A limit was reached before there was a place.
+    /// Creates the error of a limit that was reached before the evaluator was at any place.
     pub(crate) fn limit(template: &str, limit: LimitError) -> Error {
         let message = limit.to_string();
         Error { kind: ErrorKind::Limit, ..Error::unplaced(template, message) }
@@ -68,8 +68,8 @@ impl Error {
         Error { kind, template: template.to_string(), line, place, message }
     }
 
-    /// The same with the middle of its message left out: it keeps so many bytes of either end. For errors that hold those of many
-    /// nested renders.
+    /// Returns the error with the middle of its message left out, keeping `keep` bytes at each end.
+    /// For messages that contain those of many nested renders.
     #[must_use]
     pub fn shortened(mut self, keep: usize) -> Error {
         if self.message.len() > keep.saturating_mul(2) {
@@ -84,22 +84,22 @@ impl Error {
         self.kind
     }
 
-    /// The name under which the source was parsed.
+    /// Returns the name under which the source was parsed.
     pub fn template(&self) -> &str {
         &self.template
     }
 
-    /// The 1-based line in the source; 0 when the error has no place in it.
+    /// Returns the 1-based line in the source, or 0 if the error has no place in it.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// The 0-based byte offset in the line; parse errors have none.
+    /// Returns the 0-based byte offset in the line; parse errors have none.
     pub fn column(&self) -> Option<usize> {
         self.place.as_ref().map(|place| place.column)
     }
 
-    /// The message without name and position.
+    /// Returns the message without name and position.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -124,7 +124,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Why a function or method failed. The engine reports it as `error calling NAME: TEXT`.
+/// A failure of a function or method. The engine reports it as `error calling NAME: TEXT`.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CallError {
     #[error("{0}")]
@@ -138,7 +138,7 @@ pub enum CallError {
     /// A nested render failed.
     #[error(transparent)]
     Template(Box<Error>),
-    /// The same with something in front of it.
+    /// A nested render failed, and the function put text in front of its error.
     #[error("{prefix}{error}")]
     Wrapped { prefix: String, error: Box<Error> },
 }

@@ -1,23 +1,25 @@
-//! What a host lets templates reach beside their data (sections 11 and 12.13).
+//! Sources that a host lets templates reach beside their data: clock, randomness, environment,
+//! network (`gotemplate.md` 11 and 12.13).
 //!
-//! Functions that read a clock, make random values, or look at the environment or the network are always known, so that
-//! templates with them in a branch not taken can be parsed. Calling one without the grant is an error.
+//! Functions that use such a source are always known, so that templates with them in a branch that
+//! is not taken can be parsed. Calling one without the grant is an error.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Tells the time of `now` and of everything that counts from it.
+/// Clock of `now` and of everything that counts from it.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
-/// Fills a buffer with random bytes fit for keys; an error text becomes that of the call. Private keys and signatures are
-/// made with the randomness of their library, but only where this is granted.
+/// Fills a buffer with random bytes fit for keys. The text of an error becomes the error of the
+/// call. The cryptographic library draws its own randomness for private keys and signatures, but
+/// only if this source is granted.
 pub type Randomness = Arc<dyn Fn(&mut [u8]) -> Result<(), String> + Send + Sync>;
-/// Looks a variable up.
+/// Looks up an environment variable.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-/// Looks the addresses of a host name up.
+/// Looks up the addresses of a host name.
 pub type Network = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
 
-/// The sources that functions may use; by default none.
+/// The sources that functions may use. The default grants none.
 #[derive(Clone, Default)]
 pub struct Grants {
     pub clock: Option<Clock>,
@@ -57,7 +59,7 @@ impl fmt::Display for Capability {
     }
 }
 
-/// A function was called whose source the host does not grant.
+/// A function was called that needs a source which the host does not grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{function} needs {capability}, which is not granted here; only the program that renders the template can grant it"

@@ -1,11 +1,11 @@
 //! Go text/template with sprig: lexer, parser, compiled form, evaluator.
 //!
-//! The law is the chapter `gotemplate.md`; section numbers in this crate are its sections.
+//! The behaviour is specified in the chapter `gotemplate.md` of docs/reference.
 //!
 //! # Guide
 //!
-//! A [`Template`] is parsed once and rendered often; it is immutable and shareable between threads. The data of a
-//! render is a [`Value`] tree with shared, mutable maps and belongs to one thread.
+//! A [`Template`] is parsed once and rendered often; it is immutable and shareable between threads.
+//! The data of a render is a [`Value`] tree with shared, mutable maps and belongs to one thread.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,28 +26,30 @@
 //! source bytes --syntax::lexer--> tokens --syntax::parser--> syntax::tree --eval--> output bytes
 //! ```
 //!
-//! * `syntax` reads the source. The parser writes the compiled form at once: a flat arena of nodes in which variables
-//!   are slots, functions are indexes, names are interned and texts are ranges of the source. Each node has the byte
-//!   offset that errors show; its canonical source is printed again only when an error needs it.
-//! * `eval` walks the arena. It keeps apart what Go's static types keep apart: a null reached straight from a map or
-//!   list, and a null that went through a pipeline.
-//! * `value` has the Go types that templates can see, `format` prints them. What Go itself does with texts and numbers is
-//!   in `groundwork_go`.
+//! * `syntax` reads the source. The parser writes the compiled form at once: a flat arena of nodes
+//!   in which variables are slots, functions are indexes, names are interned and texts are ranges
+//!   of the source. Each node has the byte offset that errors show; its canonical source is printed
+//!   again only when an error needs it.
+//! * `eval` walks the arena. It distinguishes what Go's static types distinguish: a null that comes
+//!   straight from a map or list, and a null that went through a pipeline.
+//! * `value` has the Go types that templates can see, `format` prints them. Go's own treatment of
+//!   texts and numbers is in `groundwork_go`.
 //! * `functions` has the registry and the built-ins, `sprig` one module per group of sprig.
-//! * Recursion is bounded three times: a depth limit for the message, the step and output budget for the cost, and
-//!   `stack` for the native stack.
+//! * Recursion is bounded three times: a depth limit for the message, the step and output budget
+//!   for the cost, and `stack` for the native stack.
 //!
 //! # Features
 //!
-//! `keys`, on by default, has the functions of sprig that make keys and certificates. It brings a cryptographic library
-//! that is built with a C compiler; without it templates that name these functions cannot be parsed.
+//! `keys`, on by default, has the functions of sprig that make keys and certificates. It brings a
+//! cryptographic library that is built with a C compiler; without it templates that name these
+//! functions cannot be parsed.
 //!
 //! # Where to add a function
 //!
-//! A sprig function goes into the module of its group under `sprig`, with one line in that module's `register`. A host
-//! adds its own with [`Functions::add`]: name, [`Signature`], closure. The evaluator checks arguments against the
-//! signature before the call, so that the closure sees only values that fit. A later registration replaces an earlier
-//! one.
+//! A sprig function goes into the module of its group under `sprig`, with one line in that module's
+//! `register`. A host adds its own with [`Functions::add`]: name, [`Signature`], closure. The
+//! evaluator checks arguments against the signature before the call, so that the closure sees only
+//! values that fit. A later registration replaces an earlier one.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How templates are parsed and executed.
+//! Settings for parsing and executing templates.
 
 use std::any::Any;
 use std::fmt;
@@ -8,10 +8,10 @@ use groundwork_budget::{Budget, Deadline, TemplateLimits};
 
 use crate::grants::Grants;
 
-/// What a missing map key gives (section 1.2).
+/// The result of looking up a missing map key (`gotemplate.md` 1.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
-    /// An absent value; chains over it stay absent. Go's `default` and `invalid`.
+    /// An absent value, and fields of it stay absent. Go's `default` and `invalid`.
     #[default]
     Default,
     /// The zero of the map's value type: null, or `""` for `map[string]string`.
@@ -20,33 +20,34 @@ pub enum MissingKey {
     Error,
 }
 
-/// Which Go type numbers from data get (section 13.1; chapter blueprints, section 5.2).
+/// The Go type of numbers from data (`gotemplate.md` 13.1; `blueprints.md` 5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumberMode {
-    /// All are `float64`, as in Go.
+    /// All numbers are `float64`, as in Go.
     #[default]
     Float64,
-    /// Integral ones are `int64`.
+    /// Integral numbers are `int64`.
     Int64,
-    /// Integral ones are `int`.
+    /// Integral numbers are `int`.
     Int,
-    /// Data numbers: `float64` by name, exact and usable as integers when integral. Also holds for float literals
-    /// and for float results of functions.
+    /// Data numbers: `float64` by name, exact and usable as integers when integral. The mode also
+    /// applies to float literals and to float results of functions.
     Data,
 }
 
-/// Bounds of one render, nested renders included (section 10).
+/// Bounds of one render, nested renders included (`gotemplate.md` 10).
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Largest output, and largest single text that a function builds.
     pub output_bytes: usize,
-    /// Evaluated nodes plus list elements and text that functions work through.
+    /// Evaluated nodes, plus list elements and text that functions work through.
     pub steps: u64,
-    /// Largest memory that all values of the render hold at a time, with its unfinished outputs; roughly what the process needs for them.
+    /// Largest memory of all live values of the render together with its unfinished outputs, in
+    /// bytes. The number is close to the memory that the process needs for them.
     pub value_bytes: usize,
     /// Nested `{{template}}` calls and nested renders.
     pub template_depth: usize,
-    /// When to give up, however little was done.
+    /// Time at which the render stops, however few steps it has taken.
     pub deadline: Option<Deadline>,
 }
 
@@ -62,14 +63,15 @@ impl Default for Limits {
     }
 }
 
-/// Those of a template of a blueprint, without a deadline.
+/// Takes over the limits that operators set for templates of a blueprint; there is no deadline
+/// among them.
 impl From<TemplateLimits> for Limits {
     fn from(limits: TemplateLimits) -> Limits {
         Limits { steps: limits.work_of_go(), value_bytes: limits.memory_of_go(), ..Limits::default() }
     }
 }
 
-/// The marks around actions; an empty one stands for the default.
+/// The marks around actions. An empty mark stands for the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delimiters {
     pub left: String,
@@ -102,17 +104,16 @@ pub struct Options {
     pub grants: Grants,
 }
 
-/// What a program gives to one render of a template that it has parsed before: what stands here counts instead of what the options of
-/// the template say.
+/// Settings of one render of a parsed template. They replace those in the options of the template.
 #[derive(Clone, Default)]
 pub struct Host {
-    /// What the program's own functions work on, see [`crate::Context::host`].
+    /// Data for the program's own functions, see [`crate::Context::host`].
     pub data: Option<Arc<dyn Any + Send + Sync>>,
     pub grants: Grants,
     pub deadline: Option<Deadline>,
-    /// What this render shares with others, besides the limits of its own.
+    /// Budget that this render shares with others, in addition to its own limits.
     pub budget: Option<Budget>,
-    /// Limits of this render; its deadline is the one above.
+    /// Limits of this render. The deadline is taken from `deadline` above.
     pub limits: Option<Limits>,
 }
 
@@ -131,7 +132,7 @@ impl fmt::Debug for Host {
 mod tests {
     use super::*;
 
-    /// Nobody gets other limits by setting what is the default.
+    /// An operator who sets the documented default must not get other limits than with no setting.
     #[test]
     fn defaults_of_operators_are_those_of_the_engine() {
         let (own, given) = (Limits::default(), Limits::from(TemplateLimits::default()));

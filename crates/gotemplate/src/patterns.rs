@@ -1,22 +1,22 @@
-//! Compiled regular expressions, which the renders of a template share.
+//! Cache of compiled regular expressions, which all renders of a template share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::value::Str;
 
-/// A compiled pattern.
+/// A compiled pattern with the facts that functions need.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub(crate) pattern: groundwork_go::regexp::Pattern,
     pub(crate) is_empty: bool,
 }
 
-/// A compiled pattern, or why it does not compile.
+/// A compiled pattern, or the error of one that does not compile.
 pub(crate) type Compiled = Result<Arc<Pattern>, String>;
 
-/// Patterns that the renders of a template have in common. Only so many are kept, so that patterns which templates make
-/// up do not pile up.
+/// Patterns that the renders of a template have in common. Number and length are limited, so that
+/// patterns which templates generate do not fill the memory.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns(Mutex<HashMap<Str, Compiled, foldhash::fast::RandomState>>);
 
@@ -24,7 +24,7 @@ impl Patterns {
     const MOST: usize = 64;
     const LONGEST: usize = 1_024;
 
-    /// The pattern, compiled now unless it is known.
+    /// Returns the pattern from the cache, or compiles it.
     pub(crate) fn get(&self, source: &Str) -> Compiled {
         let known = self.0.lock().ok().and_then(|known| known.get(source).cloned());
         known.unwrap_or_else(|| {
@@ -42,7 +42,7 @@ impl Patterns {
     }
 }
 
-/// Whether it is small enough to be kept.
+/// Reports whether a pattern is small enough for the cache.
 pub(crate) fn is_light(compiled: &Compiled) -> bool {
     compiled.as_ref().map_or(true, |pattern| pattern.pattern.is_light())
 }

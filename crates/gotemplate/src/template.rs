@@ -14,8 +14,9 @@ use crate::syntax;
 use crate::syntax::tree::{Definition, Kind, Node, Tree};
 use crate::value::{Str, Value};
 
-/// A parsed template with the templates that it can call: those defined in its source, and those of sources parsed
-/// into the same set before. Cheap to clone, immutable and shareable between threads.
+/// A parsed template with the templates that it can call: those defined in its source, and those of
+/// sources parsed into the same set before. Cheap to clone, immutable and shareable between
+/// threads.
 #[derive(Clone, Debug)]
 pub struct Template {
     program: Arc<Program>,
@@ -25,23 +26,24 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiteralCall {
     pub argument: String,
-    /// Of the argument, from 1.
+    /// Line of the argument, from 1.
     pub line: usize,
-    /// Of the argument, in bytes from 0, as errors have it.
+    /// Column of the argument in bytes, from 0, as errors show it.
     pub column: usize,
 }
 
 type Bodies = HashMap<Str, Body, foldhash::fast::RandomState>;
 
-/// A set of named bodies, and the one that carries the template's own name.
+/// A set of named bodies, together with the body that the template's own source has under its name.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) name: String,
-    /// What the template's own source says under its name. A body of that name from an earlier source stays in the set
-    /// when this one is empty, so the two may differ (section 3).
+    /// The body of the template's own source. If it is empty, `bodies` keeps a body of that name
+    /// from an earlier source, so the two may differ (`gotemplate.md` 3).
     own: Body,
     bodies: Bodies,
-    /// The set that this one adds to, if it was made while that one ran; it adds to none itself.
+    /// The set that this one extends, if it was parsed while that set ran. The base itself has no
+    /// base.
     base: Option<Arc<Program>>,
     pub(crate) functions: Arc<Functions>,
     pub(crate) options: Options,
@@ -51,13 +53,13 @@ pub(crate) struct Program {
 /// The compiled form of one source.
 #[derive(Debug)]
 pub(crate) struct Unit {
-    /// The name under which the source was parsed; errors show it.
+    /// The name under which the source was parsed, as errors show it.
     pub(crate) name: String,
     pub(crate) source: Vec<u8>,
     pub(crate) tree: Tree,
 }
 
-/// A named body and the source that it is part of.
+/// A named body and the source that contains it.
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     pub(crate) unit: Arc<Unit>,
@@ -76,7 +78,7 @@ impl Program {
     }
 }
 
-/// A source that was parsed: its own body, and what it says to a set.
+/// A parsed source: its own body, and its definitions with the mark whether each is empty.
 struct Source {
     own: Body,
     definitions: Vec<(Str, Body, bool)>,
@@ -99,7 +101,7 @@ impl Source {
         Ok(Source { definitions: definitions.collect(), own: Body { unit, definition: own } })
     }
 
-    /// An empty body never replaces another (section 3).
+    /// Adds the definitions to a set. An empty body never replaces another (`gotemplate.md` 3).
     fn add_to(self, bodies: &mut Bodies, base: Option<&Program>) -> Body {
         for (name, body, empty) in self.definitions {
             let known = || bodies.contains_key(&name) || base.is_some_and(|base| base.body(&name).is_some());
@@ -122,9 +124,9 @@ impl Template {
         Template::parse_into(Bodies::default(), name, source.as_ref(), functions, options)
     }
 
-    /// Parses a further source into a set that has all templates of this one as well, as Go's `t.New(name).Parse(source)`
-    /// does. Definitions replace earlier ones of the same name, unless their body is empty (section 3). Functions and
-    /// options are those of this template.
+    /// Parses a further source into a set that contains all templates of this one as well, as Go's
+    /// `t.New(name).Parse(source)` does. Definitions replace earlier ones of the same name, unless
+    /// their body is empty (`gotemplate.md` 3). Functions and options are those of this template.
     pub fn parse_associated(
         &self,
         name: &str,
@@ -134,8 +136,8 @@ impl Template {
         Template::parse_into(bodies.clone(), name, source.as_ref(), functions, options)
     }
 
-    /// Parses many sources into a set of which `name` is the name, as Go's `New(name)` does with a `New(source).Parse` for
-    /// each: the set has no body of its own.
+    /// Parses many sources into a set with the name `name`, as Go does with `New(name)` and a
+    /// `New(source).Parse` for each source. The set itself has no body.
     pub fn parse_set<'s>(
         name: &str,
         sources: impl IntoIterator<Item = (&'s str, &'s [u8])>,
@@ -159,7 +161,8 @@ impl Template {
         Ok(Template { program: Arc::new(program) })
     }
 
-    /// Renders of several templates of the set on one budget, and with one account of what is active.
+    /// Starts a session: several templates of the set are rendered on one budget, and nested uses
+    /// are counted together.
     pub fn session(&self, host: Host) -> Session<'_> {
         Session { template: self, run: Run::new(&self.program.options, Some(host), &self.program.patterns) }
     }
@@ -184,30 +187,32 @@ impl Template {
         Ok(Template { program: Arc::new(program) })
     }
 
-    /// The name given to [`Template::parse`].
+    /// Returns the name given to [`Template::parse`].
     pub fn name(&self) -> &str {
         &self.program.name
     }
 
-    /// Renders with the given root data. The template may change maps in it; pass a [`Value::deep_copy`] of data that
-    /// is used again.
+    /// Renders with the given root data. The template may change maps in the data, so pass a
+    /// [`Value::deep_copy`] if the data is used again.
     pub fn render(&self, data: Value) -> Result<Vec<u8>, Error> {
         let mut output = Vec::new();
         self.render_into(data, &mut output).map(|()| output)
     }
 
-    /// Like [`Template::render`], appending to a buffer. As in Go, what was written before a failure stays.
+    /// Renders like [`Template::render`], but appends to a buffer. As in Go, output written before
+    /// a failure stays.
     pub fn render_into(&self, data: Value, output: &mut Vec<u8>) -> Result<(), Error> {
         self.run(&self.program.own, &self.program.name, data, None, output)
     }
 
-    /// Like [`Template::render`], with what the program gives to this one render.
+    /// Renders like [`Template::render`], with the settings of the program for this one render.
     pub fn render_on(&self, host: Host, data: Value) -> Result<Vec<u8>, Error> {
         let mut output = Vec::new();
         self.run(&self.program.own, &self.program.name, data, Some(host), &mut output).map(|()| output)
     }
 
-    /// Renders a template of the set, as Go's `ExecuteTemplate` does. Fails when there is none of that name.
+    /// Renders a template of the set, as Go's `ExecuteTemplate` does. Fails if the set has no
+    /// template of that name.
     pub fn render_named(&self, name: &str, data: Value) -> Result<Vec<u8>, Error> {
         let mut output = Vec::new();
         let Some(body) = self.program.body(name.as_bytes()) else {
@@ -230,15 +235,15 @@ impl Template {
         result
     }
 
-    /// The source in canonical spacing, without definitions, and without comments and trim markers except where they keep braces of
-    /// texts apart from what follows.
+    /// Returns the source in canonical spacing, without definitions. Comments and trim markers are
+    /// left out too, except where they separate the braces of texts from those of actions.
     pub fn canonical_source(&self) -> Vec<u8> {
         let Body { unit, definition } = &self.program.own;
         syntax::print::readable(&unit.tree, &unit.source, definition.root)
     }
 
-    /// Calls of a function whose first argument is written out as a text, in the order of the source; it is not known whether
-    /// they are ever reached.
+    /// Returns the calls of a function whose first argument is a literal text, in the order of the
+    /// source. A render may never reach some of them.
     pub fn literal_calls(&self, function: &str) -> Vec<LiteralCall> {
         let Unit { tree, source, .. } = &*self.program.own.unit;
         let call = |node: &Node| {
@@ -274,7 +279,7 @@ pub struct Session<'t> {
 }
 
 impl Session<'_> {
-    /// Renders a template of the set. Fails when there is none of that name.
+    /// Renders a template of the set. Fails if the set has no template of that name.
     pub fn render_named(&mut self, name: &str, data: Value) -> Result<Vec<u8>, Error> {
         let program = &self.template.program;
         let Some(body) = program.body(name.as_bytes()) else { return Err(program.no_template(name)) };
@@ -284,20 +289,22 @@ impl Session<'_> {
     }
 }
 
-/// Templates that were parsed while a set ran, by that set and their source. They keep the set alive, so that its address means it.
+/// Cache of the templates that a set parsed while it ran. The key is the address of the set and the
+/// source. Each entry keeps its set alive, so that no other set can get the same address.
 #[derive(Debug, Default)]
 pub(crate) struct NestedTemplates(
     HashMap<(usize, Str), (Arc<Program>, Template), foldhash::fast::RandomState>,
 );
 
 impl NestedTemplates {
-    /// More are parsed again each time.
+    /// Entries of the cache. Further templates are parsed again at each use.
     const MOST: usize = 4_096;
 }
 
 impl Context<'_> {
-    /// Renders a template of the running set as part of this render, as Go's `ExecuteTemplate` does: also one that was defined
-    /// by a source which this render had parsed. The name counts nested uses, see [`Context::active`].
+    /// Renders a template of the running set as part of this render, as Go's `ExecuteTemplate`
+    /// does. The set includes the definitions of sources that this render parsed. The name counts
+    /// nested uses, see [`Context::active`].
     pub fn include(&mut self, name: &Str, data: Value) -> Result<Vec<u8>, CallError> {
         let program = Arc::clone(self.program);
         let text = name.to_text();
@@ -305,8 +312,9 @@ impl Context<'_> {
         self.nested(&text, |run| eval::render(&program, body, &text, data, run))
     }
 
-    /// A source as a template of the running set: it sees all templates of the set, and what it defines is seen only while it runs
-    /// itself, also by the templates that it calls. It goes by the set's name.
+    /// Parses a source as a template of the running set, with the set's name. The source sees all
+    /// templates of the set. Its own definitions are visible only while it runs, also to the
+    /// templates that it calls.
     pub fn parse_nested(&mut self, source: &Str) -> Result<Template, Error> {
         let key = (Arc::as_ptr(self.program) as usize, source.clone());
         if let Some((_, template)) = self.run.nested.0.get(&key) {
@@ -315,7 +323,8 @@ impl Context<'_> {
         let running = self.program;
         let spent = self.run.budget.spend(source.len() / 8);
         spent.map_err(|limit| Error::limit(&running.name, limit))?;
-        // What adds to a set that itself adds to another is added to both: the way to a body stays short.
+        // An extension of a set that is itself an extension gets a copy of its bodies and the same
+        // base, so that a look-up visits at most two sets.
         let (base, mut bodies) = match &running.base {
             Some(base) => (base, running.bodies.clone()),
             None => (running, Bodies::default()),
@@ -338,13 +347,13 @@ impl Context<'_> {
         Ok(template)
     }
 
-    /// Renders another template as part of this render: with its own functions and options, but on this render's
-    /// budget and depth. The key counts nested uses, see [`Context::active`].
+    /// Renders another template as part of this render: with its own functions and options, but on
+    /// this render's budget and depth. The key counts nested uses, see [`Context::active`].
     pub fn render(&mut self, key: &str, template: &Template, data: Value) -> Result<Vec<u8>, CallError> {
         self.nested(key, |run| template.render_nested(data, run))
     }
 
-    /// One level deeper, counted under a key.
+    /// Renders one level deeper, counted under a key.
     fn nested(
         &mut self,
         key: &str,
@@ -361,7 +370,8 @@ impl Context<'_> {
         let depth = self.run.depth;
         self.run.depth += 1;
         let (output, result) = crate::stack::guarded(|| render(self.run));
-        // A failed render leaves its template calls open.
+        // A failed render returns without leaving its template calls, so the depth is restored
+        // here.
         self.run.depth = depth;
         if let Some(count) = self.run.active.get_mut(key) {
             *count -= 1;
@@ -430,7 +440,7 @@ mod tests {
         assert_eq!(text(set(&sources).render_named("x", Value::Nil)), "<no value>");
     }
 
-    /// One parsed template serves many programs' data and rights.
+    /// Case: one parsed template serves many programs, each with its own data and rights.
     #[test]
     fn a_render_has_a_host_of_its_own() {
         let mut functions = Functions::sprig();

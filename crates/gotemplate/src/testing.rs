@@ -1,4 +1,4 @@
-//! Help for the unit tables: a template and data in, output or error text out.
+//! Helper of the unit tests: runs tables of templates, data, and expected output or error text.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use crate::options::{MissingKey, Options};
 use crate::template::Template;
 use crate::value::Value;
 
-/// What a template gives with the built-in functions: its output, or its error without the prefix `template: t:`.
+/// Renders a template with the built-in functions. Returns its output, or its error without the
+/// prefix `template: t:`.
 pub(crate) fn run(source: &str, data: &serde_json::Value, missing_key: MissingKey) -> String {
     let options = Options { missing_key, ..Options::default() };
     let template = Template::parse("t", source, &Arc::new(Functions::sprig()), &options);

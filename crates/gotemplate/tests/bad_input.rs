@@ -1,4 +1,5 @@
-//! Input that is no template, or a trap: an error with a text, never a panic.
+//! Tests with input that is not a template, or hostile: the result is an error with a text, never a
+//! panic.
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ fn bytes_that_are_no_text() {
     {
         assert_eq!(render(source).unwrap_err().kind(), ErrorKind::Parse, "{source:?}");
     }
-    // Every byte in every place of an action.
+    // Puts every byte in every place of an action.
     for byte in 0..=255_u8 {
         for (head, tail) in [
             ("{{", "}}"),
@@ -78,12 +79,12 @@ fn patterns_that_explode_elsewhere() {
     }
     let deep = format!("{{{{regexFind `{}a{}` `a`}}}}", "(".repeat(5_000), ")".repeat(5_000));
     assert!(render(deep).unwrap_err().message().contains("expression nests too deeply"));
-    // A second of work each, and five megabytes that were kept.
+    // Each of these took a second of work, or kept five megabytes.
     let many = r#"{{range until 1000}}{{$_ := regexMatch (printf "\\pL{100}x%d" .) "x"}}{{end}}"#;
     assert_eq!(render(many).unwrap_err().kind(), ErrorKind::Limit);
     let searched = r#"{{regexMatch "(\\pL{90}|x)*y" (repeat 300000 "é")}}"#;
     assert_eq!(render(searched).unwrap_err().kind(), ErrorKind::Limit);
-    // Each match is found by looking at all that is behind it.
+    // The search for each match reads the whole rest of the text, which makes the total quadratic.
     for call in ["regexFindAll `x*y|x` $x -1", "regexReplaceAll `x*y|x` $x `z`", "regexSplit `x*y|x` $x -1"] {
         let source = format!("{{{{$x := repeat 20000 `x`}}}}{{{{$_ := {call}}}}}");
         assert_eq!(render(&source).unwrap_err().kind(), ErrorKind::Limit, "{call}");

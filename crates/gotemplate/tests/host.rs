@@ -1,4 +1,5 @@
-//! What hosts build on: functions of their own, nested renders, objects, errors as data.
+//! Tests of the interface for hosts: functions of their own, nested renders, objects, errors as
+//! data.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -15,7 +16,8 @@ fn render(source: &str, functions: Functions) -> Result<String, String> {
     rendered.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| error.to_string())
 }
 
-/// Renders a named file of the host with the functions and options of the running template.
+/// Creates a function that renders a named file of the host with the functions and options of the
+/// running template.
 fn include(files: &'static [(&'static str, &'static str)]) -> Functions {
     let mut functions = Functions::sprig();
     functions.add("include", Signature::fixed(&[Type::String, Type::Any]), move |context, args| {
@@ -130,7 +132,7 @@ fn delimiters_can_be_replaced() {
     assert_eq!(template.render(Value::Nil).unwrap(), b"{{x}}1|");
 }
 
-/// A file of the host.
+/// An object for a file of the host.
 #[derive(Debug)]
 struct File {
     name: &'static str,

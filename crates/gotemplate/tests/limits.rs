@@ -1,10 +1,11 @@
-//! Limits (chapter gotemplate, section 10): hostile input ends in an error, never in an overflow of the native stack.
+//! Tests of the limits (`gotemplate.md` 10): hostile input ends in an error, never in an overflow
+//! of the native stack.
 
 use std::sync::Arc;
 
 use groundwork_gotemplate::{Deadline, ErrorKind, Functions, Limits, List, Map, Options, Template, Value};
 
-/// Runs on the stack that a worker thread of a server has.
+/// Runs the work on a stack of the size that worker threads of a server have.
 fn on_small_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(work);
     thread.expect("a thread starts").join().expect("the work does not panic")
@@ -151,7 +152,8 @@ fn a_deadline_stops_what_steps_would_allow() {
 
 #[test]
 fn exponential_sharing_is_stopped_by_the_budget() {
-    // Each level prints the one below twice: small in memory, 2^60 when walked.
+    // Each level refers to the one below twice: the value is small in memory, but a walk takes 2^60
+    // steps.
     let build = "{{$x := list}}{{range until 60}}{{$x = list $x $x}}{{end}}";
     let limits = Limits { output_bytes: 1 << 20, steps: 1_000_000, ..Limits::default() };
     for use_it in ["{{$x}}", "{{toJson $x}}", "{{deepCopy $x}}", "{{deepEqual $x (append $x 1 | initial)}}"] {
@@ -160,7 +162,8 @@ fn exponential_sharing_is_stopped_by_the_budget() {
     }
 }
 
-/// Bytes of memory that a list or a text of this size would need, several times over, are refused before they are asked for.
+/// Case: a list or text of this size would need its memory several times over, so it is refused
+/// before it is allocated.
 #[test]
 fn values_in_use_are_bounded() {
     let limits = Limits { value_bytes: 1 << 20, ..Limits::default() };
@@ -192,8 +195,8 @@ fn values_in_use_are_bounded() {
     }
 }
 
-/// A million steps are about 40 ms: so many calls take longer, whatever each of them is for, and are not done. Each was once as cheap as a call
-/// that does nothing.
+/// Case: a million steps are about 40 ms. This many calls of each function take longer, so the
+/// limit must stop them. Each of these functions was once as cheap as a call that does no work.
 #[test]
 fn functions_pay_for_what_they_do() {
     const BUILD: &str = r#"{{$x := repeat 1000000 "x"}}{{$n := repeat 1000000 "1"}}{{$m := dict}}
@@ -230,18 +233,19 @@ fn functions_pay_for_what_they_do() {
             "{call}: {message}"
         );
         assert_eq!(kind, ErrorKind::Limit, "{call}");
-        // None of them is out of reach, and what stops them is their number.
+        // A twentieth of the calls is within the limit, so their number is the cause of the error
+        // above.
         assert_eq!(repeated(count / 20), Ok(String::new()), "{call}");
     }
-    // What is printed pays as well.
+    // Printing costs steps as well.
     let printed = format!("{BUILD}{{{{range 100}}}}{{{{$l}}}}{{{{end}}}}");
     let (_, message) = render_with(&printed, limits).expect_err("printed");
     assert_eq!(message, "template execution exceeds the limit of 1000000 steps");
-    // A class of characters takes hundreds of times its own length in memory.
+    // A compiled class of characters takes hundreds of times its own length in memory.
     let class = r#"{{regexMatch (printf "[%s]" (repeat 600000 "x")) "x"}}"#;
     let (_, message) = render_with(class, Limits::default()).expect_err("class");
     assert!(message.ends_with("template execution exceeds the limit of 50000000 steps"), "{message}");
-    // So does each name of a path.
+    // Each name of a path costs steps as well.
     let path = format!(
         r#"{{{{$d := dict}}}}{{{{$_ := set $d "d" $d}}}}{{{{range 10000}}}}{{{{$_ := $d{}}}}}{{{{end}}}}"#,
         ".d".repeat(1_000)
@@ -251,7 +255,7 @@ fn functions_pay_for_what_they_do() {
     assert_eq!(message, "template execution exceeds the limit of 5000000 steps");
 }
 
-/// What is dropped counts no longer: a loop may use the same memory again and again.
+/// Case: a loop may use the same memory again and again, because dropped values no longer count.
 #[test]
 fn memory_that_is_given_back_can_be_used_again() {
     let limits = Limits { value_bytes: 1 << 20, ..Limits::default() };
@@ -265,7 +269,7 @@ fn memory_that_is_given_back_can_be_used_again() {
     }
 }
 
-/// Renders that share a budget fail together, and say so.
+/// Case: renders that share a budget fail together, and the error names the shared limit.
 #[test]
 fn renders_share_a_budget() {
     let budget = groundwork_budget::Budget::new(100_000);
@@ -276,7 +280,7 @@ fn renders_share_a_budget() {
         let host = groundwork_gotemplate::Host { budget: Some(budget.clone()), ..Default::default() };
         template.render_on(host, Value::Nil)
     };
-    // A step takes four units.
+    // One step costs four units.
     render().unwrap();
     render().unwrap();
     let failed = render().unwrap_err();

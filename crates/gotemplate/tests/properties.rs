@@ -1,4 +1,4 @@
-//! Properties of the whole engine on arbitrary input.
+//! Property tests of the whole engine on arbitrary input.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn parse(source: &[u8]) -> Option<Template> {
     Template::parse("t", source, &functions(), &options).ok()
 }
 
-/// Sources that look like templates more often than random bytes do.
+/// Generates sources that resemble templates more often than random bytes do.
 fn template_like() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("{{".to_string()),
@@ -45,7 +45,7 @@ fn template_like() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Complete actions over the functions, with arguments that often fit.
+/// Generates complete actions over the functions, with arguments that often fit.
 fn call() -> impl Strategy<Value = String> {
     let names: Vec<String> = functions().names().map(ToString::to_string).collect();
     let argument = prop_oneof![
@@ -90,7 +90,8 @@ proptest! {
     fn calls_never_panic(source in call()) {
         if let Some(template) = parse(source.as_bytes()) {
             let message = template.render(data()).err().map(|error| error.to_string()).unwrap_or_default();
-            // A caught panic of a function would show Rust's wording.
+            // A panic of Rust code that the evaluator caught would show Rust's wording in the
+            // message.
             for panic in ["the len is", "out of range for slice", "attempt to", "called `"] {
                 prop_assert!(!message.contains(panic), "{message}");
             }
@@ -119,7 +120,8 @@ proptest! {
 
     #[test]
     fn canonical_source_is_a_fixed_point(source in template_like()) {
-        // Definitions are no part of the canonical source, so only sources without them are comparable.
+        // The canonical source leaves definitions out, so only sources without definitions are
+        // comparable.
         prop_assume!(!source.contains("define") && !source.contains("block"));
         if let Some(template) = parse(source.as_bytes()) {
             let printed = template.canonical_source();

@@ -1,7 +1,8 @@
-//! Runs the recorded cases in `tests/cases`: what the original engine gave for a template and data.
+//! Runs the recorded cases in `tests/cases`: the result of Go for a template and data.
 //!
-//! A file is a JSON list; each case has a `template`, and optionally `data` (else that of `data.json`), `missingkey`,
-//! `numbers`, `sprig` (more than the built-ins), and one of `output`, `output_hex` (no UTF-8) and `error`.
+//! A file is a JSON list. Each case has a `template`, and optionally `data` (else that of
+//! `data.json`), `missingkey`, `numbers`, `sprig` (more than the built-ins), and one of `output`,
+//! `output_hex` (not UTF-8) and `error`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,7 +18,7 @@ struct Suite {
 }
 
 impl Suite {
-    /// The result of a case in the form of the expectation.
+    /// Returns the result of a case in the form of the expectation.
     fn run(&self, case: &Json) -> (&'static str, String) {
         let text = |key: &str| case.get(key).and_then(Json::as_str);
         let options = Options {

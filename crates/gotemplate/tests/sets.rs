@@ -1,4 +1,5 @@
-//! Sets of templates that include one another, templates that are parsed while a set runs, and named types of a host.
+//! Tests of sets: templates that include one another, templates that are parsed while a set runs,
+//! and named types of a host.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -9,7 +10,7 @@ use groundwork_gotemplate::{
     Signature, Template, Type, Value,
 };
 
-/// `include` and `tpl` as hosts build them.
+/// Returns `include` and `tpl` as hosts build them.
 fn functions() -> Arc<Functions> {
     let mut functions = Functions::sprig();
     functions.add("include", Signature::fixed(&[Type::String, Type::Any]), |context, arguments| {
@@ -52,7 +53,7 @@ fn templates_of_a_set_include_one_another() {
     let mut session = set.session(Host::default());
     let error = session.render_named("loop", Value::Nil).expect_err("it has no end").to_string();
     assert!(error.ends_with("too deep"), "{error}");
-    // What failed is not active any more.
+    // The failed renders above are no longer counted as active.
     assert_eq!(session.render_named("b", Value::Nil).expect("it renders"), b"2a");
 }
 
@@ -131,7 +132,7 @@ fn maps_of_bytes() {
     assert_eq!(String::from_utf8_lossy(&text), "map[string][]uint8 [104 105] [] hi []");
 }
 
-/// A field of a host's struct whose pointer has a text.
+/// A struct field of the host whose pointer, not its value, has a text.
 #[derive(Debug)]
 struct Version {
     in_place: bool,

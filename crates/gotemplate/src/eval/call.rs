@@ -1,4 +1,5 @@
-//! Calls: argument count, fitting, the call itself (section 5.3).
+//! Calls of functions and methods: argument count, types of the arguments, the call itself
+//! (`gotemplate.md` 5.3).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,19 +14,20 @@ use crate::syntax::literal::NumberLiteral;
 use crate::syntax::tree::{Kind, NodeId};
 use crate::value::{Element, IntKind, List, Map, Value};
 
-/// The arguments of a call; few calls have more, so that they stay off the heap.
+/// The arguments of a call. Few calls have more than four, so that most stay off the heap.
 pub(super) type Arguments = SmallVec<[Value; 4]>;
 
-/// What a call takes besides the evaluation of its arguments.
+/// Steps for a call, besides those for the evaluation of its arguments.
 const CALL_STEPS: usize = 5;
-/// Bytes of the texts that a function is given for which it accounts a step.
+/// Bytes of text among a function's arguments that cost one step.
 const BYTES_PER_STEP: usize = 16;
 
-/// Written operands, and the piped value.
+/// Operands as written, and the piped value.
 pub(super) type Given<'g> = (&'g [NodeId], Option<Reached>);
 
 impl Evaluator<'_> {
-    /// Calls a function. `node` is what a failure of the function shows; `identifier` is current until then.
+    /// Calls a function. An error of the function shows `node`; until the call, errors show
+    /// `identifier`.
     pub(super) fn function(
         &mut self,
         id: FunctionId,
@@ -49,7 +51,8 @@ impl Evaluator<'_> {
             Body::Plain(implementation) => {
                 let arguments = self.arguments(name, &function.signature, dot, given)?;
                 let context = &mut self.context;
-                // A host function that panics must not take the process with it; Go reports panics the same way.
+                // Go also turns a panic of a function into an error of the call. A function of the
+                // host must not end the process.
                 let result = catch_unwind(AssertUnwindSafe(|| implementation(context, &arguments)))
                     .unwrap_or_else(|panic| Err(panic_text(panic.as_ref()).into()));
                 self.finish_call(result, name, node)
@@ -57,7 +60,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The result of a call, or its failure shown at `node`.
+    /// Returns the result of a call, or its failure shown at `node`.
     pub(super) fn finish_call(
         &mut self,
         result: std::result::Result<Value, CallError>,
@@ -65,7 +68,8 @@ impl Evaluator<'_> {
         node: NodeId,
     ) -> Result<Reached> {
         match result {
-            // A nil result is a nil interface; the pipeline's unwrapping makes it absent.
+            // A nil result is a nil interface. The unwrapping at the end of the pipeline makes it
+            // absent.
             Ok(value) => Ok(Reached { boxed: matches!(value, Value::Nil), value }),
             Err(error) => {
                 self.at(node);
@@ -74,7 +78,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// `and` and `or`: evaluates arguments until one decides.
+    /// Runs `and` and `or`: evaluates arguments until one decides.
     fn short_circuit(
         &mut self,
         name: &str,
@@ -109,7 +113,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// All arguments, fitted to the signature.
+    /// Evaluates all arguments and converts them to the types of the signature.
     pub(super) fn arguments(
         &mut self,
         name: &str,
@@ -128,13 +132,14 @@ impl Evaluator<'_> {
         if let Some(piped) = piped {
             arguments.push(self.fit(piped, type_at(operands.len()))?);
         }
-        // Most functions look at the whole text that they are given, if only to find out that it is no number.
+        // Most functions read the whole text of an argument, if only to find out that it is not a
+        // number.
         let bytes: usize = arguments.iter().filter_map(Value::as_str).map(|text| text.len()).sum();
         self.spend(CALL_STEPS + bytes / BYTES_PER_STEP)?;
         Ok(arguments)
     }
 
-    /// A written operand, fitted to a parameter type.
+    /// Evaluates a written operand for a parameter type.
     fn argument(&mut self, node: NodeId, wanted: Type, dot: &Reached) -> Result<Value> {
         self.at(node);
         match self.unit.tree.kind(node) {
@@ -173,7 +178,7 @@ impl Evaluator<'_> {
             (Type::Int64, _) => int(IntKind::Int64),
             (Type::Uint32, _) => {
                 let number = number.and_then(|literal| u64::try_from(literal.int?).ok());
-                // Go keeps the lower half without a word.
+                // Go cuts a larger number to its lower 32 bits without an error.
                 let bits = number.map(|number| i64::from(number as u32));
                 bits.map(|bits| Value::Int(IntKind::Uint64, bits)).ok_or("unsigned integer")
             }
@@ -193,7 +198,8 @@ impl Evaluator<'_> {
         fitted.map_err(|class| self.fail(format!("expected {class}; found {}", self.source_of(node))))
     }
 
-    /// Fits an evaluated value to a parameter type. Data numbers fit integers when integral; nothing else converts.
+    /// Converts an evaluated value to a parameter type. Integral data numbers are accepted as
+    /// integers; no other value is converted.
     fn fit(&self, reached: Reached, wanted: Type) -> Result<Value> {
         let expected = wanted.name();
         match reached.value {
@@ -217,7 +223,8 @@ impl Evaluator<'_> {
     }
 }
 
-/// What a function gets of a value that fits: a named map as the plain one that it asks for, an object as Go copies it.
+/// Returns an accepted value in the form that the function gets: a named map as a plain map, an
+/// object as the copy that Go would make.
 fn passed(value: Value, wanted: Type) -> Value {
     match &value {
         Value::Map(map) if wanted == Type::Map && map.named_type().is_some() => Value::Map(map.plain()),
@@ -229,7 +236,8 @@ fn passed(value: Value, wanted: Type) -> Value {
     }
 }
 
-/// The integer that a data number stands for where one is asked (blueprints, section 5.2).
+/// Returns the integer of a data number where a parameter asks for an integer (`blueprints.md`
+/// 5.2).
 fn whole_number(value: &Value) -> Option<i64> {
     match value {
         Value::Number(number) => number.integral().and_then(|i| i64::try_from(i).ok()),
@@ -237,7 +245,7 @@ fn whole_number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Nil as a value of a type that has one.
+/// Returns nil as a value of the type, if the type has a nil.
 fn zero(wanted: Type) -> Option<Value> {
     match wanted {
         Type::Any => Some(Value::Nil),
@@ -256,8 +264,8 @@ fn zero(wanted: Type) -> Option<Value> {
     }
 }
 
-/// The built-in `call`: templates have no function values, so it always fails. `callee` is the source of a written
-/// operand; a piped value is named by itself.
+/// Runs the built-in `call`. Templates have no function values, so it always fails. `callee` is the
+/// source of a written operand; for a piped value the error shows the value itself.
 fn call_value(callee: Option<String>, value: &Value) -> std::result::Result<Value, CallError> {
     let type_name = value.type_name();
     let callee = match (callee, value) {
@@ -269,7 +277,7 @@ fn call_value(callee: Option<String>, value: &Value) -> std::result::Result<Valu
     Err(format!("non-function {callee} of type {type_name}").into())
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())

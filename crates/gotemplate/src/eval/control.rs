@@ -1,4 +1,4 @@
-//! Control structures (section 6).
+//! Execution of the control structures `if`, `with`, `range` and `template` (`gotemplate.md` 6).
 
 use groundwork_budget::held::Held;
 
@@ -10,7 +10,7 @@ use crate::text;
 use crate::value::{DataNumber, ENTRY_BYTES, SLOT_BYTES, Str, Value};
 
 impl Evaluator<'_> {
-    /// `if` and `with`.
+    /// Runs `if` and `with`; only `with` rebinds dot.
     pub(super) fn condition(&mut self, branch: &Branch, rebinds: bool, dot: &Reached) -> Result<Flow> {
         let value = self.pipeline(branch.pipe, dot)?;
         if value.value.truth() {
@@ -62,7 +62,8 @@ impl Evaluator<'_> {
         if ran.is_some() { Ok(Flow::Done) } else { self.otherwise(branch, dot) }
     }
 
-    /// Iterates over elements; `None` if there are none.
+    /// Iterates over the elements of a list. Returns `None` if there are none, so that `{{else}}`
+    /// runs.
     fn range_list(
         &mut self,
         branch: &Branch,
@@ -80,7 +81,7 @@ impl Evaluator<'_> {
         Ok(ran)
     }
 
-    /// Counts from 0, in the integer type of the subject.
+    /// Iterates from 0 to `end`, in the integer type of the subject.
     fn range_integer(&mut self, branch: &Branch, subject: &Value, end: i128) -> Result<Option<Flow>> {
         if self.pipe(branch.pipe).is_some_and(|pipe| pipe.variables.len() > 1) {
             let shown = self.shown(subject)?;
@@ -89,7 +90,7 @@ impl Evaluator<'_> {
         let mut ran = None;
         let mut counter: i128 = 0;
         while counter < end {
-            // Below an end that fits 64 bits, so the counter fits them as well.
+            // The counter stays below `end`, which fits 64 bits, so the cast loses no bits.
             let bits = counter as i64;
             let element = match subject {
                 Value::Int(kind, _) => Value::Int(*kind, bits),
@@ -122,14 +123,15 @@ impl Evaluator<'_> {
         self.walk(branch.body, element)
     }
 
-    /// `{{template}}`: the argument is evaluated here, the body runs on variables of its own.
+    /// Runs `{{template}}`: evaluates the argument here, and the body with variables of its own.
     pub(super) fn template(&mut self, name: &Str, pipe: Option<NodeId>, dot: &Reached) -> Result<()> {
         let program = self.program;
         let Some(body) = program.body(name) else {
             return Err(self.fail(format!("template {} not defined", text::quote(name))));
         };
         if self.context.run.depth >= self.context.run.budget.limits().template_depth {
-            // Go's own limit is higher; the text is its.
+            // The limit may be lower than Go's, but the message shows Go's 100000, because users
+            // compare the texts.
             return Err(
                 self.failure(ErrorKind::Limit, "exceeded maximum template depth (100000)".to_string())
             );
@@ -146,7 +148,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// A value inside an error message.
+    /// Returns a value in the form that error messages show.
     fn shown(&mut self, value: &Value) -> Result<String> {
         let bytes = format::to_bytes(value, self.context.budget()).map_err(|limit| self.limited(limit))?;
         Ok(crate::text::lossy(&bytes).into_owned())

@@ -1,4 +1,4 @@
-//! Fields and methods (section 5.2).
+//! Access to fields and methods (`gotemplate.md` 5.2).
 
 use super::call::Given;
 use super::{Evaluator, Reached, Result};
@@ -9,7 +9,8 @@ use crate::text;
 use crate::value::{Map, MapValues, Member, NamedType, Object, Str, Value};
 
 impl Evaluator<'_> {
-    /// Follows a path; arguments go to its last component. The current node is the operand `node`.
+    /// Follows a path of fields from a value. The arguments go to its last component. Errors show
+    /// the operand `node`.
     pub(super) fn field_chain(
         &mut self,
         receiver: Reached,
@@ -72,7 +73,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Calls a method of a named type.
+    /// Calls a method of a value with a named type.
     fn named_call(
         &mut self,
         receiver: &Value,
@@ -114,7 +115,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// The method of this name, if the value is of a named type that has it.
+/// Returns the method of this name, if the value is of a named type that has it.
 fn named_method(value: &Value, name: &Str) -> Option<(&'static NamedType, Signature)> {
     let named = match value {
         Value::Map(map) => map.named_type(),
@@ -129,7 +130,8 @@ mod tests {
     use crate::options::MissingKey;
     use crate::testing::run;
 
-    /// Section 1.2: an expression over `{"n": null}` in the three modes.
+    /// Case of `gotemplate.md` 1.2: expressions over `{"n": null}` in the three modes for missing
+    /// keys.
     #[test]
     fn the_three_kinds_of_nil() {
         let no_entry = r#"map has no entry for key "nope""#;

@@ -1,4 +1,4 @@
-//! The evaluator (sections 5, 6 and 9): walks the compiled tree and writes the output.
+//! The evaluator (`gotemplate.md` 5, 6 and 9). It walks the compiled tree and writes the output.
 
 mod call;
 mod control;
@@ -19,7 +19,8 @@ use crate::syntax::tree::{Kind, NodeId, ROOT_SLOT};
 use crate::template::{Body, Program, Unit};
 use crate::value::{Element, MapValues, Str, Value};
 
-/// Executes a body of the program under its name. Gives what was written, also on failure.
+/// Executes a body of the program under its name. Returns the output written so far also on
+/// failure.
 pub(crate) fn render(
     program: &Arc<Program>,
     body: &Body,
@@ -43,11 +44,13 @@ pub(crate) fn render(
     (evaluator.output.into_partial(), result.map_err(|error| *error))
 }
 
-/// A value with Go's static view of it (section 1.2).
+/// A value together with its static type in Go, as far as templates notice it (`gotemplate.md`
+/// 1.2).
 #[derive(Clone, Debug)]
 struct Reached {
     value: Value,
-    /// Of static type `interface {}`: taken straight out of a map or list, with no pipeline in between.
+    /// Marks the static type `interface {}`: the value comes straight from a map or list, with no
+    /// pipeline in between.
     boxed: bool,
 }
 
@@ -56,17 +59,17 @@ impl Reached {
         Reached { value: unboxed(value), boxed: false }
     }
 
-    /// An element of a list.
+    /// Returns an element of a list.
     fn element(element: Element, value: Value) -> Reached {
         Reached { value, boxed: element == Element::Any }
     }
 
-    /// An entry of a map.
+    /// Returns an entry of a map.
     fn entry(values: MapValues, value: Value) -> Reached {
         Reached { value, boxed: values == MapValues::Any }
     }
 
-    /// The unwrapping at the end of each pipeline command: a null becomes absent.
+    /// Unwraps the value as the end of each pipeline command does: a null becomes absent.
     fn unwrapped(self) -> Reached {
         Reached::concrete(self.value)
     }
@@ -79,7 +82,7 @@ fn unboxed(value: Value) -> Value {
     }
 }
 
-/// How a list of nodes ended.
+/// The way in which the execution of a list of nodes ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Done,
@@ -91,24 +94,26 @@ type Result<T> = std::result::Result<T, Box<Error>>;
 
 struct Evaluator<'r> {
     program: &'r Program,
-    /// The source that is running; all nodes are of its tree.
+    /// The source that is running. All node ids refer to its tree.
     unit: &'r Unit,
     context: Context<'r>,
-    /// The template being executed, for error messages.
+    /// The name of the template being executed, for error messages.
     executing: Str,
-    /// The node that errors show. Entering a node sets it, leaving does not restore it (section 9).
+    /// The node that errors show. Entering a node sets it, leaving does not restore it
+    /// (`gotemplate.md` 9).
     node: NodeId,
     /// The variables of all running templates; `None` until declared.
     slots: Vec<Option<Reached>>,
-    /// Where the variables of the current template start.
+    /// Index in `slots` of the current template's first variable.
     frame: usize,
     output: Sink,
-    /// What is written so far, while templates that this one asks for write more.
+    /// Account of the output written so far, which counts as memory while nested templates write
+    /// theirs.
     held: Held,
 }
 
 impl<'r> Evaluator<'r> {
-    /// Runs a named body on fresh variables.
+    /// Runs a named body with variables of its own.
     fn body(&mut self, Body { unit, definition }: &'r Body, data: &Reached) -> Result<()> {
         let calling = (std::mem::replace(&mut self.unit, unit), self.node);
         let caller = self.frame;
@@ -126,7 +131,7 @@ impl<'r> Evaluator<'r> {
         self.node = node;
     }
 
-    /// An execution error at the current node.
+    /// Creates an execution error at the current node.
     fn fail(&self, message: impl Into<String>) -> Box<Error> {
         self.failure(ErrorKind::Execution, message.into())
     }
@@ -189,7 +194,7 @@ impl<'r> Evaluator<'r> {
             Kind::Template { name, pipe } => stack::guarded(|| self.template(name, *pipe, dot))?,
             Kind::Break => return Ok(Flow::Break),
             Kind::Continue => return Ok(Flow::Continue),
-            // The parser puts only the kinds above into lists.
+            // The parser puts no other kinds into lists.
             _ => {}
         }
         Ok(Flow::Done)
@@ -209,7 +214,8 @@ impl<'r> Evaluator<'r> {
             }
             Value::Str(text) => self.output.push(&text),
             value => {
-                // What was written before is paid for: each text and action of the template with a step.
+                // The sink counts pieces of everything written. The output so far is already paid
+                // with a step for each text and action, so its pieces are taken out first.
                 self.output.take_pieces();
                 self.output.allow_pieces(self.context.run.budget.pieces());
                 format::write_value(&mut self.output, &value);

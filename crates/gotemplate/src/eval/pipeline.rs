@@ -1,4 +1,4 @@
-//! Pipelines, commands and operands (sections 5.1 and 5.3).
+//! Evaluation of pipelines, commands and operands (`gotemplate.md` 5.1 and 5.3).
 
 use super::{Evaluator, Reached, Result};
 use crate::stack;
@@ -7,7 +7,7 @@ use crate::syntax::tree::{Kind, NodeId, Pipe, Slot, Target};
 use crate::value::{Str, Value};
 
 impl<'r> Evaluator<'r> {
-    /// The pipeline behind a node.
+    /// Returns the pipeline of a node, if the node is a pipeline.
     pub(super) fn pipe(&self, node: NodeId) -> Option<&'r Pipe> {
         match self.unit.tree.kind(node) {
             Kind::Pipe(pipe) => Some(pipe),
@@ -81,13 +81,13 @@ impl<'r> Evaluator<'r> {
         Err(self.fail(format!("can't give argument to non-function {source}")))
     }
 
-    /// The canonical source of a node.
+    /// Returns the canonical source of a node, as error messages show it.
     pub(super) fn source_of(&self, node: NodeId) -> String {
         let source = crate::syntax::print::canonical(&self.unit.tree, &self.unit.source, node);
         crate::text::lossy(&source).into_owned()
     }
 
-    /// An operand without a wanted type and without arguments.
+    /// Evaluates an operand that has no arguments and no wanted type.
     pub(super) fn bare_operand(&mut self, node: NodeId, dot: &Reached) -> Result<Reached> {
         self.at(node);
         match self.unit.tree.kind(node) {
@@ -110,7 +110,7 @@ impl<'r> Evaluator<'r> {
         }
     }
 
-    /// A literal in its natural type, or dot.
+    /// Evaluates a literal in its natural type, or dot.
     pub(super) fn constant(&mut self, node: NodeId, dot: &Reached) -> Result<Reached> {
         Ok(Reached::concrete(match self.unit.tree.kind(node) {
             Kind::Bool(value) => Value::Bool(*value),
@@ -121,7 +121,7 @@ impl<'r> Evaluator<'r> {
         }))
     }
 
-    /// Section 2.4: the type of a number where none is asked for.
+    /// Returns a number in the type that it has where no type is wanted (`gotemplate.md` 2.4).
     fn number(&self, node: NodeId, literal: &NumberLiteral) -> Result<Value> {
         match *literal {
             NumberLiteral { complex: Some((re, im)), .. } => Ok(Value::Complex(re, im)),

@@ -1,4 +1,4 @@
-//! Printing values (section 7): the default format, `print`, `println` and `printf`.
+//! Printing of values (`gotemplate.md` 7): the default format, `print`, `println` and `printf`.
 
 mod value;
 
@@ -8,21 +8,21 @@ pub(crate) use value::write_value;
 use crate::budget::{Budget, LimitError};
 use crate::value::Value;
 
-/// An empty text that may grow as far as the budget allows.
+/// Creates an empty text that may grow as far as the budget allows.
 pub(crate) fn sink(budget: &Budget) -> Sink {
     let mut sink = Sink::new(budget.limits().output_bytes);
     sink.allow_pieces(budget.pieces());
     sink
 }
 
-/// The value in its default format, as one text.
+/// Returns the value in its default format, as one text.
 pub(crate) fn to_bytes(value: &Value, budget: &mut Budget) -> Result<Vec<u8>, LimitError> {
     let mut sink = sink(budget);
     write_value(&mut sink, value);
     finish(sink, budget)
 }
 
-/// Ends a text that a function built and accounts for it.
+/// Ends a text that a function built, and accounts for it.
 pub(crate) fn finish(mut sink: Sink, budget: &mut Budget) -> Result<Vec<u8>, LimitError> {
     budget.spend_pieces(sink.take_pieces())?;
     let bytes = sink.into_bytes().map_err(|error| budget.refusal(error))?;
@@ -30,7 +30,7 @@ pub(crate) fn finish(mut sink: Sink, budget: &mut Budget) -> Result<Vec<u8>, Lim
     Ok(bytes)
 }
 
-/// Go's `Sprint`: a space between two neighbours that are both no strings.
+/// Writes as Go's `Sprint`: with a space between two neighbours if neither is a string.
 pub(crate) fn print(sink: &mut Sink, arguments: &[Value]) {
     let mut after_string = true;
     for argument in arguments {
@@ -43,7 +43,7 @@ pub(crate) fn print(sink: &mut Sink, arguments: &[Value]) {
     }
 }
 
-/// Go's `Sprintln`: a space between all, a newline at the end.
+/// Writes as Go's `Sprintln`: with a space between all arguments and a newline at the end.
 pub(crate) fn println(sink: &mut Sink, arguments: &[Value]) {
     for (index, argument) in arguments.iter().enumerate() {
         if index > 0 {

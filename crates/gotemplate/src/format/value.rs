@@ -1,4 +1,5 @@
-//! Values under a verb (section 7.2): scalars, and containers element by element.
+//! Printing of values under a verb (`gotemplate.md` 7.2): scalars, and containers element by
+//! element.
 
 use groundwork_go::fmt::scalar::{self, Integer, Radix};
 use groundwork_go::fmt::{self, Argument, FormatError, Sink, Spec, bad_verb, write_argument};
@@ -8,7 +9,7 @@ use crate::nesting::MAX_DEPTH;
 use crate::stack;
 use crate::value::{DataNumber, List, Map, Object, Value};
 
-/// The default format, `%v`, without flags.
+/// Writes a value in the default format, `%v`, without flags.
 pub(crate) fn write_value(sink: &mut Sink, value: &Value) {
     match value {
         Value::Str(s) => sink.push(s),
@@ -40,7 +41,8 @@ impl Argument for Value {
 
     fn write_in_complaint(&self, sink: &mut Sink, spec: Spec) {
         match self {
-            // In complaints Go shows the number, not its name.
+            // For a verb that does not fit, Go's complaint shows the number of a `time.Month`, not
+            // its name.
             Value::Object(object) if object.integer().is_some() => {
                 let number = object.integer().unwrap_or_default();
                 write_at(sink, spec, 'v', &Value::int64(number), 0);
@@ -79,7 +81,7 @@ fn write_at(sink: &mut Sink, spec: Spec, verb: char, value: &Value, depth: usize
     }
 }
 
-/// By its text, or by its fields where Go does not ask for the text.
+/// Writes an object by its text, or by its fields for the verbs with which Go ignores the text.
 fn write_object(sink: &mut Sink, spec: Spec, verb: char, object: &dyn Object, value: &Value, depth: usize) {
     if spec.sharp_v
         && let Some(text) = object.go_text()
@@ -89,7 +91,8 @@ fn write_object(sink: &mut Sink, spec: Spec, verb: char, object: &dyn Object, va
     let is_pointer = object.kind_name() == "ptr";
     let fields = object.fields();
     let by_text = !spec.sharp_v && !object.prints_fields() && matches!(verb, 'v' | 's' | 'q' | 'x' | 'X');
-    // Go prints the address of a pointer inside of something, which says nothing; the text says more.
+    // Go prints a pointer inside a container as its address, which differs from run to run. The
+    // text of the object is stable and more useful.
     if by_text || fields.is_empty() || (is_pointer && depth > 0) {
         return write_string(sink, spec, verb, object.text().as_bytes(), value);
     }
@@ -113,7 +116,7 @@ fn write_object(sink: &mut Sink, spec: Spec, verb: char, object: &dyn Object, va
     sink.push(b"}");
 }
 
-/// Guards one level of nesting; a sink that failed needs no deeper levels.
+/// Guards one level of nesting. A sink that has failed skips deeper levels.
 fn nested(sink: &mut Sink, depth: usize, write: impl FnOnce(&mut Sink)) {
     if depth > MAX_DEPTH {
         sink.fail(FormatError::Depth);
@@ -135,11 +138,12 @@ fn write_float(sink: &mut Sink, spec: Spec, verb: char, f: f64, value: &Value) {
     }
 }
 
-/// Data numbers (blueprints, section 5.2): integer verbs act on the integer, `%v` and `%s` print it in decimal.
+/// Writes a data number (`blueprints.md` 5.2): integer verbs format its integer, `%v` and `%s`
+/// print it in decimal.
 fn write_number(sink: &mut Sink, spec: Spec, verb: char, number: DataNumber, value: &Value) {
     let is_negative_zero = number.as_f64() == 0.0 && number.as_f64().is_sign_negative();
     let integer = number.integral().filter(|_| !is_negative_zero).map(|i| Integer {
-        // An integral data number is an i64 or a u64.
+        // An integral data number fits either an i64 or a u64, so the cast keeps its bits.
         bits: i as u64,
         signed: i < 0 || i64::try_from(i).is_ok(),
     });
@@ -178,7 +182,7 @@ fn write_bytes(sink: &mut Sink, spec: Spec, verb: char, bytes: &[u8], value: &Va
     }
     let items: Vec<Value> =
         bytes.iter().map(|&b| Value::Int(crate::value::IntKind::Uint8, i64::from(b))).collect();
-    // Go names the type by its alias at the top level only.
+    // Go prints the alias `[]byte` at the top level only, and `[]uint8` inside containers.
     let type_name = if depth == 0 { "[]byte" } else { "[]uint8" };
     write_items(sink, spec, verb, type_name, &items, depth);
 }

@@ -1,15 +1,16 @@
-//! Reading arguments that the caller has already checked against the signature.
+//! Access to arguments that the evaluator has already checked against the signature.
 
 use crate::value::{Map, Str, Value};
 
-/// Typed access to checked arguments. Where a type cannot be, the zero of Go is the answer, so reading never fails.
+/// Typed access to checked arguments. An argument of another type reads as the zero value of Go, so
+/// reading never fails.
 pub(crate) trait Arguments {
     fn string(&self, index: usize) -> &[u8];
     fn int(&self, index: usize) -> i64;
     fn boolean(&self, index: usize) -> bool;
     fn map(&self, index: usize) -> Map;
     fn value(&self, index: usize) -> &Value;
-    /// The arguments from an index on.
+    /// Returns the arguments from an index on.
     fn rest(&self, from: usize) -> &[Value];
     fn text(&self, index: usize) -> Str;
 }

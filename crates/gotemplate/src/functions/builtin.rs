@@ -1,4 +1,4 @@
-//! The built-in functions of `text/template` (section 8).
+//! The built-in functions of `text/template` (`gotemplate.md` 8).
 
 use super::arguments::Arguments;
 use super::{Body, Function, Functions, Signature, Type, compare, escape, index};
@@ -8,7 +8,7 @@ use crate::format::{self, Sink};
 use crate::value::Value;
 
 impl Functions {
-    /// The built-in functions of `text/template` (section 8).
+    /// Returns the built-in functions of `text/template` (`gotemplate.md` 8).
     pub fn builtins() -> Functions {
         let mut functions = Functions::none();
         register(&mut functions);
@@ -60,14 +60,15 @@ fn register_texts(functions: &mut Functions) {
         .add("urlquery", all, |context, args| escaped(context, args, escape::url_query));
 }
 
-/// A string result written through a sink, within the budget.
+/// Returns a string result that `write` puts into a sink, within the budget.
 fn built(context: &mut Context<'_>, write: impl FnOnce(&mut Sink)) -> Result<Value, CallError> {
     let mut sink = format::sink(context.budget());
     write(&mut sink);
     Ok(format::finish(sink, context.budget())?.into())
 }
 
-/// The escapers join their arguments like `print`, but show nil as the engine shows an absent value.
+/// Joins the arguments as `print` does and escapes the result. Unlike `print`, nil shows as `<no
+/// value>`.
 fn escaped(
     context: &mut Context<'_>,
     args: &[Value],
@@ -78,7 +79,7 @@ fn escaped(
     let mut sink = format::sink(context.budget());
     format::print(&mut sink, &args);
     let plain = format::finish(sink, context.budget())?;
-    // A byte becomes six at most.
+    // An escaper makes at most six bytes of one, and the plain text still exists beside them.
     context.reserve(plain.len().saturating_mul(7))?;
     context.spend(plain.len())?;
     let mut out = Vec::with_capacity(plain.len());

@@ -1,4 +1,4 @@
-//! Comparisons (section 8; data numbers: blueprints, section 5.2).
+//! The comparison functions (`gotemplate.md` 8; data numbers: `blueprints.md` 5.2).
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use crate::format;
 use crate::value::Value;
 use crate::value::equal::as_number;
 
-/// The classes within which values compare.
+/// The classes of values. Only values of the same class compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Basic {
     Bool,
@@ -31,7 +31,8 @@ fn basic(value: &Value) -> Option<Basic> {
     })
 }
 
-/// Numbers by value: a data number with every kind, integers of any signedness among each other.
+/// Compares numbers by value: a data number with every kind, and integers of any signedness with
+/// each other.
 fn compare_by_value(a: &Value, b: &Value) -> Option<Option<Ordering>> {
     match (a, b) {
         (Value::Number(a), b) => Some(a.compare(as_number(b)?)),
@@ -47,7 +48,7 @@ fn incompatible(a: &Value, b: &Value) -> CallError {
     format!("incompatible types for comparison: {} and {}", a.type_name(), b.type_name()).into()
 }
 
-/// `eq`: whether the first argument equals any other. Stops at the first match.
+/// Runs `eq`: reports whether the first argument equals any other. Stops at the first match.
 pub(super) fn eq(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, CallError> {
     let first = arguments.value(0);
     if arguments.len() < 2 {
@@ -86,7 +87,7 @@ fn equal(context: &mut Context<'_>, a: &Value, b: &Value) -> Result<bool, CallEr
     }
 }
 
-/// Nil in Go's sense, typed nils included.
+/// Reports whether a value is nil in Go's sense, typed nils included.
 fn is_nil(value: &Value) -> bool {
     match value {
         Value::List(list) => list.is_nil(),
@@ -102,7 +103,7 @@ fn shown(context: &mut Context<'_>, value: &Value, verb: &str) -> Result<String,
     Ok(crate::text::lossy(&bytes).into_owned())
 }
 
-/// `lt`.
+/// Runs `lt`.
 pub(super) fn less(a: &Value, b: &Value) -> Result<bool, CallError> {
     let (Some(class_a), Some(class_b)) = (basic(a), basic(b)) else {
         return Err("invalid type for comparison".into());
@@ -120,7 +121,7 @@ pub(super) fn less(a: &Value, b: &Value) -> Result<bool, CallError> {
     }
 }
 
-/// `le`: less, or else equal, with the errors of both.
+/// Runs `le`: less, or else equal, with the errors of both.
 pub(super) fn less_or_equal(context: &mut Context<'_>, arguments: &[Value]) -> Result<bool, CallError> {
     let (a, b) = (arguments.value(0), arguments.value(1));
     Ok(less(a, b)? || equal(context, a, b)?)

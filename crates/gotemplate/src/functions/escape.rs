@@ -1,4 +1,4 @@
-//! The escapers behind `html`, `js` and `urlquery` (section 8).
+//! The escapers behind `html`, `js` and `urlquery` (`gotemplate.md` 8).
 
 use std::io::Write;
 

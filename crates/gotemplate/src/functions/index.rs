@@ -1,9 +1,9 @@
-//! `len`, `index` and `slice` (section 8).
+//! The functions `len`, `index` and `slice` (`gotemplate.md` 8).
 
 use crate::error::CallError;
 use crate::value::{Element, IntKind, List, Str, Value};
 
-/// What Go's reflection says about an invalid value.
+/// Panic message of Go's `reflect` package for an invalid value.
 const ZERO_VALUE: &str = "reflect: call of reflect.Value.Type on zero Value";
 
 pub(super) fn length(item: &Value) -> Result<Value, CallError> {
@@ -18,7 +18,7 @@ pub(super) fn length(item: &Value) -> Result<Value, CallError> {
     Ok(Value::int(i64::try_from(length).unwrap_or(i64::MAX)))
 }
 
-/// The type name behind a pointer: these functions look through it.
+/// Returns the type name behind a pointer, because these functions look through pointers.
 fn pointee(value: &Value) -> &str {
     value.type_name().trim_start_matches('*')
 }
@@ -61,7 +61,8 @@ fn byte_at(bytes: &Str, index: &Value, kind: &str) -> Result<Value, CallError> {
     Ok(Value::Int(IntKind::Uint8, i64::from(*byte)))
 }
 
-/// An index from 0 to the length inclusive: the element access itself refuses the latter.
+/// Returns an index from 0 to the length inclusive. The length itself is refused later, by the
+/// access to the element.
 fn position(index: &Value, length: usize) -> Result<usize, CallError> {
     let Some(at) = index.as_integer() else {
         return Err(match index.is_nil() {
@@ -108,7 +109,7 @@ pub(super) fn slice(item: &Value, indexes: &[Value]) -> Result<Value, CallError>
     })
 }
 
-/// A part of a list, of the same type; slicing nil gives nil.
+/// Returns a part of a list, of the same type; a part of nil is nil.
 pub(crate) fn sub_list(list: &List, from: usize, to: usize) -> Value {
     let element: Element = list.element();
     if list.is_nil() {

@@ -1,7 +1,7 @@
-//! Functions: descriptors and their registry (section 16).
+//! Functions of templates: descriptors and their registry (`gotemplate.md` 16).
 //!
-//! A descriptor names the parameter types; the evaluator checks arguments against them once for all functions
-//! (section 5.3), so implementations get values that already fit.
+//! A descriptor names the parameter types. The evaluator checks arguments against them once for all
+//! functions (`gotemplate.md` 5.3), so implementations get only values of the right types.
 
 pub(crate) mod arguments;
 mod builtin;
@@ -18,15 +18,15 @@ use crate::context::Context;
 use crate::error::CallError;
 use crate::value::{Element, IntKind, MapValues, Value};
 
-/// The name of Go's type of durations.
+/// Name of Go's type for durations.
 pub(crate) const DURATION: &str = "time.Duration";
 
 /// A Go parameter type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// `interface {}`: everything; absent arrives as nil.
+    /// `interface {}`: accepts every value; an absent value arrives as nil.
     Any,
-    /// Go's `reflect.Value`: everything, absent and nil stay distinct.
+    /// Go's `reflect.Value`: accepts every value and keeps absent and nil apart.
     Raw,
     Bool,
     Int,
@@ -38,14 +38,14 @@ pub enum Type {
     /// `[]interface {}`.
     List,
     Uint32,
-    /// `time.Duration`, which integer literals fit as nanoseconds.
+    /// `time.Duration`; integer literals are accepted as nanoseconds.
     Duration,
     /// An object with this type name.
     Object(&'static str),
 }
 
 impl Type {
-    /// The Go name, as error messages show it.
+    /// Returns the Go name, as error messages show it.
     pub fn name(self) -> &'static str {
         match self {
             Type::Any => "interface {}",
@@ -63,7 +63,7 @@ impl Type {
         }
     }
 
-    /// Whether a value other than nil is of this type.
+    /// Reports whether a value other than nil is of this type.
     pub(crate) fn accepts(self, value: &Value) -> bool {
         match (self, value) {
             (Type::Any | Type::Raw, _)
@@ -89,12 +89,12 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Exactly these parameters.
+    /// Creates a signature with exactly these parameters.
     pub fn fixed(parameters: &'static [Type]) -> Signature {
         Signature { parameters: Cow::Borrowed(parameters), variadic: None }
     }
 
-    /// These parameters, then any number of the last type.
+    /// Creates a signature with these parameters, then any number of the last type.
     pub fn variadic(parameters: &'static [Type], rest: Type) -> Signature {
         Signature { parameters: Cow::Borrowed(parameters), variadic: Some(rest) }
     }
@@ -102,13 +102,13 @@ impl Signature {
 
 type Implementation = dyn Fn(&mut Context<'_>, &[Value]) -> Result<Value, CallError> + Send + Sync;
 
-/// What calling a function means.
+/// The implementation of a function, or the built-in that the evaluator runs itself.
 #[derive(Clone)]
 pub(crate) enum Body {
-    /// The short-circuiting built-ins, which evaluate their own arguments.
+    /// The short-circuiting built-ins, which evaluate their arguments themselves.
     And,
     Or,
-    /// Needs the source of its first operand for its message.
+    /// The built-in `call`, whose message needs the source of its first operand.
     Call,
     Plain(Arc<Implementation>),
 }
@@ -122,7 +122,8 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function or closure under a name. It gets as many arguments as its signature allows, each of its type.
+    /// Creates a function from a name and a closure. The closure gets as many arguments as its
+    /// signature allows, each of its type.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         signature: Signature,
@@ -131,7 +132,7 @@ impl Function {
         Function { name: name.into(), signature, body: Body::Plain(Arc::new(implementation)) }
     }
 
-    /// The name in templates.
+    /// Returns the name in templates.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -155,12 +156,12 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// No functions at all.
+    /// Returns an empty registry.
     pub fn none() -> Functions {
         Functions::default()
     }
 
-    /// Adds a function; it replaces an earlier one of the same name.
+    /// Adds a function. A function of the same name is replaced.
     pub fn register(&mut self, function: Function) -> &mut Functions {
         match self.by_name.get(&function.name) {
             Some(&FunctionId(at)) => self.functions[at] = function,
@@ -182,18 +183,18 @@ impl Functions {
         self.register(Function::new(name, signature, implementation))
     }
 
-    /// Takes a function out, so that templates which name it cannot be parsed.
+    /// Removes a function, so that templates which name it cannot be parsed.
     pub fn remove(&mut self, name: &str) -> &mut Functions {
         self.by_name.remove(name);
         self
     }
 
-    /// Whether a function of this name exists.
+    /// Reports whether a function of this name exists.
     pub fn contains(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// All names, in the order of their registration.
+    /// Returns all names, in the order of their registration.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let known = |id: usize, name: &str| self.find(name) == Some(FunctionId(id));
         self.functions

@@ -1,4 +1,4 @@
-//! Case mapping as in Go: one code point to one code point (section 14).
+//! Case mapping as in Go: one code point to one code point (`gotemplate.md` 14).
 
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
@@ -15,7 +15,7 @@ pub(super) fn is_title(c: char) -> bool {
 }
 
 pub(super) fn to_lower(c: char) -> char {
-    // The full mapping's first character is the simple mapping: only U+0130 has a longer one.
+    // The first character of the full mapping is the simple mapping: only U+0130 has a longer one.
     c.to_lowercase().next().unwrap_or(c)
 }
 
@@ -36,13 +36,14 @@ pub(super) fn to_title(c: char) -> char {
         '\u{1c7}'..='\u{1c9}' => '\u{1c8}',
         '\u{1ca}'..='\u{1cc}' => '\u{1cb}',
         '\u{1f1}'..='\u{1f3}' => '\u{1f2}',
-        // Georgian letters have capitals that titles do not use.
+        // Georgian letters have capitals, but their title case is the small letter.
         '\u{10d0}'..='\u{10ff}' => c,
         c => to_upper(c),
     }
 }
 
-/// Greek letters with a subscript iota: their full capitals have two characters, their simple ones do not.
+/// Returns the simple capital of a Greek letter with a subscript iota. Its full capital, the one
+/// that Rust has, is two characters.
 fn greek_with_iota(c: char) -> Option<char> {
     let offset = match c {
         '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => 8,

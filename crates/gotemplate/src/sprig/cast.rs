@@ -1,4 +1,4 @@
-//! The cast rules (section 11): everything becomes a number, or a text.
+//! The cast rules of sprig (`gotemplate.md` 11): each value becomes a number, or a text.
 
 use groundwork_go::strconv::{float_to_i64, parse_float, parse_int};
 
@@ -7,7 +7,7 @@ use crate::error::CallError;
 use crate::format;
 use crate::value::{DataNumber, Str, Value};
 
-/// sprig's `toInt64`, and `toInt` on 64 bits.
+/// Casts as sprig's `toInt64`, and as `toInt` on 64 bits.
 pub(super) fn to_int(value: &Value) -> i64 {
     match value {
         Value::Bool(b) => i64::from(*b),
@@ -21,7 +21,7 @@ pub(super) fn to_int(value: &Value) -> i64 {
     }
 }
 
-/// sprig's `toFloat64`.
+/// Casts as sprig's `toFloat64`.
 pub(super) fn to_float(value: &Value) -> f64 {
     match value {
         Value::Bool(b) => f64::from(u8::from(*b)),
@@ -35,7 +35,7 @@ pub(super) fn to_float(value: &Value) -> f64 {
     }
 }
 
-/// The part before the point of a plain decimal number; anything else unchanged.
+/// Returns the part before the point of a plain decimal number, and other texts unchanged.
 fn integer_part(text: &[u8]) -> &[u8] {
     let Some(point) = text.iter().position(|&b| b == b'.') else { return text };
     let (whole, decimals) = (&text[..point], &text[point + 1..]);
@@ -48,7 +48,8 @@ fn integer_part(text: &[u8]) -> &[u8] {
     }
 }
 
-/// sprig's `strval`: strings as they are, bytes as text, everything else in the default format (section 11).
+/// Casts as sprig's `strval`: strings as they are, bytes as text, other values in the default
+/// format (`gotemplate.md` 11).
 pub(super) fn strval(context: &mut Context<'_>, value: &Value) -> Result<Str, CallError> {
     match value {
         Value::Str(text) | Value::Bytes(text) => Ok(text.clone()),

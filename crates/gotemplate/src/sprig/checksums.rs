@@ -1,4 +1,4 @@
-//! Checksums (section 12.1).
+//! Checksum functions (`gotemplate.md` 12.1).
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ pub(super) fn register(functions: &mut Functions) {
         .add("adler32sum", one, |context, args| Ok(adler32(hashed(context, args)?).to_string().into()));
 }
 
-/// The text to hash, which is accounted for.
+/// Returns the text to hash, and accounts for its length.
 fn hashed<'v>(context: &mut Context<'_>, args: &'v [Value]) -> Result<&'v [u8], CallError> {
     let text = args.string(0);
     context.spend(text.len() / 4)?;

@@ -1,4 +1,4 @@
-//! Hashes of passwords, passwords from a master password, and AES (section 12.13).
+//! Hashes of passwords, passwords from a master password, and AES (`gotemplate.md` 12.13).
 
 use aes::Aes256;
 use cbc::cipher::block_padding::{NoPadding, Pkcs7};
@@ -14,12 +14,13 @@ use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::value::Value;
 
-/// What a bcrypt hash of cost 10 is accounted for, in steps.
+/// Steps for a bcrypt hash of cost 10, in proportion to its time.
 const BCRYPT_STEPS: usize = 2_600_000;
-/// What the derivation of a master key is accounted for: some 200 ms and 32 MiB.
+/// Steps for the derivation of a master key, which takes some 200 ms and 32 MiB.
 const SCRYPT_STEPS: usize = 5_000_000;
 const BCRYPT_COST: u32 = 10;
-/// Longer passwords would be cut.
+/// Longest password in bytes that bcrypt hashes as a whole; it would cut longer ones, so they are
+/// refused.
 const LONGEST_PASSWORD: usize = 72;
 const BLOCK: usize = 16;
 /// Bytes that are encrypted or decrypted in the time of a step.
@@ -53,7 +54,7 @@ pub(super) fn register(functions: &mut Functions) {
         );
 }
 
-/// The bcrypt hash with a random salt, or the text that says why there is none.
+/// Returns the bcrypt hash with a random salt, or the error text that sprig gives instead.
 fn hashed(context: &mut Context<'_>, function: &'static str, password: &[u8]) -> Result<String, CallError> {
     const FAILED: &str = "failed to encrypt string with bcrypt: ";
     let mut salt = [0; 16];
@@ -68,7 +69,7 @@ fn hashed(context: &mut Context<'_>, function: &'static str, password: &[u8]) ->
     })
 }
 
-/// The password's bytes, cut or filled with zeros.
+/// Returns the password as an AES key: its bytes, cut or filled with zeros.
 fn key(password: &[u8]) -> [u8; 32] {
     let mut key = [0; 32];
     let length = password.len().min(key.len());
@@ -113,7 +114,7 @@ fn decrypt(password: &[u8], text: &[u8]) -> Outcome {
     Ok(text.into())
 }
 
-/// The templates of a type of password, whose letters are classes of characters.
+/// Returns the templates of a type of password; each letter is a class of characters.
 fn templates(name: &[u8]) -> Option<&'static [&'static str]> {
     Some(match name {
         b"maximum" => &["anoxxxxxxxxxxxxxxxxx", "axxxxxxxxxxxxxxxxxno"],
@@ -148,7 +149,7 @@ fn templates(name: &[u8]) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The characters of a class.
+/// Returns the characters of a class.
 fn class(letter: u8) -> &'static [u8] {
     match letter {
         b'C' => b"BCDFGHJKLMNPQRSTVWXYZ",
@@ -163,7 +164,8 @@ fn class(letter: u8) -> &'static [u8] {
 
 const DIGITS: &[u8] = b"0123456789";
 
-/// The Master Password algorithm: a key from password and user, a seed from key, site and counter, characters by seed.
+/// Runs the Master Password algorithm: a key from password and user, a seed from key, site and
+/// counter, characters by seed.
 fn derive_password(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     const PREFIX: &[u8] = b"com.lyndir.masterpassword";
     let (name, password, user, site) = (args.string(1), args.string(2), args.string(3), args.string(4));
@@ -202,7 +204,7 @@ mod tests {
     use crate::testing::check_all;
     use crate::value::Value;
 
-    /// Renders with a source of zeros.
+    /// Renders with a source of randomness that gives zeros.
     fn run(source: &str) -> String {
         let randomness = |buffer: &mut [u8]| {
             buffer.fill(0);
@@ -249,7 +251,8 @@ mod tests {
             assert_eq!(run(&source), text);
         }
         assert_eq!(run("{{encryptAES `k` ``}}{{decryptAES `k` ``}}"), "");
-        // Computed with OpenSSL: aes-256-cbc, a key of `key` and zeros, a start of zeros.
+        // The prefix was computed with OpenSSL: aes-256-cbc with the key `key` and zeros, and an
+        // initialization vector of zeros.
         let prefix = "A".repeat(21);
         assert!(run("{{encryptAES `key` `a`}}").starts_with(&prefix));
         let error =

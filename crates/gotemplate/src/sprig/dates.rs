@@ -1,4 +1,4 @@
-//! Dates and durations (section 12.11).
+//! Functions for dates and durations (`gotemplate.md` 12.11).
 
 use groundwork_go::duration;
 use groundwork_go::time::{self, Instant, SECOND, Zone};
@@ -11,7 +11,7 @@ use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};
 use crate::value::{IntKind, Value};
 
-/// What writing a time in a zone takes.
+/// Steps for writing a time in a zone.
 const STEPS: usize = 10;
 const DAY: &[u8] = b"2006-01-02";
 
@@ -43,7 +43,7 @@ pub(super) fn register(functions: &mut Functions) {
     let two = Signature::fixed(&[Type::String, Type::String]);
     functions
         .add("toDate", two.clone(), |context, args| {
-            // Why a text is no date is said with all of it.
+            // The error of a failed parse quotes the whole text, so its length has to be paid for.
             context.spend(args.string(1).len() / 16)?;
             Ok(object(time::parse(args.string(0), args.string(1)).unwrap_or_else(|_| Instant::zero())))
         })
@@ -71,7 +71,8 @@ fn object(instant: Instant) -> Value {
     TimeObject::value(instant)
 }
 
-/// A time, or seconds since 1970; anything else means now, data numbers included.
+/// Returns a time, or the time of seconds since 1970. Any other value means now, data numbers
+/// included.
 fn instant(context: &Context<'_>, function: &'static str, value: &Value) -> Result<Instant, CallError> {
     match value {
         Value::Int(IntKind::Int | IntKind::Int64, seconds) => Ok(Instant::new(*seconds, 0, Zone::Local)),
@@ -101,7 +102,7 @@ fn moved(time: &Value, by: i64) -> Result<Value, String> {
     Ok(object(time.add(by)))
 }
 
-/// A decimal number; beyond the range the nearest in it, and 0 for what is none.
+/// Reads a decimal number. A number out of range becomes the nearest in it, and any other text 0.
 fn seconds(text: &[u8]) -> i64 {
     let text = std::str::from_utf8(text).unwrap_or_default();
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -114,12 +115,12 @@ fn seconds(text: &[u8]) -> i64 {
 fn ago(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let then = instant(context, "ago", args.value(0))?;
     let passed = Instant::now(context.now("ago")?).since(&then);
-    // Half a second counts, away from zero.
+    // Go rounds to whole seconds, half a second away from zero.
     let whole = passed / SECOND + (passed % SECOND) / (SECOND / 2);
     Ok(duration::text(whole.saturating_mul(SECOND)).into())
 }
 
-/// The largest unit that the duration exceeds, without its sign.
+/// Returns the largest unit that the duration exceeds, without its sign.
 fn rounded(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     const HOUR: u64 = 3_600 * SECOND.unsigned_abs();
     const UNITS: [(u64, &str); 6] = [

@@ -1,13 +1,14 @@
-//! Exact decimal numbers for float arithmetic (section 11): operands enter in their shortest decimal form.
+//! Exact decimal numbers for float arithmetic (`gotemplate.md` 11): operands enter in their
+//! shortest decimal form.
 
 use std::cmp::Ordering;
 
 use groundwork_go::strconv::{FloatVerb, append_float};
 
-/// Division keeps this many decimals.
+/// Decimals that a division keeps, as in the library that sprig uses.
 const DIVISION_DECIMALS: i32 = 16;
 
-/// `±digits * 10^exponent`, the digits most significant first and without leading zeros.
+/// The number `±digits * 10^exponent`, the digits most significant first and without leading zeros.
 #[derive(Clone, Debug)]
 pub(super) struct Decimal {
     negative: bool,
@@ -20,7 +21,7 @@ impl Decimal {
         Decimal { negative: false, digits: Vec::new(), exponent: 0 }
     }
 
-    /// The shortest decimal form of a float; NaN and infinities have none.
+    /// Returns the shortest decimal form of a float; NaN and infinities have none.
     pub(super) fn from_float(f: f64) -> Option<Decimal> {
         f.is_finite().then(|| {
             let mut text = Vec::new();
@@ -33,7 +34,7 @@ impl Decimal {
         Decimal::parse(&i.to_string())
     }
 
-    /// A plain number with optional sign, point and exponent.
+    /// Reads a plain number with optional sign, point and exponent.
     fn parse(text: &str) -> Decimal {
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let (whole, decimals) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -52,14 +53,14 @@ impl Decimal {
         if self.digits.is_empty() { Decimal::zero() } else { self }
     }
 
-    /// The nearest float.
+    /// Returns the nearest float.
     pub(super) fn to_float(&self) -> f64 {
         let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
         let sign = if self.negative { "-" } else { "" };
         format!("{sign}0{digits}e{}", self.exponent).parse().unwrap_or(0.0)
     }
 
-    /// The exact integer, if the number is one of at most 20 digits.
+    /// Returns the exact integer, if the number is an integer of at most 20 digits.
     pub(super) fn to_integer(&self) -> Option<i128> {
         if self.exponent < 0 || self.digits.len() as i32 + self.exponent > 20 {
             return None;
@@ -69,7 +70,7 @@ impl Decimal {
     }
 
     pub(super) fn negated(mut self) -> Decimal {
-        // There is one zero.
+        // Zero has no sign here, so that comparisons and sums see one zero.
         self.negative = !self.negative && !self.is_zero();
         self
     }
@@ -110,12 +111,13 @@ impl Decimal {
         Decimal { negative, digits, exponent: self.exponent + other.exponent }.normal()
     }
 
-    /// The quotient with 16 decimals, rounded half away from zero; `None` for a zero divisor.
+    /// Returns the quotient with 16 decimals, rounded half away from zero, or `None` for a zero
+    /// divisor.
     pub(super) fn divide(&self, other: &Decimal) -> Option<Decimal> {
         if other.is_zero() {
             return None;
         }
-        // As integers: dividend * 10^16 / divisor, on a common exponent.
+        // Divides integers: dividend * 10^16 / divisor, on a common exponent.
         let exponent = self.exponent.min(other.exponent);
         let mut dividend = self.shifted(exponent);
         dividend.resize(dividend.len() + DIVISION_DECIMALS as usize, 0);
@@ -140,7 +142,7 @@ impl Decimal {
         Some(Decimal { negative, digits: quotient, exponent: -DIVISION_DECIMALS }.normal())
     }
 
-    /// The digits on a lower exponent.
+    /// Returns the digits of the same number on a lower exponent.
     fn shifted(&self, exponent: i32) -> Vec<u8> {
         let mut digits = self.digits.clone();
         digits.resize(digits.len() + (self.exponent - exponent).unsigned_abs() as usize, 0);
@@ -174,7 +176,7 @@ fn add_digits(a: &[u8], b: &[u8]) -> Vec<u8> {
     sum
 }
 
-/// `a - b` for `a >= b`, without leading zeros.
+/// Returns `a - b` for `a >= b`, without leading zeros.
 fn subtract_digits(a: &[u8], b: &[u8]) -> Vec<u8> {
     let (mut difference, mut borrow) = (Vec::with_capacity(a.len()), 0);
     let mut b = significant(b).iter().rev();

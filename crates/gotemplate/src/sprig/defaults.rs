@@ -1,4 +1,5 @@
-//! Defaults and logic (section 12.5), and the functions without a group.
+//! Functions for defaults and logic (`gotemplate.md` 12.5), and the functions that belong to no
+//! group.
 
 use super::lists::items;
 use super::registration::{add_all, any_rest};
@@ -33,7 +34,7 @@ pub(super) fn register(functions: &mut Functions) {
     });
 }
 
-/// sprig's `empty`: the false values; objects are never empty.
+/// Reports whether sprig's `empty` is true: for all false values, and never for objects.
 fn is_empty(value: &Value) -> bool {
     !value.truth()
 }

@@ -1,4 +1,5 @@
-//! Dicts (section 12.9). `set`, `unset` and the merges change their first argument in place.
+//! Functions for dicts (`gotemplate.md` 12.9). `set`, `unset` and the merges change their first
+//! argument in place.
 
 use super::cast::strval;
 use super::lists::make_room;
@@ -76,7 +77,7 @@ fn set(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     Ok(args.value(0).clone())
 }
 
-/// A shallow copy with only the named keys, or with all others.
+/// Returns a shallow copy with only the named keys, or with all others.
 fn filtered(context: &mut Context<'_>, args: &[Value], keeps_named: bool) -> Outcome {
     context.reserve(args.map(0).len().saturating_mul(2 * ENTRY_BYTES))?;
     let entries = args.map(0).entries();
@@ -85,7 +86,7 @@ fn filtered(context: &mut Context<'_>, args: &[Value], keeps_named: bool) -> Out
     Ok(entries.into_iter().filter(|(key, _)| is_named(key) == keeps_named).collect::<Map>().into())
 }
 
-/// Walks keys; the last two arguments are the default and the dict.
+/// Walks the keys into a dict. The last two arguments are the default and the dict.
 fn dig(_: &mut Context<'_>, args: &[Value]) -> Outcome {
     let [keys @ .., default, start] = args else {
         return Err("dig needs at least three arguments".into());
@@ -120,7 +121,7 @@ fn as_map(value: &Value) -> Result<Map, CallError> {
     }
 }
 
-/// What a failed type assertion says.
+/// Returns the message of Go's failed type assertion.
 fn unconvertible(value: &Value, wanted: &str) -> CallError {
     let actual = if value.is_nil() { "nil" } else { value.type_name() };
     format!("interface conversion: interface {{}} is {actual}, not {wanted}").into()
@@ -137,7 +138,8 @@ fn merge_all(context: &mut Context<'_>, args: &[Value], overwrites: bool) -> Out
     Ok(target.into())
 }
 
-/// Takes the source's entries into the target: maps recursively, others where the target has nothing to lose.
+/// Merges the source's entries into the target: maps recursively, other values only where the
+/// target has none or an empty one.
 fn merge(
     context: &mut Context<'_>,
     target: &Map,

@@ -1,4 +1,5 @@
-//! Base64 and Base32 (section 12.11). Undecodable input gives the error's text instead of failing.
+//! Functions for Base64 and Base32 (`gotemplate.md` 12.11). On undecodable input they return the
+//! text of the error instead of failing.
 
 use super::registration::Outcome;
 use crate::context::Context;

@@ -1,4 +1,4 @@
-//! Float arithmetic (section 12.4).
+//! Functions for float arithmetic (`gotemplate.md` 12.4).
 
 use super::cast::to_float;
 use super::decimal::Decimal;
@@ -38,7 +38,7 @@ fn plus(a: &Decimal, b: &Decimal) -> Result<Decimal, CallError> {
     Ok(a.add(b))
 }
 
-/// An operand in its shortest decimal form; integral data numbers enter exactly.
+/// Returns an operand in its shortest decimal form. Integral data numbers keep their exact value.
 fn operand(value: &Value) -> Result<Decimal, CallError> {
     if let Value::Number(number) = value
         && let Some(integer) = number.integral()
@@ -68,13 +68,14 @@ fn combined(
         result = combine(&result, &operand(arg)?)?;
     }
     Ok(match (context.options().numbers, result.to_integer().and_then(DataNumber::from_integer)) {
-        // Data numbers stay exact while they are integral.
+        // In the data number mode, an integral result stays an exact integer.
         (NumberMode::Data, Some(number)) => Value::Number(number),
         _ => context.float(result.to_float()),
     })
 }
 
-/// Go's `math.Max` and `math.Min` over all arguments: the winning infinity beats NaN, NaN beats the rest.
+/// Returns Go's `math.Max` or `math.Min` over all arguments: the winning infinity beats NaN, and
+/// NaN beats the rest.
 fn extreme(context: &Context<'_>, args: &[Value], largest: bool) -> Value {
     let infinity = if largest { f64::INFINITY } else { f64::NEG_INFINITY };
     let pick = |a: f64, b: f64| {

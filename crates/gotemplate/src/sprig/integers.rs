@@ -1,4 +1,4 @@
-//! Conversion and integer arithmetic (section 12.3).
+//! Functions for conversion and integer arithmetic (`gotemplate.md` 12.3).
 
 use super::cast::{to_float, to_int};
 use super::registration::{Outcome, add_all, any_rest};
@@ -50,8 +50,9 @@ fn divide(args: &[Value], operation: fn(i64, i64) -> i64) -> Outcome {
     }
 }
 
-/// Go's `strconv.Atoi` with the error dropped: out of range saturates, anything else that is no number gives 0. The
-/// digits are read from the left, so that an overflow is seen before a bad character behind it.
+/// Reads an integer as Go's `strconv.Atoi` without its error: a number out of range becomes the
+/// nearest in it, any other text 0. The digits are read from the left, so that an overflow is seen
+/// before a bad character behind it.
 fn atoi(text: &[u8]) -> i64 {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),
@@ -70,7 +71,7 @@ fn atoi(text: &[u8]) -> i64 {
     i64::try_from(value).unwrap_or(if sign < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// A data number keeps its exact value.
+/// Runs `toFloat64`. A data number keeps its exact value.
 fn to_float64(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     match args.value(0) {
         number @ Value::Number(_) => Ok(number.clone()),
@@ -78,7 +79,7 @@ fn to_float64(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     }
 }
 
-/// `toDecimal`: the printed value read as an octal number.
+/// Runs `toDecimal`, which reads the printed value as an octal number.
 fn octal(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let text = format::to_bytes(args.value(0), context.budget())?;
     let plain = std::str::from_utf8(&text).ok().filter(|text| !text.contains('_'));

@@ -1,4 +1,4 @@
-//! JSON (section 12.6).
+//! Functions for JSON (`gotemplate.md` 12.6).
 
 use super::json_decode::decode;
 use super::json_encode::{Style, encode};
@@ -14,7 +14,7 @@ pub(super) fn register(functions: &mut Functions) {
     let any = Signature::fixed(&[Type::Any]);
     functions
         .add("fromJson", text.clone(), |context, args| match decode(context, args.string(0)) {
-            // sprig drops the error and returns nil.
+            // sprig's `fromJson` drops the error and returns nil.
             Err(CallError::Message(_)) => Ok(Value::Nil),
             result => result,
         })
@@ -31,7 +31,8 @@ fn strict(context: &mut Context<'_>, args: &[Value], style: Style) -> Outcome {
     encode(context, args.value(0), style).map(Into::into)
 }
 
-/// A value without a JSON form gives an empty text.
+/// Encodes a value. A value without a JSON form gives an empty text, as in sprig's functions
+/// without `must`.
 fn lenient(context: &mut Context<'_>, args: &[Value], style: Style) -> Outcome {
     match strict(context, args, style) {
         Err(CallError::Message(_)) => Ok(Value::str("")),

@@ -1,4 +1,4 @@
-//! JSON to values with the complaints of Go's decoder (section 12.6).
+//! Decoder from JSON to values, with the error texts of Go's decoder (`gotemplate.md` 12.6).
 
 use groundwork_go::strconv::parse_float;
 
@@ -10,10 +10,10 @@ use crate::stack;
 use crate::text;
 use crate::value::{DataNumber, List, Map, Str, Value};
 
-/// Deeper nesting is refused, as in Go.
+/// Deepest nesting that Go's decoder accepts.
 const MAX_DEPTH: usize = 10_000;
 
-/// A whole JSON text; numbers get the types of the render's number mode.
+/// Decodes a whole JSON text. Numbers get the types of the render's number mode.
 pub(crate) fn decode(context: &mut Context<'_>, source: &[u8]) -> Result<Value, CallError> {
     context.spend(source.len() / 8)?;
     let numbers = context.options().numbers;
@@ -53,7 +53,7 @@ impl<'s> Decoder<'s> {
         found
     }
 
-    /// The complaint about the next byte, between tokens and within strings.
+    /// Returns Go's error about the next byte, between tokens and within strings.
     fn unexpected(&self, place: &str) -> CallError {
         match self.peek() {
             None => "unexpected end of JSON input".into(),
@@ -61,7 +61,8 @@ impl<'s> Decoder<'s> {
         }
     }
 
-    /// The complaint about the next byte within a word, number or escape, which a space behind the text ends.
+    /// Returns Go's error about the next byte within a word, number or escape. At the end of the
+    /// text Go's decoder sees a space there.
     fn unexpected_inside(&self, place: &str) -> CallError {
         let shown = match self.peek().unwrap_or(b' ') {
             b'\'' => r"'\''".to_string(),
@@ -200,7 +201,8 @@ impl<'s> Decoder<'s> {
         Ok(())
     }
 
-    /// The four digits behind `\u`, joined with a second half if they are the first of a surrogate pair.
+    /// Reads the four digits behind `\u`, joined with the second half if they are the first half of
+    /// a surrogate pair.
     fn escaped_char(&mut self) -> Decoded<char> {
         let first = self.hex4()?;
         let is_high = (0xd800..0xdc00).contains(&first);
@@ -254,7 +256,7 @@ impl<'s> Decoder<'s> {
         self.typed(&self.source[start..self.at])
     }
 
-    /// A number in the type that the mode gives it.
+    /// Returns a number in the type of the number mode.
     fn typed(&self, literal: &'s [u8]) -> Decoded<Value> {
         let literal_text = crate::text::lossy(literal);
         let integer = literal_text.parse::<i64>().ok().filter(|_| literal != b"-0");

@@ -1,4 +1,4 @@
-//! Values to JSON in the form of Go's encoder (section 12.6).
+//! Encoder from values to JSON, in the form of Go's encoder (`gotemplate.md` 12.6).
 
 use groundwork_go::strconv;
 
@@ -109,7 +109,7 @@ impl Encoder<'_, '_> {
         Ok(())
     }
 
-    /// A new line in the pretty layout.
+    /// Starts a new line in the pretty layout.
     fn line(&mut self) {
         if self.style == Style::Pretty {
             self.sink.push(b"\n");

@@ -1,4 +1,5 @@
-//! Lists (section 12.8). Every result is a new list; the arguments stay as they are.
+//! Functions for lists (`gotemplate.md` 12.8). Every result is a new list; the arguments are not
+//! changed.
 
 use std::borrow::Cow;
 
@@ -53,7 +54,8 @@ pub(super) fn register(functions: &mut Functions) {
     add_all(functions, &["chunk", "mustChunk"], &Signature::fixed(&[Type::Int, Type::Any]), chunk);
 }
 
-/// The elements of any list type. Other kinds are named behind the complaint; nil is a nil pointer in Go.
+/// Returns the elements of a list of any type. For other values the error is `complaint` and the
+/// kind; for nil it is Go's nil pointer.
 pub(super) fn items<'v>(value: &'v Value, complaint: &str) -> Result<Cow<'v, [Value]>, CallError> {
     match value {
         Value::List(list) => Ok(Cow::Borrowed(list.items())),
@@ -65,7 +67,7 @@ pub(super) fn items<'v>(value: &'v Value, complaint: &str) -> Result<Cow<'v, [Va
     }
 }
 
-/// Accounts for a list of so many elements before it is made.
+/// Accounts for a list of this many elements before it is built.
 pub(super) fn make_room(context: &mut Context<'_>, elements: usize) -> Result<(), CallError> {
     context.reserve(elements.saturating_mul(SLOT_BYTES))?;
     context.spend(elements)
@@ -135,7 +137,8 @@ fn has(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     Ok(Value::Bool(contains(context, &list, args.value(0))?))
 }
 
-/// A part of a list, of the list's own type. Bounds are the length, not Go's capacity (section 12.8).
+/// Returns a part of a list, of the list's own type. Bounds are the length, not Go's capacity
+/// (`gotemplate.md` 12.8).
 fn slice(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let subject = args.value(0);
     let list = items(subject, "list should be type of slice or array but")?;
@@ -160,7 +163,7 @@ fn slice(context: &mut Context<'_>, args: &[Value]) -> Outcome {
 fn chunk(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     const BAD_LENGTH: &str = "runtime error: makeslice: len out of range";
     let list = items(args.value(1), "Cannot chunk type")?;
-    // A chunk of one element is a list of its own.
+    // Each chunk is a list of its own, so chunks of one element need the most memory.
     context.reserve(list.len().saturating_mul(4 * SLOT_BYTES))?;
     context.spend(list.len().saturating_mul(2))?;
     let chunks = |size: usize| {
@@ -172,7 +175,8 @@ fn chunk(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     match usize::try_from(size) {
         Ok(0) => Err(BAD_LENGTH.into()),
         Ok(size) => chunks(size),
-        // sprig counts the chunks with float division, which a negative size does not stop at once.
+        // sprig computes the number of chunks with a float division. With a negative size the
+        // result can be 0 or 1, which sprig accepts.
         Err(_) => match ((length - 1) as f64 / size as f64).floor() as i64 + 1 {
             0 => Ok(Value::List(List::typed(Element::List, Vec::new()))),
             1 if length % size != 0 => chunks(usize::try_from(length % size).unwrap_or(1)),

@@ -1,7 +1,8 @@
-//! sprig (sections 11 and 12): one module per group, each with a `register`.
+//! The functions of sprig (`gotemplate.md` 11 and 12): one module per group, each with a
+//! `register`.
 //!
-//! What a function needs beside its arguments (clock, randomness, environment, network) it has from the host's
-//! [`crate::Grants`], or it fails when called.
+//! Functions get clock, randomness, environment and network from the host's [`crate::Grants`], and
+//! fail without the grant.
 
 mod casing;
 mod cast;
@@ -35,7 +36,7 @@ mod words;
 use crate::functions::Functions;
 
 impl Functions {
-    /// The built-in functions of Go and those of sprig (section 12).
+    /// Returns the built-in functions of Go and those of sprig (`gotemplate.md` 12).
     pub fn sprig() -> Functions {
         let mut functions = Functions::builtins();
         register(&mut functions);

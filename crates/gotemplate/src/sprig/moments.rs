@@ -1,4 +1,4 @@
-//! Times, months, weekdays and durations as values of a template (section 12.11).
+//! Times, months, weekdays and durations as values of a template (`gotemplate.md` 12.11).
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ use crate::functions::arguments::Arguments;
 use crate::functions::{DURATION, Signature, Type};
 use crate::value::{IntKind, Member, Object, Value};
 
-/// The names of the types.
+/// Go's names of the types.
 pub(crate) const TIME: &str = "time.Time";
 
 /// A `time.Time`.
@@ -21,7 +21,7 @@ pub(crate) const TIME: &str = "time.Time";
 pub(super) struct TimeObject(Instant);
 
 impl From<Instant> for Value {
-    /// A `time.Time`.
+    /// Wraps an instant as a `time.Time`.
     fn from(instant: Instant) -> Value {
         TimeObject::value(instant)
     }
@@ -32,7 +32,7 @@ impl TimeObject {
         Value::Object(Rc::new(TimeObject(instant)))
     }
 
-    /// The instant of a value that is a time.
+    /// Returns the instant of a value that is a time.
     pub(super) fn of(value: &Value) -> Option<&Instant> {
         match value {
             Value::Object(object) => object.as_any().downcast_ref::<TimeObject>().map(|time| &time.0),
@@ -62,7 +62,7 @@ impl TimeObject {
         })
     }
 
-    /// Methods that take another time.
+    /// Runs the methods that take another time.
     fn relation(&self, method: &str, other: &Instant) -> Option<Value> {
         let order = self.0.compare(other);
         Some(match method {
@@ -145,7 +145,8 @@ impl Object for TimeObject {
         ))
     }
 
-    /// Elsewhere than in UTC the last field is an address.
+    /// Fields of the struct. The last one is a pointer, which Go prints as an address for zones
+    /// other than UTC.
     fn fields(&self) -> Vec<(&'static str, Value)> {
         if self.0.zone != Zone::Utc {
             return Vec::new();
@@ -158,7 +159,7 @@ impl Object for TimeObject {
         ]
     }
 
-    /// RFC 3339.
+    /// RFC 3339, as Go's `MarshalJSON` writes it.
     fn json(&self) -> Value {
         self.0.format(b"2006-01-02T15:04:05.999999999Z07:00").into()
     }
@@ -177,7 +178,7 @@ impl Object for TimeObject {
     }
 }
 
-/// A `*time.Location`, of which templates see the name only.
+/// A `*time.Location`. Templates see only its name.
 #[derive(Debug)]
 struct Location(Zone);
 
@@ -267,7 +268,7 @@ impl Object for NumberObject {
     }
 
     fn call(&self, context: &mut Context<'_>, method: &str, arguments: &[Value]) -> Outcome {
-        // As Go does: whole units and the rest apart.
+        // Go divides whole units and the rest apart, which gives another float than one division.
         let float = |unit: i64| (self.number / unit) as f64 + (self.number % unit) as f64 / unit as f64;
         let by = arguments.value(0).as_integer().and_then(|by| i64::try_from(by).ok()).unwrap_or(0);
         Ok(match method {

@@ -1,4 +1,4 @@
-//! Slash-separated paths (section 12.11).
+//! Functions for slash-separated paths (`gotemplate.md` 12.11).
 
 use groundwork_go::path;
 

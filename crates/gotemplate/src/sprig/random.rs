@@ -1,4 +1,5 @@
-//! Random values (sections 12.1, 12.3 and 12.13). All of them need the host's randomness.
+//! Functions for random values (`gotemplate.md` 12.1, 12.3 and 12.13). All of them need the host's
+//! randomness.
 
 use super::registration::Outcome;
 use crate::context::Context;
@@ -49,7 +50,7 @@ pub(super) fn register(functions: &mut Functions) {
         });
 }
 
-/// A number below the bound, each as likely as any other.
+/// Returns a number below the bound, each with the same probability.
 pub(super) fn below(context: &mut Context<'_>, function: &'static str, bound: u64) -> Result<u64, CallError> {
     let mut bytes = [0; 8];
     loop {
@@ -58,7 +59,8 @@ pub(super) fn below(context: &mut Context<'_>, function: &'static str, bound: u6
             return Err("invalid argument to Intn".into());
         }
         let number = u64::from_ne_bytes(bytes);
-        // The last, incomplete run of multiples would prefer small numbers.
+        // Numbers in the last, incomplete run of `bound` values are drawn again, because they would
+        // make small results more likely.
         if number < u64::MAX - u64::MAX % bound {
             return Ok(number % bound);
         }
@@ -71,7 +73,8 @@ fn characters(context: &mut Context<'_>, function: &'static str, alphabet: &[u8]
     context.spend(count / 4)?;
     context.randomize(function, &mut [])?;
     let mut out = Vec::with_capacity(count);
-    // Bytes that would prefer the beginning of the alphabet are passed over.
+    // Bytes from `usable` on are skipped, because they would make the first letters of the alphabet
+    // more likely.
     let usable = 256 - 256 % alphabet.len();
     let mut bytes = vec![0; count.clamp(16, 4_096)];
     while out.len() < count {
@@ -82,7 +85,7 @@ fn characters(context: &mut Context<'_>, function: &'static str, alphabet: &[u8]
     Ok(out.into())
 }
 
-/// The characters in another order.
+/// Returns the characters in a random order.
 fn shuffle(context: &mut Context<'_>, source: &[u8]) -> Outcome {
     context.spend(source.len())?;
     context.randomize("shuffle", &mut [])?;

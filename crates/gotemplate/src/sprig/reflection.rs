@@ -1,4 +1,4 @@
-//! Types (section 12.7).
+//! Functions for types and kinds (`gotemplate.md` 12.7).
 
 use crate::functions::arguments::Arguments;
 use crate::functions::{Functions, Signature, Type};

@@ -1,4 +1,4 @@
-//! Regular expressions (section 12.10).
+//! Functions for regular expressions (`gotemplate.md` 12.10).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,8 +15,8 @@ use crate::patterns::{Compiled, Pattern, is_light};
 use crate::text;
 use crate::value::{Element, List, SLOT_BYTES, Str, Value};
 
-/// What a part of a pattern takes when it is compiled, see [`regexp::weight`]: more than the time, so that those which are kept fit into
-/// memory.
+/// Steps for compiling one part of a pattern, see [`regexp::weight`]. The number is higher than the
+/// time alone would ask, so that the patterns that a render keeps fit into memory.
 const STEPS_PER_PART: usize = 40;
 
 pub(super) fn register(functions: &mut Functions) {
@@ -26,7 +26,7 @@ pub(super) fn register(functions: &mut Functions) {
     functions
         .add("regexMatch", two.clone(), |context, args| match pattern(context, args) {
             Ok(pattern) => Ok(Value::Bool(pattern.pattern.regex().is_match(&subject(args).text))),
-            // sprig drops the error.
+            // sprig's `regexMatch` drops the error of a bad pattern.
             Err(CallError::Message(_)) => Ok(Value::Bool(false)),
             Err(limit) => Err(limit),
         })
@@ -52,7 +52,8 @@ pub(super) fn register(functions: &mut Functions) {
 
 type Apply = fn(&mut Context<'_>, &Pattern, &[Value]) -> Outcome;
 
-/// The plain function, which reports a bad pattern as a panic does, and the one that returns the error.
+/// Registers the function that reports a bad pattern as Go reports a panic, and its `must` twin
+/// that returns the error.
 fn pair(functions: &mut Functions, [plain, must]: [&'static str; 2], signature: &Signature, apply: Apply) {
     functions.add(plain, signature.clone(), move |context, args| match pattern(context, args) {
         Ok(pattern) => apply(context, &pattern, args),
@@ -65,11 +66,11 @@ fn pair(functions: &mut Functions, [plain, must]: [&'static str; 2], signature: 
     });
 }
 
-/// The pattern in the first argument. What compiling it costs is accounted for in each render, so that a render does not
-/// depend on earlier ones.
+/// Returns the pattern of the first argument. Each render pays for compiling it even if it is
+/// cached, so that the result of a render does not depend on earlier ones.
 fn pattern(context: &mut Context<'_>, args: &[Value]) -> Result<Arc<Pattern>, CallError> {
     let compiled = compiled(context, args.text(0))?;
-    // At worst a search goes through the whole pattern for each byte of the text.
+    // In the worst case a search tries the whole pattern at each byte of the text.
     let weight = compiled.as_ref().map_or(0, |pattern| pattern.pattern.weight());
     context.spend(args.string(1).len().saturating_mul(4 + weight) / 16)?;
     compiled.map_err(CallError::Message)
@@ -83,18 +84,20 @@ fn compiled(context: &mut Context<'_>, source: Str) -> Result<Compiled, CallErro
     context.spend(regexp::reading_weight(&text).saturating_mul(STEPS_PER_PART).saturating_add(1_000))?;
     context.spend(regexp::weight(&text).saturating_mul(STEPS_PER_PART))?;
     let compiled = context.run.shared.get(&source);
-    // Heavy ones are compiled again and again, and pay for it: so they take no memory in the end.
+    // Heavy patterns are not cached. They are compiled for each call and pay for it, so that they
+    // occupy no memory between calls.
     if is_light(&compiled) {
         context.run.patterns.insert(source, compiled.clone());
     }
     Ok(compiled)
 }
 
-/// The text to search. Each broken byte is searched as U+FFFD, but stays in what is found.
+/// The text to search. Each invalid byte is searched as U+FFFD, but matches contain the original
+/// byte.
 struct Subject<'s> {
     raw: &'s [u8],
     text: Cow<'s, str>,
-    /// Where broken bytes are in the text; each took one byte, and takes three.
+    /// Positions of the invalid bytes in the text. Each was one byte and takes three here.
     broken: Vec<usize>,
 }
 
@@ -117,7 +120,7 @@ fn subject(args: &[Value]) -> Subject<'_> {
 }
 
 impl Subject<'_> {
-    /// The bytes at a range of the text.
+    /// Returns the original bytes at a range of the text.
     fn slice(&self, range: Range<usize>) -> &[u8] {
         let from = self.position(range.start);
         &self.raw[from..self.position(range.end)]
@@ -128,7 +131,7 @@ impl Subject<'_> {
     }
 }
 
-/// How many matches a count asks for: all if negative.
+/// Returns the largest number of matches: the count argument, or all if it is negative.
 fn limit(args: &[Value]) -> usize {
     usize::try_from(args.int(2)).unwrap_or(usize::MAX)
 }
@@ -151,12 +154,12 @@ fn find_all(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Out
     if found.is_empty() { Ok(List::nil(Element::String).into()) } else { Ok(List::strings(found).into()) }
 }
 
-/// Accounts for what a search looked at behind its match.
+/// Accounts for the bytes that a search read beyond its match.
 fn look_on(context: &mut Context<'_>, pattern: &Pattern, rest: usize) -> Result<(), CallError> {
     context.spend(pattern.pattern.bytes_beyond(rest) / 16)
 }
 
-/// Adds a part of the subject to a list in the making, which grows by doubling.
+/// Adds a part of the subject to a growing list, whose memory doubles when it is full.
 fn take_part(context: &mut Context<'_>, parts: &mut Vec<Str>, part: &[u8]) -> Result<(), CallError> {
     context.reserve(part.len() + (parts.len() + 1).saturating_mul(3 * SLOT_BYTES))?;
     context.spend(1 + part.len() / 64)?;
@@ -180,7 +183,7 @@ fn split(context: &mut Context<'_>, pattern: &Pattern, args: &[Value]) -> Outcom
         }
         end = found.start();
         look_on(context, pattern, subject.text.len() - found.end())?;
-        // A match at the very start that is empty separates nothing.
+        // An empty match at the very start does not separate a part, as in Go.
         if found.end() != 0 {
             take_part(context, &mut parts, subject.slice(begin..end))?;
         }
@@ -201,7 +204,7 @@ fn replace(context: &mut Context<'_>, pattern: &Pattern, args: &[Value], expands
         let Some(whole) = captures.get(0) else { continue };
         look_on(context, pattern, subject.text.len() - whole.end())?;
         out.extend(subject.slice(end..whole.start()));
-        // Each reference may stand for the whole match.
+        // Each `$` may insert the whole match, so the largest possible replacement is reserved.
         let references = if expands { replacement.iter().filter(|byte| **byte == b'$').count() } else { 0 };
         let most = replacement.len().saturating_add(references.saturating_mul(whole.len()));
         context.reserve(out.len().saturating_add(most))?;
@@ -223,7 +226,7 @@ fn replace(context: &mut Context<'_>, pattern: &Pattern, args: &[Value], expands
     Ok(out.into())
 }
 
-/// Writes a replacement with `$1`, `${1}`, `$name`, `${name}` and `$$` filled in.
+/// Writes a replacement with `$1`, `${1}`, `$name`, `${name}` and `$$` expanded.
 fn expand<'s>(out: &mut Vec<u8>, template: &[u8], group: impl Fn(&str) -> Option<&'s [u8]>) {
     let mut rest = template;
     while let Some(dollar) = rest.iter().position(|b| *b == b'$') {
@@ -242,7 +245,7 @@ fn expand<'s>(out: &mut Vec<u8>, template: &[u8], group: impl Fn(&str) -> Option
     out.extend(rest);
 }
 
-/// The group name behind a `$`, and what follows it.
+/// Returns the group name behind a `$`, and the rest of the text.
 fn reference(text: &[u8]) -> Option<(&str, &[u8])> {
     let body = text.strip_prefix(b"{");
     let name = body.unwrap_or(text);
@@ -253,12 +256,12 @@ fn reference(text: &[u8]) -> Option<(&str, &[u8])> {
     if body.is_some() { rest.strip_prefix(b"}").map(|rest| (name, rest)) } else { Some((name, rest)) }
 }
 
-/// Where a group by number or name matched.
+/// Returns the range that a group matched; the group is given by number or name.
 fn group(name: &str, pattern: &Pattern, captures: &regex::Captures<'_>) -> Option<Range<usize>> {
     Some(captures.get(pattern.pattern.group(name)?)?.range())
 }
 
-/// Go's `Compile(…)` prefix of a complaint.
+/// Returns an error with the prefix of Go's `Compile(…)`.
 fn compile_error(pattern: &[u8], complaint: &str) -> String {
     let shown = if text::can_backquote(pattern) {
         format!("`{}`", text::lossy(pattern))

@@ -1,14 +1,14 @@
-//! What the modules of sprig have in common where they register their functions.
+//! Helpers and types for the registration of sprig's functions, common to its modules.
 
 use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::{Functions, Signature, Type};
 use crate::value::Value;
 
-/// What a function gives.
+/// The result of a function.
 pub(super) type Outcome = Result<Value, CallError>;
 
-/// What Go says when a nil is looked into.
+/// Text of Go's panic when a nil pointer is dereferenced.
 pub(super) const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
 
 /// Registers one function under several names.
@@ -23,7 +23,7 @@ pub(super) fn add_all(
     }
 }
 
-/// `any…` behind the given parameters.
+/// Returns the signature of the given parameters with `any…` behind them.
 pub(super) fn any_rest(parameters: &'static [Type]) -> Signature {
     Signature::variadic(parameters, Type::Any)
 }

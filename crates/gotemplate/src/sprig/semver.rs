@@ -1,4 +1,4 @@
-//! Semantic versions (section 12.11).
+//! Functions for semantic versions (`gotemplate.md` 12.11).
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -25,7 +25,7 @@ pub(super) fn register(functions: &mut Functions) {
         })
         .add("semverCompare", Signature::fixed(&[Type::String, Type::String]), |context, args| {
             let length = args.string(0).len().saturating_add(args.string(1).len());
-            // A condition takes more than the few bytes that it is written with.
+            // A parsed condition takes more memory than its few bytes of text.
             context.reserve(length.saturating_mul(32))?;
             context.spend(length.saturating_mul(8))?;
             let constraint = Constraint::parse(&args.text(0).to_text()).map_err(said)?;
@@ -38,7 +38,8 @@ fn said(invalid: impl std::error::Error) -> CallError {
     CallError::Message(invalid.to_string())
 }
 
-/// A version in a template: a pointer as `semver` gives it, or a plain value as its methods give it.
+/// A version in a template: a pointer as `semver` returns it, or a plain value as the methods of
+/// versions return it.
 #[derive(Debug)]
 struct VersionObject {
     version: Version,
@@ -50,13 +51,13 @@ impl VersionObject {
         Value::Object(Rc::new(VersionObject { version, is_pointer: false }))
     }
 
-    /// The methods that only pointers have.
+    /// Runs the methods that only pointers have.
     fn pointer_method(&self, method: &str, arguments: &[Value]) -> Option<Value> {
         if method == "Original" {
             return Some(self.version.original.as_str().into());
         }
         let Some(Value::Object(other)) = arguments.first() else {
-            // Only this method looks before it follows the pointer.
+            // `Equal` is the only method that checks for nil before it dereferences the pointer.
             return (method == "Equal").then_some(Value::Bool(false));
         };
         let other = other.as_any().downcast_ref::<VersionObject>()?;
@@ -136,7 +137,7 @@ impl Object for VersionObject {
         ]
     }
 
-    /// Pointers are equal when they are the same one.
+    /// Go compares pointers by address: two equal versions are different objects.
     fn equals(&self, other: &dyn Object) -> bool {
         let Some(other) = other.as_any().downcast_ref::<VersionObject>() else { return false };
         if self.is_pointer || other.is_pointer {

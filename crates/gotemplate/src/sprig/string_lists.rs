@@ -1,4 +1,4 @@
-//! String lists (section 12.2).
+//! Functions for string lists (`gotemplate.md` 12.2).
 
 use groundwork_budget::held::OVERHEAD;
 
@@ -42,7 +42,7 @@ pub(super) fn register(functions: &mut Functions) {
         })
         .add("splitList", two.clone(), |context, args| {
             let parts = split(context, args.string(0), args.string(1), None)?;
-            // Each part is a text of its own.
+            // Each part becomes a text of its own with its own header.
             context.reserve(
                 parts.len().saturating_mul(2 * SLOT_BYTES + OVERHEAD).saturating_add(args.string(1).len()),
             )?;
@@ -59,7 +59,8 @@ pub(super) fn register(functions: &mut Functions) {
         });
 }
 
-/// sprig's `toStrings`: the text of each element that is not nil; a scalar counts as one element.
+/// Casts as sprig's `toStrings`: the text of each element that is not nil. A scalar counts as a
+/// list of one element.
 fn strings(context: &mut Context<'_>, value: &Value) -> Result<Vec<Str>, CallError> {
     match value {
         Value::Absent | Value::Nil => Ok(Vec::new()),
@@ -77,7 +78,8 @@ fn strings(context: &mut Context<'_>, value: &Value) -> Result<Vec<Str>, CallErr
     }
 }
 
-/// Go's `strings.SplitN`: at most `limit` parts, all without a limit; an empty separator splits into characters.
+/// Splits as Go's `strings.SplitN`: into at most `limit` parts, or all without a limit. An empty
+/// separator splits into characters.
 fn split<'s>(
     context: &mut Context<'_>,
     separator: &[u8],
@@ -92,7 +94,7 @@ fn split<'s>(
     while limit.is_none_or(|limit| parts.len() + 1 < limit) {
         let (end, next) = if separator.is_empty() {
             match text::decode(rest) {
-                // The last character needs no split behind it.
+                // No split follows the last character.
                 Some((_, width)) if width < rest.len() => (width, width),
                 _ => break,
             }
@@ -116,7 +118,7 @@ fn split<'s>(
     Ok(parts)
 }
 
-/// The parts as a `map[string]string` with the keys `_0`, `_1` and so on.
+/// Returns the parts as a `map[string]string` with the keys `_0`, `_1` and so on.
 fn numbered(context: &mut Context<'_>, parts: &[&[u8]]) -> Outcome {
     let map = Map::of_strings();
     for (index, &part) in parts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Strings (section 12.1), except for the case conversions of whole words.
+//! Functions for strings (`gotemplate.md` 12.1), except for the case conversions of whole words.
 
 use super::casing::{is_lower, is_title, is_upper, to_lower, to_title, to_upper};
 use super::cast::strval;
@@ -66,7 +66,7 @@ pub(super) fn register(functions: &mut Functions) {
         });
 }
 
-/// The arguments other than nil, each written by `write`, separated by spaces.
+/// Joins the arguments other than nil, each written by `write`, with spaces.
 fn joined(
     context: &mut Context<'_>,
     args: &[Value],
@@ -88,7 +88,7 @@ fn repeat(context: &mut Context<'_>, text: &[u8], count: i64) -> Result<Vec<u8>,
     Ok(text.repeat(count))
 }
 
-/// Spaces before every line, the last empty one included.
+/// Puts spaces before every line, the last empty one included.
 fn indent(context: &mut Context<'_>, args: &[Value], lead: &[u8]) -> Outcome {
     let pad = repeat(context, b" ", args.int(0))?;
     let lines = replace(context, args.string(1), b"\n", &[b"\n", &pad[..]].concat())?;
@@ -96,7 +96,8 @@ fn indent(context: &mut Context<'_>, args: &[Value], lead: &[u8]) -> Outcome {
     Ok([lead, &pad, &lines].concat().into())
 }
 
-/// Go's `strings.ReplaceAll`; an empty old text matches before every character and at the end.
+/// Replaces as Go's `strings.ReplaceAll`: an empty old text matches before every character and at
+/// the end.
 fn replace(context: &mut Context<'_>, subject: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<u8>, CallError> {
     let mut pieces: Vec<&[u8]> = Vec::new();
     let mut rest = subject;
@@ -118,7 +119,7 @@ fn replace(context: &mut Context<'_>, subject: &[u8], old: &[u8], new: &[u8]) ->
             rest = &rest[at + old.len()..];
         }
     }
-    // Each piece is followed by a replacement, the rest is not.
+    // A replacement follows each piece, but not the rest.
     context.check_text(subject.len().saturating_add(pieces.len().saturating_mul(new.len())))?;
     let mut out = Vec::with_capacity(subject.len());
     for piece in pieces {
@@ -153,7 +154,7 @@ fn register_trimming(functions: &mut Functions) {
     });
 }
 
-/// Without the matching characters at both ends.
+/// Returns the text without the matching characters at both ends.
 fn trim_matching(subject: &[u8], matches: impl Fn(Option<char>) -> bool) -> Str {
     let kept = |(at, (c, raw)): (usize, (Option<char>, &[u8]))| (!matches(c)).then_some((at, at + raw.len()));
     let positions = text::runes(subject).scan(0, |at, (c, raw)| {
@@ -200,14 +201,14 @@ fn register_cutting(functions: &mut Functions) {
         });
 }
 
-/// The first bytes, or with a negative count the last ones.
+/// Returns the first bytes, or with a negative count the last ones.
 fn trunc(subject: &[u8], count: i64) -> &[u8] {
     let length = subject.len();
     let bytes = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX).min(length);
     if count < 0 { &subject[length - bytes..] } else { &subject[..bytes] }
 }
 
-/// At most `width` bytes with `...` where something is left out, from about `offset` on.
+/// Returns at most `width` bytes from about `offset` on, with `...` in the place of omitted text.
 fn abbreviate(subject: &[u8], offset: usize, width: usize) -> Vec<u8> {
     let length = subject.len();
     if width < 4 {
@@ -249,7 +250,7 @@ fn substr(subject: &[u8], start: i64, end: i64) -> Outcome {
     Ok(Str::from(&subject[from as usize..to as usize]).into())
 }
 
-/// Breaks lines at spaces; words longer than the width are left whole or cut.
+/// Breaks lines at spaces. Words longer than the width are left whole or cut.
 fn wrap(
     context: &mut Context<'_>,
     subject: &[u8],
@@ -307,7 +308,7 @@ fn register_mapping(functions: &mut Functions) {
             if !subject.iter().any(is_space) {
                 return Ok(args.value(0).clone());
             }
-            // Byte by byte as Latin-1, which mangles other text; so does sprig.
+            // sprig reads byte by byte, as Latin-1, which mangles text with other characters.
             let kept: String = subject.iter().filter(|b| !is_space(b)).map(|&b| char::from(b)).collect();
             Ok(kept.into())
         })
@@ -325,7 +326,8 @@ fn register_mapping(functions: &mut Functions) {
         });
 }
 
-/// The subject of a function that looks at every character; accounts for that, and for a result of `bytes` times its length.
+/// Returns the subject of a function that reads every character. Accounts for the reading, and for
+/// a result of `bytes` times its length.
 pub(super) fn mapped<'v>(
     context: &mut Context<'_>,
     args: &'v [Value],
@@ -337,7 +339,7 @@ pub(super) fn mapped<'v>(
     Ok(subject)
 }
 
-/// Maps each character, given the one before it; invalid bytes become U+FFFD.
+/// Maps each character; the mapping also gets the one before it. Invalid bytes become U+FFFD.
 fn map(subject: &[u8], mut mapping: impl FnMut(Option<char>, char) -> char) -> Value {
     let mut before = None;
     let mut out = String::with_capacity(subject.len());
@@ -349,7 +351,7 @@ fn map(subject: &[u8], mut mapping: impl FnMut(Option<char>, char) -> char) -> V
     out.into()
 }
 
-/// Whether a new word starts behind this character.
+/// Reports whether a new word starts behind this character.
 fn separates(c: char) -> bool {
     if c.is_ascii() {
         return !(c.is_ascii_alphanumeric() || c == '_');

@@ -1,4 +1,4 @@
-//! The environment and the network (section 12.13).
+//! Functions for the environment and the network (`gotemplate.md` 12.13).
 
 use super::random::below;
 use super::registration::Outcome;
@@ -39,7 +39,8 @@ fn host(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     Ok(address.cloned().unwrap_or_default().into())
 }
 
-/// Replaces `$name` and `${name}` as Go does: what is no name after `${` vanishes, a lone `$` stays.
+/// Replaces `$name` and `${name}` as Go does: after `${`, a text that is not a name is dropped; a
+/// lone `$` stays.
 fn expand(source: &[u8], lookup: &dyn Fn(&[u8]) -> Option<String>) -> Vec<u8> {
     let mut out = Vec::with_capacity(source.len());
     let mut rest = source;
@@ -59,7 +60,7 @@ fn expand(source: &[u8], lookup: &dyn Fn(&[u8]) -> Option<String>) -> Vec<u8> {
     out
 }
 
-/// The name that the text begins with, and how many bytes it takes with its braces.
+/// Returns the name at the start of the text, and the bytes that it takes with its braces.
 fn name(text: &[u8]) -> (&[u8], usize) {
     let is_special = |b: u8| b"*#$@!?-0123456789".contains(&b);
     match text {

@@ -1,4 +1,4 @@
-//! URLs (section 12.11).
+//! Functions for URLs (`gotemplate.md` 12.11).
 
 use groundwork_go::url::{Url, User};
 
@@ -39,7 +39,7 @@ fn join(context: &mut Context<'_>, args: &[Value]) -> Outcome {
     let parts = args.map(0);
     let texts = parts.entries().into_iter().filter_map(|(_, value)| value.as_str().map(|text| text.len()));
     let total: usize = texts.sum();
-    // Copies of each part, in which a byte may become three.
+    // Each part is copied several times, and escaping may make three bytes of one.
     context.reserve(total.saturating_mul(8))?;
     context.check_text(total)?;
     context.spend(total)?;

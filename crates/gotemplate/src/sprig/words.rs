@@ -1,4 +1,4 @@
-//! `camelcase`, `snakecase` and `kebabcase` (section 12.12).
+//! The functions `camelcase`, `snakecase` and `kebabcase` (`gotemplate.md` 12.12).
 
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
@@ -7,14 +7,14 @@ use super::strings::mapped;
 use crate::functions::{Functions, Signature, Type};
 use crate::text;
 
-/// What a letter takes while words are told apart, its place in the result included.
+/// Memory of a letter while words are separated, its place in the result included.
 const LETTER_BYTES: usize = size_of::<Letter<'_>>();
 
 pub(super) fn register(functions: &mut Functions) {
     let one = Signature::fixed(&[Type::String]);
     functions
         .add("camelcase", one.clone(), |context, args| {
-            // As characters.
+            // `camelcase` works on characters; the other two also keep invalid bytes.
             Ok(pascal_case(&characters(mapped(context, args, 3)?)).into())
         })
         .add("snakecase", one.clone(), |context, args| {
@@ -53,18 +53,18 @@ fn is_punctuation(c: char) -> bool {
     )
 }
 
-/// Letters other than the ideographs that sprig knows.
+/// Reports whether a character is a letter other than the ideographs that sprig knows.
 fn is_alphabet(c: char) -> bool {
     text::is_letter(c)
         && !matches!(c, '\u{3400}'..='\u{4d85}' | '\u{4e00}'..='\u{9fcc}' | '\u{20000}'..='\u{2b81d}')
 }
 
-/// Each word with a capital, the connectors between words dropped, those around kept.
+/// Gives each word a capital. Connectors between words are dropped, those around the text kept.
 fn pascal_case(chars: &[char]) -> String {
     let lead = chars.iter().take_while(|&&c| is_connector(c)).count();
     let mut out: String = chars[..lead].iter().collect();
     let Some((&first, rest)) = chars[lead..].split_first() else {
-        // sprig writes the last of nothing but connectors twice.
+        // If the text has only connectors, sprig writes the last one twice.
         out.extend(chars.last());
         return out;
     };
@@ -73,7 +73,8 @@ fn pascal_case(chars: &[char]) -> String {
     for &c in rest {
         let current = match (is_connector(previous), is_connector(c)) {
             (true, false) => {
-                // The connector is dropped: the next letter's capital stands for it.
+                // The connector before this letter is dropped, as the capital marks the start of
+                // the word.
                 lowers_capitals = is_upper(c);
                 previous = to_upper(c);
                 continue;
@@ -92,13 +93,14 @@ fn pascal_case(chars: &[char]) -> String {
     out
 }
 
-/// A character of a text with the broken bytes around it, which count as part of it.
+/// A character of a text together with the invalid bytes around it.
 struct Letter<'s> {
     shown: char,
     raw: &'s [u8],
 }
 
-/// Broken bytes go with the character behind them, those at the end with the one in front.
+/// Splits a text into letters. Invalid bytes belong to the character behind them, those at the end
+/// to the one in front.
 fn letters(subject: &[u8]) -> Vec<Letter<'_>> {
     let mut letters: Vec<Letter<'_>> = Vec::with_capacity(subject.len());
     let (mut from, mut to) = (0, 0);
@@ -118,7 +120,7 @@ fn letters(subject: &[u8]) -> Vec<Letter<'_>> {
     letters
 }
 
-/// What a run of characters is.
+/// The kind of a run of characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     End,
@@ -131,7 +133,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Whether a connector belongs between a word and this one.
+    /// Reports whether a connector belongs between a word and this one.
     fn needs_connector(self) -> bool {
         !matches!(self, Kind::End | Kind::Connector | Kind::Punctuation)
     }
@@ -154,7 +156,7 @@ fn next_word<'c>(chars: &'c [Letter<'c>]) -> (Kind, &'c [Letter<'c>], &'c [Lette
         let capitals = run(is_upper);
         let follower = chars.get(capitals).map(|c| c.shown);
         let length = match (capitals, follower) {
-            // A single capital takes its lower-case letters.
+            // The lower-case letters after a single capital belong to its word.
             (1, _) => 1 + chars[1..].iter().take_while(|c| is_lower(c.shown)).count(),
             // The last of several capitals starts the next word.
             (_, Some(c)) if is_alphabet(c) => capitals - 1,
@@ -173,7 +175,7 @@ fn next_word<'c>(chars: &'c [Letter<'c>]) -> (Kind, &'c [Letter<'c>], &'c [Lette
     (kind, word, rest)
 }
 
-/// The words of a text, lower-cased and joined by a connector.
+/// A result in the making: words in lower case, joined by a connector.
 struct Joiner {
     out: Vec<u8>,
     connector: char,
@@ -201,7 +203,8 @@ impl Joiner {
         }
     }
 
-    /// Lower-case letters and digits behind a number belong to it; gives the word after them.
+    /// Adds the lower-case letters and digits behind a number to its word. Returns the word after
+    /// them.
     fn number_tail<'c>(
         &mut self,
         mut next: (Kind, &'c [Letter<'c>], &'c [Letter<'c>]),
@@ -229,7 +232,7 @@ fn separate_words(subject: &[u8], connector: char) -> Vec<u8> {
             _ if kind != Kind::Number => joiner.connect_before(kind),
             _ if rest.is_empty() => {}
             _ => {
-                // Digits stay with the word before them unless lower-case letters follow.
+                // Digits belong to the word before them, unless lower-case letters follow.
                 let digits = word;
                 let after = next_word(rest);
                 if after.0 == Kind::Lower {

@@ -1,4 +1,4 @@
-//! The parser's lower half: pipelines, commands and operands (section 3).
+//! The parser's lower half: pipelines, commands and operands (`gotemplate.md` 3).
 
 use super::literal::{NumberLiteral, unquote};
 use super::parser::{Parser, Result};
@@ -8,7 +8,7 @@ use crate::stack;
 use crate::text;
 use crate::value::Str;
 
-/// Nested parentheses (section 10).
+/// Levels of nested parentheses that the parser accepts (`gotemplate.md` 10).
 const MAX_PAREN_DEPTH: usize = 10_000;
 
 /// The variables in front of a pipeline.
@@ -21,7 +21,7 @@ struct Declarations {
 /// An operand before its chained fields.
 enum Term {
     Leaf(Kind),
-    /// A parenthesised pipeline, which is a node of its own.
+    /// A pipeline in parentheses, which is a node of its own.
     Pipe(NodeId),
 }
 
@@ -83,7 +83,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Declarations take effect after their pipeline, so this runs when its commands are parsed.
+    /// Resolves the variables in front of a pipeline. Runs after its commands are parsed, because a
+    /// declaration takes effect behind its pipeline.
     fn resolve_targets(&mut self, declarations: Declarations, commands: Vec<NodeId>) -> Pipe {
         let Declarations { names, assigns } = declarations;
         let scope = &mut self.body.scope;
@@ -164,7 +165,7 @@ impl Parser<'_> {
                 return Err(format!("unexpected . after term {}", text::quote(self.text_of(token))));
             }
         };
-        // The position of a chain is its second component (section 9).
+        // Go places a chain at its second component (`gotemplate.md` 9).
         Ok(Some(self.tree.add(first_field.start, kind)))
     }
 

@@ -1,10 +1,11 @@
-//! The lexer: bytes to tokens, one at a time (section 2).
+//! The lexer: bytes to tokens, one at a time (`gotemplate.md` 2).
 
 use super::token::{Token, TokenKind};
 use crate::options::Delimiters;
 use crate::text;
 
-/// Which words are keywords although a function could carry their name (section 2.3).
+/// Settings that make words keywords although a function could have their name (`gotemplate.md`
+/// 2.3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoopWords {
     pub(crate) break_is_keyword: bool,
@@ -17,7 +18,7 @@ pub(crate) struct Lexer<'s> {
     left: &'s [u8],
     right: &'s [u8],
     loop_words: LoopWords,
-    /// Start of the token being read, and its line.
+    /// Byte offset of the token being read, with its line below.
     start: usize,
     start_line: usize,
     pos: usize,
@@ -44,7 +45,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// What the last error token means.
+    /// Returns the message of the last error token.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -81,7 +82,7 @@ impl<'s> Lexer<'s> {
     fn error(&mut self, message: impl Into<String>) -> Token {
         self.message = message.into();
         let token = Token { kind: TokenKind::Error, start: self.start, end: self.pos, line: self.start_line };
-        // Whatever follows an error is never looked at.
+        // Go stops at the first error, so the rest of the source is skipped.
         self.in_action = false;
         self.pos = self.source.len();
         self.start = self.pos;
@@ -125,7 +126,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// Starts an action; a comment is consumed and gives no token.
+    /// Starts an action. A comment is consumed and gives no token.
     fn left_delimiter(&mut self) -> Option<Token> {
         self.pos += self.left.len();
         let marker = if has_left_trim_marker(self.rest()) { 2 } else { 0 };
@@ -159,7 +160,8 @@ impl<'s> Lexer<'s> {
         None
     }
 
-    /// Whether the right delimiter is next, and if so, whether a trim marker precedes it.
+    /// Returns `None` if the right delimiter is not next, and otherwise whether a trim marker
+    /// precedes it.
     fn at_right_delimiter(&self) -> Option<bool> {
         let rest = self.rest();
         if has_right_trim_marker(rest) && rest[2..].starts_with(self.right) {
@@ -206,7 +208,7 @@ impl<'s> Lexer<'s> {
             '`' => self.raw_string(),
             '$' => self.word(TokenKind::Variable, TokenKind::Variable),
             '\'' => self.quoted(b'\'', TokenKind::CharConstant, "unterminated character constant"),
-            // At the very end of the source Go takes it for a number.
+            // A dot at the very end of the source is read as a number, as in Go.
             '.' if self.peek_byte().is_some_and(|b| !b.is_ascii_digit()) => {
                 self.word(TokenKind::Dot, TokenKind::Field)
             }
@@ -231,7 +233,7 @@ impl<'s> Lexer<'s> {
 
     fn space(&mut self) -> Token {
         self.accept_run(SPACES);
-        // The last space belongs to a trim marker that follows.
+        // If a trim marker follows, its space is the last one here.
         let last = self.pos - 1;
         if has_right_trim_marker(&self.source[last..]) && self.source[last + 2..].starts_with(self.right) {
             self.pos = last;
@@ -257,7 +259,7 @@ impl<'s> Lexer<'s> {
         self.emit(kind)
     }
 
-    /// A field or variable; `bare` is the kind of the mark alone.
+    /// Reads a field or variable. `bare` is the kind of the mark without a name.
     fn word(&mut self, bare: TokenKind, named: TokenKind) -> Token {
         if self.at_terminator() {
             return self.emit(bare);
@@ -386,7 +388,8 @@ fn has_right_trim_marker(rest: &[u8]) -> bool {
     matches!(rest, [space, b'-', ..] if is_space(*space))
 }
 
-/// The length without trailing space, tab, CR and LF: the only bytes that markers trim (section 2.1).
+/// Returns the length without trailing space, tab, CR and LF, the only bytes that markers trim
+/// (`gotemplate.md` 2.1).
 fn trimmed_length(text: &[u8]) -> usize {
     text.iter().rposition(|&b| !is_space(b)).map_or(0, |last| last + 1)
 }
@@ -396,7 +399,7 @@ mod tests {
     use super::*;
     use crate::testing::check_all;
 
-    /// The kinds of all tokens but spaces, with their text.
+    /// Returns the kinds of all tokens except spaces, with their text.
     fn tokens(source: &str) -> String {
         let delimiters = Delimiters::default();
         let words = LoopWords { break_is_keyword: true, continue_is_keyword: false };

@@ -1,17 +1,17 @@
-//! Values of literals: strings, characters and numbers (sections 2.3 and 2.4).
+//! Values of literals: strings, characters and numbers (`gotemplate.md` 2.3 and 2.4).
 
 use groundwork_go::strconv::{float_to_i64, parse_float, parse_int, parse_uint};
 
 use super::token::TokenKind;
 use crate::text;
 
-/// A number literal under every type that can hold it exactly.
+/// A number literal in every type that can represent it exactly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NumberLiteral {
     pub(crate) int: Option<i64>,
     pub(crate) float: Option<f64>,
     pub(crate) complex: Option<(f64, f64)>,
-    /// Written as a float, so a float64 where no type is asked for.
+    /// Marks a literal that is written as a float, and so is a float64 where no type is wanted.
     pub(crate) prefers_float: bool,
 }
 
@@ -30,7 +30,7 @@ impl NumberLiteral {
         literal
     }
 
-    /// A float, and the integers that equal it.
+    /// Returns a float, and the integers that equal it.
     fn exact_float(f: f64) -> NumberLiteral {
         let int = float_to_i64(f);
         NumberLiteral { int: (int as f64 == f).then_some(int), float: Some(f), ..NumberLiteral::default() }
@@ -47,7 +47,7 @@ fn number(source: &[u8]) -> Result<NumberLiteral, String> {
     }
     let written_as_float = source.iter().any(|b| b".eEpP".contains(b));
     let int = parse_int(source);
-    // Above the signed range: a number, but no Go `int`.
+    // A literal above the signed range is a number, but not a Go `int`.
     let uint = parse_uint(source);
     if int.is_some() || uint.is_some() {
         let float = int.map(|i| i as f64).or(uint.map(|u| u as f64));
@@ -63,7 +63,8 @@ fn number(source: &[u8]) -> Result<NumberLiteral, String> {
 fn complex_constant(source: &[u8]) -> Result<NumberLiteral, String> {
     const UNREADABLE: &str = "syntax error scanning complex number";
     let body = source.strip_suffix(b"i").ok_or(UNREADABLE)?;
-    // The sign between the parts is the last one that does not belong to an exponent.
+    // The sign between the real and the imaginary part is the last one that does not belong to an
+    // exponent.
     let is_exponent =
         |at: usize| matches!(body[at - 1], b'e' | b'E' | b'p' | b'P') && !is_hex_digit_position(body, at);
     let split = (1..body.len()).rev().find(|&at| matches!(body[at], b'+' | b'-') && !is_exponent(at));
@@ -75,7 +76,7 @@ fn complex_constant(source: &[u8]) -> Result<NumberLiteral, String> {
     Ok(NumberLiteral::with_complex(part(re)?, part(im)?))
 }
 
-/// Whether the `e` before a sign is a hexadecimal digit rather than an exponent mark.
+/// Reports whether the `e` before a sign is a hexadecimal digit and not an exponent mark.
 fn is_hex_digit_position(body: &[u8], sign: usize) -> bool {
     let digits = body.strip_prefix(b"+").or(body.strip_prefix(b"-")).unwrap_or(body);
     let is_hex = digits.starts_with(b"0x") || digits.starts_with(b"0X");
@@ -97,7 +98,7 @@ fn char_constant(source: &[u8]) -> Result<NumberLiteral, String> {
 
 const INVALID: &str = "invalid syntax";
 
-/// The bytes that a quoted or raw string literal stands for.
+/// Returns the bytes of a quoted or raw string literal.
 pub(crate) fn unquote(source: &[u8]) -> Result<Vec<u8>, String> {
     let Some((&quote, rest)) = source.split_first() else { return Err(INVALID.to_string()) };
     let Some((_, body)) = rest.split_last() else { return Err(INVALID.to_string()) };
@@ -117,7 +118,7 @@ pub(crate) fn unquote(source: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// What one character or escape sequence stands for.
+/// The meaning of one character or escape sequence.
 enum Unit {
     Char(char),
     Byte(u8),
@@ -160,7 +161,7 @@ fn unquote_unit(source: &[u8], quote: u8) -> Result<(Unit, &[u8]), String> {
     }
 }
 
-/// Exactly `count` digits of a radix.
+/// Reads exactly `count` digits of a radix.
 fn digits(source: &[u8], count: usize, radix: u32) -> Option<(u32, &[u8])> {
     let (head, rest) = source.split_at_checked(count)?;
     let mut code: u32 = 0;

@@ -1,4 +1,4 @@
-//! From source bytes to the compiled tree (sections 2 to 4).
+//! The syntax: from source bytes to the compiled tree (`gotemplate.md` 2 to 4).
 
 mod expression;
 pub(crate) mod lexer;

@@ -1,7 +1,7 @@
-//! The parser's upper half: texts, control structures, definitions (sections 3 and 4).
+//! The parser's upper half: texts, control structures, definitions (`gotemplate.md` 3 and 4).
 //!
-//! It reads tokens with the same look-ahead as Go, because error messages show the line of the last token
-//! that was read.
+//! The parser reads tokens with the same look-ahead as Go, because error messages show the line of
+//! the last token that was read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,8 @@ use crate::stack;
 use crate::text;
 use crate::value::Str;
 
-/// Nested control structures; without a limit in Go, bounded here like parentheses (section 10).
+/// Levels of nested control structures. Go has no limit; this one is the same as for parentheses
+/// (`gotemplate.md` 10).
 const MAX_BLOCK_DEPTH: usize = 10_000;
 
 /// A parse failure: the line of the last token read, and the message.
@@ -35,7 +36,7 @@ pub(crate) struct Parsed {
     pub(crate) definitions: Definitions,
 }
 
-/// Parses a source whose own body gets the given name.
+/// Parses a source. Its own body gets the given name.
 pub(crate) fn parse(
     name: &str,
     source: &[u8],
@@ -69,12 +70,12 @@ pub(crate) fn parse(
 }
 
 pub(super) struct Parser<'p> {
-    /// The name that every error shows, also in definitions.
+    /// The name that every error shows, also for errors in definitions.
     name: &'p str,
     pub(super) source: &'p [u8],
     pub(super) functions: &'p Functions,
     lexer: Lexer<'p>,
-    /// Tokens read but not consumed, the next one last.
+    /// Tokens that are read but not consumed, the next one last.
     ahead: Vec<Token>,
     last_line: usize,
     pub(super) tree: Tree,
@@ -99,21 +100,22 @@ impl Body {
     }
 }
 
-/// A named body, and whether it says nothing (section 3).
+/// A named body, and whether it is empty apart from space and comments (`gotemplate.md` 3).
 #[derive(Debug)]
 pub(crate) struct Defined {
     pub(crate) definition: Definition,
     pub(crate) empty: bool,
 }
 
-/// What a list of nodes ended with.
+/// One item of a list of nodes: a node, or the mark that ends the list.
 enum Item {
     Node(NodeId),
     End,
     Else,
 }
 
-/// Parsing stops at the first error; its line is the parser's `last_line`.
+/// Result of the parser's functions. Parsing stops at the first error, whose line is the parser's
+/// `last_line`.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
 impl Parser<'_> {
@@ -161,7 +163,7 @@ impl Parser<'_> {
         if token.kind == kind { Ok(token) } else { Err(self.unexpected(token, context)) }
     }
 
-    /// The message for a token that does not belong where it is.
+    /// Returns the message for a token in a place where it is not allowed.
     pub(super) fn unexpected(&self, token: Token, context: &str) -> String {
         if token.kind != TokenKind::Error {
             return format!("unexpected {} in {context}", self.describe(token));
@@ -192,7 +194,7 @@ impl Parser<'_> {
         format!("{}...", text::quote(&source[..head]))
     }
 
-    /// The shared copy of a name.
+    /// Returns the shared copy of a name.
     pub(super) fn intern(&mut self, name: &[u8]) -> Str {
         if let Some(known) = self.names.get(name) {
             return known.clone();
@@ -243,7 +245,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The nodes up to `{{end}}`, as the body of a definition or block.
+    /// Parses the nodes up to `{{end}}`, as the body of a definition or block.
     fn named_body(&mut self, name: Str, context: &str) -> Result<()> {
         let (root, ended_by_else) = self.item_list()?;
         if ended_by_else {
@@ -252,7 +254,8 @@ impl Parser<'_> {
         self.define(name, root)
     }
 
-    /// Section 3: an empty body gives way to another one, two non-empty ones are an error.
+    /// Adds a definition. An empty body gives way to another one; two non-empty ones of the same
+    /// name are an error (`gotemplate.md` 3).
     fn define(&mut self, name: Str, root: NodeId) -> Result<()> {
         let empty = self.is_empty(root);
         if let Some(older) = self.definitions.get(&name)
@@ -277,7 +280,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Nodes up to an `{{end}}` or `{{else}}`; tells which of them it was.
+    /// Parses nodes up to an `{{end}}` or `{{else}}`. Returns whether it was `{{else}}`.
     fn item_list(&mut self) -> Result<(NodeId, bool)> {
         let pos = self.peek_non_space().start;
         let mut items = Vec::new();
@@ -341,7 +344,8 @@ impl Parser<'_> {
         Ok(self.tree.add(word.start, kind))
     }
 
-    /// `{{else}}`; an `if` or `with` behind it is left for the control structure that it continues.
+    /// Parses `{{else}}`. An `if` or `with` behind it is left to the control structure that it
+    /// continues.
     fn else_mark(&mut self) -> Result<Item> {
         let next = self.peek_non_space();
         if !matches!(next.kind, TokenKind::If | TokenKind::With) {
@@ -350,7 +354,7 @@ impl Parser<'_> {
         Ok(Item::Else)
     }
 
-    /// One level of nested blocks, bounded in number and guarded on the native stack.
+    /// Parses one level of nested blocks, bounded in number and guarded on the native stack.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.block_depth >= MAX_BLOCK_DEPTH {
             return Err("max block depth exceeded".to_string());

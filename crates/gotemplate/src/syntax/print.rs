@@ -1,19 +1,20 @@
-//! Canonical source of a node, as error messages show it (section 9).
+//! Printer of the canonical source of a node, as error messages show it (`gotemplate.md` 9).
 
 use super::tree::{Branch, Kind, NodeId, Tree};
 use crate::stack;
 use crate::text;
 use crate::value::Str;
 
-/// The node's source in canonical spacing, without comments and trim markers.
+/// Returns the node's source in canonical spacing, without comments and trim markers.
 pub(crate) fn canonical(tree: &Tree, source: &[u8], node: NodeId) -> Vec<u8> {
     let mut printer = Printer { tree, source, keeps_braces_apart: false, out: Vec::new() };
     printer.node(node);
     printer.out
 }
 
-/// The same as a template that is read as it was: a text that ends with a brace, and what begins with one, were apart in the source
-/// and would open an action together. Messages show them together, as Go's do.
+/// Returns the canonical source in a form that parses to the same template. If a text ends with `{`
+/// and the next node begins with `{`, only a trim marker or comment kept them apart in the source,
+/// so the printer puts one between them. Messages show them together, as Go's do.
 pub(crate) fn readable(tree: &Tree, source: &[u8], node: NodeId) -> Vec<u8> {
     let mut printer = Printer { tree, source, keeps_braces_apart: true, out: Vec::new() };
     printer.node(node);
@@ -106,7 +107,7 @@ impl Printer<'_> {
         }
     }
 
-    /// An action of one word.
+    /// Prints an action of one word.
     fn bare(&mut self, keyword: &str) {
         self.open();
         self.push(keyword);
@@ -134,7 +135,8 @@ impl Printer<'_> {
         }
     }
 
-    /// An operand; a pipeline in this place stood in parentheses.
+    /// Prints an operand. A pipeline as operand was in parentheses in the source, so it is printed
+    /// in parentheses.
     fn operand(&mut self, node: NodeId) {
         if matches!(self.tree.kind(node), Kind::Pipe(_)) {
             self.push("(");

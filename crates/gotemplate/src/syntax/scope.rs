@@ -1,13 +1,13 @@
-//! Variable scopes while parsing.
+//! Scopes of variables while parsing.
 
 use super::tree::{ROOT_SLOT, Slot};
 use crate::value::Str;
 
 /// The variables of one template body.
 ///
-/// Two lists, because Go checks names at parse time against a looser rule than it resolves them by at
-/// execution (section 3): a name stays *known* to the end of its control structure, also in the else branch, and an
-/// assignment makes a name known. Only *live* declarations have a slot.
+/// There are two lists, because Go's check of names at parse time is looser than their resolution
+/// at execution (`gotemplate.md` 3): a name stays *known* to the end of its control structure, also
+/// in the else branch, and an assignment makes a name known. Only *live* declarations have a slot.
 #[derive(Debug)]
 pub(super) struct Scope {
     known: Vec<Str>,
@@ -15,7 +15,7 @@ pub(super) struct Scope {
     slots: usize,
 }
 
-/// A point to go back to when a control structure ends.
+/// A state of the scope, to return to when a control structure ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     known: usize,
@@ -38,7 +38,7 @@ impl Scope {
         self.live.truncate(mark.live);
     }
 
-    /// Leaves one branch of a control structure: its declarations end, their names stay known.
+    /// Leaves one branch of a control structure. Its declarations end, but their names stay known.
     pub(super) fn leave_branch(&mut self, mark: Mark) {
         self.live.truncate(mark.live);
     }
@@ -58,13 +58,13 @@ impl Scope {
         u32::try_from(self.live.len() - 1).ok()
     }
 
-    /// The slot of the innermost live declaration.
+    /// Returns the slot of the innermost live declaration.
     pub(super) fn resolve(&self, name: &[u8]) -> Slot {
         let at = self.live.iter().rposition(|live| **live == *name)?;
         u32::try_from(at).ok()
     }
 
-    /// How many slots the frame needs.
+    /// Returns the number of slots that the frame needs.
     pub(super) fn slots(&self) -> u32 {
         u32::try_from(self.slots).unwrap_or(u32::MAX)
     }

@@ -1,9 +1,9 @@
-//! Tokens of an action and of the text around actions (section 2.3).
+//! Tokens of an action and of the text around actions (`gotemplate.md` 2.3).
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
-    /// The lexer gave up; its message is [`super::lexer::Lexer::message`].
+    /// An error, whose message is [`super::lexer::Lexer::message`].
     Error,
     Eof,
     Text,
@@ -11,7 +11,7 @@ pub(crate) enum TokenKind {
     RightDelimiter,
     Space,
     Bool,
-    /// Any printable ASCII character without a meaning of its own.
+    /// A printable ASCII character without a meaning of its own.
     Other,
     CharConstant,
     Complex,
@@ -41,7 +41,7 @@ pub(crate) enum TokenKind {
 }
 
 impl TokenKind {
-    /// Keywords show as `<word>` in messages; `.` and `nil` count as such.
+    /// Reports whether messages show the token as `<word>`; `.` and `nil` count as keywords there.
     pub(crate) fn is_keyword(self) -> bool {
         use TokenKind::{Block, Break, Continue, Define, Dot, Else, End, If, Nil, Range, Template, With};
         matches!(
@@ -50,7 +50,7 @@ impl TokenKind {
         )
     }
 
-    /// The keyword that a word is, if it is one.
+    /// Returns the keyword that a word is, if it is one.
     pub(crate) fn keyword(word: &[u8]) -> Option<TokenKind> {
         Some(match word {
             b"block" => TokenKind::Block,

@@ -1,7 +1,8 @@
 //! The compiled form: a flat arena of nodes.
 //!
-//! Nodes refer to each other by index, so neither dropping nor sharing a tree recurses. Variables are resolved to
-//! slots of the frame, functions to indexes of the registry, names are interned, and texts are ranges of the source.
+//! Nodes refer to each other by index, so neither dropping nor sharing a tree recurses. Variables
+//! are resolved to slots of the frame, functions to indexes of the registry, names are interned,
+//! and texts are ranges of the source.
 
 use super::literal::NumberLiteral;
 use crate::functions::FunctionId;
@@ -13,7 +14,7 @@ pub(crate) struct NodeId(u32);
 
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Byte offset in the source that error positions show (section 9).
+    /// Byte offset in the source that error positions show (`gotemplate.md` 9).
     pub(crate) pos: usize,
     pub(crate) kind: Kind,
 }
@@ -76,7 +77,7 @@ pub(crate) struct Branch {
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) variables: Box<[Target]>,
-    /// `=` instead of `:=`.
+    /// True for `=`, false for `:=`.
     pub(crate) assigns: bool,
     pub(crate) commands: Box<[NodeId]>,
 }
@@ -88,8 +89,9 @@ pub(crate) struct Target {
     pub(crate) slot: Slot,
 }
 
-/// Where a variable lives in the frame of its template. The parser accepts names that no live declaration backs
-/// (`{{$x = 1}}`, or a use in an else branch); these have no slot and fail when reached (section 3).
+/// Place of a variable in the frame of its template. The parser accepts names without a live
+/// declaration (`{{$x = 1}}`, or a use in an else branch). They have no slot, and evaluating them
+/// fails (`gotemplate.md` 3).
 pub(crate) type Slot = Option<u32>;
 
 /// The slot of `$`.
@@ -99,7 +101,7 @@ pub(crate) const ROOT_SLOT: u32 = 0;
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     pub(crate) root: NodeId,
-    /// How many variable slots its frame needs.
+    /// Number of variable slots in its frame.
     pub(crate) slots: u32,
 }
 
@@ -109,19 +111,20 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// With room for the nodes of a usual source of this many bytes.
+    /// Creates a tree with room for the nodes of a typical source of this many bytes.
     pub(crate) fn for_source(bytes: usize) -> Tree {
         Tree { nodes: Vec::with_capacity(bytes / 12) }
     }
 
     pub(crate) fn add(&mut self, pos: usize, kind: Kind) -> NodeId {
-        // Sources are limited to 4 GiB, and every node takes at least one byte of them.
+        // The conversion cannot fail: sources are limited to 4 GiB, and every node takes at least
+        // one byte of them.
         let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         self.nodes.push(Node { pos, kind });
         id
     }
 
-    /// All nodes, in no order that means anything.
+    /// Returns all nodes. Their order has no meaning.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter()
     }

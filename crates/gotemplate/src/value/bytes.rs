@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use groundwork_budget::held;
 
-/// A Go string. Cheap to clone; compares and sorts by bytes.
+/// A Go string. It is cheap to clone, and compares and sorts by bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Str(Arc<[u8]>);
 
 impl Str {
-    /// Counts what is held; [`Drop`] gives it back.
+    /// Counts the bytes as live memory; [`Drop`] takes them off again.
     fn new(bytes: Arc<[u8]>) -> Str {
         held::take(bytes.len() + held::OVERHEAD);
         Str(bytes)
     }
 
-    /// The text, with invalid UTF-8 replaced by U+FFFD.
+    /// Returns the text, with invalid UTF-8 replaced by U+FFFD.
     pub fn to_text(&self) -> Cow<'_, str> {
         crate::text::lossy(&self.0)
     }
@@ -75,7 +75,8 @@ impl From<Vec<u8>> for Str {
 }
 
 impl From<Arc<[u8]>> for Str {
-    /// What others hold as well does not count.
+    /// Wraps bytes. Bytes that other owners share are not counted, because they stay in memory
+    /// anyway.
     fn from(bytes: Arc<[u8]>) -> Str {
         if Arc::strong_count(&bytes) == 1 { Str::new(bytes) } else { Str(bytes) }
     }

@@ -5,7 +5,7 @@ use crate::nesting::{MAX_DEPTH, TooDeep};
 use crate::stack;
 
 impl Value {
-    /// A copy that shares no map with the original. Host objects are shared.
+    /// Returns a copy that shares no map with the original. Objects of the host are shared.
     pub fn deep_copy(&self) -> Result<Value, TooDeep> {
         copy(self, 0)
     }

@@ -1,4 +1,5 @@
-//! Go's `reflect.DeepEqual` over template values, as `deepEqual`, `has`, `uniq` and `without` use it.
+//! Equality of template values as Go's `reflect.DeepEqual` defines it, for `deepEqual`, `has`,
+//! `uniq` and `without`.
 
 use super::named::same_type;
 use super::{DataNumber, Value};
@@ -6,7 +7,8 @@ use crate::budget::{Budget, LimitError};
 use crate::stack;
 
 impl Value {
-    /// Same type and content (section 12.7); data numbers compare by value with every number kind.
+    /// Reports whether type and content are the same (`gotemplate.md` 12.7). Data numbers compare
+    /// by value with every number kind.
     pub(crate) fn deep_equal(&self, other: &Value, budget: &mut Budget) -> Result<bool, LimitError> {
         equal(self, other, budget, 0)
     }
@@ -62,7 +64,7 @@ fn all_equal(a: &[Value], b: &[Value], budget: &mut Budget, depth: usize) -> Res
     Ok(true)
 }
 
-/// Any number kind as a data number, for comparisons by value.
+/// Returns any number kind as a data number, for comparisons by value.
 pub(crate) fn as_number(value: &Value) -> Option<DataNumber> {
     match value {
         Value::Int(kind, bits) if kind.is_unsigned() => Some(DataNumber::Uint(bits.cast_unsigned())),

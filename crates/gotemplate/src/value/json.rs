@@ -8,7 +8,8 @@ use crate::options::NumberMode;
 use crate::stack;
 
 impl Value {
-    /// Converts decoded JSON; `mode` says which Go type its numbers get (sections 1.1 and 13.1).
+    /// Converts decoded JSON. `mode` chooses the Go type of its numbers (`gotemplate.md` 1.1 and
+    /// 13.1).
     pub fn from_json(json: &serde_json::Value, mode: NumberMode) -> Value {
         match json {
             serde_json::Value::Null => Value::Nil,
@@ -26,17 +27,19 @@ impl Value {
         }
     }
 
-    /// Converts to JSON for hosts: absent becomes null, bytes that are no UTF-8 become U+FFFD, numbers without a
-    /// JSON form (NaN, infinities) become null. `None` when the value nests too deep, as a map within itself does.
+    /// Converts to JSON for hosts: absent becomes null, bytes that are not UTF-8 become U+FFFD,
+    /// numbers without a JSON form (NaN, infinities) become null. Returns `None` if the value nests
+    /// too deep, as a map within itself does.
     ///
-    /// A list that holds another twice is a tree with two of it, so what a template made can grow without end:
-    /// functions use [`Context::to_json`](crate::Context::to_json).
+    /// A list that contains the same list twice becomes a tree with two copies, so the JSON of a
+    /// template's value can be of any size. Functions therefore use
+    /// [`Context::to_json`](crate::Context::to_json).
     pub fn to_json(&self) -> Option<serde_json::Value> {
         to_json(self, 0, &mut |_| Ok(())).ok()
     }
 }
 
-/// Why a value has no JSON.
+/// The reason why a value has no JSON.
 #[derive(Debug)]
 pub(crate) enum NoJson {
     TooDeep,
@@ -63,7 +66,8 @@ fn from_number(number: &Number, mode: NumberMode) -> Value {
     }
 }
 
-/// `spend` is told the bytes of each text, and about those of each node, before they are taken.
+/// Converts a value. `spend` gets the bytes of each text, and about those of each node, before they
+/// are allocated.
 pub(crate) fn to_json(
     value: &Value,
     depth: usize,
@@ -100,7 +104,7 @@ pub(crate) fn to_json(
         }
         Value::Map(map) if map.is_nil() => serde_json::Value::Null,
         Value::Map(map) => {
-            // The first member brings room for ten more.
+            // The first member makes the map allocate room for ten more.
             spend(if map.is_empty() { 0 } else { 10 * size_of::<(String, serde_json::Value)>() })?;
             let fields: Result<serde_json::Map<_, _>, NoJson> = stack::guarded(|| {
                 let convert = |(key, value): (super::Str, Value)| {

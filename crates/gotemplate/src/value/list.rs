@@ -9,7 +9,8 @@ use super::{NamedType, Str, Value, release};
 /// The Go element type of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
-    /// `interface {}`: elements may be null and are reached as interface slots (section 1.2).
+    /// `interface {}`: elements may be null, and a template gets them as interface slots
+    /// (`gotemplate.md` 1.2).
     Any,
     String,
     Int,
@@ -17,12 +18,12 @@ pub enum Element {
     List,
     /// `map[string]interface {}`.
     Map,
-    /// Objects of a host; the name is that of the list.
+    /// Objects of a host. The name is Go's name of the list type.
     Object(&'static str),
 }
 
 impl Element {
-    /// The Go name of a list with such elements.
+    /// Returns the Go name of a list with such elements.
     pub fn list_type_name(self) -> &'static str {
         match self {
             Element::Any => "[]interface {}",
@@ -35,11 +36,11 @@ impl Element {
     }
 }
 
-/// What an element takes in its list.
+/// Bytes of an element in its list.
 pub(crate) const SLOT_BYTES: usize = size_of::<Value>();
-/// What a list takes besides its elements.
+/// Bytes of a list besides its elements.
 const LIST_BYTES: usize = 3 * OVERHEAD + SLOT_BYTES;
-/// What an object of a host takes, more or less.
+/// Bytes of an object of the host, as an estimate.
 const OBJECT_BYTES: usize = 128;
 
 /// A Go slice.
@@ -58,24 +59,24 @@ struct ListData {
 }
 
 impl List {
-    /// A `[]interface {}`.
+    /// Creates a `[]interface {}`.
     pub fn new(items: Vec<Value>) -> List {
         List::typed(Element::Any, items)
     }
 
-    /// A list with the given element type; the caller provides fitting items.
+    /// Creates a list with the given element type. The caller provides items of that type.
     pub fn typed(element: Element, items: Vec<Value>) -> List {
         let object = if matches!(items.first(), Some(Value::Object(_))) { OBJECT_BYTES } else { 0 };
         let held = Held::new(LIST_BYTES + (SLOT_BYTES + object) * items.len());
         List { data: Rc::new(ListData { element, nil: false, items, _held: held }), named: None }
     }
 
-    /// A `[]string`.
+    /// Creates a `[]string`.
     pub fn strings(items: impl IntoIterator<Item = Str>) -> List {
         List::typed(Element::String, items.into_iter().map(Value::Str).collect())
     }
 
-    /// A typed nil: behaves as an empty list, but is null in JSON and equal to nil.
+    /// Creates a typed nil: it behaves as an empty list, but is null in JSON and equal to nil.
     pub fn nil(element: Element) -> List {
         List {
             data: Rc::new(ListData { element, nil: true, items: Vec::new(), _held: Held::new(OVERHEAD) }),
@@ -83,18 +84,18 @@ impl List {
         }
     }
 
-    /// The same list as a value of a named type.
+    /// Returns the same list as a value of a named type.
     #[must_use]
     pub fn named(&self, named: &'static NamedType) -> List {
         List { data: Rc::clone(&self.data), named: Some(named) }
     }
 
-    /// The name of its type, if it has one.
+    /// Returns the named type, if the list has one.
     pub fn named_type(&self) -> Option<&'static NamedType> {
         self.named
     }
 
-    /// The Go type name.
+    /// Returns the Go type name.
     pub fn type_name(&self) -> &'static str {
         self.named.map_or_else(|| self.element().list_type_name(), |named| named.name)
     }

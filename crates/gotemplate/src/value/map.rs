@@ -1,4 +1,4 @@
-//! Maps: shared mutable references with sorted keys (sections 1.1 and 1.4).
+//! Maps: shared mutable references with sorted keys (`gotemplate.md` 1.1 and 1.4).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub enum MapValues {
 }
 
 impl MapValues {
-    /// What a key gives that the map does not have.
+    /// Returns the value of a missing key.
     pub(crate) fn zero(self) -> Value {
         match self {
             MapValues::Any => Value::Nil,
@@ -46,26 +46,26 @@ struct MapData {
     held: Held,
 }
 
-/// What an entry takes in its map, which has room for some more.
+/// Bytes of an entry in its map. The factor 2 is for the free slots of the nodes.
 pub(crate) const ENTRY_BYTES: usize = 2 * size_of::<(Str, Value)>();
 
 fn held_by(entries: usize) -> usize {
-    // The first entry brings room for ten more.
+    // The first entry makes the map allocate room for ten more.
     OVERHEAD + if entries == 0 { 0 } else { 10 * size_of::<(Str, Value)>() + ENTRY_BYTES * entries }
 }
 
 impl Map {
-    /// An empty `map[string]string`.
+    /// Creates an empty `map[string]string`.
     pub fn of_strings() -> Map {
         Map::with(MapValues::String, false, BTreeMap::new())
     }
 
-    /// A nil `map[string]string`.
+    /// Creates a nil `map[string]string`.
     pub fn nil_of_strings() -> Map {
         Map::with(MapValues::String, true, BTreeMap::new())
     }
 
-    /// A nil `map[string]interface {}`: readable as empty, not writable.
+    /// Creates a nil `map[string]interface {}`: it reads as empty and cannot be written.
     pub fn nil() -> Map {
         Map::with(MapValues::Any, true, BTreeMap::new())
     }
@@ -75,30 +75,30 @@ impl Map {
         Map { data: Rc::new(MapData { values, nil, entries: RefCell::new(entries), held }), named: None }
     }
 
-    /// A map of bytes from its entries.
+    /// Creates a map of bytes from its entries.
     pub fn of_bytes(entries: impl IntoIterator<Item = (Str, Str)>) -> Map {
         let entries = entries.into_iter().map(|(key, bytes)| (key, Value::Bytes(bytes)));
         Map::with(MapValues::Bytes, false, entries.collect())
     }
 
-    /// An empty map of the same type, without its name.
+    /// Returns an empty map of the same type, without its name.
     pub(crate) fn empty_alike(&self) -> Map {
         Map::with(self.data.values, false, BTreeMap::new())
     }
 
-    /// The same map as a value of a named type.
+    /// Returns the same map as a value of a named type.
     #[must_use]
     pub fn named(&self, named: &'static NamedType) -> Map {
         Map { data: Rc::clone(&self.data), named: Some(named) }
     }
 
-    /// The same map without the name of its type.
+    /// Returns the same map without its named type.
     #[must_use]
     pub fn plain(&self) -> Map {
         Map { data: Rc::clone(&self.data), named: None }
     }
 
-    /// The name of its type, if it has one.
+    /// Returns the named type, if the map has one.
     pub fn named_type(&self) -> Option<&'static NamedType> {
         self.named
     }
@@ -128,7 +128,7 @@ impl Map {
         self.data.entries.borrow().is_empty()
     }
 
-    /// The value under a key, if there is one.
+    /// Returns the value under a key, if there is one.
     pub fn get(&self, key: &[u8]) -> Option<Value> {
         self.data.entries.borrow().get(key).cloned()
     }
@@ -137,16 +137,17 @@ impl Map {
         self.data.entries.borrow().contains_key(key)
     }
 
-    /// Sets a key, visibly through every clone of this map.
+    /// Sets a key. The change is visible through every clone of this map.
     pub fn insert(&self, key: Str, value: Value) {
-        // The old value goes away after the borrow ends: dropping it may run arbitrary host code.
+        // The old value is dropped after the borrow ends, because its drop may run code of the host
+        // that uses this map.
         let mut entries = self.data.entries.borrow_mut();
         let _old = entries.insert(key, value);
         self.data.held.set(held_by(entries.len()));
         drop(entries);
     }
 
-    /// Removes a key, visibly through every clone of this map.
+    /// Removes a key. The change is visible through every clone of this map.
     pub fn remove(&self, key: &[u8]) -> Option<Value> {
         let mut entries = self.data.entries.borrow_mut();
         let removed = entries.remove(key);
@@ -154,22 +155,23 @@ impl Map {
         removed
     }
 
-    /// A snapshot of the keys, sorted by bytes.
+    /// Returns a snapshot of the keys, sorted by bytes.
     pub fn keys(&self) -> Vec<Str> {
         self.data.entries.borrow().keys().cloned().collect()
     }
 
-    /// A snapshot of the entries, sorted by the bytes of their keys.
+    /// Returns a snapshot of the entries, sorted by the bytes of their keys.
     pub fn entries(&self) -> Vec<(Str, Value)> {
         self.data.entries.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// Whether both are the same map, not only equal ones.
+    /// Reports whether both are the same map, not only equal ones.
     pub fn is_same(&self, other: &Map) -> bool {
         Rc::ptr_eq(&self.data, &other.data)
     }
 
-    /// Identity for visited sets; valid while the map is alive.
+    /// Returns the identity of the map, for sets of visited maps. It is valid while the map is
+    /// alive.
     pub(crate) fn address(&self) -> usize {
         Rc::as_ptr(&self.data).cast::<u8>() as usize
     }

@@ -1,7 +1,8 @@
-//! The dynamic values that templates compute with (chapter gotemplate, section 1).
+//! The dynamic values that templates compute with (`gotemplate.md` 1).
 //!
-//! Every value carries its Go type, because templates see it: in `typeOf`, `%T`, error texts and argument checks.
-//! Maps are shared, mutable references; lists and strings are shared and immutable.
+//! Every value carries its Go type, because templates see it: in `typeOf`, `%T`, error texts and
+//! argument checks. Maps are shared, mutable references; lists and strings are shared and
+//! immutable.
 
 mod bytes;
 mod copy;
@@ -24,10 +25,11 @@ pub use named::NamedType;
 pub use number::DataNumber;
 pub use object::{Member, Object};
 
-/// A template value: about one variant per Go kind (section 1.1).
+/// A template value: about one variant per Go kind (`gotemplate.md` 1.1).
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// Go's invalid value: a missing key, or a null that went through a pipeline (section 1.2).
+    /// Go's invalid value: a missing key, or a null that went through a pipeline (`gotemplate.md`
+    /// 1.2).
     #[default]
     Absent,
     /// A nil interface: null in a map or list, nil as an argument.
@@ -58,7 +60,7 @@ pub enum IntKind {
 }
 
 impl IntKind {
-    /// The Go type name.
+    /// Returns the Go type name.
     pub fn name(self) -> &'static str {
         match self {
             IntKind::Int => "int",
@@ -68,39 +70,39 @@ impl IntKind {
         }
     }
 
-    /// Whether the kind is unsigned, so that its `i64` holds the bits of a `u64`.
+    /// Reports whether the kind is unsigned, so that its `i64` has the bits of a `u64`.
     pub fn is_unsigned(self) -> bool {
         matches!(self, IntKind::Uint8 | IntKind::Uint64)
     }
 }
 
 impl Value {
-    /// A Go `int`.
+    /// Creates a Go `int`.
     pub fn int(value: i64) -> Value {
         Value::Int(IntKind::Int, value)
     }
 
-    /// A Go `int64`.
+    /// Creates a Go `int64`.
     pub fn int64(value: i64) -> Value {
         Value::Int(IntKind::Int64, value)
     }
 
-    /// A Go `string`.
+    /// Creates a Go `string`.
     pub fn str(text: impl Into<Str>) -> Value {
         Value::Str(text.into())
     }
 
-    /// A `[]interface {}`.
+    /// Creates a `[]interface {}`.
     pub fn list(items: impl IntoIterator<Item = Value>) -> Value {
         Value::List(List::new(items.into_iter().collect()))
     }
 
-    /// Whether the value is absent or nil; typed nil lists and maps are not.
+    /// Reports whether the value is absent or nil; typed nil lists and maps are not.
     pub fn is_nil(&self) -> bool {
         matches!(self, Value::Absent | Value::Nil)
     }
 
-    /// The Go type name as `%T` prints it.
+    /// Returns the Go type name as `%T` prints it.
     pub fn type_name(&self) -> &str {
         match self {
             Value::Absent | Value::Nil => "<nil>",
@@ -116,7 +118,7 @@ impl Value {
         }
     }
 
-    /// The Go kind name as sprig's `kindOf` prints it.
+    /// Returns the Go kind name as sprig's `kindOf` prints it.
     pub fn kind_name(&self) -> &str {
         match self {
             Value::Absent | Value::Nil => "invalid",
@@ -127,7 +129,7 @@ impl Value {
         }
     }
 
-    /// Section 1.3: what `if`, `and`, `not` call true.
+    /// Returns the truth of the value for `if`, `and` and `not` (`gotemplate.md` 1.3).
     pub fn truth(&self) -> bool {
         match self {
             Value::Absent | Value::Nil => false,
@@ -143,7 +145,8 @@ impl Value {
         }
     }
 
-    /// The integer behind any integer kind, and behind an integral data number (blueprints, section 5.2).
+    /// Returns the integer of any integer kind, and of an integral data number (`blueprints.md`
+    /// 5.2).
     pub fn as_integer(&self) -> Option<i128> {
         match self {
             Value::Int(kind, i) if kind.is_unsigned() => Some(i128::from(i.cast_unsigned())),
@@ -154,7 +157,7 @@ impl Value {
         }
     }
 
-    /// The float behind a float kind.
+    /// Returns the float of a float kind.
     pub fn as_float(&self) -> Option<f64> {
         match self {
             Value::Float(f) => Some(*f),
@@ -163,7 +166,7 @@ impl Value {
         }
     }
 
-    /// The bytes of a string value.
+    /// Returns the bytes of a string value.
     pub fn as_str(&self) -> Option<&Str> {
         match self {
             Value::Str(s) => Some(s),

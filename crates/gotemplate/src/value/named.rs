@@ -7,12 +7,12 @@ use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::Signature;
 
-/// A Go type with a name and methods of its own, whose values are maps or lists. The name belongs to the way a value is
-/// reached, as in Go: the same map may be had as a value of this type, and plain.
+/// A Go type with a name and methods of its own, whose values are maps or lists. As in Go, the name
+/// belongs to the reference: a template can reach the same map as a value of this type, or plain.
 pub struct NamedType {
-    /// As `%T` prints it.
+    /// The name as `%T` prints it.
     pub name: &'static str,
-    /// The parameters of a method; methods come before keys of the same name.
+    /// Returns the parameters of a method. Methods come before keys of the same name.
     pub method: fn(&str) -> Option<Signature>,
     /// Calls a method on a value of this type, after its arguments were checked.
     pub call: fn(&mut Context<'_>, &Value, &str, &[Value]) -> Result<Value, CallError>,
@@ -24,7 +24,7 @@ impl fmt::Debug for NamedType {
     }
 }
 
-/// Whether both are the same type; `None` is the plain one.
+/// Reports whether both are the same type; `None` is the plain type.
 pub(crate) fn same_type(a: Option<&'static NamedType>, b: Option<&'static NamedType>) -> bool {
     a.map(|named| named.name) == b.map(|named| named.name)
 }

@@ -1,4 +1,4 @@
-//! Data numbers (chapter blueprints, section 5.2): a `float64` in type, exact when integral.
+//! Data numbers (`blueprints.md` 5.2): a `float64` in type, exact when integral.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
 const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
 
 impl DataNumber {
-    /// An integer that fits `i64` or `u64`.
+    /// Creates a data number from an integer, if it fits `i64` or `u64`.
     pub fn from_integer(value: i128) -> Option<DataNumber> {
         let signed = i64::try_from(value).map(DataNumber::Int);
         signed.or_else(|_| u64::try_from(value).map(DataNumber::Uint)).ok()
@@ -30,7 +30,7 @@ impl DataNumber {
         }
     }
 
-    /// The integer value, if there is one from -2^63 to 2^64-1.
+    /// Returns the integer value, if there is one from -2^63 to 2^64-1.
     pub fn integral(self) -> Option<i128> {
         match self {
             DataNumber::Int(i) => Some(i128::from(i)),
@@ -42,7 +42,7 @@ impl DataNumber {
         }
     }
 
-    /// Comparison by value, exact between integral numbers; `None` with NaN.
+    /// Compares by value, exactly between integral numbers; `None` with NaN.
     pub fn compare(self, other: DataNumber) -> Option<Ordering> {
         match (self.integral(), other.integral()) {
             (Some(a), Some(b)) => Some(a.cmp(&b)),

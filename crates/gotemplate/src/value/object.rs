@@ -9,10 +9,10 @@ use crate::context::Context;
 use crate::error::CallError;
 use crate::functions::{Signature, Type};
 
-/// What a name means on an object (section 5.2).
+/// The meaning of a name on an object (`gotemplate.md` 5.2).
 #[derive(Debug)]
 pub enum Member {
-    /// A field, or anything that takes no arguments and is already at hand.
+    /// A field, or a method without parameters whose result is already known.
     Field(Value),
     /// A method, called through [`Object::call`] after its arguments were checked.
     Method(Signature),
@@ -22,83 +22,86 @@ pub enum Member {
 
 /// A value whose type belongs to the host, such as a file information record.
 pub trait Object: fmt::Debug {
-    /// The Go type name, e.g. `time.Time`.
+    /// Returns the Go type name, such as `time.Time`.
     fn type_name(&self) -> &str;
 
-    /// The Go kind name; objects usually stand for structs.
+    /// Returns the Go kind name. Most objects are structs in Go.
     fn kind_name(&self) -> &str {
         "struct"
     }
 
-    /// The field or method with this name.
+    /// Returns the field or method with this name.
     fn member(&self, name: &str) -> Option<Member>;
 
-    /// Calls a method that [`Object::member`] announced.
+    /// Calls a method that [`Object::member`] returned.
     fn call(&self, context: &mut Context<'_>, method: &str, arguments: &[Value]) -> Result<Value, CallError>;
 
-    /// The number behind a named integer type such as `time.Month`; others have none.
+    /// Returns the number of a named integer type such as `time.Month`; other objects have none.
     fn integer(&self) -> Option<i64> {
         None
     }
 
-    /// The text of `%v` and `%s`.
+    /// Returns the text of `%v` and `%s`.
     fn text(&self) -> String;
 
-    /// The text of `%#v`, of types that have one of their own.
+    /// Returns the text of `%#v`, if the type has one of its own.
     fn go_text(&self) -> Option<String> {
         None
     }
 
-    /// What an action prints of a value that still is part of its owner, whose pointer has a text that the value has not.
+    /// Returns the text that an action prints for a struct value inside its owner. Go takes its
+    /// address there, so the text of the pointer's `String` method is printed, which the value
+    /// alone does not have.
     fn text_in_place(&self) -> Option<String> {
         None
     }
 
-    /// What an argument becomes of a value that still is part of its owner: a copy, without the methods of its pointer.
+    /// Returns the copy that a function gets of a struct value inside its owner: it lacks the
+    /// methods of its pointer.
     fn copied(&self) -> Option<Rc<dyn Object>> {
         None
     }
 
-    /// Names and values of the fields, also those that templates cannot reach. Verbs that the text does not answer show
-    /// them; the default is none, and a complaint about the verb.
+    /// Returns names and values of the fields, also of those that templates cannot reach. Verbs
+    /// without a text show the fields. The default is no fields, and a complaint about the verb.
     fn fields(&self) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
 
-    /// Whether the type has no text of its own in Go, so that every verb goes to its fields.
+    /// Reports whether the type has no text of its own in Go, so that every verb prints its fields.
     fn prints_fields(&self) -> bool {
         false
     }
 
-    /// The value that JSON shows; by default the text.
+    /// Returns the value in JSON, by default the text.
     fn json(&self) -> Value {
         Value::from(self.text())
     }
 
-    /// The members that JSON shows, in their order, of a type that has no JSON of its own in Go.
+    /// Returns the members in JSON, in their order, if the type has no JSON of its own in Go.
     fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
         None
     }
 
-    /// Go's `==`, where `other` may be any object.
+    /// Compares as Go's `==`; `other` may be any object.
     fn equals(&self, other: &dyn Object) -> bool;
 
-    /// Go's `reflect.DeepEqual`, which looks behind pointers.
+    /// Compares as Go's `reflect.DeepEqual`, which follows pointers.
     fn deep_equals(&self, other: &dyn Object) -> bool {
         self.equals(other)
     }
 
-    /// For downcasts in functions and in [`Object::equals`].
+    /// Returns the object for downcasts, in functions and in [`Object::equals`].
     fn as_any(&self) -> &dyn Any;
 }
 
 impl Member {
-    /// A method without parameters.
+    /// Creates a method without parameters.
     pub fn getter() -> Member {
         Member::Method(Signature::fixed(&[]))
     }
 
-    /// A method with the given parameters.
+    /// Creates a method with the given parameters.
     pub fn method(parameters: &'static [Type]) -> Member {
         Member::Method(Signature::fixed(parameters))
     }

@@ -1,4 +1,4 @@
-//! A case, and how both sides answer it.
+//! A case, and the answers of our engine and of Go to it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use groundwork_gotemplate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A line for `groundwork-judge template go`, and for the original.
+/// A line for `groundwork-judge template go`, and for the Go program.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Case {
@@ -56,7 +56,7 @@ impl Answer {
 
 const NAME: &str = "t";
 
-/// Our engine with the grants that the original has by itself.
+/// Our engine with the grants that Go's functions have without asking.
 pub(crate) struct Ours {
     builtins: Arc<Functions>,
     sprig: Arc<Functions>,
@@ -69,7 +69,8 @@ impl Ours {
             clock: Some(Arc::new(SystemTime::now)),
             randomness: Some(Arc::new(|buffer| getrandom::fill(buffer).map_err(|error| error.to_string()))),
             environment: Some(Arc::new(|name| std::env::var(name).ok())),
-            // Names are not looked up; addresses stand for themselves.
+            // Host names are not looked up, so that the test needs no network; an address is its
+            // own result.
             network: Some(Arc::new(|host| {
                 host.parse::<IpAddr>().map(|address| address.to_string()).into_iter().collect()
             })),
@@ -118,7 +119,7 @@ impl Ours {
     }
 }
 
-/// Every byte that is not part of a character becomes U+FFFD.
+/// Replaces every byte that is not part of a character by U+FFFD.
 fn readable(bytes: &[u8]) -> String {
     bytes.utf8_chunks().fold(String::new(), |mut text, chunk| {
         text.push_str(chunk.valid());
@@ -127,7 +128,7 @@ fn readable(bytes: &[u8]) -> String {
     })
 }
 
-/// Asks the original, which is started for these cases.
+/// Starts the Go program and returns its answers to these cases.
 pub(crate) fn originals(program: &Path, cases: &[Case]) -> Vec<Answer> {
     let mut child = Command::new(program)
         .stdin(Stdio::piped())
@@ -141,13 +142,14 @@ pub(crate) fn originals(program: &Path, cases: &[Case]) -> Vec<Answer> {
         lines.push(b'\n');
         lines
     });
-    // It answers before it has read everything; both pipes would fill up.
+    // The Go program answers before it has read all cases. A thread writes, because otherwise both
+    // pipes would fill up and block.
     let writer = std::thread::spawn(move || input.write_all(&lines));
     let output = BufReader::new(child.stdout.take().expect("its standard output is a pipe"));
     let answers: Vec<Answer> = output
         .lines()
         .map_while(Result::ok)
-        // A crash of the original may cut its last line.
+        // A crash of the Go program may cut its last line.
         .map_while(|line| serde_json::from_str(&line).ok())
         .collect();
     let _ = writer.join().expect("writing does not panic");

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::random::Random;
 
-/// Paths from the root, by what they hold.
+/// Paths from the root, by the kind of their values.
 pub(crate) const TEXTS: &[&str] = &["s", "uni", "m.c", "deep.a.b.c", "csv"];
 pub(crate) const NUMBERS: &[&str] = &["i", "f", "big", "m.a", "deep.a.n"];
 pub(crate) const INTEGERS: &[&str] = &["i", "deep.a.n"];

@@ -1,11 +1,11 @@
-//! Expressions of a wanted kind, from recipes, constants, variables and data.
+//! Generator of expressions of a wanted kind, from recipes, constants, variables and data.
 
 use crate::data;
 use crate::literals as text;
 use crate::random::Random;
 use crate::recipes::{ALL, Recipe};
 
-/// How deep calls are nested.
+/// Levels of nested calls.
 const DEPTH: usize = 2;
 
 pub(crate) struct Expressions {
@@ -17,15 +17,17 @@ impl Expressions {
         Expressions { recipes: ALL.iter().copied().flatten().collect() }
     }
 
-    /// The call that this case is about; every recipe gets its turn.
+    /// Returns the call that the case at this index tests. The recipes take turns, so that each is
+    /// tested.
     pub(crate) fn turn(&self, random: &mut Random, at: usize) -> String {
         self.fill(random, self.recipes[at % self.recipes.len()].text, DEPTH)
     }
 
-    /// Something of a kind (see the recipes), fit as an operand.
+    /// Returns an expression of a kind (see the recipes) that fits as an operand.
     pub(crate) fn operand(&self, random: &mut Random, kind: char, depth: usize) -> String {
-        // Now and then something that may not fit. But what is no time means now to some functions, and a map that
-        // comes to hold itself ends the original.
+        // Two of a hundred operands are of any kind, to test errors. Times and maps always fit:
+        // some functions take another value for the current time, whose result differs, and a map
+        // that comes to contain itself crashes the Go program.
         let kind = if !"tMx".contains(kind) && random.chance(2) { 'a' } else { kind };
         if depth > 0
             && random.chance(30)
@@ -39,7 +41,7 @@ impl Expressions {
         }
     }
 
-    /// A call that gives a kind, if one does.
+    /// Returns a call whose result is of a kind, if a recipe has one.
     pub(crate) fn call(&self, random: &mut Random, kind: char, depth: usize) -> Option<String> {
         let fitting: Vec<&Recipe> = self
             .recipes
@@ -57,7 +59,7 @@ impl Expressions {
         })
     }
 
-    /// The recipe with its arguments.
+    /// Returns the recipe with its arguments filled in.
     fn fill(&self, random: &mut Random, recipe: &str, depth: usize) -> String {
         let mut parts = recipe.split('@');
         let mut filled = parts.next().unwrap_or_default().to_owned();
@@ -69,7 +71,7 @@ impl Expressions {
         filled
     }
 
-    /// A constant, or a way to a value of the data.
+    /// Returns a constant, or a path to a value of the data.
     fn simple(&self, random: &mut Random, kind: char) -> Option<String> {
         let from_data = random.chance(50);
         let path = |random: &mut Random, names: &[&str]| format!("$.{}", random.pick(names));
@@ -126,8 +128,8 @@ impl Expressions {
         })
     }
 
-    /// A map that is no part of the data, with nothing in it that holds another map of the data: merging and setting
-    /// cannot make one that holds itself.
+    /// Returns a map that is not part of the data and contains no map of the data, so that merging
+    /// and setting cannot make a map that contains itself.
     fn fresh_map(&self, random: &mut Random) -> String {
         match random.below(6) {
             0 => "(dict)".to_owned(),
@@ -149,7 +151,7 @@ impl Expressions {
     fn anything(&self, random: &mut Random) -> Option<String> {
         if random.chance(8) {
             let name = random.pick(data::NOTHING);
-            // Most ways through nothing are errors.
+            // Most paths through a missing value are errors, so they are made rare.
             let name = if name.contains("x") && random.chance(80) { "nope" } else { name };
             return Some(format!("$.{name}"));
         }

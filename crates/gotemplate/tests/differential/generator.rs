@@ -1,4 +1,5 @@
-//! Whole templates: text, actions, branches, loops, definitions, and now and then damage.
+//! Generator of whole templates: text, actions, branches, loops, definitions, and in some cases
+//! damage.
 
 use std::fmt::Write as _;
 
@@ -49,7 +50,7 @@ impl Generator {
         case
     }
 
-    /// The template with a bit taken out, doubled or replaced.
+    /// Returns the template with a few bytes removed, doubled or replaced.
     fn damaged(&mut self, template: &str) -> String {
         let mut characters: Vec<char> = template.chars().collect();
         for _ in 0..=self.random.below(2) {
@@ -76,7 +77,7 @@ impl Generator {
     }
 }
 
-/// The inside of a template while it is written.
+/// The inside of a template while it is generated.
 struct Body<'g> {
     random: &'g mut Random,
     expressions: &'g Expressions,
@@ -104,7 +105,7 @@ impl Body<'_> {
         self.push(text);
     }
 
-    /// Definitions that the rest may use.
+    /// Writes definitions that the rest may use.
     fn define(&mut self) {
         if self.random.chance(95) {
             self.push(r#"{{define "row"}}<{{.}}>{{end}}"#);
@@ -116,7 +117,7 @@ impl Body<'_> {
         }
     }
 
-    /// The call that the case is about, in one of the places where a call may stand.
+    /// Writes the call that the case tests, in one of the places where a call is allowed.
     fn around(&mut self, call: &str) {
         self.literal();
         match self.random.below(12) {
@@ -276,7 +277,7 @@ impl Body<'_> {
         }
     }
 
-    /// Changes a map that others see too.
+    /// Writes actions that change a map which other variables refer to.
     fn aliases(&mut self) {
         let value = self.operand('x');
         match self.random.below(5) {

@@ -1,4 +1,5 @@
-//! Constants of the many small languages that functions of sprig take.
+//! Constants in the many small languages that functions of sprig accept: layouts, patterns,
+//! versions.
 
 use crate::random::Random;
 
@@ -238,7 +239,7 @@ pub(crate) const JSON: &[&str] = &[
     "`{\"b\":{\"k\":[]},\"a\":{}}`",
 ];
 
-/// A format of `printf` with its verbs.
+/// Returns a format of `printf` with its verbs.
 pub(crate) fn format(random: &mut Random, verbs: usize) -> String {
     const VERBS: &[&str] =
         &["v", "v", "s", "d", "q", "T", "x", "f", "g", "e", "t", "c", "U", "b", "o", "X", "#v", "+v", "z"];

@@ -1,7 +1,8 @@
-//! Our engine against the original: generated templates with data, in output, in success, and in the texts of errors.
+//! Comparison of our engine with Go: generated templates with data, by output, success, and the
+//! texts of errors.
 //!
 //! `GROUNDWORK_TEMPLATE_SEED` and `GROUNDWORK_TEMPLATE_CASES` choose another and a longer run,
-//! `GROUNDWORK_TEMPLATE_FILE` a file with a case a line instead of generated ones.
+//! `GROUNDWORK_TEMPLATE_FILE` a file with one case per line instead of generated ones.
 
 mod case;
 mod data;
@@ -23,16 +24,16 @@ use groundwork_gotemplate::Functions;
 use groundwork_testkit::{Server, find, servers_or_skip};
 use regex::Regex;
 
-/// Cases of a usual run; a few thousand, in seconds.
+/// Cases of a usual run, which takes seconds.
 const CASES: usize = 5_500;
 const SEED: u64 = 1;
-/// Cases that the original is started for.
+/// Cases for one start of the Go program.
 const BATCH: usize = 2_000;
-/// Cases that take longer are shown.
+/// Time above which a case is reported as slow.
 const SLOW: Duration = Duration::from_secs(1);
-/// Differences that are shown.
+/// Differences that are printed.
 const SHOWN: usize = 40;
-/// How often each function of sprig has to occur.
+/// Occurrences that each function of sprig must reach in a run.
 const OCCURRENCES: usize = 20;
 
 #[test]
@@ -63,14 +64,14 @@ fn generated_templates_agree_with_the_original() {
     report.check_variety();
 }
 
-/// What came out so far.
+/// Results of the cases so far.
 #[derive(Default)]
 struct Report {
     cases: usize,
     succeeded: usize,
     differences: usize,
     text: String,
-    /// How many of the cases name a function.
+    /// Number of cases that name a function.
     occurrences: BTreeMap<String, usize>,
 }
 
@@ -117,7 +118,8 @@ impl Report {
         assert!(self.differences == 0, "{} of {} cases differ:\n{}", self.differences, self.cases, self.text);
     }
 
-    /// A suite of failures, or one that leaves functions out, would show little.
+    /// Fails if too many cases end in errors, or if functions are left out: such a run would show
+    /// little.
     fn check_variety(&self) {
         assert!(self.succeeded * 10 >= self.cases * 7, "{} of {} succeed", self.succeeded, self.cases);
         let functions = Functions::sprig();
@@ -136,7 +138,8 @@ fn text(answer: &Answer) -> String {
     }
 }
 
-/// Copies of versions are `0.0.0` in the original (section 12.8); what becomes of broken UTF-8 in JSON shows in lengths.
+/// Reports known deviations: Go prints copies of versions as `0.0.0` (`gotemplate.md` 12.8), and
+/// invalid UTF-8 in JSON changes lengths.
 fn deviates(case: &Case) -> bool {
     let has = |word: &str| case.template.contains(word);
     (has("eepCopy") && has("semver")) || (has(r"\xff") && has("Json"))
@@ -144,12 +147,13 @@ fn deviates(case: &Case) -> bool {
 
 fn agree(expected: &Answer, got: &Answer) -> bool {
     let (expected, got) = (text(expected), text(got));
-    // The original writes broken UTF-8 into JSON either way, depending on its version (section 12.6).
+    // Depending on its version, Go writes invalid UTF-8 into JSON as U+FFFD or as its escape
+    // (`gotemplate.md` 12.6).
     let same_json = |answer: &str| answer.replace(r"\\ufffd", "\u{fffd}");
     same_json(&expected) == same_json(&got) || differs_each_time(&expected) || hides_address(&got)
 }
 
-/// Whether the original printed a new key or certificate, or a pointer.
+/// Reports whether Go's answer contains a new key or certificate, or a pointer.
 fn differs_each_time(expected: &str) -> bool {
     static NEW: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new("(?i)-----BEGIN|0x[0-9a-f]{9,}|time.{0,2}location=").expect("it is valid")
@@ -157,7 +161,8 @@ fn differs_each_time(expected: &str) -> bool {
     NEW.is_match(expected)
 }
 
-/// Whether ours shows a time or a version where the original shows its parts, addresses among them.
+/// Reports whether our answer has the text of a time or version where Go prints the fields,
+/// addresses among them.
 fn hides_address(got: &str) -> bool {
     static HIDDEN: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)%\W*\w\W*(time\W*time|\*?semver\W*version)\W*=|time\W*location")

@@ -1,6 +1,6 @@
-//! A seeded source of choices: the same seed gives the same cases everywhere.
+//! A seeded source of random choices. The same seed gives the same cases on every machine.
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -16,12 +16,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).expect("it is below a usize")
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with a probability of `percent`.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -1,13 +1,16 @@
-//! How each function is called: what the call gives, and its text with `@` and a letter for each argument.
+//! Recipes for calls of each function: the kind of the result, and the text with `@` and a letter
+//! for each argument.
 //!
-//! Results: `s` text, `i` int, `j` int64, `f` float64, `b` bool, `l` list, `m` map, `a` anything, `t` time, `v` version.
-//! Arguments beside these: `k` small int, `w` short text, `y` key, `r` pattern, `R` replacement, `c` constraint,
-//! `V` text of a version, `L` layout, `z` zone, `D` duration, `u` URL, `p` path, `J` JSON, `n` any number, `M` a map that
-//! nothing else refers to, `x` a scalar.
+//! Results: `s` text, `i` int, `j` int64, `f` float64, `b` bool, `l` list, `m` map, `a` anything,
+//! `t` time, `v` version. Arguments beside these: `k` small int, `w` short text, `y` key, `r`
+//! pattern, `R` replacement, `c` constraint, `V` text of a version, `L` layout, `z` zone, `D`
+//! duration, `u` URL, `p` path, `J` JSON, `n` any number, `M` a map without other references, `x` a
+//! scalar.
 //!
-//! Most keys are of the kind whose name no damage turns into `dsa`: the original finds its primes for minutes.
+//! Most key types have a name that no damage turns into `dsa`, because Go searches minutes for the
+//! primes of a DSA key.
 //!
-//! What differs from run to run is fed to something that does not show it.
+//! Results that differ from run to run are passed to a function that hides the difference.
 
 pub(crate) struct Recipe {
     pub(crate) gives: char,

@@ -1,4 +1,4 @@
-//! Certificates: making them, and the value that templates get.
+//! Creation of certificates, and the certificate value of templates.
 
 use std::any::Any;
 use std::net::IpAddr;
@@ -17,10 +17,10 @@ use crate::format;
 use crate::functions::arguments::Arguments;
 use crate::value::{Map, Member, Object, Str, Value};
 
-/// The name of the type.
+/// Go's name of the type.
 pub(super) const CERTIFICATE: &str = "sprig.certificate";
 
-/// What sprig's functions give: two PEM texts.
+/// The result of sprig's functions for certificates: certificate and key as PEM texts.
 #[derive(Debug, PartialEq)]
 pub(super) struct Certificate {
     cert: Str,
@@ -76,7 +76,7 @@ impl Object for Certificate {
     }
 }
 
-/// Whom a certificate is for, and how long.
+/// Subject, names and validity of a certificate.
 pub(super) struct Role {
     name: String,
     days: i64,
@@ -91,7 +91,7 @@ impl Role {
         Role { name, days, addresses: Vec::new(), hosts: Vec::new(), is_authority: true }
     }
 
-    /// From the arguments name, addresses, host names, days.
+    /// Reads the role from the arguments name, addresses, host names, days.
     pub(super) fn holder(context: &mut Context<'_>, args: &[Value]) -> Result<Role, CallError> {
         let mut role = Role { is_authority: false, ..Role::authority(args.string(0), args.int(3)) };
         for item in items(args.value(1)) {
@@ -137,7 +137,8 @@ impl Role {
         context.randomize(function, &mut serial)?;
         let now = context.now(function)?.duration_since(UNIX_EPOCH).unwrap_or_default();
         let not_before = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        // Go counts nanoseconds in an int64, so that very many days are fewer.
+        // Go counts nanoseconds in an int64, which overflows above 106751 days. The wrapping keeps
+        // Go's result.
         let seconds = self.days.wrapping_mul(86_400_000_000_000) / 1_000_000_000;
         let mut key_usage = KeyUsage::KEY_ENCIPHERMENT | KeyUsage::DIGITAL_SIGNATURE;
         key_usage.set(KeyUsage::CERT_SIGN, self.is_authority);
@@ -155,7 +156,7 @@ impl Role {
     }
 }
 
-/// The value of a certificate and its key.
+/// Signs the certificate and returns it as a value together with its key.
 fn made(tbs: &TbsCertificate, holder: &SigningKey, issuer: Issuer<'_>) -> Outcome {
     let certificate = holder.public_key_info().and_then(|key| tbs.sign(&key, issuer));
     let value = certificate.and_then(|certificate| Ok(Certificate::value(certificate, holder.to_pem()?)));
@@ -179,19 +180,19 @@ fn text_of(context: &mut Context<'_>, item: &Value, complaint: &str) -> Result<S
     }
 }
 
-/// Reads a certificate, which has `name` in the message.
+/// Reads a certificate; `name` is its name in the error.
 pub(super) fn parse(der: &[u8], name: &str) -> Result<Parsed, CallError> {
     Parsed::from_der(der).map_err(|error| format!("error parsing certificate: {name}.Bytes: {error}").into())
 }
 
-/// Who signs.
+/// The certificate and key that sign other certificates.
 pub(super) struct Authority {
     certificate: Parsed,
     key: SigningKey,
 }
 
 impl Authority {
-    /// From a certificate value.
+    /// Reads the authority from a certificate value.
     pub(super) fn of(context: &mut Context<'_>, value: &Value) -> Result<Self, CallError> {
         let empty = Certificate { cert: Str::default(), key: Str::default() };
         let certificate = match value {

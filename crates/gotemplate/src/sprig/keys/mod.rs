@@ -1,6 +1,7 @@
-//! Keys and certificates (section 12.13).
+//! Functions for keys and certificates (`gotemplate.md` 12.13).
 //!
-//! The cryptographic library draws its own randomness; a host that grants none gets an error before anything is made.
+//! The cryptographic library draws its own randomness. If the host grants no randomness, the
+//! functions fail before they create a key.
 
 mod certificate;
 mod private_key;
@@ -18,11 +19,11 @@ use crate::functions::{Functions, Signature, Type};
 use crate::value::Value;
 use certificate::{Authority, CERTIFICATE, Certificate, Role};
 
-/// Steps that are made in the time of a microsecond: 50 million of them take two seconds.
+/// Steps that the engine runs in a microsecond: 50 million of them take two seconds.
 const STEPS_PER_MICROSECOND: u128 = 25;
-/// What a key of DSA takes.
+/// Time to generate a DSA key.
 const DSA_EFFORT: Duration = Duration::from_millis(128);
-/// What a certificate takes besides its signature.
+/// Steps for a certificate, besides its signature.
 const STEPS: usize = 50_000;
 
 pub(super) fn register(functions: &mut Functions) {
@@ -84,12 +85,12 @@ pub(super) fn register(functions: &mut Functions) {
         );
 }
 
-/// Accounts for what takes so long of a processor.
+/// Accounts for work that takes this much processor time.
 fn spend_effort(context: &mut Context<'_>, effort: Duration) -> Result<(), CallError> {
     context.spend(usize::try_from(effort.as_micros() * STEPS_PER_MICROSECOND).unwrap_or(usize::MAX))
 }
 
-/// A key that the template brought along.
+/// Reads a key that the template passes in, and accounts for it.
 fn given(context: &mut Context<'_>, text: &[u8]) -> Result<SigningKey, CallError> {
     let key = private_key::parse(context, text, "parsing private key")?;
     Ok(private_key::signing(key)?)
@@ -172,7 +173,7 @@ mod tests {
         render(source, &options()).unwrap_or_else(|error| error.message().to_owned())
     }
 
-    /// The first certificate of a text, as DER.
+    /// Returns the first certificate of a text, as DER.
     fn der(text: &str) -> Vec<u8> {
         pem_block(text.as_bytes()).unwrap().into_contents()
     }
@@ -190,7 +191,7 @@ mod tests {
         }
         let rsa = run("{{genCA `x` 1 | toJson | fromJson | values | last}}");
         assert!(rsa.starts_with("-----BEGIN RSA PRIVATE KEY-----\nMIIE"), "{rsa}");
-        // Which also can be read again, whatever form it had.
+        // A passed key is read and written again, whatever its PEM form was.
         for kind in ["ecdsa", "ed25519"] {
             let source = format!(
                 "{{{{$k := genPrivateKey `{kind}`}}}}{{{{$c := genCAWithKey `x` 1 $k}}}}{{{{eq $k $c.Key}}}}"
@@ -199,7 +200,8 @@ mod tests {
         }
     }
 
-    /// A key of 8192 bits that a template brought along took 35 ms for each certificate, at the price of one of a curve.
+    /// A key of 8192 bits that a template passed in took 35 ms for each certificate, at the price
+    /// of a signature with an elliptic curve.
     #[test]
     fn keys_and_certificates_cost_what_they_take() {
         let is_refused = |source: &str| {
@@ -244,7 +246,8 @@ mod tests {
         assert!(extended.server_auth && extended.client_auth);
     }
 
-    /// A question mark is printable to Go.
+    /// A question mark counts as a character of Go's PrintableString, so names with it must be
+    /// encoded as such.
     #[test]
     fn names_with_question_marks() {
         let text = run("{{$k := genPrivateKey `ecdsa`}}{{$ca := genCAWithKey `a?` 1 $k}}{{$ca.Cert}}|\

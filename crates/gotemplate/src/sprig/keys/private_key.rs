@@ -1,4 +1,4 @@
-//! Private keys that templates bring along, in sprig's reading.
+//! Private keys that templates pass in, read as sprig does.
 
 use groundwork_keys::{Pem, SigningKey, pem_block, signing_effort};
 
@@ -8,8 +8,9 @@ use crate::error::CallError;
 
 const SUFFIX: &str = " PRIVATE KEY";
 
-/// The key of the first block of a text, which is accounted for together with one signature. The error, after the complaint, is a text of
-/// sprig where that does not depend on Go's parser. `None`: a key of DSA, which can be read, but signs nothing.
+/// Reads the key of the first PEM block of a text, and accounts for it and for one signature. The
+/// error begins with `complaint`; its rest is sprig's text, unless that would come from Go's
+/// parser. `None` is a DSA key, which sprig reads but which cannot sign.
 pub(super) fn parse(
     context: &mut Context<'_>,
     text: &[u8],
@@ -38,7 +39,7 @@ fn read(block: Option<Pem>) -> Result<Option<SigningKey>, String> {
     parsed.map(Some).map_err(|error| format!("{failure}: {error}"))
 }
 
-/// The key of [`parse`], which must be one that signs.
+/// Returns the key of [`parse`], or Go's error if the key cannot sign.
 pub(super) fn signing(key: Option<SigningKey>) -> Result<SigningKey, String> {
     key.ok_or_else(|| {
         "error creating certificate: x509: certificate private key does not implement crypto.Signer"
