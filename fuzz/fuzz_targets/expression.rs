@@ -1,6 +1,7 @@
-//! Any text is an expression or an error; an expression that is printed and parsed again prints the same, but for brackets, of which
-//! prefix operators and markers print some of their own, and but for `merge required`, which is printed without its word, and is what
-//! `merge replace` without a path is printed as.
+//! Fuzz target: any text is an expression or an error, and an expression that is printed and parsed
+//! again prints the same. There are two exceptions. Prefix operators and markers print additional
+//! brackets. `merge required` is printed as `merge`, and `merge replace` without a path as `merge
+//! required`.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! Any template with any stubs ends within its limits, with a document or an error. The first byte chooses the features; NUL stands
-//! between template and stubs. A document that came out is one that can be read.
+//! Fuzz target: any template with any stubs ends within its limits, with a document or an error.
+//! The first byte chooses the features; NUL separates template and stubs. A resulting document can
+//! be read again.
 
 #![no_main]
 

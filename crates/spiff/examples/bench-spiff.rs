@@ -1,5 +1,6 @@
-//! Times whole runs: documents read, evaluated and written. Each line of standard input is a run, `NAME TEMPLATE [STUB...]
-//! [--bindings FILE]`, and gives a line `NAME NANOSECONDS`, the median of several.
+//! Times whole runs: documents read, evaluated and written. Each line of standard input is a run,
+//! `NAME TEMPLATE [STUB...] [--bindings FILE]`, and gives a line `NAME NANOSECONDS`, the median of
+//! several.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use groundwork_spiff::{Document, Engine};
 
-/// How long one input is run at least, after a first time.
+/// Shortest total time for which one input is repeated, after a first run.
 const BUDGET: Duration = Duration::from_millis(400);
 
 fn main() {

@@ -1,4 +1,4 @@
-//! What programs use: an [`Engine`] with its settings, documents in, results out.
+//! The interface for programs: an [`Engine`] with its settings, documents in, results out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,47 +17,47 @@ use crate::syntax::strings::{unescape_key, unescape_value};
 use crate::value::{Flags, Node, Value};
 use crate::yaml;
 
-/// Settings of runs; one engine serves any number of them, also at the same time.
+/// Settings of runs. One engine serves any number of runs, also at the same time.
 #[derive(Debug, Clone, Default)]
 pub struct Engine {
     settings: Settings,
 }
 
-/// Why a run gave no document.
+/// A failure of a run. There is no document.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text is no YAML.
+    /// A text is not YAML.
     #[error("error parsing {source_name}: {error}")]
     Read {
         /// Name of the document.
         source_name: String,
-        /// What is wrong with it, and where.
+        /// Problem and its place in the text.
         error: yaml::ReadError,
     },
-    /// A stub, or the template of a flow, is a stream of several documents.
+    /// A stub, or the template of a flow, is a stream of several documents, where one is allowed.
     #[error("{0} holds several documents; only one is allowed")]
     SeveralDocuments(String),
-    /// Expressions are left without value.
+    /// Some expressions have no value at the end of the run.
     #[error("{0}")]
     Unresolved(Report),
     /// A limit was reached.
     #[error("{limit}{}", at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default())]
     Limit {
         limit: LimitError,
-        /// The node that was in work, if it stands in a text.
+        /// The node that was evaluated when the limit was reached, if it comes from a text.
         at: Option<Position>,
     },
 }
 
-/// Where a node stands.
+/// Place of a node in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     /// Name of the document.
     pub source: Arc<str>,
-    /// From 1.
+    /// Line, from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// Column in characters, from 1.
     pub column: u32,
 }
 
@@ -67,10 +67,11 @@ impl fmt::Display for Position {
     }
 }
 
-/// The expressions that are left, in the layout of spiff++ (section 15.2).
+/// The expressions without a value, in the layout of spiff++ (`spiff.md` 15.2).
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Errors first, then what waits, then what is affected by errors.
+    /// Nodes in the order of the report: errors, then nodes that wait, then nodes affected by
+    /// errors.
     pub nodes: Vec<Unresolved>,
 }
 
@@ -104,23 +105,25 @@ impl Output {
         yaml::write(&self.node.value)
     }
 
-    /// What reading [`Output::to_yaml`] gives. `None` if only the text can tell.
+    /// Returns the JSON that reading [`Output::to_yaml`] would give, without writing the text.
+    /// Returns `None` if only the text can tell.
     pub fn to_read_json(&self) -> Option<serde_json::Value> {
         yaml::to_read_json(&self.node.value)
     }
 
-    /// What is to be stored and given as the last stub of the next run (section 10.5).
+    /// Returns the state to store and to pass as the last stub of the next run (`spiff.md` 10.5).
     pub fn state(&self) -> Option<&Value> {
         self.state.as_ref().map(|node| &node.value)
     }
 
-    /// What Landscaper stores of an execution: of the fields of the document those that are marked as state themselves, whole (chapter
-    /// blueprints, section 4.6). `None` without any.
+    /// Returns the state that Landscaper stores of an execution: the fields of the document that
+    /// are themselves marked as state, whole (`blueprints.md` 4.6). Returns `None` if no field is
+    /// marked.
     pub fn root_state(&self) -> Option<&Value> {
         self.root_state.as_ref().map(|node| &node.value)
     }
 
-    /// Whether the document as a whole is temporary: a stream leaves it out.
+    /// Reports whether the document as a whole is temporary. A stream leaves such documents out.
     pub fn is_temporary(&self) -> bool {
         self.node.has(Flags::TEMPORARY)
     }
@@ -134,7 +137,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// The documents of a stream; `source` is their name in messages. Empty text is one null document.
+    /// Reads the documents of a stream; `source` is their name in messages. An empty text is one
+    /// null document.
     ///
     /// # Errors
     ///
@@ -148,11 +152,11 @@ impl Document {
         Ok(nodes.into_iter().map(Self::of).collect())
     }
 
-    /// The one document of a text.
+    /// Reads the one document of a text.
     ///
     /// # Errors
     ///
-    /// As [`Document::read_all`], and more than one document.
+    /// As [`Document::read_all`], and a text with more than one document.
     pub fn read(text: &str, source: &str, limits: &Limits) -> Result<Self, Error> {
         let mut documents = Self::read_all(text, source, limits)?;
         match (documents.pop(), documents.is_empty()) {
@@ -161,7 +165,7 @@ impl Document {
         }
     }
 
-    /// A document of a value that did not come out of a text.
+    /// Creates a document from a value that was not read from a text.
     pub fn from_value(value: Value) -> Self {
         Self::of(Node::new(value))
     }
@@ -174,12 +178,13 @@ impl Document {
         self.parsed.expression(&self.node, text)
     }
 
-    /// The document that a run without stubs may begin with.
+    /// Returns the document with which a run without stubs begins: after its first pass, if that is
+    /// the same in all runs.
     fn prepared(&self, settings: &Settings) -> &Node {
         self.parsed.after_first_pass(&self.node, settings).unwrap_or(&self.node)
     }
 
-    /// What was read, with expressions as texts.
+    /// The value as read, with expressions as texts.
     pub fn value(&self) -> &Value {
         &self.node.value
     }
@@ -191,7 +196,7 @@ impl Document {
 }
 
 impl Engine {
-    /// Without features, with the default limits and no functions of the host.
+    /// Creates an engine without features, with the default limits and no functions of the host.
     pub fn new() -> Self {
         Self::default()
     }
@@ -210,53 +215,56 @@ impl Engine {
         self
     }
 
-    /// Lets runs spend from an account that they share with others.
+    /// Makes runs spend from a budget that they share with others.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.settings.budget = Some(budget);
         self
     }
 
-    /// Ends runs when the time of the host is over, whatever they have done.
+    /// Ends runs at the deadline of the host, however little work they have done.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Deadline) -> Self {
         self.settings.deadline = Some(deadline);
         self
     }
 
-    /// Grants `rand`, `encrypt`, new password hashes, WireGuard keys, private keys and certificates (section 11.5); without it they fail
-    /// where they are called. These keys and signatures are made with the randomness of their library.
-    /// Checking hashes and reading keys, certificates and encrypted values needs no grant.
+    /// Grants `rand`, `encrypt`, new password hashes, WireGuard keys, private keys and certificates
+    /// (`spiff.md` 11.5). Without the grant, calls of these functions fail. The cryptographic
+    /// library draws its own randomness for private keys and signatures. Checking hashes and
+    /// reading keys, certificates and encrypted values needs no grant.
     #[must_use]
     pub fn with_randomness(mut self, randomness: Randomness) -> Self {
         self.settings.randomness = Some(randomness);
         self
     }
 
-    /// Lets `x509parsecert` say how many hours are left, and `x509cert` begin now (section 11.5).
+    /// Grants the time: `x509parsecert` reports the remaining hours, and `x509cert` can begin now
+    /// (`spiff.md` 11.5).
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.settings.clock = Some(clock);
         self
     }
 
-    /// Shows files to `read`, `lookup_file`, `lookup_dir`, `list_files` and `list_dirs` (section 11.5); without it they fail
-    /// where they are called. Nothing is ever written.
+    /// Shows files to `read`, `lookup_file`, `lookup_dir`, `list_files` and `list_dirs` (`spiff.md`
+    /// 11.5). Without the grant, calls of these functions fail. The engine never writes a file.
     #[must_use]
     pub fn with_files(mut self, files: Arc<dyn Files>) -> Self {
         self.settings.files = Some(files);
         self
     }
 
-    /// Lets the messages about failing lambdas and loops show types instead of values (section 17). What functions say of their
-    /// operands, such as `error(…)`, is not changed by this.
+    /// Makes the messages about failing lambdas and loops show types instead of values (`spiff.md`
+    /// 17). Messages of functions about their operands, such as `error(…)`, are not changed.
     #[must_use]
     pub fn with_redaction(mut self) -> Self {
         self.settings.redacted = true;
         self
     }
 
-    /// Looks at every node in each pass, as spiff++ does: the same results, more slowly. For tests that compare.
+    /// Evaluates every node in each pass, as spiff++ does: the same results, more slowly. Tests
+    /// compare both ways.
     #[must_use]
     #[doc(hidden)]
     pub fn pass_by_pass(mut self) -> Self {
@@ -264,7 +272,8 @@ impl Engine {
         self
     }
 
-    /// Adds a function; core functions keep their names (section 17).
+    /// Adds a function. A function with the name of a core function is never called (`spiff.md`
+    /// 17).
     #[must_use]
     pub fn with_function(mut self, name: impl Into<String>, function: HostFunction) -> Self {
         self.settings.functions.insert(name.into(), function);
@@ -276,12 +285,12 @@ impl Engine {
         &self.settings.limits
     }
 
-    /// The whole pipeline: stubs, nearest first, from the far end, and then the template (section 1.2). Bindings without a
-    /// name are none.
+    /// Runs the whole pipeline: the stubs, given nearest first, from the far end, and then the
+    /// template (`spiff.md` 1.2). Bindings without a name are ignored.
     ///
     /// # Errors
     ///
-    /// Expressions without value in any of the documents, and limits.
+    /// Expressions without a value in any of the documents, and limits.
     pub fn cascade(
         &self,
         template: &Document,
@@ -291,12 +300,12 @@ impl Engine {
         self.run(std::slice::from_ref(template), stubs, bindings, true).map(Output::last)
     }
 
-    /// [`Engine::cascade`] for each document of a stream, with the same stubs; later ones may refer to earlier ones by the tags
-    /// `doc.1`, `doc.-1` and so on (section 10.4).
+    /// Runs [`Engine::cascade`] for each document of a stream, with the same stubs. Later documents
+    /// may refer to earlier ones by the tags `doc.1`, `doc.-1` and so on (`spiff.md` 10.4).
     ///
     /// # Errors
     ///
-    /// As [`Engine::cascade`], of the first document that fails.
+    /// As [`Engine::cascade`], for the first document that fails.
     pub fn cascade_stream(
         &self,
         templates: &[Document],
@@ -306,7 +315,8 @@ impl Engine {
         self.run(templates, stubs, bindings, true)
     }
 
-    /// The template against stubs that are taken as they are; what was escaped stays escaped.
+    /// Flows the template against stubs that are used as they are. Escaped expressions stay
+    /// escaped.
     ///
     /// # Errors
     ///
@@ -336,7 +346,7 @@ impl Engine {
         match process(&mut run) {
             Ok(outputs) => Ok(outputs),
             Err(CascadeError::Unresolved(nodes)) => Err(Error::Unresolved(Report { nodes })),
-            // Only a limit ends a run; the run knows which.
+            // Only a limit ends an evaluation; the run recorded which one.
             Err(CascadeError::Evaluation(_)) => {
                 let limit = run.abort.take().unwrap_or(LimitError::Work(self.settings.limits.work));
                 Err(Error::Limit { limit, at: run.aborted_at.take() })
@@ -360,7 +370,7 @@ impl Engine {
         }
         let mut outputs = Vec::with_capacity(templates.len());
         for (position, template) in templates.iter().enumerate() {
-            // The documents of a stream share its tags.
+            // The documents of a stream share one set of tags.
             if position == 0 {
                 run.tags.next_document();
             }
@@ -377,7 +387,7 @@ impl Engine {
     }
 }
 
-/// Takes one `!` from what was escaped (section 13.2).
+/// Removes one `!` from escaped expressions (`spiff.md` 13.2).
 fn unescape(node: &mut Node, features: Features) {
     match &mut node.value {
         Value::String(text) => {

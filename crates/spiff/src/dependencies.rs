@@ -1,29 +1,31 @@
-//! Which nodes of a document have to be looked at in the next pass.
+//! Record of the nodes of a document that the next pass has to evaluate.
 //!
-//! spiff++ flows the whole document in each pass. A node's outcome depends on itself and on what it read in the tree
-//! of the pass before; as long as neither changed, looking at it again cannot change anything. So a node that is not
-//! final yet *waits* at each place that it read, and a change at a place wakes those that wait there, above and below it.
+//! spiff++ flows the whole document in each pass. A node's outcome depends on itself and on the
+//! parts of the previous pass's tree that it read. As long as neither changed, evaluating it again
+//! cannot change the outcome. So a node that is not final yet *waits* at each place that it read,
+//! and a change at a place wakes the nodes that wait there, above and below it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::syntax::ast::Step;
 
-/// A path in the tree of one document, as a number. Fields are steps by name, list entries by position.
+/// A path in the tree of one document, as a number. Fields are steps by name, list entries by
+/// position.
 pub(crate) type Place = u32;
 
 pub(crate) const ROOT: Place = 0;
 const NOWHERE: Place = u32::MAX;
 
-/// How much of a node is to be looked at.
+/// The part of a node that the next pass has to evaluate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attention {
     None,
-    /// Only what is below it.
+    /// Only marked nodes below it.
     Below,
-    /// The node itself, and what is marked below it.
+    /// The node itself, and marked nodes below it.
     Own,
-    /// The node with everything below it: it is new.
+    /// The node with everything below it, because it is new.
     Deep,
 }
 
@@ -33,12 +35,12 @@ struct TrackedPlace {
     step: Step,
     first_child: Place,
     next_sibling: Place,
-    /// The pass that `attention` and `marked` are for.
+    /// The pass to which `attention` and `marked` belong.
     pass: u32,
     attention: Attention,
     /// Children with any attention.
     marked: Vec<Place>,
-    /// Who has to look again when something changes here.
+    /// Places whose nodes must be evaluated again when this place changes.
     waiting: Vec<Place>,
 }
 
@@ -54,12 +56,12 @@ impl TrackedPlace {
 pub(crate) struct Dependencies {
     tracked: Vec<TrackedPlace>,
     children: HashMap<(Place, Step), Place, foldhash::fast::RandomState>,
-    /// The running pass; marks are made for the next one.
+    /// Number of the running pass. Marks are made for the next one.
     pass: u32,
 }
 
 impl Dependencies {
-    /// Of a document that is new as a whole.
+    /// Creates the record of a document that is new as a whole.
     pub(crate) fn new() -> Self {
         let mut root = TrackedPlace::new(NOWHERE, Step::Index(0), NOWHERE);
         root.attention = Attention::Deep;
@@ -67,7 +69,8 @@ impl Dependencies {
         Self { tracked: vec![root], children: HashMap::default(), pass: 0 }
     }
 
-    /// From now on what was marked is taken. Marks that the pass before did not come to are void: it had no way there.
+    /// Begins a pass. The marks of the pass before become current. Marks that were never taken
+    /// expire: no way led to them.
     pub(crate) fn begin_pass(&mut self) {
         self.pass += 1;
     }
@@ -84,7 +87,7 @@ impl Dependencies {
         &mut self.tracked[place as usize]
     }
 
-    /// The place `step` below `place`.
+    /// Returns the place `step` below `place`.
     pub(crate) fn child(&mut self, place: Place, step: &Step) -> Place {
         let next = Place::try_from(self.tracked.len()).unwrap_or(NOWHERE);
         match self.children.entry((place, step.clone())) {
@@ -99,12 +102,12 @@ impl Dependencies {
         }
     }
 
-    /// Steps from the root to `place`.
+    /// Returns the steps from the root to `place`.
     pub(crate) fn steps(&self, place: Place) -> Vec<&Step> {
         self.steps_below(ROOT, place)
     }
 
-    /// Steps from `base` to `place`, which is at or below it.
+    /// Returns the steps from `base` to `place`, which is at or below it.
     pub(crate) fn steps_below(&self, base: Place, place: Place) -> Vec<&Step> {
         let mut steps = Vec::new();
         let mut at = place;
@@ -121,12 +124,12 @@ impl Dependencies {
         &self.tracked(place).step
     }
 
-    /// Where `place` is a child; the root is its own parent.
+    /// Returns the parent of `place`; the root is its own parent.
     pub(crate) fn parent(&self, place: Place) -> Place {
         if place == ROOT { ROOT } else { self.tracked(place).parent }
     }
 
-    /// What `place` needs; it needs nothing any more after this.
+    /// Returns the attention that `place` needs, and clears it.
     pub(crate) fn take(&mut self, place: Place) -> Attention {
         let pass = self.pass;
         let tracked = self.shade_mut(place);
@@ -134,7 +137,8 @@ impl Dependencies {
         if tracked.pass == pass { attention } else { Attention::None }
     }
 
-    /// The children of `place` that need something, in the order of their steps; they are forgotten by this.
+    /// Returns the children of `place` that need attention, in the order of their steps, and clears
+    /// the marks.
     pub(crate) fn take_marked(&mut self, place: Place) -> Vec<Place> {
         if self.tracked(place).pass != self.pass {
             return Vec::new();
@@ -144,7 +148,7 @@ impl Dependencies {
         marked
     }
 
-    /// Sees to it that the next pass gives `place` at least this attention.
+    /// Makes the next pass give `place` at least this attention.
     pub(crate) fn mark(&mut self, place: Place, attention: Attention) {
         let mut at = place;
         let mut wanted = attention;
@@ -173,7 +177,7 @@ impl Dependencies {
         tracked
     }
 
-    /// Lets `waiting` wait for a change at `place`.
+    /// Makes `waiting` wait for a change at `place`.
     pub(crate) fn wait(&mut self, place: Place, waiting: Place) {
         let list = &mut self.shade_mut(place).waiting;
         if list.last() != Some(&waiting) {
@@ -181,7 +185,7 @@ impl Dependencies {
         }
     }
 
-    /// Wakes all who wait for a change at `place`, above it or below it.
+    /// Wakes all places that wait for a change at `place`, above it or below it.
     pub(crate) fn changed(&mut self, place: Place) {
         let mut at = self.tracked(place).parent;
         while at != NOWHERE {

@@ -1,4 +1,4 @@
-//! Where an expression is evaluated.
+//! The environment of an evaluation.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,27 +7,28 @@ use crate::scope::{DocumentId, Path, Scope, ScopeKind, ScopeRef};
 use crate::syntax::ast::{Name, Step};
 use crate::value::{Flags, List, Node, Value};
 
-/// The environment of a node (section 3): scopes, paths, stubs. Cloning it is cheap.
+/// The environment of a node (`spiff.md` 3): scopes, paths, stubs. Cloning it is cheap.
 #[derive(Debug, Clone)]
 pub(crate) struct Env<'s> {
     pub(crate) scope: Option<ScopeRef>,
     /// The document that absolute references start from.
     pub(crate) root: DocumentId,
-    /// From the root of `root`, list entries by key where they have one.
+    /// Path from the root of `root`. Entries of keyed lists are steps by key.
     pub(crate) path: Path,
     pub(crate) stub_path: Path,
-    /// Nearest first.
+    /// Stubs, nearest first.
     pub(crate) stubs: &'s [Node],
     /// The nodes of the stubs at `stub_path`.
     pub(crate) cursor: Cursor<'s>,
     pub(crate) nomerge: bool,
-    /// Whether the scopes up to here belong to an outer environment: the next map is the first of its own.
+    /// True if the scopes up to here belong to an outer environment: the next map is the first of
+    /// its own.
     pub(crate) outside: bool,
     /// Name of the document that the node was written in.
     pub(crate) source: Arc<str>,
 }
 
-/// Where the stub path leads in each stub; `None` if it leads nowhere in any.
+/// The node at the stub path in each stub, or `None` if no stub has the path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cursor<'s>(Option<Rc<[Option<&'s Node>]>>);
 
@@ -53,19 +54,20 @@ impl<'s> Cursor<'s> {
         Self::of(nodes.iter().map(|node| node.and_then(|node| stub_step(node, step))).collect())
     }
 
-    /// The node of the first stub that has one which is not implied by a default (section 3.4).
+    /// Returns the node of the first stub that has a node which a default does not imply
+    /// (`spiff.md` 3.4).
     pub(crate) fn find(&self) -> Option<&'s Node> {
         self.nodes().find(|node| !node.has(Flags::IMPLIED))
     }
 
-    /// [`Cursor::find`] of a child, without making its cursor.
+    /// Returns [`Cursor::find`] of a child, without creating its cursor.
     pub(crate) fn find_child(&self, step: &Step) -> Option<&'s Node> {
         self.nodes().filter_map(|node| stub_step(node, step)).find(|node| !node.has(Flags::IMPLIED))
     }
 }
 
 impl<'s> Env<'s> {
-    /// The environment of the entry or field `step`; scopes stay.
+    /// Returns the environment of the entry or field `step`; scopes stay.
     pub(crate) fn child(&self, step: &Step) -> Self {
         let path = self.path.child(step.clone());
         let stub_path =
@@ -80,7 +82,7 @@ impl<'s> Env<'s> {
         }
     }
 
-    /// With another stub path; an empty one: no stub lookup at all.
+    /// Returns the environment with another stub path. An empty path turns stub lookup off.
     pub(crate) fn redirected(&self, path: &[Step]) -> Self {
         let mut env = self.clone();
         if path.is_empty() {
@@ -93,7 +95,8 @@ impl<'s> Env<'s> {
         env
     }
 
-    /// For an expression that comes from another document; `None` if it does not.
+    /// Returns the environment for an expression that comes from another document, or `None` if it
+    /// comes from this one.
     pub(crate) fn written_in(&self, source: &Arc<str>) -> Option<Self> {
         let elsewhere = !source.is_empty() && *source != self.source;
         elsewhere.then(|| Self { source: Arc::clone(source), ..self.clone() })
@@ -109,13 +112,14 @@ impl<'s> Env<'s> {
         self.cursor.find()
     }
 
-    /// What the stubs have at `path`, counted from their roots.
+    /// Returns the node of the stubs at `path`, counted from their roots.
     pub(crate) fn find_stub_path(&self, path: &[Step]) -> Option<&'s Node> {
         path.iter().fold(Cursor::roots(self.stubs), |cursor, step| cursor.child(step)).find()
     }
 
-    /// The names of the scope expressions, lambdas, loops and templates around the expression, also across maps and lists, up to the end
-    /// of its environment; the innermost last, each once.
+    /// Returns the names of the scope expressions, lambdas, loops and templates around the
+    /// expression, also across maps and lists, up to the end of its environment. The innermost is
+    /// last, and each name occurs once.
     pub(crate) fn locals(&self) -> Vec<(Name, Value)> {
         let mut names: Vec<(Name, Value)> = Vec::new();
         let mut scope = self.scope.as_ref();
@@ -133,7 +137,8 @@ impl<'s> Env<'s> {
         names
     }
 
-    /// What `_.name` starts from in a lambda that is evaluated here, among `locals`: that of the lambda or template around it (5.4).
+    /// Returns the start of `_.name` in a lambda that is evaluated here: the scope of the lambda or
+    /// template around it, which is among `locals` (`spiff.md` 5.4).
     pub(crate) fn definition_scope(&self, locals: &[(Name, Value)]) -> Option<ScopeRef> {
         match locals.iter().rev().find(|(name, _)| &**name == "_") {
             Some((_, Value::Lambda(outer))) => outer.scope.clone(),
@@ -143,7 +148,7 @@ impl<'s> Env<'s> {
     }
 }
 
-/// Stepping into something incomplete leads nowhere (section 3.4).
+/// Returns the node one step below. A step into an incomplete node finds no node (`spiff.md` 3.4).
 fn stub_step<'s>(node: &'s Node, step: &Step) -> Option<&'s Node> {
     match &node.value {
         Value::Map(map) if map.get("<<").is_none() && map.get("<<<").is_none() => find_step(node, step),
@@ -152,7 +157,7 @@ fn stub_step<'s>(node: &'s Node, step: &Step) -> Option<&'s Node> {
     }
 }
 
-/// One step of a path into a value (section 5.3).
+/// Takes one step of a path into a value (`spiff.md` 5.3).
 pub(crate) fn find_step<'n>(node: &'n Node, step: &Step) -> Option<&'n Node> {
     match (&node.value, step) {
         (Value::Map(map), Step::Field(name)) => map.get(name),
@@ -162,14 +167,15 @@ pub(crate) fn find_step<'n>(node: &'n Node, step: &Step) -> Option<&'n Node> {
     }
 }
 
-/// Negative positions count from the end.
+/// Returns a position in a list. Negative positions count from the end.
 pub(crate) fn list_position(list: &List, index: i64) -> Option<usize> {
     let length = i64::try_from(list.len()).ok()?;
     let position = if index < 0 { index.checked_add(length)? } else { index };
     usize::try_from(position).ok().filter(|position| *position < list.len())
 }
 
-/// `KEY:VALUE`, or `VALUE` with the key name of the list, which is `name` unless it says otherwise.
+/// Returns the position of an entry by `KEY:VALUE`, or by `VALUE` with the key name of the list,
+/// which is `name` by default.
 pub(crate) fn keyed_position(node: &Node, list: &List, step: &str) -> Option<usize> {
     match step.split_once(':') {
         Some((key, value)) => list.position(key, value),

@@ -1,23 +1,25 @@
 use std::fmt;
 
-/// Why an expression has no value (section 15): spiff++'s own word for what its reports tell, and its own sentences.
+/// The reason why an expression has no value (`spiff.md` 15). Name and sentences are those of
+/// spiff++.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Issue {
-    /// The sentence; empty where spiff++ says nothing, too.
+    /// The sentence; empty where spiff++ gives no reason.
     pub message: String,
-    /// What it was caused by: the failure in the body of a lambda, or the unresolved nodes of a template.
+    /// The causes: the failure in the body of a lambda, or the unresolved nodes of a template.
     pub nested: Vec<Issue>,
-    /// Whether `nested` is one chain of causes (`... MESSAGE`) and not a list of nodes (section 15.3).
+    /// True if `nested` is one chain of causes (`... MESSAGE`), false if it is a list of nodes
+    /// (`spiff.md` 15.3).
     pub sequence: bool,
 }
 
 impl Issue {
-    /// An issue that says `message`, without causes.
+    /// Creates an issue with `message`, without causes.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
 
-    /// Says `message`, because of `cause`.
+    /// Creates an issue with `message`, caused by `cause`.
     pub fn caused(message: impl Into<String>, cause: Issue) -> Self {
         Self { message: message.into(), nested: vec![cause], sequence: true }
     }
@@ -41,7 +43,7 @@ impl fmt::Display for Issue {
     }
 }
 
-/// A text as messages show it: a string literal of Go.
+/// Quotes a text for messages, as a string literal of Go.
 pub(crate) fn quote(text: &str) -> String {
     groundwork_go::text::quote(text.as_bytes())
 }

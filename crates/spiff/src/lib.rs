@@ -1,7 +1,8 @@
-//! The spiff++ language: YAML documents whose strings may be *dynaml* expressions, merged with stubs.
+//! The spiff++ language: YAML documents whose strings may be *dynaml* expressions, merged with
+//! stubs.
 //!
-//! The law is the chapter `spiff.md`; section numbers in this crate are its sections. What is said of spiff++ is said of the Go tool
-//! that the chapter follows.
+//! The behaviour is specified in the chapter `spiff.md` of docs/reference. Comments that mention
+//! spiff++ mean the Go tool that the chapter follows.
 //!
 //! ```text
 //! text --yaml::read--> Node --flow (passes: eval, stubs)--> Node --yaml::write--> text

@@ -1,26 +1,28 @@
 use groundwork_budget::{ExceededError, TemplateLimits};
 use thiserror::Error;
 
-/// Units of work that the evaluation of an expression is accounted for, besides what it looks at.
+/// Units of work for the evaluation of an expression, besides those for the size of its operands.
 pub(crate) const EVALUATION: u64 = 16;
 
-/// What one run may use; whatever reaches a limit ends in a typed error (sections 1.3 and 17).
+/// Bounds of one run. Exceeding one ends the run in a typed error (`spiff.md` 1.3 and 17).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Passes over one document; `None`: its nodes plus 100, which no document that resolves can reach.
+    /// Passes over one document. `None` means its number of nodes plus 100, which no document that
+    /// resolves can reach.
     pub passes: Option<usize>,
-    /// Nodes of one document or value, written out: what is shared counts as often as it is met, and so does every 32 bytes of text.
+    /// Nodes of one document or value as it would be written out. A shared part counts each time,
+    /// and 32 bytes of text count as a node.
     pub nodes: usize,
-    /// Bytes of one string, also of one that is only made on the way.
+    /// Bytes of one string, including intermediate ones.
     pub string_bytes: usize,
-    /// Levels of lists and maps in each other, of the input and of values.
+    /// Nested levels of lists and maps, of the input and of values.
     pub nesting: usize,
-    /// Calls of lambdas and templates in each other.
+    /// Nested calls of lambdas and templates.
     pub calls: usize,
-    /// Units of work in all: an evaluation is 16 of them, and what looks at more takes more.
+    /// Units of work in total. An evaluation costs 16, and more if it reads large values.
     pub work: u64,
-    /// Largest memory that all lists and maps of the run hold at a time, in bytes.
+    /// Largest memory of all live lists and maps of the run, in bytes.
     pub value_bytes: usize,
 }
 
@@ -44,7 +46,7 @@ impl From<TemplateLimits> for Limits {
     }
 }
 
-/// A limit that was reached.
+/// A limit was exceeded.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -66,7 +68,7 @@ pub enum LimitError {
     /// [`Limits::work`].
     #[error("the evaluation takes more than {0} units of work; a template must not work without end")]
     Work(u64),
-    /// What the run shares with others is spent.
+    /// The budget that the run shares with others is spent.
     #[error(transparent)]
     Budget(ExceededError),
     /// [`Limits::value_bytes`].
@@ -74,7 +76,7 @@ pub enum LimitError {
         "lists and maps hold more than {0} bytes at a time; a template must not make them grow without end"
     )]
     Held(usize),
-    /// The host's time is over.
+    /// The deadline of the host is over.
     #[error("the evaluation exceeds its time limit")]
     Time,
 }
@@ -83,7 +85,7 @@ pub enum LimitError {
 mod tests {
     use super::*;
 
-    /// Nobody gets other limits by setting what is the default.
+    /// An operator who sets the documented default must not get other limits than with no setting.
     #[test]
     fn defaults_of_operators_are_those_of_the_engine() {
         let (own, given) = (Limits::default(), Limits::from(TemplateLimits::default()));

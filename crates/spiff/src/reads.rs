@@ -1,12 +1,13 @@
-//! What a node of a document has read while it was evaluated: the places whose change lets it be looked at again.
+//! Record of the places that a node read during its evaluation. A change of one of them makes the
+//! node be evaluated again.
 
 use std::collections::HashSet;
 
 use crate::dependencies::Place;
 use crate::syntax::ast::Name;
 
-/// A place that was read, or the field below it that it does not have. Most nodes wait for nothing, so that most such fields need no
-/// place of their own.
+/// A place that was read, or a field that is missing below it. A missing field gets a place of its
+/// own only when a node waits for it, because most nodes wait for none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Read {
     pub(crate) place: Place,
@@ -19,11 +20,12 @@ impl From<Place> for Read {
     }
 }
 
-/// So many are kept before anybody looks whether some are equal.
+/// Reads that are collected before equal ones are first removed.
 const FEW: usize = 64;
 
-/// In the order in which they were read. What templates inside of each other read again and again takes memory once: equal ones
-/// are dropped each time that there are twice as many as were different before.
+/// The reads in their order. Nested templates read the same places again and again. To bound the
+/// memory, equal reads are removed whenever their number is twice the number of different reads
+/// found before.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     noted: Vec<Read>,

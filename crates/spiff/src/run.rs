@@ -1,4 +1,4 @@
-//! One run: its documents, and what it may still use.
+//! One run: its documents, and its remaining limits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,81 +20,84 @@ use crate::syntax::strings::is_dynaml;
 use crate::tags::Tags;
 use crate::value::{Flags, List, Map, Node, Origin, Value};
 
-/// The state of one run; whatever is evaluated, is evaluated with it.
+/// The state of one run, which every evaluation uses.
 #[derive(Debug)]
 pub(crate) struct Run<'e> {
     pub(crate) settings: &'e Settings,
     documents: Vec<Document>,
     pub(crate) tags: Tags,
-    /// Set by whatever may have another outcome in the next pass although nothing that it read has changed (18.1).
+    /// True if the next pass may have another outcome although the places that were read have not
+    /// changed (`spiff.md` 18.1).
     pub(crate) volatile: bool,
     pub(crate) catching: Catching,
     pub(crate) syncing: Syncing,
-    /// Why the run has to end: the first limit that was reached.
+    /// The first limit that was exceeded, which ends the run.
     pub(crate) abort: Option<LimitError>,
-    /// The node in work at that moment: the innermost that stands in the template, or in any text.
+    /// Position of the node that was evaluated then: the innermost node of the template, or else of
+    /// any text.
     pub(crate) aborted_at: Option<Position>,
-    /// What the template is called by its own nodes, and by no text that it reads.
+    /// Source name of the template's own nodes. Texts that the template parses have other names.
     pub(crate) template: Option<Arc<str>>,
-    /// The document in work, whose expressions are parsed once for all runs.
+    /// The current document, whose expressions are parsed once for all runs.
     pub(crate) known: Option<&'e crate::api::Document>,
     work: u64,
-    /// What the shared account has learned of.
+    /// Units of work reported to the shared budget so far.
     reported: u64,
-    /// What this thread held when the run began.
+    /// Live bytes of this thread's values when the run began.
     start: isize,
     calls: usize,
-    /// Patterns that were compiled and are kept, with their weight: the next use costs only the search.
+    /// Weights of the patterns that are compiled and cached. Their next use costs only the search.
     patterns: HashMap<Box<str>, usize>,
 }
 
-/// The host is asked each time this many units (a power of two) are full.
+/// Units of work (a power of two) between two checks of the deadline and the shared budget.
 const UNITS_PER_CHECK: u64 = 4_096;
 
-/// How the function `catch` is met: the pass that comes to it first leaves it alone (section 8.5).
+/// State of the function `catch`: the first pass that meets a call postpones it (`spiff.md` 8.5).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Catching {
-    /// Whether the node in work can wait for the next pass with it.
+    /// True if the current node can postpone its `catch` to the next pass.
     pub(crate) waits: bool,
-    /// Bodies, scopes, maps and left sides of alternatives around the expression in work: they are evaluated at once.
+    /// Number of bodies, scopes, maps and left sides of alternatives around the current expression.
+    /// Inside them `catch` is evaluated at once.
     pub(crate) inside: u32,
     pub(crate) met: bool,
 }
 
-/// How `sync` stands (section 8.5).
+/// State of `sync` (`spiff.md` 8.5).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Syncing {
-    /// Documents in each other.
+    /// Number of nested documents.
     pub(crate) depth: u32,
-    /// Whether one has waited in the pass.
+    /// True if a `sync` waited in this pass.
     pub(crate) waiting: bool,
-    /// Whether the document has come to rest: who still waits fails.
+    /// True if the document has come to rest, so that a `sync` which still waits fails.
     pub(crate) over: bool,
 }
 
-/// A document in work.
+/// A document that is being flowed.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) root: Node,
     pub(crate) dependencies: Dependencies,
-    /// What the node in work has read so far.
+    /// Reads of the current node so far.
     reads: Reads,
-    /// For walks from the root, so that none has to ask for memory.
+    /// Buffer for walks from the root, so that each does not allocate one.
     walk: Vec<Place>,
-    /// What its size is at most: that of the last look, and what was put into it since.
+    /// Upper bound of its size: the last measured size plus the nodes that were put into it since.
     size: u64,
     _held: Held,
 }
 
-/// What a node of a document in work takes, with its place among the dependencies.
+/// Bytes of a node of a document being flowed, including its entry in the dependencies.
 const NODE_BYTES: usize = 3 * size_of::<Node>();
 
-/// What a path leads to.
+/// The result of following a path.
 pub(crate) enum Reading {
     Found(Value, Option<Name>),
-    /// The first so many steps lead nowhere.
+    /// The step with this number does not exist.
     Missing(usize),
-    /// Behind the first so many steps is something that is not final yet.
+    /// The node behind the first `steps` steps is not final yet.
     Pending {
         steps: usize,
         incomplete: bool,
@@ -123,7 +126,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// An expression that stands in the document in work.
+    /// Returns the expression of a string in the current document, if it is cached.
     pub(crate) fn known_expression(&self, text: &str) -> Option<Arc<Expr>> {
         self.known?.expression(text)
     }
@@ -146,7 +149,7 @@ impl<'e> Run<'e> {
         id
     }
 
-    /// Forgets the document that was opened last, unless something in `kept` may still look into it.
+    /// Drops the document that was opened last, unless a value in `kept` may still refer to it.
     pub(crate) fn close(&mut self, id: DocumentId, kept: &Value) {
         if id.0 as usize + 1 == self.documents.len() && !has_closures(kept) {
             self.documents.pop();
@@ -183,7 +186,7 @@ impl<'e> Run<'e> {
         Err(self.stop(limit))
     }
 
-    /// What has to be asked from time to time.
+    /// Reports the work to the shared budget and checks the deadline.
     #[cold]
     fn report(&mut self) -> Result<(), EvalError> {
         if let Some(budget) = &self.settings.budget {
@@ -199,8 +202,9 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Accounts for a pattern that is searched in a text of so many bytes: at worst the whole pattern is gone through for each of them.
-    /// What it compiles to is paid for the first time, or each time if it is so large that it is not kept.
+    /// Accounts for searching a pattern in a text of this many bytes. In the worst case the search
+    /// tries the whole pattern at each byte. Compiling is paid once, or each time if the pattern is
+    /// too large for the cache.
     pub(crate) fn pattern(&mut self, pattern: &str, bytes: usize) -> Result<(), EvalError> {
         let known = self.patterns.get(pattern).copied();
         let weight = match known {
@@ -226,7 +230,8 @@ impl<'e> Run<'e> {
         EvalError::Abort
     }
 
-    /// Notes a node whose evaluation was stopped: inner ones come first, and give way to one of the template itself.
+    /// Records a node whose evaluation was stopped. Inner nodes come first; a node of the template
+    /// itself replaces one of another text.
     pub(crate) fn stopped_at(&mut self, node: &Node) {
         let Origin { source, line, column } = &node.origin;
         let is_of_template =
@@ -240,7 +245,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Evaluates what is never left for the next pass with a function `catch` in it.
+    /// Evaluates an expression inside which a function `catch` is never postponed to the next pass.
     pub(crate) fn inside<T>(&mut self, evaluate: impl FnOnce(&mut Self) -> T) -> T {
         self.catching.inside += 1;
         let result = evaluate(self);
@@ -248,7 +253,7 @@ impl<'e> Run<'e> {
         result
     }
 
-    /// Does something that calls and may be called by itself again.
+    /// Runs a call that may be nested in itself, and counts its depth.
     pub(crate) fn called<T>(
         &mut self,
         call: impl FnOnce(&mut Self) -> Result<T, EvalError>,
@@ -262,7 +267,7 @@ impl<'e> Run<'e> {
         result
     }
 
-    /// Refuses values beyond the limits; every value that an expression gives passes here.
+    /// Refuses values beyond the limits. Every value that an expression gives passes here.
     pub(crate) fn check(&mut self, value: &Value) -> Result<(), EvalError> {
         let limits = &self.settings.limits;
         let limit = match value {
@@ -280,8 +285,8 @@ impl<'e> Run<'e> {
         Err(self.stop(limit))
     }
 
-    /// Refuses a document that has grown beyond the limits by what was put into it. The whole of it is looked at only when the sum
-    /// of all puts says that this could be so.
+    /// Refuses a document that exceeds the limits after nodes were put into it. The document is
+    /// measured only when the sum of all puts exceeds the limit, because measuring takes time.
     pub(crate) fn grow(&mut self, id: DocumentId, put: u64) -> Result<(), EvalError> {
         let limit = self.settings.limits.nodes;
         let document = self.document_mut(id);
@@ -293,12 +298,13 @@ impl<'e> Run<'e> {
         if document.size > limit as u64 { Err(self.stop(LimitError::Nodes(limit))) } else { Ok(()) }
     }
 
-    /// Begins to note what is read in a document; gives what was noted before.
+    /// Begins to record reads in a document. Returns the reads recorded before.
     pub(crate) fn begin_reads(&mut self, id: DocumentId) -> Reads {
         std::mem::take(&mut self.document_mut(id).reads)
     }
 
-    /// Ends what [`Run::begin_reads`] began. With `waiting`, that node waits at each place that was read.
+    /// Ends the recording of [`Run::begin_reads`]. The node `waiting`, if given, waits at each
+    /// place that was read.
     pub(crate) fn end_reads(&mut self, id: DocumentId, before: Reads, waiting: Option<Place>) {
         let document = self.document_mut(id);
         let reads = std::mem::replace(&mut document.reads, before);
@@ -312,13 +318,13 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// The value at `steps` below `place`.
+    /// Reads the value at `steps` below `place`.
     pub(crate) fn read(&mut self, id: DocumentId, place: Place, steps: &[Step], full: bool) -> Reading {
         let control = self.control();
         self.document_mut(id).read(place, steps, full, control)
     }
 
-    /// Whether the map at `place` has a field.
+    /// Reports whether the map at `place` has a field, and records a missing field as read.
     pub(crate) fn has_field(&mut self, id: DocumentId, place: Place, name: &Name) -> bool {
         let document = self.document_mut(id);
         let found = match document.walk_to(place).map(|node| &node.value) {
@@ -331,8 +337,9 @@ impl<'e> Run<'e> {
         found
     }
 
-    /// The first of these scopes that has the name. Maps that do not have it are noted as read; those that are inside of each other
-    /// are found on one way from the root. Each look is accounted for: templates in each other have many scopes.
+    /// Returns the first of these scopes with the name. Maps without it are recorded as read.
+    /// Nested maps are found on one way from the root. Each scope costs work, because nested
+    /// templates have many.
     pub(crate) fn scope_with<'s>(
         &mut self,
         scopes: impl Iterator<Item = &'s ScopeRef>,
@@ -383,7 +390,7 @@ impl<'e> Run<'e> {
         Ok(found)
     }
 
-    /// The node at `place` of a document, as the last pass left it.
+    /// Returns the node at `place` of a document, as the last pass left it.
     pub(crate) fn node_at(&self, id: DocumentId, place: Place) -> Option<&Node> {
         self.document(id).node_at(place)
     }
@@ -392,7 +399,7 @@ impl<'e> Run<'e> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         if let Some(budget) = &self.settings.budget {
-            // Whoever goes on with the account learns that it is empty.
+            // A drop cannot fail. The next run on the shared budget gets the error instead.
             let _ = budget.spend(self.work - self.reported);
         }
     }
@@ -406,7 +413,7 @@ impl Document {
         self.dependencies.steps(place).into_iter().try_fold(&self.root, find_step)
     }
 
-    /// The nodes from the root to `place`, if there is one.
+    /// Returns the nodes from the root to `place`, if the place exists.
     fn way_to(&self, place: Place) -> Option<Vec<(Place, &Node)>> {
         let mut places = vec![place];
         let mut at = place;
@@ -425,7 +432,7 @@ impl Document {
         Some(way)
     }
 
-    /// [`Document::node_at`] without asking for memory.
+    /// Returns [`Document::node_at`] without allocating.
     fn walk_to(&mut self, place: Place) -> Option<&Node> {
         self.walk.clear();
         let mut at = place;
@@ -476,7 +483,7 @@ fn pending(node: &Node, steps: usize) -> Reading {
     Reading::Pending { steps, incomplete: !matches!(node.value, Value::Expression(_)), failed }
 }
 
-/// [`find_step`] with the step by position that it stands for.
+/// Takes a step as [`find_step`] does. Returns also the equivalent step by position.
 fn take_step<'n>(node: &'n Node, step: &Step) -> Option<(Step, &'n Node)> {
     match (&node.value, step) {
         (Value::List(list), step) => {
@@ -490,7 +497,7 @@ fn take_step<'n>(node: &'n Node, step: &Step) -> Option<(Step, &'n Node)> {
     }
 }
 
-/// A path into a value that stands in no document.
+/// Follows a path into a value that belongs to no document.
 pub(crate) fn read_value(node: &Node, steps: &[Step], full: bool, control: bool) -> Reading {
     let mut node = node;
     for (position, step) in steps.iter().enumerate() {
@@ -506,7 +513,8 @@ pub(crate) fn read_value(node: &Node, steps: &[Step], full: bool, control: bool)
     Reading::Found(node.value.clone(), node.key_name().cloned())
 }
 
-/// Whether nothing is left to be evaluated of the node itself: "locally resolved" in section 2.3.
+/// Reports whether the node itself has no part left to evaluate: "locally resolved" in `spiff.md`
+/// 2.3.
 pub(crate) fn is_locally_resolved(node: &Node, control: bool) -> bool {
     match &node.value {
         Value::Expression(_) => false,
@@ -516,7 +524,7 @@ pub(crate) fn is_locally_resolved(node: &Node, control: bool) -> bool {
     }
 }
 
-/// A map without a field that inserts or controls.
+/// Reports whether a map has no field that inserts or controls.
 pub(crate) fn is_complete_map(map: &Map, control: bool) -> bool {
     map.known_resolved()
         || if control {
@@ -526,12 +534,14 @@ pub(crate) fn is_complete_map(map: &Map, control: bool) -> bool {
         }
 }
 
-/// Whether a key loses a `!` at the end of the run, and means nothing before (13.2).
+/// Reports whether a key is escaped: it loses a `!` at the end of the run, and has no special
+/// meaning before (`spiff.md` 13.2).
 pub(crate) fn is_escaped(key: &str) -> bool {
     key.trim_start_matches('<').starts_with('!')
 }
 
-/// Whether nothing is left to be evaluated of the node and all below it: "resolved" in section 2.3.
+/// Reports whether the node and everything below it has no part left to evaluate: "resolved" in
+/// `spiff.md` 2.3.
 pub(crate) fn is_resolved(node: &Node, control: bool) -> bool {
     match &node.value {
         Value::Expression(_) => false,
@@ -558,7 +568,7 @@ fn is_resolved_list(list: &List, control: bool) -> bool {
     resolved
 }
 
-/// Steps to the first descendant that keeps `node` from being resolved.
+/// Finds the steps to the first descendant that keeps `node` from being resolved.
 fn find_unresolved(node: &Node, control: bool, steps: &mut Vec<Step>) {
     match &node.value {
         Value::Map(map) if is_complete_map(map, control) => {
@@ -577,7 +587,7 @@ fn find_unresolved(node: &Node, control: bool, steps: &mut Vec<Step>) {
     }
 }
 
-/// Whether a lambda or template is in a value.
+/// Reports whether a lambda or template is in a value.
 fn has_closures(value: &Value) -> bool {
     match value {
         Value::Lambda(_) | Value::Template(_) => true,
@@ -587,7 +597,8 @@ fn has_closures(value: &Value) -> bool {
     }
 }
 
-/// What a reading means for the reference that asked; `prefix` writes its first so many steps.
+/// Converts a reading to the result of the reference; `prefix` writes its first steps, as many as
+/// given.
 pub(crate) fn reading_to_eval(reading: Reading, prefix: impl Fn(usize) -> String) -> Eval {
     match reading {
         Reading::Found(value, key_name) => {
@@ -609,7 +620,7 @@ pub(crate) fn reading_to_eval(reading: Reading, prefix: impl Fn(usize) -> String
     }
 }
 
-/// `steps` as a message shows them, with a dot in front if they are absolute.
+/// Writes `steps` as messages show them, with a dot in front if they are absolute.
 pub(crate) fn shown(steps: &[Step], absolute: bool) -> String {
     let text = dotted(steps);
     if absolute && !steps.is_empty() { format!(".{text}") } else { text }

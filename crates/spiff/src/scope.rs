@@ -1,4 +1,4 @@
-//! Where names are looked up (section 5.2), and the paths to nodes.
+//! Scopes in which names are looked up (`spiff.md` 5.2), and paths to nodes.
 
 use std::sync::Arc;
 
@@ -6,10 +6,11 @@ use crate::dependencies::Place;
 use crate::syntax::ast::{Name, Step};
 use crate::value::Value;
 
-/// One scope of a chain, innermost first.
+/// A scope of a chain, innermost first.
 pub(crate) type ScopeRef = Arc<Scope>;
 
-/// Number of a document within one run. Scopes name documents instead of holding them, so that nothing refers to itself.
+/// Number of a document within one run. Scopes refer to documents by number, so that no reference
+/// cycle arises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DocumentId(pub(crate) u32);
 
@@ -17,17 +18,19 @@ pub(crate) struct DocumentId(pub(crate) u32);
 pub(crate) struct Scope {
     pub(crate) kind: ScopeKind,
     pub(crate) parent: Option<ScopeRef>,
-    /// Whether the parent belongs to an outer environment: bindings, or the caller of a nested flow.
+    /// True if the parent belongs to an outer environment: bindings, or the caller of a nested
+    /// flow.
     pub(crate) boundary: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum ScopeKind {
-    /// A map or list of a document, looked up where it is now: a lambda sees what became of the map that it was made in (8.6).
+    /// A map or list of a document, looked up in its current state: a lambda sees later changes of
+    /// the map that it was made in (`spiff.md` 8.6).
     Document { document: DocumentId, place: Place },
     /// Parameters of a lambda, assignments of a scope expression, variables of a loop.
     Local(Vec<(Name, Value)>),
-    /// Named values that the caller brought along.
+    /// Named values that the program passed to the run.
     Bindings(Value),
 }
 
@@ -50,7 +53,7 @@ impl Scope {
     }
 }
 
-/// A path from the root of a document; extending it shares what is there.
+/// A path from the root of a document. An extended path shares the steps of the shorter one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Path(Option<Arc<Link>>);
 
@@ -65,7 +68,7 @@ impl Path {
         Self(Some(Arc::new(Link { parent: self.clone(), step })))
     }
 
-    /// Whether both are one in memory; if not they may be equal all the same.
+    /// Reports whether both are the same object in memory. If not, they may still be equal.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (None, None) => true,
@@ -74,7 +77,7 @@ impl Path {
         }
     }
 
-    /// Steps from the root.
+    /// Returns the steps from the root.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut path = self;
@@ -93,7 +96,7 @@ impl From<&[Step]> for Path {
     }
 }
 
-/// Steps as messages show them: `a.[0].b`.
+/// Writes steps as messages show them: `a.[0].b`.
 pub(crate) fn dotted(steps: &[Step]) -> String {
     let mut text = String::new();
     for (position, step) in steps.iter().enumerate() {
@@ -105,7 +108,7 @@ pub(crate) fn dotted(steps: &[Step]) -> String {
     text
 }
 
-/// One step as messages show it.
+/// Writes one step as messages show it.
 pub(crate) fn step_text(step: &Step) -> std::borrow::Cow<'_, str> {
     match step {
         Step::Field(name) => name.as_ref().into(),

@@ -1,4 +1,4 @@
-//! What a host chooses for the runs of an engine: features, limits, and what it grants.
+//! Settings that a host chooses for the runs of an engine: features, limits, and grants.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,26 +20,26 @@ pub(crate) struct Settings {
     pub(crate) randomness: Option<Randomness>,
     pub(crate) clock: Option<Clock>,
     pub(crate) files: Option<Arc<dyn Files>>,
-    /// What runs share with others, besides the limits of their own.
+    /// Budget that runs share with others, besides their own limits.
     pub(crate) budget: Option<Budget>,
     pub(crate) deadline: Option<Deadline>,
-    /// Whether messages show the types of arguments instead of their values.
+    /// True if messages show the types of arguments instead of their values.
     pub(crate) redacted: bool,
-    /// Whether each pass looks at every node, as spiff++ does: for tests that compare.
+    /// True if each pass evaluates every node, as spiff++ does. For tests that compare both ways.
     pub(crate) whole_passes: bool,
 }
 
-/// Parts of the language that have to be asked for.
+/// Parts of the language that are off by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Features {
-    /// `<<if`, `<<for` and the like (section 12).
+    /// `<<if`, `<<for` and the other controls (`spiff.md` 12).
     pub control: bool,
-    /// Expressions inside of longer strings (section 13.1).
+    /// Expressions inside longer strings (`spiff.md` 13.1).
     pub interpolation: bool,
 }
 
 impl Features {
-    /// Names of the features that are on.
+    /// Returns the names of the enabled features.
     pub fn names(self) -> Vec<&'static str> {
         [("control", self.control), ("interpolation", self.interpolation)]
             .into_iter()
@@ -48,15 +48,16 @@ impl Features {
     }
 }
 
-/// Of final values; the text is the message of the failing expression.
+/// Implementation of a host function. Its arguments are final values; its error is the message of
+/// the failing expression.
 type Host = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
 
-/// A function that the program brings along.
+/// A function that the program provides.
 #[derive(Clone)]
 pub struct HostFunction(Arc<Host>);
 
 impl HostFunction {
-    /// A function of final values; its message is that of the failing expression.
+    /// Creates a function of final values. Its error is the message of the failing expression.
     pub fn new(function: impl Fn(&[Value]) -> Result<Value, String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(function))
     }
@@ -72,15 +73,15 @@ impl fmt::Debug for HostFunction {
     }
 }
 
-/// Fills a buffer with random bytes that are fit for keys.
+/// Fills a buffer with random bytes fit for keys.
 type Fill = dyn Fn(&mut [u8]) -> Result<(), String> + Send + Sync;
 
-/// Where random values and salts come from.
+/// The source of random values and salts.
 #[derive(Clone)]
 pub struct Randomness(Arc<Fill>);
 
 impl Randomness {
-    /// A source; its message is that of the failing expression.
+    /// Creates a source. Its error is the message of the failing expression.
     pub fn new(fill: impl Fn(&mut [u8]) -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(fill))
     }
@@ -96,12 +97,12 @@ impl fmt::Debug for Randomness {
     }
 }
 
-/// Tells the time.
+/// The clock of the host.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
 impl Clock {
-    /// What tells the time of the host.
+    /// Creates a clock from a function that returns the host's time.
     pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
@@ -117,23 +118,24 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// Files that expressions may read: what the host chooses to show, as the files of a blueprint. Paths are as they stand in the
-/// expression; the messages become those of the failing expression.
+/// Files that expressions may read: those that the host chooses to show, such as the files of a
+/// blueprint. Paths are passed as they are in the expression; errors become the messages of the
+/// failing expression.
 pub trait Files: fmt::Debug + Send + Sync {
-    /// Content of a file.
+    /// Returns the content of a file.
     ///
     /// # Errors
     ///
     /// There is no such file, or it cannot be read.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
 
-    /// Names in a directory, in any order.
+    /// Returns the names in a directory, in any order.
     ///
     /// # Errors
     ///
     /// There is no such directory.
     fn list(&self, path: &str) -> Result<Vec<String>, String>;
 
-    /// Whether the path is a directory; `None` if there is nothing.
+    /// Reports whether the path is a directory; `None` if it does not exist.
     fn is_directory(&self, path: &str) -> Option<bool>;
 }

@@ -1,4 +1,4 @@
-//! Tags (section 10.4).
+//! Tags (`spiff.md` 10.4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::scope::dotted;
 use crate::syntax::ast::Step;
 use crate::value::{Node, TagMark, Value};
 
-/// All tags that are known.
+/// All defined tags.
 #[derive(Debug, Default)]
 pub(crate) struct Tags {
     known: BTreeMap<String, Tag>,
-    /// Names of those that the document in work has defined.
+    /// Names of the tags that the current document has defined.
     own: Vec<String>,
     /// Finished documents of the stream.
     stream: Vec<Value>,
@@ -26,18 +26,19 @@ struct Tag {
     value: Value,
     path: String,
     global: bool,
-    /// Whether an earlier document of the stream has defined it: then no other may.
+    /// True if an earlier document of the stream defined the tag; then no later one may.
     foreign: bool,
 }
 
 impl Tags {
-    /// Tags that are not global end with their document.
+    /// Starts the next document. Tags that are not global end here.
     pub(crate) fn next_document(&mut self) {
         self.known.retain(|_, tag| tag.global);
         self.own.clear();
     }
 
-    /// A document of the stream is known by its number from now on, and its tags are those of another document.
+    /// Adds a finished document of the stream under its number. Its tags become those of another
+    /// document.
     pub(crate) fn finished(&mut self, value: Value) {
         self.stream.push(value);
         for name in self.own.drain(..) {
@@ -47,14 +48,15 @@ impl Tags {
         }
     }
 
-    /// Document `number` of the stream: from 1, or counted back from the current one.
+    /// Returns document `number` of the stream: from 1, or counted back from the current one.
     fn finished_document(&self, number: i64) -> Option<&Value> {
         let length = i64::try_from(self.stream.len()).ok()?;
         let position = if number < 0 { length.checked_add(number)? } else { number - 1 };
         self.stream.get(usize::try_from(position).ok()?)
     }
 
-    /// Makes a value known by a tag. At the same path it may have been before, also in a stub.
+    /// Defines a tag for a value. A tag that was defined at the same path before, also in a stub,
+    /// may be defined again.
     pub(crate) fn define(&mut self, mark: &TagMark, path: &str, value: Value) -> Result<(), String> {
         let name = normalized(&mark.name);
         if let Some(known) = self.known.get(&name) {
@@ -73,7 +75,7 @@ impl Tags {
         Ok(())
     }
 
-    /// The tags `name` and `name.*`, by number of components and then by name.
+    /// Returns the tags `name` and `name.*`, sorted by number of components and then by name.
     fn below(&self, name: &str) -> Vec<(&String, &Tag)> {
         let prefix = format!("{name}.");
         let matching = |(own, _): &(&String, &Tag)| *own == name || own.starts_with(&prefix);
@@ -87,7 +89,7 @@ fn normalized(name: &str) -> String {
     name.replace(':', ".")
 }
 
-/// `NAME::PATH`; without steps the whole value.
+/// Evaluates `NAME::PATH`; without steps the result is the whole value.
 pub(crate) fn evaluate(run: &mut Run<'_>, tag: &str, steps: &[Step], env: &Env<'_>, full: bool) -> Eval {
     run.volatile = true;
     let name = normalized(tag);
@@ -111,7 +113,8 @@ pub(crate) fn evaluate(run: &mut Run<'_>, tag: &str, steps: &[Step], env: &Env<'
     search(run, &found, &name, tag, steps, full)
 }
 
-/// The first level of components on which a tag has the path decides.
+/// Searches the path in the tags. The first level of components with a tag that has the path
+/// decides.
 fn search(
     run: &Run<'_>,
     found: &[(&String, &Tag)],
@@ -141,12 +144,12 @@ fn search(
     }
     match hit {
         Some((_, reading)) => reading_to_eval(reading, |count| dotted(&steps[..count])),
-        // None of them has the path: spiff++ says no more.
+        // No tag has the path. spiff++ gives no message here.
         None => Err(EvalError::issue("")),
     }
 }
 
-/// `doc.N`: a document of the stream; 0 is the one in work.
+/// Evaluates `doc.N`: a document of the stream; 0 is the current one.
 fn of_document(
     run: &mut Run<'_>,
     tag: &str,
@@ -177,7 +180,7 @@ pub(crate) fn define(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> E
         _ => return Err(EvalError::issue("two or three arguments expected for tagdef")),
     };
     let name = name.as_str().ok_or_else(|| EvalError::issue("name argument for tagdef must be a string"))?;
-    // The star counts only where no scope is given.
+    // A star in the name counts only without a third argument.
     let starred = name.strip_prefix('*').filter(|_| scope.is_none());
     let name = starred.unwrap_or(name);
     check_name(name).map_err(|problem| {
@@ -203,7 +206,7 @@ pub(crate) fn define(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> E
     Evaluated::ok(value.clone())
 }
 
-/// Components of letters and digits that begin with a letter.
+/// Checks a name: components of letters and digits that begin with a letter.
 fn check_name(name: &str) -> Result<(), String> {
     let mut in_component = false;
     for c in name.chars() {

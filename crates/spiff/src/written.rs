@@ -1,4 +1,4 @@
-//! What can be said of a document that nobody has evaluated: its expressions, as they are written.
+//! The expressions of a document as they are written, without evaluating it.
 
 use crate::api::Document;
 use crate::syntax;
@@ -15,24 +15,24 @@ pub enum PathStep {
     Index(usize),
 }
 
-/// A text of a document that is an expression, or is meant to be one.
+/// A text of a document that is an expression, or looks like one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenExpression {
-    /// The way from the root.
+    /// Steps from the root.
     pub path: Vec<PathStep>,
-    /// Line and column, from 1; none in a document that was not read.
+    /// Line and column, from 1; none in a document that was not read from a text.
     pub position: Option<(u32, u32)>,
-    /// The names of its markers (section 10.1), or why it is no expression. A text that is none is an error only where it is
-    /// evaluated.
+    /// The names of its markers (`spiff.md` 10.1), or the reason why it is not an expression. An
+    /// invalid text is an error only when it is evaluated.
     pub markers: Result<Vec<&'static str>, String>,
 }
 
 impl Document {
-    /// Every text in double parentheses, fields in the order of their names. Keys and expressions inside of longer texts are not
-    /// looked at.
+    /// Returns every text in double parentheses, fields in the order of their names. Keys, and
+    /// expressions inside longer texts, are not included.
     pub fn expressions(&self) -> Vec<WrittenExpression> {
         let mut found = Vec::new();
-        // Documents are deep, and nothing here is worth a stack of its own.
+        // Documents may be deep, so the walk uses a list instead of recursion.
         let mut open: Vec<(Vec<PathStep>, &Node)> = vec![(Vec::new(), &self.node)];
         while let Some((path, node)) = open.pop() {
             let below = |step| path.iter().cloned().chain([step]).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! Details of spiff++ that the chapter leaves open: which operand decides, what stays with a result, how failures are worded.
+//! Tests of details of spiff++ that the chapter leaves open: which operand decides, which
+//! annotations a result keeps, how failures are worded.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +13,7 @@ fn run(template: &str, stubs: &[&str]) -> String {
     common::run(&Engine::new(), template, stubs)
 }
 
-/// The value of `x` beside `fields`.
+/// Checks the value of `x` beside `fields`.
 #[track_caller]
 fn gives(expression: &str, fields: &str, wanted: &str) {
     let output = run(&format!("{fields}\nx: (( {expression} ))\n"), &[]);
@@ -21,26 +22,26 @@ fn gives(expression: &str, fields: &str, wanted: &str) {
     assert_eq!(document.get("x").cloned().unwrap_or_default(), value(wanted), "{expression}");
 }
 
-/// How the line of `x` in the report goes on behind its path, `*'a' not found` for example.
+/// Checks the end of the line of `x` in the report, behind its path: `*'a' not found` for example.
 #[track_caller]
 fn fails(expression: &str, fields: &str, wanted: &str) {
     let report = run(&format!("{fields}\nx: (( {expression} ))\n"), &[]);
     assert_eq!(behind("\tin test\tx\t()", &report), wanted, "{expression}");
 }
 
-/// How the line of a report goes on behind `place`.
+/// Returns the end of a line of a report, behind `place`.
 #[track_caller]
 fn behind<'r>(place: &str, report: &'r str) -> &'r str {
     let found = report.lines().find_map(|line| line.split_once(place));
     let (_, rest) = found.unwrap_or_else(|| unreachable!("{place}: {report}"));
     let rest = rest.trim_start_matches('\t');
-    // A failure without text may be shown with its class alone.
+    // A failure without a message may be shown with its class alone.
     if rest == "*" { "" } else { rest }
 }
 
 const CYCLE: &str = "p: (( p ))\nq: (( q ))\nl: [ 1, 2, 3 ]\nm: { a: { b: 1 } }";
 
-/// D34: spiff++ decides in the first pass, for the alternative.
+/// Deviation D34: spiff++ decides in the first pass, for the alternative.
 #[test]
 fn an_instance_of_a_template_waits_for_what_it_needs() {
     const FIELDS: &str =
@@ -210,23 +211,23 @@ fn lambdas_bind_arguments_and_tell_what_they_got() {
 
 #[test]
 fn results_keep_what_came_with_their_parts() {
-    // Made of something merged, a value is final: the stub does not replace it.
+    // A result of a merged value is final, so the stub does not replace it.
     assert_eq!(run("x: (( join(\",\", merge) ))\n", &["x: [ a, b ]\n"]), "x: a,b\n");
     assert_eq!(run("x: (( .f(merge) ))\nf: (( &temporary ( |a|->a \"!\" ) ))\n", &["x: a\n"]), "x: a!\n");
-    // So does what was to be merged from elsewhere.
+    // A value that was to be merged from another path is final, too.
     assert_eq!(run("x: (( merge foo.bar || \"d\" ))\n", &["x: 5\n"]), "x: d\n");
     assert_eq!(run("x: (( merge foo.bar // \"d\" ))\n", &["x: 5\n"]), "x: d\n");
     let keyed = run("x: (( merge on id || [ { \"id\" = \"a\", \"v\" = 1 } ] ))\nz: (( x.a.v ))\n", &["{}"]);
     assert_eq!(value(&keyed), value("x: [ { id: a, v: 1 } ]\nz: 1"));
-    // A step into it does not.
+    // The value of a step into a merged value is not.
     assert_eq!(run("x: (( (merge).a ))\n", &["x: { a: 1 }\n"]), "x:\n  a: 1\n");
-    // Whatever is made of something undefined is undefined; a map is not.
+    // A result of an undefined value is undefined, except for a map.
     for expression in ["[ 1, ~~ ]", "!~~", "~~ ? 1 :2", "format(\"a\", ~~)", "~~ == ~"] {
         assert_eq!(run(&format!("a: 1\nx: (( {expression} ))\n"), &[]), "a: 1\n", "{expression}");
     }
     assert_eq!(run("x: (( { \"a\" = ~~ } ))\n", &[]), "x:\n  a: null\n");
     assert_eq!(run("x: (( ~~ || 1 ))\n", &[]), "x: 1\n");
-    // What an expression makes names its source so.
+    // Nodes that an expression makes have this source name.
     assert!(run("x: (( [ \"(( nope ))\" ] ))\n", &[]).contains("(( nope ))\tin dynaml@test\tx.[0]\t()"));
 }
 
@@ -380,7 +381,7 @@ fn bindings_without_a_name_are_none() {
 
 #[test]
 fn entries_are_looked_at_again_under_the_key_that_they_got() {
-    // Within the entry, the key is found by more than what the list sees.
+    // Inside the entry, the key expression finds more than the list does when it computes the key.
     let template =
         "a:\n- f: (( \"0\" \"0\" ))\n  name: (( catch[f|v,e|->e ? \"failed\" :v] ))\n  x: (( merge ))\n";
     let output = value(&run(template, &["a:\n- name: \"00\"\n  x: 1\n"]));
@@ -416,7 +417,7 @@ fn dynamic_nodes_are_made_again_where_they_arrive() {
     assert_eq!(value(&run(&format!("y: (( x ))\n{late}"), &[&injected]))["y"], 7);
     let map = "x: { <<: (( &dynamic &template )), a: (( w )) }\nw: (( &local ( 2 ) ))\n";
     assert_eq!(value(&run(&format!("x: 1\n{late}"), &[map]))["x"], value("{ a: 6 }"));
-    // Entries of lists come as the stub has them.
+    // Injected list entries are taken as the stub has them, already instantiated.
     let list = "x: [ (( &inject &dynamic &template ( w ) )) ]\nw: (( &local ( 2 ) ))\n";
     assert_eq!(value(&run(&format!("x: [ 1 ]\n{late}"), &[list]))["x"], value("[ 2, 1 ]"));
     assert!(run("x: 1\n", &[stub]).contains("\tin test\tx\t()\t*resolution of template 'x' failed"));
@@ -432,6 +433,6 @@ fn merged_lists_have_the_key_that_the_merge_names() {
         let output = value(&run(&format!("l:\n- <<: (( {merge} ))\n- id: c\n  v: 1\n"), &[stub]));
         assert_eq!(output["l"], value(wanted), "{merge}");
     }
-    // A list that takes the place of another one keeps its own.
+    // A list that replaces another value keeps its own key field.
     assert_eq!(value(&run("l: ~\nx: (( l.a.v ))\n", &[stub]))["x"], 9);
 }

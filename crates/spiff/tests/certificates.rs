@@ -1,4 +1,5 @@
-//! Keys and certificates (sections 11.3 and 11.5): what looks at them needs no grant, what makes them randomness.
+//! Tests of keys and certificates (`spiff.md` 11.3 and 11.5): reading them needs no grant, creating
+//! them needs randomness.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use groundwork_spiff::{Clock, Document, Engine, Randomness, Value};
 use serde_json::json;
 
-/// A certificate of an authority for `a.example.org` and 10.0.0.1, made by OpenSSL.
+/// A certificate of an authority for `a.example.org` and 10.0.0.1, made with OpenSSL.
 const CERTIFICATE: &str = include_str!("data/root.pem");
 const PUBLIC: &str = "-----BEGIN ECDSA PUBLIC KEY-----
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEKyfbP+4sCFNjlCOoJW2VFoW8QBXW
@@ -16,7 +17,7 @@ rI3Zb6QTGV8hiAMuIEle3we8A9XVBn7A5RooUpTVeYRtW1ZZIXAXRUG07w==
 ";
 const SSH: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBCsn2z/uLAhTY5QjqCVtlRaFvEAV1qyN2W+kExlfIYgDLiBJXt8HvAPV1QZ+wOUaKFKU1XmEbVtWWSFwF0VBtO8=\n";
 
-/// A host that grants randomness and a clock that stands still.
+/// Creates a host that grants randomness and a clock that stands still.
 fn granting() -> Engine {
     Engine::new()
         .with_randomness(Randomness::new(|bytes: &mut [u8]| {
@@ -26,7 +27,7 @@ fn granting() -> Engine {
         .with_clock(Clock::new(|| UNIX_EPOCH + Duration::from_secs(1_800_000_000)))
 }
 
-/// What a template gives on such a host.
+/// Returns the result of a template on such a host.
 fn made(template: &str) -> Result<serde_json::Value, String> {
     let engine = granting();
     let template = Document::read(template, "test", engine.limits()).unwrap();
@@ -36,12 +37,13 @@ fn made(template: &str) -> Result<serde_json::Value, String> {
     }
 }
 
-/// The value of an expression that sees the certificate as `cert` and the key of 128 bits of the chapter as `rsa`.
+/// Returns the value of an expression that sees the certificate as `cert` and the 128-bit key of
+/// the chapter as `rsa`.
 fn value(expression: &str) -> Result<serde_json::Value, String> {
     let engine = Engine::new();
     let template = Document::read(&format!("(( {expression} ))"), "test", engine.limits()).unwrap();
     let body = "MGQCAQACEQDPqSocZVndVbt1AnQ3MJrTAgMBAAECEQCjTbLyFbnv1drA6n432CLh\nAgkA28j7vL3lwJkCCQDx4MB+nhFeSwIJAMfqPPElWkKhAggboO6cB/Y37QIJAMOS\nyvbCKy4X";
-    // Put together, so that no scanner takes it for a real one.
+    // The key is assembled here, so that no secret scanner takes it for a real one.
     let rsa = [
         format!("-----BEGIN RSA {}-----", "PRIVATE KEY"),
         body.to_owned(),
@@ -277,7 +279,8 @@ fn what_makes_something_new_needs_randomness() {
     }
 }
 
-/// What a template may make or sign depends on how long it takes: ten keys of 4096 bits took six seconds, and cost what ten of a curve did.
+/// Case: keys and certificates cost by their time. Ten keys of 4096 bits took six seconds at the
+/// price of ten keys on a curve.
 #[test]
 fn keys_and_certificates_cost_what_they_take() {
     const LIMIT: &str = "takes more than 200000000 units of work";
@@ -291,7 +294,7 @@ fn keys_and_certificates_cost_what_they_take() {
         let error = keys(arguments, most).unwrap_err();
         assert!(error.contains(LIMIT), "{arguments}: {error}");
     }
-    // Numbers that are refused say so, whatever is left.
+    // A refused number of bits is an error of its own, even if no work is left.
     assert!(keys("512", 1).unwrap_err().contains("are insecure"));
     let certificates = |count: usize| {
         let request = "{ \"privateKey\"=k, \"organization\"=[\"x\"], \"usage\"=[\"ServerAuth\"] }";
@@ -310,6 +313,6 @@ fn random_texts_cost_what_they_take() {
         assert!(texts(class, 20).is_ok(), "{class}");
         assert!(texts(class, 5_000).unwrap_err().contains("units of work"), "{class}");
     }
-    // A class that takes hundreds of MiB when it is compiled.
+    // This class would take hundreds of MiB when it is compiled.
     assert!(texts(&"x".repeat(1_000_000), 1).unwrap_err().contains("units of work"));
 }

@@ -1,4 +1,5 @@
-//! Control structures (section 12): what spiff++ does where the chapter leaves it open.
+//! Tests of control structures (`spiff.md` 12): spiff++'s behaviour where the chapter leaves it
+//! open.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +14,7 @@ fn run(template: &str) -> String {
     common::run(&Engine::new().with_features(features), template, &[])
 }
 
-/// What the map `control` becomes; nil if it vanishes.
+/// Checks the result of the map `control`; nil if it vanishes.
 #[track_caller]
 fn gives(control: &str, wanted: &str) {
     let output = run(&format!("one: 1\nx: {control}\n"));
@@ -21,7 +22,7 @@ fn gives(control: &str, wanted: &str) {
     assert_eq!(value(&output).get("x").cloned().unwrap_or_default(), value(wanted), "{control}");
 }
 
-/// The issue of the map `control`.
+/// Checks the issue of the map `control`.
 #[track_caller]
 fn fails(control: &str, name: &str, wanted: &str) {
     let report = run(&format!("one: 1\nx: {control}\n"));
@@ -123,10 +124,10 @@ fn stubs_override_what_a_control_came_to() {
         ("x: { <<switch: a, b: 1 }", "x: 3", "x: 3"),
         ("x: { <<wrong: a }", "x: 3", "x: 3"),
         ("x: { <<if: true, <<then: { w: (( width )), h: 1 } }", "x: { w: 7 }", "x: { w: 7, h: 1 }"),
-        // What was not chosen may have failed.
+        // A branch that is not chosen may have failed.
         ("x: { <<if: false, <<then: (( width )), <<else: { a: 1 } }", "y: 1", "x: { a: 1 }"),
         ("x: { <<if: true, <<then: 5, <<else: { <<switch: a, b: 1 } }", "y: 1", "x: 5"),
-        // Nothing fires before stubs have been at the fields.
+        // No control fires before stubs are applied to the fields.
         ("rate: 3\nx: { <<for: { u: [ 1 ] }, <<do: (( u * rate )) }", "rate: 10", "rate: 10\nx: [ 10 ]"),
         (
             "rate: 3\nx: { <<for: { u: [ 1 ] }, <<do: { v: (( rate )) } }",

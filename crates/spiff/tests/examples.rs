@@ -1,5 +1,5 @@
-//! The 78 worked examples of the chapter `spiff.md`, each a file: parts begin with the lines `# template`, `# stub`
-//! (nearest first), `# bindings`, `# output` and `# error`.
+//! Runs the 78 worked examples of the chapter `spiff.md`, each a file. Parts begin with the lines
+//! `# template`, `# stub` (nearest first), `# bindings`, `# output` and `# error`.
 
 #![allow(clippy::panic, clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Functions that look at the files of the host (section 11.5).
+//! Tests of functions that read the files of the host (`spiff.md` 11.5).
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use groundwork_spiff::{Document, Engine, Files};
 
-/// Files by path; directories are what their paths say.
+/// Files by path; their paths imply the directories.
 #[derive(Debug)]
 struct Shown(BTreeMap<&'static str, &'static [u8]>);
 

@@ -1,4 +1,5 @@
-//! The inputs that the fuzz targets start from, and what they once found, without cargo-fuzz.
+//! Runs the start inputs of the fuzz targets, and the inputs with which they found defects, without
+//! cargo-fuzz.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,8 +36,8 @@ fn prefixes_whose_brackets_nest_too_deep_are_printed() {
     assert!(reprinted(&format!("{}a", "*".repeat(150))).is_none_or(|(_, again)| again.is_some()));
 }
 
-/// A `?` without a second branch belongs to none of the conditions that end before it; each of them had it read to its end, so that each
-/// `lambda` doubled the time.
+/// Case: a `?` without a second branch belongs to none of the conditions that end before it. Each
+/// of them once read it to its end, so that each `lambda` doubled the time.
 #[test]
 fn branches_that_are_none_are_read_once() {
     let printed = reprinted(&"lambda l?m ".repeat(60));
@@ -44,7 +45,8 @@ fn branches_that_are_none_are_read_once() {
     assert!(reprinted(&"lambda l?m: n ".repeat(30)).is_some());
 }
 
-/// What might be a lambda behind the word, and might be the body of the form around it, is tried once: each took twice the time of the next.
+/// Case: a text behind the word `lambda` may be its lambda, or the body of the form around it. It
+/// was once parsed twice, so that each level doubled the time.
 #[test]
 fn lambdas_that_are_none_are_read_once() {
     for part in ["select[a lambda |p =p ", "map{a lambda |p,q =p ", "sum[a|b lambda |p =p ", "lambda |p =p "]

@@ -1,4 +1,5 @@
-//! Bad input ends in a typed error within the limits: no panic, no stack overflow, no endless run.
+//! Tests of the limits: bad input ends in a typed error, without a panic, a stack overflow or an
+//! endless run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -57,7 +58,7 @@ fn growth_without_end() {
     assert!(matches!(limit(slow), LimitError::Work(_)));
 }
 
-/// What is shared counts as often as it is met: sixty lines would be written out as 2^60 nodes.
+/// Case: a shared value counts each time it would be written out: sixty lines would be 2^60 nodes.
 #[test]
 fn doubled_values_count_as_what_they_are_written_out() {
     let chain = |first: &str, next: &dyn Fn(usize) -> String| {
@@ -77,7 +78,7 @@ fn doubled_values_count_as_what_they_are_written_out() {
     }
 }
 
-/// Work is counted: what a function looks at, not how often functions are called.
+/// Case: the work of functions counts by the sizes of their arguments, not by the number of calls.
 #[test]
 fn functions_pay_for_what_they_look_at() {
     let mut limits = limits();
@@ -110,7 +111,7 @@ fn functions_pay_for_what_they_look_at() {
     ] {
         let shown = &template[template.len().saturating_sub(60)..];
         match run(&template) {
-            // Whichever comes first where both the work and its result have no end.
+            // If both the work and its result grow without end, either limit may come first.
             Err(Error::Limit { limit, .. }) => {
                 assert!(limit == work || matches!(limit, LimitError::Nodes(_)), "{shown}: {limit}");
             }
@@ -130,7 +131,7 @@ fn memory_of_lists_in_use_is_bounded() {
     assert!(matches!(failed, Error::Limit { limit: LimitError::Held(1_048_576), .. }), "{failed}");
 }
 
-/// Small maps take more for themselves than for what is in them.
+/// Case: small maps take more memory for themselves than for their contents.
 #[test]
 fn memory_of_small_maps_in_use_is_bounded() {
     let mut limits = Limits::default();
@@ -142,7 +143,7 @@ fn memory_of_small_maps_in_use_is_bounded() {
     assert!(matches!(failed, Error::Limit { limit: LimitError::Held(4_194_304), .. }), "{failed}");
 }
 
-/// Runs that share an account fail together, and say so.
+/// Case: runs that share a budget fail together, and the error names the budget.
 #[test]
 fn runs_share_a_budget() {
     let budget = groundwork_budget::Budget::new(200_000);
@@ -154,7 +155,7 @@ fn runs_share_a_budget() {
     assert!(failed.to_string().contains("more than the limit of 200000 units"), "{failed}");
 }
 
-/// The host's time ends a run, and nothing else's.
+/// Case: the deadline of the host ends a run. Short runs end before the first check.
 #[test]
 fn the_host_may_end_a_run() {
     let over = groundwork_budget::Deadline::new(|| true);
@@ -165,7 +166,8 @@ fn the_host_may_end_a_run() {
     assert!(matches!(failed, Error::Limit { limit: LimitError::Time, .. }), "{failed}");
 }
 
-/// Who is told of a limit finds the expression: the innermost node that stands in a text.
+/// Case: the error of a limit names the innermost node that comes from a text, so that the author
+/// finds the expression.
 #[test]
 fn a_limit_says_where_it_was_reached() {
     let engine = Engine::new().with_limits(limits());
@@ -174,7 +176,7 @@ fn a_limit_says_where_it_was_reached() {
         ("a: 1\nx:\n  y: (( map[[1..1000000]|x|->x] ))\n", "(line 3, column 6 of test)"),
         ("f: (( |x|-> .f(x) ))\na: (( .f(1) ))\n", "(line 2, column 4 of test)"),
         (
-            // What is read from a text has places of its own, which nobody knows.
+            // Nodes of a parsed text have positions in that text, which would not help the author.
             "a: 1\nx: '(( parse(\"y: ((\" \" map[[1..1000000]|x|->x] )\" \")\", \"yaml\") ))'\n",
             "(line 2, column 4 of test)",
         ),
@@ -189,7 +191,8 @@ fn a_limit_says_where_it_was_reached() {
     }
 }
 
-/// Each match makes a new text: a million of them in a loop took ten seconds for next to nothing.
+/// Case: each match makes a new text. A million of them in a loop took ten seconds and cost almost
+/// no work.
 #[test]
 fn replacements_pay_for_each_match() {
     let mut limits = limits();
@@ -208,7 +211,8 @@ fn replacements_pay_for_each_match() {
     assert!(matches!(failed, Error::Limit { limit: LimitError::Work(_), .. }), "{failed}");
 }
 
-/// Two million units are about 20 ms: so many calls take longer, and are not done. Each was once as cheap as one that does nothing.
+/// Case: two million units are about 20 ms. This many calls take longer, so the limit must stop
+/// them. Each of these functions was once as cheap as a call that does no work.
 #[test]
 fn calls_pay_for_what_they_do() {
     let mut limits = limits();
@@ -242,7 +246,7 @@ fn calls_pay_for_what_they_do() {
         let few = repeated(count / 20);
         assert!(few.is_ok(), "{call}: {few:?}");
     }
-    // A class of characters takes hundreds of times its own length in memory.
+    // A compiled class of characters takes hundreds of times its own length in memory.
     let pattern = format!("a: (( match(\"[{}]\", \"x\") ))\n", "x".repeat(600_000));
     let engine = Engine::new();
     let document = Document::read(&pattern, "test", engine.limits()).unwrap();
@@ -250,7 +254,7 @@ fn calls_pay_for_what_they_do() {
     assert!(matches!(failed, Error::Limit { limit: LimitError::Work(_), .. }), "{failed}");
 }
 
-/// What looks through a list or text pays each time, whatever it finds.
+/// Case: a search through a list or text costs work each time, whatever it finds.
 #[test]
 fn looking_again_is_paid_again() {
     let mut limits = limits();
@@ -272,7 +276,7 @@ fn looking_again_is_paid_again() {
 
 #[test]
 fn a_document_that_never_rests() {
-    // Each result is an expression again, with one argument more.
+    // Each result is an expression again, with one more argument.
     let template = "f: (( |x|->\"(( .f(\\\"\" x \"y\\\") ))\" ))\na: (( .f(\"\") ))\n";
     let error = limit(template);
     assert!(matches!(error, LimitError::Passes(_) | LimitError::Nesting(_)), "{error}");

@@ -1,4 +1,5 @@
-//! How stubs, markers and templates come together (sections 2.2, 3, 5.4, 8 and 10), beyond the worked examples.
+//! Tests of stubs, markers and templates together (`spiff.md` 2.2, 3, 5.4, 8 and 10), beyond the
+//! worked examples.
 
 #![allow(clippy::unwrap_used)]
 
@@ -79,7 +80,7 @@ fn a_default_that_is_overridden_overrides() {
         ("cfg: { port: 1 }\n", &[cfg, "cfg: { port: 443 }\n"], "cfg: { port: 443 }"),
         ("cfg: {}\n", &[cfg, "cfg: { port: 443 }\n"], "cfg: { port: 443 }"),
         ("cfg: { port: 1 }\n", &[cfg, cfg], "cfg: { port: 1 }"),
-        // What was injected is no default for the documents nearer still.
+        // An injected value is not a default for the documents nearer still.
         ("cfg: { port: 1 }\n", &["cfg: {}\n", cfg], "cfg: { port: 80 }"),
     ]);
 }
@@ -92,7 +93,7 @@ fn dynamic_markers_take_any_template() {
         table(&[
             ("who: doc\ngreet: literal\n", &[&stub], "who: doc\ngreet: hello doc"),
             ("a: (( stub(greet) ))\n", &[&stub], "a: hello stub"),
-            // A merge fails, so that the node is made again where it stands.
+            // The merge fails, so the node keeps the template and is instantiated in the document.
             ("who: doc\ngreet: (( merge ))\n", &[&stub], "who: doc\ngreet: hello doc"),
             ("who: doc\nx: (( merge greet || 1 ))\n", &[&stub], "who: doc\nx: 1"),
         ]);
@@ -100,7 +101,7 @@ fn dynamic_markers_take_any_template() {
     let inner = format!("m: {{ greet: (( &dynamic ( hello ) )) }}\n{hello}");
     table(&[
         ("who: doc\nm: { <<: (( merge )) }\n", &[&inner], "who: doc\nm: { greet: hello stub }"),
-        // It stays dynamic for the documents nearer still.
+        // The value stays dynamic for the documents nearer still.
         (
             "who: doc\nm: { greet: 1 }\n",
             &["m: { greet: 2 }\nwho: far\n", &inner],
@@ -122,7 +123,7 @@ fn names_that_lambdas_capture() {
         "inst: { deep: {} }\nr: 8",
     )]);
     for (expression, wanted) in [
-        // What is captured wins over a field that is nearer.
+        // A captured name wins over a field that is nearer.
         ("( $a = 1 ) (|x|->x a)(\"-\")", "\"-1\""),
         ("( $a = 1 ) ( $f = |x|->x a ) ( $a = 2 ) f(\"-\")", "fails"),
         ("( $a = 1 ) ( $f = |x|->x a ) ( $a = 2 ) (f)(\"-\")", "\"-1\""),
@@ -204,7 +205,7 @@ fn the_function_catch_waits_a_pass() {
         ("catch(t::v).valid", "true"),
         ("[ catch(t::v).valid ]", "[ true ]"),
         ("catch[t::v|v,e|->e // \"\"]", "\"tag 't' not found\""),
-        // Where nothing can wait it is evaluated at once.
+        // In these places `catch` cannot be postponed, so it is evaluated at once.
         ("( $a = catch(t::v) ) a.valid", "false"),
         ("(|x|->catch(t::v).valid)(1)", "false"),
         ("catch(t::v).valid || 1", "false"),

@@ -1,4 +1,5 @@
-//! What is said of documents that have no result (section 15), beyond the worked examples of the chapter.
+//! Tests of the reports about documents without a result (`spiff.md` 15), beyond the worked
+//! examples of the chapter.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +30,7 @@ fn values_can_be_kept_out_of_reports() {
 #[test]
 fn reports_name_what_is_left() {
     let cases: [(&str, &[&str], &str); 12] = [
-        // An alternative that failed is gone: what waits is the other one.
+        // The failed alternative is dropped; the report shows the other one, which waits.
         (
             "a: (( nope || c ))\nc: (( d ))\nd: (( c ))\n",
             &[],
@@ -40,7 +41,7 @@ fn reports_name_what_is_left() {
             &[],
             "\t2\tin test\tb\t()\t*duplicate tag \"t\": b <-> a",
         ),
-        // The fields of a map that could not take an insertion are looked at all the same.
+        // The fields of a map are evaluated also if its insertion failed.
         (
             "m:\n  <<: (( 5 ))\n  x: (( nope ))\n  y: (( 1 + 1 ))\n",
             &[],
@@ -71,14 +72,14 @@ fn reports_name_what_is_left() {
             &[],
             "\t<map>\tin test\tx\t()\t*error evaluating body\n\t\t\tcontrol variables:  i[0]=1: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found\n\t\t\tcontrol variables:  i[1]=2: resolution of template 'x.<<do' failed\n\t\t\t\t\t\t(( i + nope ))\tin test\t\t(x)*'nope' not found",
         ),
-        // Where spiff++ says nothing, the line ends.
+        // Without a message of spiff++ the line ends here.
         ("a: (( nope -and true ))\n", &[], "\t(( nope -and true ))\tin test\ta\t()"),
         (
             "l:\n- name: a\n  v: (( merge ))\n",
             &["l:\n- name: b\n"],
             "\t(( merge ))\tin test\tl.[0].v\t(l.name:a.v)\t*'l.name:a.v' not found in any stub",
         ),
-        // An insertion into a list says why it is pending.
+        // An insertion into a list shows why it is pending.
         (
             "l:\n- <<: (( merge required ))\n",
             &[],
@@ -110,7 +111,7 @@ fn what_a_template_is_of_keeps_its_parentheses_and_its_source() {
         ("t: (( &template ( nix + 1 ) ))\n", "(( ( nix + 1 ) ))\tin test\t\t(x)*'nix' not found"),
         ("t: { <<: (( &template (nix) )) }\n", "(( ( nix ) ))\tin test\t<<\t(x)*'nix' not found"),
         ("t: [ { <<: (( &template (nix) )) } ]\n", "(( ( nix ) ))\tin test\t[0].<<\t(x)*'nix' not found"),
-        // An insertion in parentheses is not the optional one.
+        // An insertion in parentheses does not count as an optional merge.
         (
             "t: { <<: (( &template (merge) )) }\n",
             "(( ( merge ) ))\tin test\t<<\t(x)*'x' not found in any stub",

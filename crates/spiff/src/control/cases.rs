@@ -26,7 +26,7 @@ pub(super) fn condition(control: &Control<'_>) -> Outcome {
     chosen(control.option(if holds { "<<then" } else { "<<else" }))
 }
 
-/// `<<switch` with regular fields: the one that is named by the value.
+/// Runs `<<switch` with regular fields: the value names the field to choose.
 pub(super) fn switch(control: &Control<'_>) -> Outcome {
     match &control.value.value {
         Value::Nil => default(control, || "invalid switch value: %!q(<nil>)".to_owned()),
@@ -56,7 +56,7 @@ fn default(control: &Control<'_>, problem: impl FnOnce() -> String) -> Outcome {
     }
 }
 
-/// `<<switch` with `<<cases`: the first case whose conditions all hold.
+/// Runs `<<switch` with `<<cases`: the first case whose conditions are all true.
 pub(super) fn matching(
     walker: &mut Walker<'_, '_>,
     control: &Control<'_>,
@@ -85,15 +85,15 @@ pub(super) fn matching(
     Ok(default(control, || format!("invalid switch value: {}", text(&control.value.value, redacted))))
 }
 
-/// What the conditions of a case say of the value.
+/// Result of the conditions of a case for the value.
 enum CaseMatch {
     Holds,
     Differs,
-    /// The control as a whole has this outcome.
+    /// The whole control gets this outcome.
     Undecided(Outcome),
 }
 
-/// A condition that fails does not hold; one that is no lambda does.
+/// Evaluates a condition. One that fails counts as false; one that is not a lambda counts as true.
 fn holds(
     walker: &mut Walker<'_, '_>,
     (position, case): (usize, &Map),

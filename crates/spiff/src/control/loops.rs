@@ -1,4 +1,4 @@
-//! `<<for`.
+//! The control `<<for`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::value::{Flags, Map, Node, Template, Value};
 /// One loop variable.
 struct Variable {
     name: Name,
-    /// Name of the index or key; `index-NAME` if nobody gave one.
+    /// Name of the index or key, by default `index-NAME`.
     index: Name,
     /// Index or key with the value, in order.
     values: Vec<(Value, Value)>,
@@ -30,14 +30,14 @@ struct Loop<'a, 's> {
     env: &'a Env<'s>,
 }
 
-/// What the rounds have given so far.
+/// Results of the rounds so far.
 #[derive(Default)]
 struct Results {
     list: Vec<Node>,
     fields: Vec<(Arc<str>, Node)>,
     /// Rounds that failed.
     problems: Vec<Issue>,
-    /// Whether a round cannot be decided yet.
+    /// True if a round cannot be decided yet.
     pending: bool,
     growing: Growing,
 }
@@ -85,7 +85,8 @@ fn template(control: &Control<'_>, option: &str) -> Option<Arc<Template>> {
     }
 }
 
-/// Of a map the alphabetically first variable is the outermost loop, of a list the first.
+/// Returns the variables, the outermost loop first: of a map in alphabetical order, of a list in
+/// its order.
 fn variables(value: &Value) -> Result<Vec<Variable>, String> {
     match value {
         Value::Map(map) => map.iter().map(|(key, node)| from_key(key, &node.value)).collect(),
@@ -159,7 +160,7 @@ fn variable(name: &str, index: Option<&str>, values: &Value) -> Result<Variable,
     Ok(Variable { name: Arc::from(name), index, values })
 }
 
-/// One letter, digit or underscore is enough of a name.
+/// Checks a name: it needs at least one letter, digit or underscore.
 fn check_name(kind: &str, name: &str) -> Result<(), String> {
     if name.chars().any(|c| c.is_ascii_alphanumeric() || c == '_') {
         return Ok(());
@@ -168,7 +169,7 @@ fn check_name(kind: &str, name: &str) -> Result<(), String> {
 }
 
 impl Loop<'_, '_> {
-    /// All rounds of the variable number `level` and those inside of it.
+    /// Runs all rounds of the variable number `level` and those nested in it.
     fn level(
         &self,
         walker: &mut Walker<'_, '_>,
@@ -200,7 +201,7 @@ impl Loop<'_, '_> {
         let env = self.env.with_local(names.to_vec());
         let key = match &self.key {
             Some(key) => match instance(walker, key, &env, names, results)? {
-                // Nil is no key either; the round is left out.
+                // A nil key leaves the round out, like an undefined one.
                 None | Some(Value::Nil) => return Ok(()),
                 Some(Value::String(key)) => Some(key),
                 Some(other) => {
@@ -227,7 +228,8 @@ impl Loop<'_, '_> {
     }
 }
 
-/// `None`: undefined, or there is no value and the results say why.
+/// Evaluates an instance of the body. Returns `None` if it is undefined, or has no value for the
+/// reason noted in the results.
 fn instance(
     walker: &mut Walker<'_, '_>,
     template: &Arc<Template>,
@@ -248,7 +250,7 @@ fn instance(
     Ok(None)
 }
 
-/// The issue of one round says which it was; the innermost variable comes first.
+/// Adds to the issue of a round the values of its variables, the innermost first.
 fn with_variables(issue: Issue, names: &[(Name, Value)], redacted: bool) -> Issue {
     let shown: Vec<_> = names
         .chunks(2)

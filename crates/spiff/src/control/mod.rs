@@ -1,4 +1,5 @@
-//! Control structures: maps that stand for what comes out of them (section 12, feature `control`).
+//! Control structures: maps that are replaced by the result of a control (`spiff.md` 12, feature
+//! `control`).
 
 mod cases;
 mod loops;
@@ -24,21 +25,21 @@ const CONTROLS: [(&str, &[&str]); 5] = [
     ("<<type", &["<<default"]),
 ];
 
-/// What a control came to.
+/// The result of running a control.
 enum Outcome {
-    /// Something that it needs is not final.
+    /// A value that the control needs is not final.
     Pending,
     Undefined,
     Value(Node),
-    /// The map is none of a control: it can never be run.
+    /// The map is not a valid control, so it can never run.
     Malformed(Issue),
-    /// Its value or options do not fit; it can never be run.
+    /// The value or options have the wrong type, so the control can never run.
     Failed(Issue),
-    /// What it instantiates fails for now.
+    /// The instance of the body fails in this pass.
     Retry(Issue),
 }
 
-/// A map with a control, its fields flowed.
+/// A map with a control, after its fields were flowed.
 struct Control<'m> {
     name: &'static str,
     map: &'m Map,
@@ -60,29 +61,31 @@ fn is_control_key(key: &str) -> bool {
     key.starts_with("<<") && !matches!(key, "<<" | "<<<") && !is_escaped(key)
 }
 
-/// Whether a map has a field that controls it.
+/// Reports whether a map has a control field.
 pub(crate) fn has_controls(map: &Map) -> bool {
     map.keys().any(|key| is_control_key(key))
 }
 
-/// Whether the value of a field is instantiated by its control instead of being flowed.
+/// Reports whether the control instantiates the value of a field, so that the value is not flowed.
 pub(crate) fn is_template_option(map: &Map, key: &str) -> bool {
     map.get("<<for").is_some() && matches!(key, "<<do" | "<<mapkey")
 }
 
-/// How issues show a map whose control does not fit.
+/// Returns the form in which issues show a map whose control is invalid.
 fn describe(map: &Map) -> Value {
     let own = CONTROLS.iter().map(|(name, _)| *name).find(|name| map.get(name).is_some());
     failure(&own.map_or_else(|| "<map>".to_owned(), |own| format!("<{} control>", &own[2..])))
 }
 
-/// What a control has become that can never be run: no value, so that nobody reads it.
+/// Returns the value of a control that can never run: an expression without a value, so that no
+/// node reads it.
 fn failure(shown: &str) -> Value {
     Value::Expression(Pending(Arc::new(Expr::Control(Name::from(shown)))))
 }
 
-/// Whether all of a control map has been read: what it needs is parsed and what it instantiates is made a template in the pass that
-/// sees it first. Nothing fires in the first pass over a document, so that stubs have been at all that it looks at (section 12).
+/// Reports whether all of a control map has been read. The pass that first sees the map parses the
+/// inputs of the control and makes its bodies templates. No control fires in the first pass over a
+/// document, so that stubs are applied to all inputs before (`spiff.md` 12).
 fn is_read(walker: &Walker<'_, '_>, map: &Map) -> bool {
     let is_unread = |key: &str| {
         is_template_option(map, key)
@@ -91,7 +94,8 @@ fn is_read(walker: &Walker<'_, '_>, map: &Map) -> bool {
     !walker.run.document(walker.id).dependencies.is_first_pass() && !map.keys().any(|key| is_unread(key))
 }
 
-/// Runs the control of a map whose fields have been flowed, if it can be run. `node` is the map before, `at` its place.
+/// Runs the control of a map whose fields have been flowed, if it is ready. `node` is the map
+/// before, `at` its place.
 pub(crate) fn fire(
     walker: &mut Walker<'_, '_>,
     node: &Node,
@@ -105,7 +109,7 @@ pub(crate) fn fire(
     if let Value::Map(read) = &node.value
         && !is_read(walker, read)
     {
-        // New in any case: it has to be looked at again.
+        // The node is new in any case, so the next pass must evaluate it again.
         return Ok(Flowed::New(flowed));
     }
     let before = walker.run.begin_reads(walker.id);
@@ -138,7 +142,7 @@ pub(crate) fn fire(
             new.flags |= Flags::UNDEFINED;
         }
         Outcome::Value(value) => {
-            // What was chosen stays failed, and says why.
+            // If the chosen value failed, the node keeps the failure and its reason.
             let state = value.flags.intersection(Flags::ERROR | Flags::FAILED);
             new.flags = new.flags.difference(Flags::ERROR).union(state);
             new.notes = None;
@@ -182,12 +186,12 @@ fn run(walker: &mut Walker<'_, '_>, map: &Map, env: &Env<'_>) -> Result<Outcome,
     })
 }
 
-/// A value in a message.
+/// Returns the form of a value in a message.
 fn text(value: &Value, redacted: bool) -> String {
     if redacted { value.type_name().to_owned() } else { shorten(&go_syntax(value)) }
 }
 
-/// Whether nothing more is to be expected of a node: it is resolved, or what is not has failed.
+/// Reports whether a node is final: it is resolved, or its unresolved parts have failed.
 fn is_settled(node: &Node, control: bool) -> bool {
     match &node.value {
         Value::Expression(_) => node.has_any(Flags::ERROR | Flags::FAILED),
@@ -197,7 +201,7 @@ fn is_settled(node: &Node, control: bool) -> bool {
     }
 }
 
-/// The control of a map, if the map is one as the rules of section 12 want it.
+/// Returns the control of a map, or the outcome if the map breaks the rules of `spiff.md` 12.
 fn find(map: &Map) -> Result<Control<'_>, Outcome> {
     let present: Vec<_> = CONTROLS.iter().filter(|(name, _)| map.get(name).is_some()).collect();
     let keys: Vec<&str> = map.keys().map(|key| &**key).filter(|key| is_control_key(key)).collect();
@@ -235,7 +239,7 @@ fn find(map: &Map) -> Result<Control<'_>, Outcome> {
     Ok(control)
 }
 
-/// `<<merge`: the fields, and over them those of the value.
+/// Runs `<<merge`: the fields, overridden by those of the value.
 fn merge(control: &Control<'_>) -> Outcome {
     let defined = control.regular().filter(|(_, node)| !node.has(Flags::UNDEFINED));
     let mut merged: Map = defined.cloned().collect();
@@ -252,7 +256,8 @@ fn merge(control: &Control<'_>) -> Outcome {
                 match value {
                     Value::Map(map) => add(map),
                     Value::Nil => {}
-                    // The type is that of the whole value, as spiff++ has it.
+                    // As in spiff++, the message names the type of the whole value, not that of the
+                    // entry.
                     _ => {
                         let message = format!("entry {position}: invalid entry type: list");
                         return Outcome::Failed(Issue::new(message));

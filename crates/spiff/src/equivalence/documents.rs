@@ -1,4 +1,5 @@
-//! Random documents: references over few names, so that they meet, and everything that merges.
+//! Generator of random documents: references over few names, so that they meet, and everything that
+//! merges.
 
 use std::fmt::Write as _;
 
@@ -45,7 +46,7 @@ fn leaf(fixed: Vec<&'static str>) -> impl Strategy<Value = String> {
     ]
 }
 
-/// What is made of other expressions.
+/// Generates expressions that are made of other expressions.
 fn compound(inner: &BoxedStrategy<String>) -> impl Strategy<Value = String> + use<> {
     let two = || (inner.clone(), inner.clone());
     let named = || (path(), inner.clone());
@@ -66,7 +67,7 @@ fn compound(inner: &BoxedStrategy<String>) -> impl Strategy<Value = String> + us
 
 const FIXED: [&str; 9] = ["\"x\"", "~", "~~", "true", "merge", "[ 1, 2 ]", "{ \"a\" = 1 }", "t::a", "t::."];
 
-/// Expressions whose values the plain passes can compute, too.
+/// Generates expressions whose values the plain passes can compute, too.
 fn plain_expression() -> impl Strategy<Value = String> {
     leaf(FIXED.to_vec()).prop_recursive(2, 6, 3, |inner| compound(&inner))
 }
@@ -188,7 +189,7 @@ fn plain_node() -> impl Strategy<Value = Part> {
     })
 }
 
-/// Documents of the part of the language that the plain passes know.
+/// Generates documents in the part of the language that the plain passes know.
 pub(super) fn plain_case() -> impl Strategy<Value = Case> {
     let text = || vec((name(), plain_node()), 2..6).prop_map(write_document);
     (text(), vec(text(), 0..3)).prop_map(|(template, stubs)| Case { template, stubs, control: false })
@@ -215,7 +216,7 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-/// Flow style, so that nothing has to be indented.
+/// Writes a part in flow style, which needs no indentation.
 fn write_part(part: &Part, text: &mut String) {
     match part {
         Part::Scalar(scalar) if scalar.starts_with("((") => {

@@ -1,4 +1,5 @@
-//! That looking only at what may have changed gives what looking at everything in each pass gives.
+//! Tests that evaluating only nodes which may have changed gives the same result as evaluating all
+//! nodes in each pass.
 
 mod documents;
 mod plain;
@@ -8,7 +9,7 @@ use proptest::test_runner::Config;
 
 use crate::{Document, Engine, Features};
 
-/// The document, or the report as an error.
+/// Returns the document, or the report as an error.
 fn outcome(engine: &Engine, case: &documents::Case) -> Result<String, String> {
     let read = |text: &String| Document::read(text, "test", engine.limits());
     let template = read(&case.template).expect("generated documents are YAML");
@@ -30,7 +31,8 @@ proptest! {
         prop_assert_eq!(outcome(&marked, &case), outcome(&whole, &case));
     }
 
-    /// Without stubs the first pass is that of the document, not of the run; the second run finds what the first has kept.
+    /// Case: without stubs the first pass is cached with the document, not computed per run. The
+    /// second run uses the cached pass.
     #[test]
     fn kept_passes_give_the_same(case in documents::case()) {
         let case = documents::Case { stubs: Vec::new(), control: false, ..case };
@@ -49,7 +51,8 @@ proptest! {
         let engine = outcome(&Engine::new(), &case);
         let wanted = plain::cascade(&case.template, &case.stubs);
         match (engine, wanted) {
-            // Outputs show lambdas and templates; how they are written is not the matter here.
+            // Outputs show lambdas and templates. Their notation may differ, because only the
+            // evaluation is compared.
             (Ok(given), Ok(wanted)) if given.contains("&template") => prop_assert!(wanted.contains("template")),
             (Ok(given), Ok(wanted)) => prop_assert_eq!(given, wanted),
             (Err(_), Err(_)) => {}
@@ -69,7 +72,7 @@ proptest! {
     }
 }
 
-/// Cases that generated documents have brought up.
+/// Cases that generated documents found.
 #[test]
 fn found_cases_give_the_same() {
     let case =
@@ -81,11 +84,11 @@ fn found_cases_give_the_same() {
          b:\n  a: (( &temporary ))\n  name: x\n",
     );
     assert_eq!(outcome(&engine, &renamed), outcome(&engine.clone().pass_by_pass(), &renamed));
-    // The branch of an undefined condition is waited for, and the result is undefined all the same.
+    // The branch of an undefined condition has to wait, but the result is undefined in any case.
     let undefined = case("a: (( ~~ ? a :d ))\nd:\n  a: 0\n  <<: (( merge ))\n");
     assert_eq!(outcome(&engine, &undefined).as_deref(), Ok("d:\n  a: 0\n"));
     assert_eq!(plain::cascade(&undefined.template, &[]).as_deref().ok(), Some("d:\n  a: 0\n"));
-    // A marked expression fails where a stub has a value: it is temporary all the same (E77).
+    // A marked expression fails where a stub has a value, but is temporary in any case (E77).
     let marked = documents::Case {
         stubs: vec!["d:\n  a: 0\na:\n  a: 0\n".to_owned()],
         ..case("a:\n  a: 0\nd: (( &temporary ( a + a ) ))\n")

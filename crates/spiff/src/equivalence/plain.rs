@@ -1,5 +1,6 @@
-//! The passes of section 1.3 written down as they are told, for the part of the language that the documents of
-//! [`super::documents::plain_case`] use: each pass makes a new tree, and a pass that changes nothing is the last.
+//! A literal implementation of the passes of `spiff.md` 1.3, for the part of the language that the
+//! documents of [`super::documents::plain_case`] use. Each pass makes a new tree, and a pass that
+//! changes no node is the last.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ struct Node {
     undefined: bool,
     tag: Option<String>,
     redirect_off: bool,
-    /// Could not take what was to be inserted.
+    /// True if the node could not take its insertion.
     failed: bool,
 }
 
@@ -39,7 +40,8 @@ enum Plain {
 
 type Fields = BTreeMap<String, Node>;
 
-/// Scalars compute as the engine's own: what is compared here is when things are computed.
+/// A scalar, computed by the engine's own operators: the tests compare when values are computed,
+/// not how.
 #[derive(Debug, Clone)]
 struct Scalar(Value);
 
@@ -65,24 +67,25 @@ struct Env<'a> {
     calls: usize,
 }
 
-/// Calls of lambdas and templates in each other; more is a recursion without end.
+/// Nested calls of lambdas and templates; deeper nesting counts as endless recursion.
 const CALLS: usize = 40;
 
 thread_local! {
-    /// Whether a recursion went too deep: the engine ends the run then, whatever is around it.
+    /// True after a recursion that was too deep. The engine ends the run then, so no `||` or
+    /// `catch` may hide it.
     static TOO_DEEP: Cell<bool> = const { Cell::new(false) };
 }
 
 struct EvalError;
 /// A value, or `None` while it is pending.
 type Eval = Result<Option<Node>, EvalError>;
-/// By name, with the path that they were defined at.
+/// Tags by name, with the path of their definition.
 type Tags = BTreeMap<String, (Vec<String>, Node)>;
 
-/// More passes than any generated document takes to come to rest; one that takes more is told apart.
+/// Passes that no generated document needs. A document that needs more is reported separately.
 const PASSES: usize = 400;
 
-/// The finished document as YAML; `Err` without a text: some expressions have no value.
+/// Returns the finished document as YAML. `Err("")` means that some expressions have no value.
 pub(super) fn cascade(template: &str, stubs: &[String]) -> Result<String, &'static str> {
     let read = |text: &str| match Document::read(text, "test", &Limits::default()) {
         Ok(document) => from_read(&document.node),
@@ -257,7 +260,8 @@ fn flow_value(node: &Node, env: &Env<'_>, over: bool, tags: &mut Tags) -> Node {
                     }
                 }
                 Ok(None) => return new,
-                // Its markers are the node's all the same (3.1, 2).
+                // The markers of a pending expression apply to its node already (`spiff.md` 2.2 and
+                // 3.1).
                 Err(EvalError) => {
                     if let Expr::Marked(marked) = &**expression {
                         let (temporary, local, tag) = markers(marked);
@@ -292,7 +296,7 @@ fn flow_value(node: &Node, env: &Env<'_>, over: bool, tags: &mut Tags) -> Node {
     }
 }
 
-/// What the insertion field of a map comes to.
+/// Flows a map, including its insertion field.
 fn flow_map(node: &Node, fields: &Fields, env: &Env<'_>, tags: &mut Tags) -> Node {
     let mut env = env.clone();
     env.scopes.push(Scope::Document(Rc::new(fields.clone())));
@@ -300,7 +304,7 @@ fn flow_map(node: &Node, fields: &Fields, env: &Env<'_>, tags: &mut Tags) -> Nod
     result.temporary |= !env.no_merge && find_in_stubs(&env).is_some_and(|stub| stub.temporary);
     let mut new = Fields::new();
     if let Some(field) = fields.get("<<") {
-        // The tag of a marker is that of the map.
+        // A tag in the insertion field is the tag of the map.
         let base = flow_value(field, &env, false, tags);
         if base.undefined {
             return Node { undefined: true, ..result };
@@ -509,13 +513,14 @@ fn named(
     Ok(Some(names))
 }
 
-/// The values of all items, evaluated even if one is pending.
+/// Returns the values of all items. Later items are evaluated even if one is pending, because they
+/// may fail.
 fn all(items: &[Item], env: &Env<'_>, tags: &mut Tags) -> Result<Option<Vec<Node>>, EvalError> {
     let values: Result<Vec<_>, _> = items.iter().map(|item| evaluate(&item.expression, env, tags)).collect();
     Ok(values?.into_iter().collect())
 }
 
-/// A result with what came with other values that it is made of.
+/// Adds the annotations of other values to a result that is made of them.
 fn joined(mut result: Node, others: &[Node]) -> Node {
     for other in others {
         result.undefined |= other.undefined;
@@ -526,7 +531,7 @@ fn joined(mut result: Node, others: &[Node]) -> Node {
     result
 }
 
-/// One call deeper.
+/// Returns the environment one call deeper.
 fn deeper<'a>(env: &Env<'a>) -> Result<Env<'a>, EvalError> {
     if env.calls >= CALLS || TOO_DEEP.get() {
         TOO_DEEP.set(true);
@@ -535,7 +540,7 @@ fn deeper<'a>(env: &Env<'a>) -> Result<Env<'a>, EvalError> {
     Ok(Env { calls: env.calls + 1, ..env.clone() })
 }
 
-/// All local names around an expression, the innermost last, each once.
+/// Returns all local names around an expression, the innermost last, each once.
 fn captured(env: &Env<'_>) -> Vec<(String, Node)> {
     let mut names: Vec<(String, Node)> = Vec::new();
     for scope in env.scopes.iter().rev() {
@@ -654,7 +659,7 @@ fn instance(content: &Node, env: &Env<'_>, tags: &mut Tags) -> Eval {
     Err(EvalError)
 }
 
-/// Whether an expression that is left fails instead of waiting.
+/// Reports whether an expression without a value fails, or only waits.
 fn is_failing(node: &Node, env: &Env<'_>, tags: &mut Tags) -> bool {
     match &node.value {
         Plain::Map(map) => {

@@ -1,4 +1,5 @@
-//! Entries of lists and positional arguments: the same thing with `...` behind some.
+//! Evaluation of list entries and positional arguments: both are items, some with `...` behind
+//! them.
 
 use std::sync::Arc;
 
@@ -14,19 +15,20 @@ use crate::value::{Node, Origin, Value};
 pub(super) struct Given {
     pub(super) named: Vec<(Name, Value)>,
     pub(super) positional: Vec<Node>,
-    /// That of all of them.
+    /// Annotations of all arguments together.
     pub(super) info: Info,
 }
 
-/// Arguments of which one is pending at least.
+/// Arguments of which at least one is pending.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) info: Info,
-    /// What is left of them, if something of one is evaluated.
+    /// The remaining arguments, if a part of one was evaluated.
     pub(super) rest: Option<Arguments>,
 }
 
-/// Evaluates arguments in order, the later ones also if one is pending: one of them may fail.
+/// Evaluates arguments in order. Later ones are evaluated also if one is pending, because one of
+/// them may fail.
 pub(super) fn evaluated(
     run: &mut Run<'_>,
     arguments: &Arguments,
@@ -91,7 +93,8 @@ fn positional(
     Ok(if pending { Readiness::Pending((given.info, rest)) } else { Readiness::Ready(given) })
 }
 
-/// [`evaluated`] for items that have no names; what is left of them is `whole` of the items.
+/// Evaluates items without names as [`evaluated`] does. `whole` makes an expression of the items
+/// that are left.
 pub(super) fn items(
     run: &mut Run<'_>,
     items: &[Item],
@@ -107,7 +110,8 @@ pub(super) fn items(
     })
 }
 
-/// A node of an expression. Where it comes from matters only if it is an expression again, which may fail.
+/// Returns the node of a value that an expression made. Its origin matters only if it is itself an
+/// expression, which may fail.
 pub(super) fn made(value: Value, env: &Env<'_>) -> Node {
     match &value {
         Value::String(text) if is_dynaml(text).is_some() => {
@@ -117,7 +121,7 @@ pub(super) fn made(value: Value, env: &Env<'_>) -> Node {
     }
 }
 
-/// The source of what the expressions of a document make.
+/// Returns the source name of nodes that the expressions of a document make.
 fn made_by(source: &Arc<str>) -> Arc<str> {
     if source.starts_with("dynaml@") {
         Arc::clone(source)

@@ -1,4 +1,5 @@
-//! `auto`, a heritage of Cloud Foundry like `static_ips`: the size of a resource pool.
+//! The expression `auto`: the size of a resource pool. Like `static_ips` it comes from Cloud
+//! Foundry.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use crate::scope::step_text;
 use crate::syntax::ast::Step;
 use crate::value::Value;
 
-/// At `resource_pools.NAME.size` the sum of the `instances` of all `.jobs` whose `resource_pool` is NAME.
+/// Evaluates `auto` at `resource_pools.NAME.size`: the sum of the `instances` of all `.jobs` whose
+/// `resource_pool` is NAME.
 pub(super) fn evaluate(run: &mut Run<'_>, env: &Env<'_>) -> Eval {
     let path = env.path.steps();
     let [collection, pool, field] = path.as_slice() else { return Err(misplaced()) };
@@ -17,7 +19,7 @@ pub(super) fn evaluate(run: &mut Run<'_>, env: &Env<'_>) -> Eval {
         return Err(misplaced());
     }
     let pool = step_text(pool);
-    // The path to a keyed entry is `KEY:VALUE`.
+    // The step to an entry of a keyed list may be `KEY:VALUE`.
     let pool = pool.split_once(':').map_or(&*pool, |(_, name)| name);
     let jobs = reference::absolute(run, &[Step::Field(Arc::from("jobs"))], env, true, true);
     let jobs = match jobs {
@@ -35,7 +37,8 @@ fn misplaced() -> EvalError {
     EvalError::issue("auto only allowed for size entry in resource pools")
 }
 
-/// Why a job of the pool has no number of instances is not told.
+/// Returns the sum of the instances. As in spiff++, an error does not name the job without a
+/// number.
 fn instances<'a>(jobs: impl Iterator<Item = &'a Value>, pool: &str) -> Result<i64, EvalError> {
     let mut size = 0_i64;
     for job in jobs {

@@ -1,4 +1,4 @@
-//! Calls of functions by name (sections 8.2 and 11).
+//! Calls of functions by name (`spiff.md` 8.2 and 11).
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -57,12 +57,13 @@ pub(super) fn function(
         run.spend(result.value.as_ref().map_or(0, super::operator::made))?;
         result
     };
-    // What came with the arguments stays with the result: a function of something merged is merged, too.
+    // The result keeps the annotations of the arguments: a function of a merged value is merged,
+    // too.
     result.info.join(info);
     Ok(result)
 }
 
-/// What a name stands for.
+/// The function that a name refers to.
 enum Callee {
     Core(fn(&mut Run<'_>, &[Value], &Env<'_>) -> Eval),
     Library(Function),
@@ -85,7 +86,8 @@ fn find(run: &Run<'_>, name: &str) -> Option<Callee> {
     Some(Callee::Core(core))
 }
 
-/// Host functions may stand for those that spiff++ registers as extensions, and for names that nobody has (section 17).
+/// Finds a function of the host. Host functions may replace the extensions of spiff++ and add new
+/// names (`spiff.md` 17).
 fn find_library(run: &Run<'_>, name: &str) -> Option<Callee> {
     let host = || run.settings.functions.get(name).cloned().map(Callee::Host);
     let own = functions::find(name).map(Callee::Library);
@@ -117,7 +119,7 @@ impl Callee {
                 Ok(Evaluated { value: result?, ..Evaluated::default() })
             }
             Self::Guarded(function, randomness) => {
-                // What is random has another value in the next pass.
+                // A random function has another value in the next pass.
                 run.volatile = true;
                 let mut source = FromHost { randomness: &randomness, settings: run.settings };
                 Evaluated::ok(function(&mut source, arguments)?)
@@ -128,7 +130,7 @@ impl Callee {
     }
 }
 
-/// How functions call lambdas.
+/// Access of functions to the evaluator, for calls of lambdas.
 struct FromFunction<'a, 'e, 's> {
     run: &'a mut Run<'e>,
     env: &'a Env<'s>,
@@ -139,7 +141,7 @@ impl Caller for FromFunction<'_, '_, '_> {
         match lambda::call_whole(self.run, lambda, arguments.to_vec(), self.env) {
             Ok(evaluated) => Ok(evaluated.value),
             Err(EvalError::Issue(issue)) => Err(*issue),
-            // The call that asked looks at the run when it is back.
+            // The run has recorded the limit. The caller checks for it when the function returns.
             Err(EvalError::Abort) => Err(Issue::default()),
         }
     }
@@ -149,7 +151,7 @@ impl Caller for FromFunction<'_, '_, '_> {
     }
 
     fn spend(&mut self, units: usize) -> Result<(), Issue> {
-        // The call that asked looks at the run when it is back.
+        // The run has recorded the limit. The caller checks for it when the function returns.
         self.run.spend(units as u64).map_err(|_| Issue::default())
     }
 
@@ -162,7 +164,7 @@ impl Caller for FromFunction<'_, '_, '_> {
     }
 }
 
-/// What guarded functions get of the host.
+/// Access of guarded functions to the host.
 struct FromHost<'a> {
     randomness: &'a Randomness,
     settings: &'a Settings,
@@ -186,7 +188,7 @@ fn field(name: &str) -> Expr {
     Expr::Reference(Reference { tag: None, absolute: false, steps: vec![Step::Field(Arc::from(name))] })
 }
 
-/// A lambda that calls `name` with the given arguments and those that it gets.
+/// Returns a lambda that calls `name` with the given arguments and its own.
 fn curried(name: &str, given: Vec<Value>, env: &Env<'_>) -> Value {
     let mut statics = Vec::new();
     let mut positional = Vec::with_capacity(given.len() + 1);
@@ -207,7 +209,8 @@ fn curried(name: &str, given: Vec<Value>, env: &Env<'_>) -> Value {
     Value::Lambda(Arc::new(Lambda { expression, defaults: vec![None], statics, scope: env.scope.clone() }))
 }
 
-/// The expression that is written like a value; `None` if there is none.
+/// Returns the expression that is written like a value, or `None` if the value has no such
+/// expression.
 pub(super) fn literal(value: &Value) -> Option<Expr> {
     Some(match value {
         Value::Nil => Expr::Nil,
@@ -228,11 +231,11 @@ pub(super) fn literal(value: &Value) -> Option<Expr> {
     })
 }
 
-/// Larger values are not written as expressions.
+/// Largest value, in nodes, that is written as an expression.
 const LONGEST: usize = 64;
 const DEEPEST: u32 = 4;
 
-/// `features()` and `features(name)`.
+/// Runs `features()` and `features(name)`.
 fn features(run: &mut Run<'_>, arguments: &[Value], _: &Env<'_>) -> Eval {
     let names = run.settings.features.names();
     match arguments {

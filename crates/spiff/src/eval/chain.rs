@@ -1,4 +1,5 @@
-//! What follows an operand: calls, steps, dynamic steps, projections (sections 5.3, 7.8, 8.2).
+//! Evaluation of the links behind an operand: calls, steps, dynamic steps, projections (`spiff.md`
+//! 5.3, 7.8 and 8.2).
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub(super) fn evaluate_chain(
         });
         return chain.follow(run, called, 1);
     }
-    // A step picks one entry: what else is in the value need not be final.
+    // A step picks one entry, so the rest of the value need not be final.
     let needed = match links.first() {
         Some(Link::Dynamic(_)) if matches!(base, Expr::Reference(_)) => Depth::Local,
         Some(Link::Step(_) | Link::Dynamic(_)) => depth,
@@ -44,7 +45,7 @@ pub(super) fn evaluate_chain(
     chain.follow(run, value, 0)
 }
 
-/// An expression with what follows it.
+/// An expression with its links.
 #[derive(Clone, Copy)]
 struct Chain<'a, 's> {
     base: &'a Expr,
@@ -54,7 +55,7 @@ struct Chain<'a, 's> {
 }
 
 impl Chain<'_, '_> {
-    /// Applies the links from `at` on to what stands before them.
+    /// Applies the links from `at` on to the value of the part before them.
     fn follow(self, run: &mut Run<'_>, before: Evaluated, at: usize) -> Eval {
         let mut current = before;
         let mut at = at;
@@ -87,7 +88,7 @@ impl Chain<'_, '_> {
                     };
                     match slice(run, list, range, self.env)? {
                         Some(slice) => return self.project(run, slice, info, at + 1),
-                        // A projection of something pending fails for this pass.
+                        // A projection of a pending value fails in this pass, as in spiff++.
                         None => return Err(info.issue().into()),
                     }
                 }
@@ -96,12 +97,13 @@ impl Chain<'_, '_> {
         Ok(current)
     }
 
-    /// What stands before the link `at` is pending.
+    /// Handles a chain whose part before the link `at` is pending.
     fn wait(self, run: &mut Run<'_>, before: Evaluated, at: usize) -> Eval {
         let mut info = before.info;
         for (position, link) in self.links.iter().enumerate().skip(at) {
             match link {
-                // Arguments are evaluated all the same: one of them may fail. Of the function nothing is told.
+                // Arguments are evaluated in any case, because one of them may fail. Messages do
+                // not mention the function.
                 Link::Call { arguments, .. } => {
                     let rest = info.rest.take();
                     let (own, left) = match arguments::evaluated(run, arguments, self.env)? {
@@ -118,7 +120,8 @@ impl Chain<'_, '_> {
         Ok(Evaluated::pending(info))
     }
 
-    /// The chain up to the call at `position`, as far as something of function and arguments is evaluated.
+    /// Returns the chain up to the call at `position`, if a part of function or arguments was
+    /// evaluated.
     fn left_over(
         self,
         position: usize,
@@ -137,7 +140,7 @@ impl Chain<'_, '_> {
         Some(Arc::new(chained(function, call)))
     }
 
-    /// What stands before the link `at`, as an expression of its own.
+    /// Returns the part before the link `at`, as an expression of its own.
     fn before(self, at: usize) -> Expr {
         if at == 0 {
             return self.base.clone();
@@ -150,7 +153,7 @@ impl Chain<'_, '_> {
         EvalError::issue(format!("function call '{function}' requires function name or lambda value"))
     }
 
-    /// `call` stands for the call at `at`.
+    /// Replaces the call at `at` by `call`.
     fn with_arguments(self, at: usize, call: Expr) -> Expr {
         let Expr::Chain(_, links) = call else { return call };
         let mut all = self.links[..at].to_vec();
@@ -159,7 +162,8 @@ impl Chain<'_, '_> {
         Expr::Chain(Box::new(self.base.clone()), all)
     }
 
-    /// Applies the links from `at` on to each entry. A failure is not told (7.8 says nothing of it, and neither does spiff++).
+    /// Applies the links from `at` on to each entry. As in spiff++, a failure has no message
+    /// (`spiff.md` 7.8 does not ask for one).
     fn project(self, run: &mut Run<'_>, entries: Vec<Node>, mut info: Info, at: usize) -> Eval {
         if at >= self.links.len() {
             let list = Value::List(Arc::new(entries.into_iter().collect()));
@@ -182,7 +186,7 @@ impl Chain<'_, '_> {
     }
 }
 
-/// `link` behind an expression.
+/// Returns an expression with `link` behind it.
 fn chained(expression: Expr, link: Link) -> Expr {
     match expression {
         Expr::Chain(base, mut links) => {
@@ -200,13 +204,14 @@ fn as_step(link: &Link) -> Option<Step> {
     }
 }
 
-/// Steps into a value that is at hand.
+/// Takes steps into a value that is already evaluated.
 fn into(run: &Run<'_>, value: &Value, steps: &[Step], depth: Depth) -> Eval {
     let reading = read_value(&Node::new(value.clone()), steps, depth == Depth::Full, run.control());
     reading_to_eval(reading, |count| shown(&steps[..count], false))
 }
 
-/// `.[EXPR]`. Why the index is pending or fails is not told, and of what is found all has to be final.
+/// Evaluates `.[EXPR]`. As in spiff++, a pending or failing index has no message, and the value
+/// found must be final as a whole.
 fn dynamic(run: &mut Run<'_>, value: &Value, items: &[Item], root: Info, env: &Env<'_>) -> Eval {
     let given = match arguments::items(run, items, env, Expr::List) {
         Err(EvalError::Issue(_)) => return Err(root.issue().into()),
@@ -248,7 +253,7 @@ fn qualifier(value: &Value) -> Result<Step, EvalError> {
     }
 }
 
-/// What `[*]` stands for.
+/// Returns the entries for `[*]`.
 fn entries(value: &Value) -> Result<Vec<Node>, EvalError> {
     match value {
         Value::List(list) => Ok(list.iter().cloned().collect()),
@@ -257,7 +262,7 @@ fn entries(value: &Value) -> Result<Vec<Node>, EvalError> {
     }
 }
 
-/// One end of a range; `None` if it was not written. Nil counts as 0.
+/// Evaluates one end of a range; `None` if it was not written. Nil counts as 0.
 fn bound(run: &mut Run<'_>, end: Option<&Expr>, env: &Env<'_>) -> Result<Bound, EvalError> {
     let Some(end) = end else { return Ok(Bound::Absent) };
     let mut evaluated = evaluate(run, end, env)?;
@@ -274,7 +279,7 @@ fn bound(run: &mut Run<'_>, end: Option<&Expr>, env: &Env<'_>) -> Result<Bound, 
 enum Bound {
     Absent,
     At(i64),
-    /// What is left of it.
+    /// The end is pending; its remaining expression, if a part was evaluated.
     Pending(Option<Arc<Expr>>),
 }
 
@@ -287,7 +292,7 @@ impl Bound {
     }
 }
 
-/// `[a..b]`. Of ends that are pending nothing is told.
+/// Evaluates `[a..b]`. A pending end has no message.
 pub(super) fn range(run: &mut Run<'_>, range: &Range, env: &Env<'_>) -> Eval {
     let (Some(first), Some(last)) = (&range.start, &range.end) else {
         return Err(EvalError::issue("range expression requires start and end index"));
@@ -318,7 +323,8 @@ pub(super) fn range(run: &mut Run<'_>, range: &Range, env: &Env<'_>) -> Eval {
     Evaluated::ok(Value::list(numbers))
 }
 
-/// `list.[a..b]`, both ends included; `None` if an end is pending. Why an end fails is not told.
+/// Evaluates `list.[a..b]`, both ends included; `None` if an end is pending. A failing end has no
+/// message.
 fn slice(
     run: &mut Run<'_>,
     list: &List,

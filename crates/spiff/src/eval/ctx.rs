@@ -1,4 +1,4 @@
-//! `__ctx` (section 5.4).
+//! The special name `__ctx` (`spiff.md` 5.4).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::scope::{ScopeKind, dotted, step_text};
 use crate::syntax::ast::Step;
 use crate::value::{Node, Value};
 
-/// What spiff++'s releases print; nothing is decided by it.
+/// Version that spiff++ prints. The engine only shows it and takes no decision by it.
 const VERSION: &str = "v1.7.0-beta-8";
 
 pub(super) fn context(run: &Run<'_>, env: &Env<'_>) -> Value {
@@ -46,7 +46,7 @@ fn steps(steps: &[Step]) -> Value {
     Value::list(steps.iter().map(|step| Value::string(&*step_text(step))))
 }
 
-/// Root maps of the outer environments, nearest first.
+/// Returns the root maps of the outer environments, nearest first.
 fn outer_roots(run: &Run<'_>, env: &Env<'_>) -> Vec<Value> {
     let mut roots = Vec::new();
     let mut last = None;

@@ -1,4 +1,5 @@
-//! Functions that look at the files that the host shows (section 11.5). Nothing here reaches the machine or the network.
+//! Functions that read the files that the host shows (`spiff.md` 11.5). They have no access to the
+//! machine or the network.
 
 use super::nested;
 use super::{Eval, EvalError, Evaluated};
@@ -10,7 +11,7 @@ use crate::value::Value;
 
 type Function = fn(&mut Run<'_>, &[Value], &Env<'_>) -> Eval;
 
-/// The function `name`, if it is one of them.
+/// Returns the function `name`, if it is one of this module.
 pub(super) fn find(name: &str) -> Option<Function> {
     let function: Function = match name {
         "read" | "read_uncached" => read,
@@ -23,13 +24,15 @@ pub(super) fn find(name: &str) -> Option<Function> {
     Some(function)
 }
 
-/// What the host shows; a run without it does not come here.
+/// Returns the files of the host. In a run without files, the caller refuses these functions
+/// before.
 fn files<'r>(run: &Run<'r>, name: &str) -> Result<&'r dyn Files, EvalError> {
     let shown = run.settings.files.as_deref();
     shown.ok_or_else(|| EvalError::issue(functions::denial(name)))
 }
 
-/// `read(path [, mode])`; without a mode YAML and JSON by the ending of the name, and text.
+/// Runs `read(path [, mode])`. Without a mode, the ending of the name decides between YAML, JSON
+/// and text.
 fn read(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     let (path, mode) = match arguments {
         [Value::String(path)] => (path, None),
@@ -53,7 +56,7 @@ fn read(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     }
 }
 
-/// `lookup_file(name, dirs…)`: which of the candidates are there.
+/// Runs `lookup_file(name, dirs…)`: returns the candidates that exist.
 fn look_up(run: &Run<'_>, arguments: &[Value], function: &str, directories: bool) -> Eval {
     let Some((Value::String(name), places)) = arguments.split_first() else {
         return Err(EvalError::issue(format!("{function} requires a name as first argument")));
@@ -80,7 +83,7 @@ fn listed(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// `list_files(dir)`, `list_dirs(dir)`: names in ascending order.
+/// Runs `list_files(dir)` and `list_dirs(dir)`: names in ascending order.
 fn list(run: &Run<'_>, arguments: &[Value], function: &str, directories: bool) -> Eval {
     let [Value::String(path)] = arguments else {
         return Err(EvalError::issue(format!("{function} requires one directory as string")));

@@ -1,4 +1,5 @@
-//! Functions whose arguments are not evaluated in advance (section 11.1), and the bracket forms of `catch` and `sync`.
+//! Functions whose arguments are not evaluated in advance (`spiff.md` 11.1), and the bracket forms
+//! of `catch` and `sync`.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::scope::dotted;
 use crate::syntax::ast::{Arguments, Expr, LambdaExpr, Step, Sync};
 use crate::value::{Flags, Value};
 
-/// How a function looks at its arguments.
+/// An intrinsic function; it evaluates its arguments itself.
 type Intrinsic = fn(&mut Run<'_>, &[&Expr], &Env<'_>) -> Eval;
 
 /// The intrinsic function `name`.
@@ -47,7 +48,7 @@ pub(super) fn call(
     function(run, &expressions, env)
 }
 
-/// Pending only counts if nothing before it fails; of what is pending nothing is told.
+/// Runs `defined`. A pending argument counts only if none before it fails, and has no message.
 fn defined(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     let mut pending = false;
     for argument in arguments {
@@ -62,7 +63,7 @@ fn defined(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     if pending { Ok(Evaluated::pending(Info::default())) } else { Evaluated::ok(Value::Bool(true)) }
 }
 
-/// As [`defined`], but nil decides only if nothing is pending.
+/// Runs `valid`: like [`defined`], but nil decides only if no argument is pending.
 fn valid(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     let (mut pending, mut valid) = (false, true);
     for argument in arguments {
@@ -131,7 +132,7 @@ fn catch(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     Evaluated::ok(Value::map(entries))
 }
 
-/// `catch[EXPR|v,e|->body]`: the lambda gets value and message, one of them nil.
+/// Runs `catch[EXPR|v,e|->body]`: the lambda gets value and message, one of them nil.
 pub(super) fn catch_with(run: &mut Run<'_>, expression: &Expr, handler: &Expr, env: &Env<'_>) -> Eval {
     let (evaluated, inline) = match handler {
         Expr::Lambda(expression) => (define(run, expression, env)?, true),
@@ -165,7 +166,8 @@ pub(super) fn catch_with(run: &mut Run<'_>, expression: &Expr, handler: &Expr, e
     Ok(called?.whole())
 }
 
-/// `stub()`, `stub(ref)`, `stub("a.b")`, `stub([…])`: a reference is taken as it is written.
+/// Runs `stub()`, `stub(ref)`, `stub("a.b")`, `stub([…])`. A reference is not evaluated; its path
+/// is used.
 fn stub(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     let steps: Vec<Step> = match arguments {
         [] => env.path.steps(),
@@ -197,7 +199,7 @@ fn stub(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     }
 }
 
-/// The steps of a path that is written as `a.b[0].c`.
+/// Splits a path that is written as `a.b[0].c` into steps.
 fn components(text: &str) -> Vec<Step> {
     let mut parts = vec![String::new()];
     for c in text.chars() {
@@ -220,7 +222,8 @@ fn step(text: &str) -> Step {
     index.map_or_else(|| Step::Field(text.into()), Step::Index)
 }
 
-/// `type(x)`, of evaluated arguments. That one is undefined is what it tells.
+/// Runs `type(x)` on evaluated arguments. It is defined also for an undefined argument, whose type
+/// is `undef`.
 pub(super) fn type_of(arguments: &[Value], info: Info) -> Eval {
     let mut info = info;
     if info.undefined() {
@@ -233,14 +236,14 @@ pub(super) fn type_of(arguments: &[Value], info: Info) -> Eval {
     Ok(Evaluated { value: Some(Value::string(argument.type_name())), info })
 }
 
-/// The values that the parts of a `sync` get of its expression.
+/// The values of a `sync` expression that its parts can read.
 struct Awaited {
     value: Value,
-    /// Why there is none.
+    /// The reason why there is no value.
     error: Option<Issue>,
 }
 
-/// What a `sync` looks at.
+/// Evaluates the expression of a `sync`.
 fn awaited(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>) -> Result<Readiness<Awaited>, EvalError> {
     match evaluate(run, expression, env) {
         Err(EvalError::Abort) => Err(EvalError::Abort),
@@ -252,7 +255,8 @@ fn awaited(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>) -> Result<Readin
     }
 }
 
-/// A condition that does not hold is tried again in the next pass; when the document has come to rest, it has failed.
+/// Waits because the condition is false: the next pass tries again. Once the document is at rest,
+/// the `sync` fails.
 fn keep_waiting(run: &mut Run<'_>, error: Option<Issue>) -> Eval {
     let issue = error.unwrap_or_else(|| Issue::new("sync timeout reached"));
     run.volatile = true;
@@ -270,7 +274,7 @@ fn holds(condition: &Value) -> Result<bool, EvalError> {
     }
 }
 
-/// `sync(e, cond [, value [, timeout]])`: the parts see `value`, `error` and `valid`.
+/// Runs `sync(e, cond [, value [, timeout]])`: the parts see `value`, `error` and `valid`.
 fn sync_function(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval {
     let (expression, condition, result) = match arguments {
         [expression, condition] => (expression, condition, None),
@@ -302,7 +306,8 @@ fn sync_function(run: &mut Run<'_>, arguments: &[&Expr], env: &Env<'_>) -> Eval 
     }
 }
 
-/// `sync[…]`: nothing that an expression may look at changes from outside, so it is decided when the document is at rest **[D31]**.
+/// Runs `sync[…]`. No input of an expression changes from outside, so the document at rest decides
+/// instead of the timeout **[D31]**.
 pub(super) fn sync(run: &mut Run<'_>, sync: &Sync, env: &Env<'_>) -> Eval {
     let awaited = match awaited(run, &sync.expression, env)? {
         Readiness::Ready(awaited) => awaited,

@@ -1,4 +1,4 @@
-//! Lambda values and calls of them (sections 8.1 and 8.2).
+//! Lambda values and calls of them (`spiff.md` 8.1 and 8.2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ impl Given {
     }
 }
 
-/// `lambda EXPR`: a lambda, or a text that holds one. One that is pending fails for this pass.
+/// Evaluates `lambda EXPR`: a lambda, or a text that contains one. A pending operand fails in this
+/// pass.
 pub(super) fn of(run: &mut Run<'_>, operand: &Expr, env: &Env<'_>) -> Eval {
     let operand = evaluate(run, operand, env)?;
     match operand.value {
@@ -47,7 +48,8 @@ pub(super) fn of(run: &mut Run<'_>, operand: &Expr, env: &Env<'_>) -> Eval {
     }
 }
 
-/// Evaluates the arguments of a call of `lambda`, and calls it. What is left to be evaluated is a chain of which only the call counts.
+/// Evaluates the arguments of a call of `lambda`, and calls it. The remaining expression of a
+/// pending call is a chain of only that call.
 pub(super) fn call_with(
     run: &mut Run<'_>,
     lambda: &Arc<Lambda>,
@@ -65,7 +67,7 @@ pub(super) fn call_with(
     Ok(result)
 }
 
-/// A call of `function` that waits for its arguments.
+/// Returns a call of `function` that waits for its arguments.
 pub(super) fn waiting(waiting: Waiting, function: Expr, curry: bool) -> Evaluated {
     let mut info = waiting.info;
     info.rest = waiting
@@ -74,7 +76,8 @@ pub(super) fn waiting(waiting: Waiting, function: Expr, curry: bool) -> Evaluate
     Evaluated::pending(info)
 }
 
-/// Calls a lambda, or gives the lambda of its remaining parameters.
+/// Calls a lambda. With fewer arguments than parameters it returns the lambda of the remaining
+/// parameters.
 pub(crate) fn call(
     run: &mut Run<'_>,
     lambda: &Arc<Lambda>,
@@ -92,7 +95,8 @@ pub(crate) fn call(
     call_bound(run, lambda, given, env)
 }
 
-/// Calls a lambda on behalf of a function or control: with fewer arguments than parameters it fails instead of being curried.
+/// Calls a lambda on behalf of a function or control. With fewer arguments than parameters the call
+/// fails; it is not curried.
 pub(crate) fn call_whole(
     run: &mut Run<'_>,
     lambda: &Arc<Lambda>,
@@ -110,7 +114,8 @@ fn call_bound(run: &mut Run<'_>, lambda: &Arc<Lambda>, given: Given, env: &Env<'
     body(run, lambda, names, env).map_err(|fault| failed(fault, lambda, &shown, redacted))
 }
 
-/// Calls a lambda that was written in the brackets of a mapping form, `catch` or `sync`: it is no `_`.
+/// Calls a lambda that was written in the brackets of a mapping form, `catch` or `sync`. Unlike
+/// other lambdas it does not bind `_`.
 pub(super) fn call_inline(
     run: &mut Run<'_>,
     lambda: &Arc<Lambda>,
@@ -149,7 +154,8 @@ fn failed(fault: EvalError, lambda: &Lambda, names: &[(Name, Value)], redacted: 
     }
 }
 
-/// Named arguments by position of their parameter: they are given by its name, or by its place counted from 1.
+/// Returns named arguments by the position of their parameter. They are given by its name, or by
+/// its position counted from 1.
 fn named_positions(
     expression: &LambdaExpr,
     named: Vec<(Name, Value)>,
@@ -188,7 +194,7 @@ fn named_positions(
     }
 }
 
-/// A value for each parameter, where one is given.
+/// Assigns the given arguments to the parameters.
 fn assign(lambda: &Lambda, given: Given) -> Result<Vec<Option<Value>>, EvalError> {
     let expression = &lambda.expression;
     let count = expression.parameters.len();
@@ -253,7 +259,8 @@ fn missing(lambda: &Lambda, name: &str, had_named: bool, found: usize) -> EvalEr
     })
 }
 
-/// The lambda of the parameters that have no value yet; the others have become part of what it captured.
+/// Returns the lambda of the parameters without a value. The given values become part of its
+/// captured names.
 fn curried(lambda: &Lambda, given: Given) -> Result<Lambda, EvalError> {
     let expression = &lambda.expression;
     let mut statics = lambda.statics.clone();

@@ -1,4 +1,4 @@
-//! `map`, `select`, `filter` and `sum` (section 9).
+//! The mapping forms `map`, `select`, `filter` and `sum` (`spiff.md` 9).
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) fn evaluate_mapping(run: &mut Run<'_>, mapping: &Mapping, env: &Env<'
         expression => evaluate(run, expression, env),
     };
     let mut evaluated = match evaluated {
-        // Why there is no lambda is only told by `sum`.
+        // As in spiff++, only `sum` reports why its lambda has no value.
         Err(EvalError::Issue(_)) if mapping.form != Form::Sum => return Err(info.issue().into()),
         evaluated => evaluated?,
     };
@@ -58,7 +58,7 @@ pub(super) fn evaluate_mapping(run: &mut Run<'_>, mapping: &Mapping, env: &Env<'
     }
 }
 
-/// What is left of the parts of a form that is pending.
+/// The remaining expressions of the parts of a pending form.
 #[derive(Default)]
 struct Rests {
     source: Option<Arc<Expr>>,
@@ -98,7 +98,8 @@ fn check_parameters(form: Form, lambda: &Lambda) -> Result<(), EvalError> {
     Err(EvalError::issue(problem))
 }
 
-/// What a form looks at, made one by one: a copy of all would take more than the value itself.
+/// Iterates over the elements of a form, made one by one, because a copy of all would take more
+/// memory than the value.
 fn elements(form: Form, value: &Value) -> Result<Box<dyn Iterator<Item = Element> + '_>, EvalError> {
     let lists = !matches!(form, Form::SelectMap | Form::FilterMap);
     let maps = form != Form::FilterList;
@@ -140,7 +141,7 @@ struct Call<'a, 's> {
 }
 
 impl Call<'_, '_> {
-    /// Calls with as much of accumulator, index and element as the lambda takes.
+    /// Calls the lambda with as many of accumulator, index and element as it has parameters.
     fn call(&self, run: &mut Run<'_>, before: Option<Value>, (index, element): &Element) -> Eval {
         let indexed = self.lambda.expression.parameters.len() > 1 + usize::from(before.is_some());
         let mut arguments = Vec::with_capacity(3);
@@ -181,10 +182,10 @@ pub(crate) struct Growing {
 }
 
 impl Growing {
-    /// Refuses what would make the result larger than values may be.
+    /// Adds a value. Stops the run if the result would become larger than values may be.
     pub(crate) fn add(&mut self, run: &mut Run<'_>, value: &Value) -> Result<(), EvalError> {
         self.size += 1 + u64::from(value.size());
-        // The list that grows, and the copy that it is made into.
+        // The factor 2 is for the growing list and the copy that it is finally made into.
         self.held.add(2 * size_of::<Node>());
         let limit = run.settings.limits.nodes;
         if self.size > limit as u64 { Err(run.stop(LimitError::Nodes(limit))) } else { run.spend(2) }
@@ -225,7 +226,7 @@ fn collect(
     })
 }
 
-/// Field of the result that an element is for.
+/// Returns the field of the result for an element.
 fn key((index, element): &Element, from_map: bool) -> Result<Arc<str>, EvalError> {
     let name = if from_map { index } else { &element.value };
     match name {

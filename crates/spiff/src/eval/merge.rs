@@ -1,4 +1,4 @@
-//! The expression `merge` (section 4.2).
+//! The expression `merge` (`spiff.md` 4.2).
 
 use super::{Eval, EvalError, Evaluated, Info, NOT_DYNAMIC};
 use crate::env::Env;
@@ -32,7 +32,7 @@ pub(super) fn evaluate(merge: &Merge, env: &Env<'_>) -> Eval {
     Ok(Evaluated { value: Some(node.value.clone()), info })
 }
 
-/// What is known of the result before the stubs are asked.
+/// Sets the annotations of the result that are known before the stubs are read.
 pub(super) fn annotate(merge: &Merge, info: &mut Info) {
     if let MergeOption::On(name) = &merge.option {
         info.notes_mut().key_name = Some(name.clone());

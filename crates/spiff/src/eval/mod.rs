@@ -1,4 +1,4 @@
-//! Evaluation of expressions (sections 7 to 9).
+//! Evaluation of expressions (`spiff.md` 7 to 9).
 
 mod arguments;
 mod auto;
@@ -32,15 +32,16 @@ use crate::run::Run;
 use crate::syntax::ast::{Expr, Item, LambdaExpr, Marked, Marker, Name};
 use crate::value::{Flags, Lambda, TagMark, Value};
 
-/// Stack that has to be left for one level of evaluation, and by how much it grows when it is not there.
+/// Bytes of stack that must be free for one level of evaluation; otherwise the stack grows by
+/// `STACK`.
 pub(crate) const RED_ZONE: usize = 96 * 1024;
 pub(crate) const STACK: usize = 2 * 1024 * 1024;
 
-/// Whether a reference has to be resolved with all that is below it (section 5.5).
+/// The part of a referenced node that must be resolved (`spiff.md` 5.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     Full,
-    /// Its own level suffices.
+    /// Only its own level.
     Local,
 }
 
@@ -93,12 +94,12 @@ fn dispatch(run: &mut Run<'_>, expression: &Expr, env: &Env<'_>, depth: Depth) -
             Ok(evaluated)
         }
         Expr::Marked(marked) => marked_value(run, marked, env, depth),
-        // A node that failed as a control is never evaluated again.
+        // A node that failed as a control is final, and is never evaluated again.
         Expr::Control(_) => Err(EvalError::issue("")),
     }
 }
 
-/// What is known of the condition stays with the result.
+/// Evaluates a conditional. The result keeps the annotations of the condition.
 fn conditional(run: &mut Run<'_>, condition: &Expr, yes: &Expr, no: &Expr, env: &Env<'_>) -> Eval {
     let condition = evaluate(run, condition, env)?;
     let Some(value) = &condition.value else {
@@ -107,7 +108,8 @@ fn conditional(run: &mut Run<'_>, condition: &Expr, yes: &Expr, no: &Expr, env: 
     };
     let chosen = if value.is_truthy() { yes } else { no };
     let mut evaluated = evaluate(run, chosen, env)?.in_place_of(chosen);
-    // What an undefined condition says about the result must not be forgotten while that is waited for (D32).
+    // If the condition is undefined, so is the result. The remaining expression would lose that
+    // while the branch waits, so it is not kept (D32).
     let rest = evaluated.info.rest.take().filter(|_| !condition.info.undefined());
     evaluated.info.join(condition.info);
     evaluated.info.rest = rest;
@@ -124,7 +126,8 @@ fn list(run: &mut Run<'_>, items: &[Item], env: &Env<'_>) -> Eval {
     })
 }
 
-/// A map takes nothing of the infos of its values: an undefined one is nil (E50).
+/// Evaluates a map. It does not take over the annotations of its values: an undefined value is nil
+/// in it (E50).
 fn map(run: &mut Run<'_>, entries: &[(Expr, Expr)], env: &Env<'_>) -> Eval {
     match assignments(run, entries, env)? {
         Readiness::Ready(entries) => Evaluated::ok(Value::Map(Arc::new(
@@ -134,7 +137,7 @@ fn map(run: &mut Run<'_>, entries: &[(Expr, Expr)], env: &Env<'_>) -> Eval {
     }
 }
 
-/// Keys and values of a map or scope expression; all are evaluated in the environment around it.
+/// Evaluates keys and values of a map or scope expression, all in the environment around it.
 fn assignments(
     run: &mut Run<'_>,
     entries: &[(Expr, Expr)],
@@ -168,7 +171,7 @@ fn scope(run: &mut Run<'_>, entries: &[(Expr, Expr)], body: &Expr, env: &Env<'_>
     }
 }
 
-/// A lambda value; default values are evaluated here (section 8.1).
+/// Creates a lambda value. Default values are evaluated here (`spiff.md` 8.1).
 pub(crate) fn define(run: &mut Run<'_>, expression: &Arc<LambdaExpr>, env: &Env<'_>) -> Eval {
     let mut defaults = Vec::with_capacity(expression.parameters.len());
     for (position, parameter) in expression.parameters.iter().enumerate() {
@@ -193,7 +196,7 @@ pub(crate) fn define(run: &mut Run<'_>, expression: &Arc<LambdaExpr>, env: &Env<
     Evaluated::ok(Value::Lambda(Arc::new(lambda)))
 }
 
-/// A lambda value shows what its defaults came to.
+/// Replaces the defaults by their values, which a lambda value shows.
 fn with_defaults(expression: &Arc<LambdaExpr>, defaults: &[Option<Value>]) -> Arc<LambdaExpr> {
     let mut shown = Arc::clone(expression);
     for (position, value) in defaults.iter().enumerate() {
@@ -205,8 +208,8 @@ fn with_defaults(expression: &Arc<LambdaExpr>, defaults: &[Option<Value>]) -> Ar
     shown
 }
 
-/// The value of a marked expression with its markers. Of one that is pending the markers are the node's from then on, and what is left
-/// is the expression alone.
+/// Returns the value of a marked expression with its markers. If it is pending, the markers are
+/// moved to the node, and the remaining expression has none.
 fn marked_value(run: &mut Run<'_>, marked: &Marked, env: &Env<'_>, depth: Depth) -> Eval {
     if marked.markers.contains(&Marker::Template) {
         return Err(EvalError::issue("&template only usable as marker for templates"));
@@ -233,10 +236,10 @@ fn marked_value(run: &mut Run<'_>, marked: &Marked, env: &Env<'_>, depth: Depth)
     Ok(evaluated)
 }
 
-/// A dynamic node is made of a template (section 10.3).
+/// Message for a dynamic node that is not made of a template (`spiff.md` 10.3).
 pub(crate) const NOT_DYNAMIC: &str = "dynamic marker for non-template value node";
 
-/// Flags and tag that markers stand for.
+/// Returns the flags and the tag of markers.
 pub(crate) fn markers(marked: &Marked) -> (Flags, Option<TagMark>) {
     let mut flags = Flags::empty();
     let mut tag = None;

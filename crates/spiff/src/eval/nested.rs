@@ -1,4 +1,5 @@
-//! Functions that flow a document of their own: `merge(…)`, `parse(…)` (sections 11.2 and 11.4), and `eval(…)`.
+//! Functions that flow a document of their own: `merge(…)`, `parse(…)` (`spiff.md` 11.2 and 11.4),
+//! and `eval(…)`.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,7 @@ use crate::syntax;
 use crate::value::{Map, Node, Template, Value};
 use crate::yaml;
 
-/// `merge(map…)` and `merge(list of maps)`: the first with the others as stubs.
+/// Runs `merge(map…)` and `merge(list of maps)`: flows the first map with the others as stubs.
 pub(super) fn merge(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     let documents = match arguments {
         [] => return Err(EvalError::issue("at least one argument required for merge function")),
@@ -39,7 +40,7 @@ pub(super) fn merge(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Ev
     }
 }
 
-/// The documents that are merged: maps and templates of maps.
+/// Returns the documents to merge: maps and templates of maps.
 fn maps<'a>(values: impl Iterator<Item = &'a Value>, place: &str) -> Result<Vec<Node>, EvalError> {
     let document = |(position, value): (usize, &Value)| match value {
         Value::Map(_) => Ok(Node::new(value.clone())),
@@ -57,7 +58,7 @@ fn maps<'a>(values: impl Iterator<Item = &'a Value>, place: &str) -> Result<Vec<
     (1..).zip(values).map(document).collect()
 }
 
-/// `eval(text)`: the expression in the text, in place.
+/// Runs `eval(text)`: evaluates the expression in the text, in place.
 pub(super) fn eval(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     let [argument] = arguments else { return Err(EvalError::issue("one argument required for 'eval'")) };
     let Value::String(text) = argument else {
@@ -67,7 +68,7 @@ pub(super) fn eval(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eva
     Ok(run.called(|run| evaluate(run, &expression, env))?.whole())
 }
 
-/// `parse(text [, mode])`.
+/// Runs `parse(text [, mode])`.
 pub(super) fn parse(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     let (text, mode) = match arguments {
         [text] => (text, None),
@@ -85,29 +86,30 @@ pub(super) fn parse(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Ev
     content(run, text, mode, env)
 }
 
-/// `decrypt(s [, key [, method]])`: what was encrypted is evaluated where it ends up.
+/// Runs `decrypt(s [, key [, method]])`. The decrypted value is evaluated at the node that receives
+/// it.
 pub(super) fn decrypt(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     let text = decrypted(arguments)?;
     content(run, &text, "import", env)
 }
 
-/// What `mode` makes of a text.
+/// Converts a text according to `mode`.
 pub(super) fn content(run: &mut Run<'_>, text: &str, mode: &str, env: &Env<'_>) -> Eval {
     let content = Content { text, mode, name: Arc::from(dotted(&env.path.steps())) };
     content.take(run, env)
 }
 
-/// A text and what is to be made of it.
+/// A text and the mode of its conversion.
 struct Content<'a> {
     text: &'a str,
     mode: &'a str,
-    /// Path of the node that asks: what messages call the text.
+    /// Name of the text in messages: the path of the node with the expression.
     name: Arc<str>,
 }
 
 impl Content<'_> {
     fn take(&self, run: &mut Run<'_>, env: &Env<'_>) -> Eval {
-        // With a dot in front the text is a document with a root of its own.
+        // A dot in front of the mode makes the text a document with a root of its own.
         let (mode, rooted) = self.mode.strip_prefix('.').map_or((self.mode, false), |mode| (mode, true));
         match mode {
             "text" => Evaluated::ok(Value::string(self.text)),
@@ -154,7 +156,7 @@ impl Content<'_> {
         }
     }
 
-    /// All documents as one list; empty ones at the end do not count.
+    /// Returns all documents as one list. Empty ones at the end do not count.
     fn list(&self, run: &Run<'_>) -> Result<Node, EvalError> {
         let mut nodes = self.all(run)?;
         while nodes.len() > 1 && nodes.last().is_some_and(|node| matches!(node.value, Value::Nil)) {
@@ -163,7 +165,8 @@ impl Content<'_> {
         Ok(Node::new(Value::List(Arc::new(nodes.into_iter().collect()))))
     }
 
-    /// In the environment of the call. Without a root of its own absolute names mean the document of the call.
+    /// Flows the text in the environment of the call. Without a root of its own, absolute names
+    /// refer to the document of the call.
     fn flow(&self, run: &mut Run<'_>, node: Node, env: &Env<'_>, rooted: bool) -> Eval {
         let id = run.open(node);
         let mut inner = env.clone();
@@ -182,14 +185,15 @@ impl Content<'_> {
     }
 }
 
-/// What was read, to be evaluated where it ends up.
+/// Returns a read value, whose expressions are evaluated at the node that receives it.
 fn raw(value: Value) -> Evaluated {
     let mut info = Info::default();
     info.raw = true;
     Evaluated { value: Some(value), info }
 }
 
-/// A template of what was read. An output shows it with a marker, so that it can be a stub.
+/// Returns a template of the read content. An output shows it with a marker, so that it can be a
+/// stub.
 fn template(content: Node, env: &Env<'_>) -> Value {
     const MARKER: &str = "(( &template ))";
     let marker = || Node::new(Value::string(MARKER));
@@ -218,7 +222,7 @@ fn template(content: Node, env: &Env<'_>) -> Value {
     }))
 }
 
-/// Whether an entry of a list makes it a template.
+/// Reports whether an entry of a list makes the list a template.
 fn is_template_marker(entry: &Value) -> bool {
     let Value::Map(map) = entry else { return false };
     let inserted = map.get("<<<").or_else(|| map.get("<<"));

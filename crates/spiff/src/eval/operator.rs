@@ -1,4 +1,4 @@
-//! Binary operators (sections 7.3 to 7.7).
+//! Binary operators (`spiff.md` 7.3 to 7.7).
 
 use std::sync::Arc;
 
@@ -45,7 +45,8 @@ pub(super) fn evaluate(
     }
 }
 
-/// `%` looks at each operand by itself: one of another type fails even beside one that is pending.
+/// Checks one operand of `%`. An operand of another type fails even if the other operand is
+/// pending.
 fn integer(operand: Option<&Value>) -> Result<(), EvalError> {
     match operand {
         Some(value) if value.as_int().is_none() => Err(EvalError::issue("integer operand required")),
@@ -55,7 +56,7 @@ fn integer(operand: Option<&Value>) -> Result<(), EvalError> {
 
 type Operand<'a> = (&'a Expr, Option<Arc<Expr>>);
 
-/// What is left of an operator if something of its operands is evaluated.
+/// Returns the remaining expression of an operator, if a part of its operands was evaluated.
 fn rest(operator: Operator, left: Operand<'_>, right: Operand<'_>) -> Option<Arc<Expr>> {
     if left.1.is_none() && right.1.is_none() {
         return None;
@@ -67,7 +68,7 @@ fn left_over((whole, rest): Operand<'_>) -> Expr {
     rest.map_or_else(|| whole.clone(), Arc::unwrap_or_clone)
 }
 
-/// Units of work that an operator takes besides the evaluation of its operands.
+/// Returns the units of work of an operator, besides those for its operands.
 fn cost(operator: Operator, first: &Value, second: &Value) -> u64 {
     match operator {
         Operator::Equal
@@ -77,13 +78,13 @@ fn cost(operator: Operator, first: &Value, second: &Value) -> u64 {
         | Operator::Greater
         | Operator::GreaterEqual => u64::from(first.size().min(second.size())),
         Operator::Concatenate => made(first).saturating_add(made(second)),
-        // Each of them looks for an address in a text.
+        // Both operands are searched for an address.
         _ => [first, second].into_iter().filter_map(Value::as_str).map(|text| text.len() as u64 / 32).sum(),
     }
 }
 
-/// What a copy of the uppermost level costs. Texts are charged byte by byte, which is more than copying them takes: this bounds what
-/// all texts of a run take in memory.
+/// Cost of copying the top level of a value. A text costs its length in bytes, which is more than
+/// the time of copying it, because this cost bounds the memory of all texts of a run.
 pub(super) fn made(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64,
@@ -118,7 +119,7 @@ fn apply(
     Ok(value)
 }
 
-/// `A || B`.
+/// Evaluates `A || B`.
 fn otherwise(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
     let info = match run.inside(|run| super::evaluate(run, left, env)) {
         Err(EvalError::Abort) => return Err(EvalError::Abort),
@@ -132,7 +133,7 @@ fn otherwise(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eva
     alternative(run, info, right, env)
 }
 
-/// `A // B`: what is pending as it was fails for this pass.
+/// Evaluates `A // B`. If A is pending as it was before, it fails in this pass.
 fn otherwise_valid(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
     let info = match run.inside(|run| super::evaluate(run, left, env)) {
         Err(EvalError::Abort) => return Err(EvalError::Abort),
@@ -149,8 +150,8 @@ fn otherwise_valid(run: &mut Run<'_>, left: &Expr, right: &Expr, env: &Env<'_>) 
     alternative(run, info, right, env)
 }
 
-/// B of an alternative whose A is out of the question for good. What is known of A stays with the result, as that it was to be
-/// merged from elsewhere.
+/// Evaluates the right side of an alternative whose left side has failed for good. The annotations
+/// of the left side stay with the result, such as that it was to be merged from another path.
 fn alternative(run: &mut Run<'_>, mut info: Info, right: &Expr, env: &Env<'_>) -> Eval {
     let mut second = super::evaluate(run, right, env)?;
     let rest = second.info.rest.take();
@@ -166,7 +167,8 @@ fn alternative(run: &mut Run<'_>, mut info: Info, right: &Expr, env: &Env<'_>) -
     Ok(Evaluated { value: second.value, info: info.settled() })
 }
 
-/// What a failing expression says all the same: a `merge` says where and by which key, even if there is nothing.
+/// Returns the annotations of a failing expression: a `merge` has a path and a key even if it finds
+/// no value.
 fn failed_info(expression: &Expr, issue: Issue) -> Info {
     let mut info = Info::pending(issue);
     match expression {
@@ -177,7 +179,8 @@ fn failed_info(expression: &Expr, issue: Issue) -> Info {
     info
 }
 
-/// `-and` and `-or` evaluate both operands; one that alone decides makes up for the failure of the other, unless it is an int (section 7.6).
+/// Evaluates `-and` and `-or`. Both operands are evaluated. If one decides alone, the other may
+/// fail, unless the deciding one is an int (`spiff.md` 7.6).
 fn logic(run: &mut Run<'_>, operator: Operator, left: &Expr, right: &Expr, env: &Env<'_>) -> Eval {
     let mut first = match super::evaluate(run, left, env) {
         Err(EvalError::Issue(_)) => return Err(EvalError::issue("")),

@@ -1,4 +1,4 @@
-//! References by name (sections 5.2 to 5.5).
+//! References by name (`spiff.md` 5.2 to 5.5).
 
 use super::{Depth, Eval, EvalError, ctx};
 use crate::dependencies::{Place, ROOT};
@@ -20,7 +20,8 @@ pub(super) fn evaluate(run: &mut Run<'_>, reference: &Reference, env: &Env<'_>, 
     Lookup { steps: &reference.steps, full }.relative(run, env.scope.as_ref(), 0, Some(env))
 }
 
-/// From the root of the document in work. `dotted`: whether messages show the path with a dot in front.
+/// Evaluates a reference from the root of the current document. `dotted`: messages show the path
+/// with a dot in front.
 pub(crate) fn absolute(run: &mut Run<'_>, steps: &[Step], env: &Env<'_>, full: bool, dotted: bool) -> Eval {
     if let Some((Step::Field(name), rest)) = steps.split_first()
         && &**name == "__map"
@@ -42,7 +43,7 @@ fn outermost_map(env: &Env<'_>) -> Option<(DocumentId, Place)> {
         .last()
 }
 
-/// The scopes of a chain, innermost first.
+/// Iterates over the scopes of a chain, innermost first.
 pub(super) fn chain(scope: Option<&ScopeRef>) -> impl Iterator<Item = &ScopeRef> {
     std::iter::successors(scope, |scope| scope.parent.as_ref())
 }
@@ -54,8 +55,9 @@ struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    /// Looks the steps from `offset` on up, the first of them in the scopes from the innermost outwards. The first scope that
-    /// has the name decides. `env` is what `__ctx` tells about.
+    /// Looks up the steps from `offset` on, the first of them in the scopes from the innermost
+    /// outwards. The first scope with the name decides. `env` is the environment that `__ctx`
+    /// describes.
     fn relative(
         &self,
         run: &mut Run<'_>,
@@ -114,7 +116,8 @@ impl Lookup<'_> {
         }
     }
 
-    /// `_` of a lambda or template is the place of its definition when something follows it.
+    /// Looks up steps in a local value. A lambda or template under the name `_` means the place of
+    /// its definition when steps follow.
     fn in_local(&self, run: &mut Run<'_>, name: &Name, value: &Value, offset: usize) -> Eval {
         if &**name == "_" && self.steps.len() > offset + 1 {
             let scope = match value {
@@ -126,7 +129,7 @@ impl Lookup<'_> {
         }
         let node = Node::new(value.clone());
         if !is_locally_resolved(&node, run.control()) {
-            // An entry of a list in work that a mapping form hands to its lambda.
+            // This is an unfinished entry of a list that a mapping form passes to its lambda.
             let incomplete = !matches!(value, Value::Expression(_));
             let pending = Reading::Pending { steps: 0, incomplete, failed: false };
             return reading_to_eval(pending, |_| shown(&self.steps[..=offset], false));
@@ -134,13 +137,13 @@ impl Lookup<'_> {
         self.in_value(run, &node, offset + 1)
     }
 
-    /// The steps from `offset` on, inside a value.
+    /// Takes the steps from `offset` on, inside a value.
     fn in_value(&self, run: &Run<'_>, node: &Node, offset: usize) -> Eval {
         let reading = read_value(node, &self.steps[offset..], self.full, run.control());
         reading_to_eval(reading, |count| shown(&self.steps[..offset + count], false))
     }
 
-    /// The steps behind `__` and `___`, from a scope of the chain.
+    /// Takes the steps behind `__` and `___`, from a scope of the chain.
     fn from(&self, run: &mut Run<'_>, scope: Option<&ScopeRef>, offset: usize) -> Eval {
         match scope {
             Some(scope) if self.steps.len() > offset + 1 => self.relative(run, Some(scope), offset + 1, None),

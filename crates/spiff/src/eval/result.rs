@@ -1,4 +1,4 @@
-//! What evaluations come to: values, what goes with them, and errors.
+//! Results of evaluations: values, their annotations, and errors.
 
 use std::sync::Arc;
 
@@ -6,41 +6,42 @@ use crate::issue::Issue;
 use crate::syntax::ast::Expr;
 use crate::value::{Flags, Notes, Value};
 
-/// The result of an evaluation (section 7.1).
+/// The result of an evaluation (`spiff.md` 7.1).
 pub(crate) type Eval = Result<Evaluated, EvalError>;
 
-/// A value, or `None` if it cannot be decided in this pass.
+/// A value with its annotations; the value is `None` if it cannot be decided in this pass.
 #[derive(Debug, Default)]
 pub(crate) struct Evaluated<T = Value> {
     pub(crate) value: Option<T>,
     pub(crate) info: Info,
 }
 
-/// Several expressions that an expression needs as values.
+/// The values of several expressions that an expression needs.
 #[derive(Debug)]
 pub(crate) enum Readiness<T, P = Info> {
     Ready(T),
-    /// One of them at least is pending, and so is the whole.
+    /// At least one value is pending, and therefore the whole.
     Pending(P),
 }
 
-/// What goes with a value: annotations for the node that will hold it, and why it is pending.
+/// Annotations of a value for the node that will get it, and the reason why it is pending.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Info {
     pub(crate) flags: Flags,
     notes: Option<Box<Notes>>,
-    /// Of something pending: the expression that is left to be evaluated, if it is not the whole of it any more.
+    /// The remaining expression of a pending value, if a part of the whole has been evaluated.
     pub(crate) rest: Option<Arc<Expr>>,
-    /// Of something that was read and not evaluated: a step into it may leave the rest as it was read.
+    /// True for content that was read and not evaluated: a step into it may leave the rest
+    /// unevaluated.
     pub(crate) raw: bool,
 }
 
-/// Why an evaluation has no result.
+/// The failure of an evaluation.
 #[derive(Debug)]
 pub(crate) enum EvalError {
-    /// The expression failed; `||` and `catch` see this.
+    /// The expression failed; `||` and `catch` handle this.
     Issue(Box<Issue>),
-    /// A limit was reached and the run ends; the run knows which.
+    /// A limit was reached and the run ends. The run has recorded the limit.
     Abort,
 }
 
@@ -61,7 +62,7 @@ impl Info {
         Self { flags, ..Self::default() }
     }
 
-    /// Of something that is pending because of `issue`.
+    /// Creates the info of a value that is pending because of `issue`.
     pub(crate) fn pending(issue: impl Into<Issue>) -> Self {
         let mut info = Self::default();
         info.notes_mut().issue = Some(Arc::new(issue.into()));
@@ -80,13 +81,13 @@ impl Info {
         self.flags.contains(Flags::UNDEFINED)
     }
 
-    /// The issue that came with a value or with something pending; empty if there is none.
+    /// Returns the issue of a failed or pending value; empty if there is none.
     pub(crate) fn issue(&self) -> Issue {
         let issue = self.notes.as_ref().and_then(|notes| notes.issue.as_ref());
         issue.map(|issue| (**issue).clone()).unwrap_or_default()
     }
 
-    /// Without what is only of interest as long as something is pending.
+    /// Drops the parts that matter only while the value is pending.
     pub(crate) fn settled(mut self) -> Self {
         self.rest = None;
         self.flags.remove(Flags::FAILED);
@@ -96,8 +97,8 @@ impl Info {
         self
     }
 
-    /// The info of a result that was made out of two; what `other` says comes later and wins. What is left to be evaluated of
-    /// either is no matter of the whole.
+    /// Adds the info of another value of which the result is made; the later one wins. The
+    /// remaining expressions of both parts are dropped, since they are not those of the whole.
     pub(crate) fn join(&mut self, other: Self) {
         self.rest = None;
         let replace = other.flags.intersection(Flags::REPLACE);
@@ -120,14 +121,15 @@ impl Evaluated {
         Ok(Self { value: Some(value), info: Info::default() })
     }
 
-    /// Of something pending that is a part of an expression: what is left of the expression is `around` what is left of the part.
+    /// Wraps the remaining expression of a pending part: `around` makes the remaining whole of it.
     pub(crate) fn wrapped(mut self, around: impl FnOnce(Expr) -> Expr) -> Self {
         let rest = self.info.rest.take();
         self.info.rest = rest.map(|rest| Arc::new(around(Arc::unwrap_or_clone(rest))));
         self
     }
 
-    /// Of something pending that all else of an expression is done with: what is left is `part`, or what is left of it.
+    /// Makes `part`, or the remaining expression of `part`, the remaining whole. For a pending
+    /// value whose other parts are done.
     pub(crate) fn in_place_of(mut self, part: &Expr) -> Self {
         if self.value.is_none() && self.info.rest.is_none() {
             self.info.rest = Some(Arc::new(part.clone()));
@@ -135,7 +137,7 @@ impl Evaluated {
         self
     }
 
-    /// Of something pending that is evaluated from the beginning again.
+    /// Drops the remaining expression, so that the next pass evaluates the whole again.
     pub(crate) fn whole(mut self) -> Self {
         self.info.rest = None;
         self

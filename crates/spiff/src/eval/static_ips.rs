@@ -1,4 +1,5 @@
-//! `static_ips(i…)`, a heritage of Cloud Foundry (section 11.3): what it needs it finds in the fields around it.
+//! The function `static_ips(i…)` (`spiff.md` 11.3), which comes from Cloud Foundry and reads its
+//! inputs from the fields around it.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use crate::run::Run;
 use crate::syntax::ast::{Expr, Name, Reference, Step};
 use crate::value::Value;
 
-/// Addresses by number out of the `static` ranges of `.networks.NAME.subnets`, as many as there are `instances`. `name` and
-/// `instances` are the nearest ones.
+/// Returns addresses by number from the `static` ranges of `.networks.NAME.subnets`, as many as
+/// `instances` says. The nearest fields `name` and `instances` are used.
 pub(super) fn static_ips(run: &mut Run<'_>, arguments: &[Value], env: &Env<'_>) -> Eval {
     let indices = address_indices(arguments)?;
     if indices.is_empty() {
@@ -44,7 +45,7 @@ fn field(run: &mut Run<'_>, absolute: bool, steps: &[&str], env: &Env<'_>) -> Ev
     evaluate(run, &Expr::Reference(Reference { tag: None, absolute, steps }), env)
 }
 
-/// The ranges of all subnets of a network.
+/// Returns the ranges of all subnets of a network.
 fn ranges(subnets: &Value, network: &Name) -> Result<Vec<Arc<str>>, EvalError> {
     let Value::List(subnets) = subnets else { return Err(EvalError::issue("subnets field must be a list")) };
     let mut ranges = Vec::new();

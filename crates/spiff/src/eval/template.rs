@@ -1,4 +1,4 @@
-//! Instances of templates (section 8.4).
+//! Instances of templates (`spiff.md` 8.4).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::scope::Scope;
 use crate::syntax::ast::Expr;
 use crate::value::{Flags, Node, Template, Value};
 
-/// `*EXPR`.
+/// Evaluates `*EXPR`.
 pub(super) fn substitute(run: &mut Run<'_>, operand: &Expr, env: &Env<'_>) -> Eval {
     let operand = evaluate(run, operand, env)?;
     match operand.value {
@@ -22,7 +22,7 @@ pub(super) fn substitute(run: &mut Run<'_>, operand: &Expr, env: &Env<'_>) -> Ev
     }
 }
 
-/// Flows the content of a template where it is used.
+/// Flows the content of a template at the node that uses it.
 pub(crate) fn instantiate(run: &mut Run<'_>, template: &Arc<Template>, env: &Env<'_>) -> Eval {
     let mut inner = env.clone();
     inner.scope =
@@ -39,9 +39,9 @@ pub(crate) fn instantiate(run: &mut Run<'_>, template: &Arc<Template>, env: &Env
     flow_inside(run, content, &inner, failure)
 }
 
-/// Flows `content` as a document of its own that sees all that `env` sees.
+/// Flows `content` as a document of its own that sees everything that `env` sees.
 fn flow_inside(run: &mut Run<'_>, content: Node, env: &Env<'_>, failure: impl Fn() -> String) -> Eval {
-    // A document is opened, and each of its nodes looked at.
+    // A new document costs more than its nodes: it has dependencies and passes of its own.
     run.spend(1_000 + 16 * u64::from(content.value.size()))?;
     let id = run.open(content);
     let unresolved = run.called(|run| flow::flow(run, id, env, false))?;

@@ -1,4 +1,4 @@
-//! Template and stubs, from the far end (section 1.2).
+//! The cascade: stubs from the far end, then the template (`spiff.md` 1.2).
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::run::Run;
 use crate::scope::{Path, ScopeRef};
 use crate::value::{Flags, Node, Value};
 
-/// Why a document has no result.
+/// The reason why a document has no result.
 #[derive(Debug)]
 pub(crate) enum CascadeError {
-    /// Nodes are left without value (section 15.1).
+    /// Nodes have no value at the end (`spiff.md` 15.1).
     Unresolved(Vec<Unresolved>),
     /// The evaluation ended before the document came to rest.
     Evaluation(EvalError),
@@ -24,8 +24,8 @@ impl From<EvalError> for CascadeError {
     }
 }
 
-/// Processes the stubs, nearest first in `stubs`, and the template with them. `outer`: scopes around all documents. Tags stay
-/// those of the document that this is done for.
+/// Processes the stubs, nearest first in `stubs`, and the template with them. `outer`: scopes
+/// around all documents. Tags belong to the document that is processed.
 pub(crate) fn cascade(
     run: &mut Run<'_>,
     template: Node,
@@ -37,7 +37,8 @@ pub(crate) fn cascade(
     apply(run, template, &stubs, outer, source)
 }
 
-/// Processes the stubs from the far end. `own_tags`: each is a document of a stream, whose tags end with it.
+/// Processes the stubs from the far end. `own_tags`: each is a document of a stream, whose tags end
+/// with it.
 pub(crate) fn prepare(
     run: &mut Run<'_>,
     stubs: Vec<Node>,
@@ -57,7 +58,7 @@ pub(crate) fn prepare(
     Ok(processed)
 }
 
-/// Flows a template with finished stubs, and leaves out what is only for the run.
+/// Flows a template with finished stubs, and removes temporary and local nodes.
 pub(crate) fn apply(
     run: &mut Run<'_>,
     template: Node,
@@ -70,7 +71,7 @@ pub(crate) fn apply(
     Ok(node)
 }
 
-/// Flows one document with finished stubs; nothing is removed from it.
+/// Flows one document with finished stubs, without removing nodes.
 fn document(
     run: &mut Run<'_>,
     root: Node,
@@ -100,7 +101,7 @@ fn document(
     }
 }
 
-/// Takes out every node with one of the flags, but never the root.
+/// Removes every node with one of the flags, but never the root.
 fn remove(node: &mut Node, flags: Flags) {
     if !holds(&node.value, flags) {
         return;
@@ -125,7 +126,7 @@ fn remove(node: &mut Node, flags: Flags) {
     }
 }
 
-/// Whether there is anything to take out.
+/// Reports whether a node inside has one of the flags.
 fn holds(value: &Value, flags: Flags) -> bool {
     let any = |node: &Node| node.has_any(flags) || holds(&node.value, flags);
     match value {

@@ -1,9 +1,10 @@
-//! Which values no pass changes as long as no stub has anything at their path.
+//! Values that no pass changes as long as no stub has a value at their path.
 
 use crate::syntax::strings::may_be_dynaml;
 use crate::value::{Flags, Node, Value};
 
-/// Whether a flow without stubs leaves `node` as it is. Found out once for each list and map.
+/// Reports whether a flow without stubs leaves `node` as it is. The answer is cached in each list
+/// and map.
 pub(super) fn is_inert(node: &Node) -> bool {
     if !node.flags.difference(Flags::MERGED).is_empty() || node.notes.is_some() {
         return false;

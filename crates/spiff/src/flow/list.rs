@@ -1,4 +1,4 @@
-//! One list in one pass (section 3.3).
+//! The flow of one list in one pass (`spiff.md` 3.3).
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::syntax::ast::{Expr, Marked, Marker, Name, Step};
 use crate::syntax::strings::is_dynaml;
 use crate::value::{Flags, List, Map, Node, Pending, Value};
 
-/// Prefix of a field that makes its name the key of the list.
+/// Prefix of a field name that makes the rest of the name the key of the list.
 const KEY_PREFIX: &str = "key:";
 
 impl Walker<'_, '_> {
@@ -39,7 +39,7 @@ impl Walker<'_, '_> {
                 return Ok(if !changed && same_node(node, &new) { Flowed::Same } else { Flowed::New(new) });
             }
             if !changed && same_node(node, &new) {
-                // An insertion that is no expression stays, beside the other entries.
+                // An insertion entry that is not an expression stays, beside the other entries.
                 return self.patch_list(node, list, env, place, Attention::Deep);
             }
             return self.flow_entries_of(new, env, place);
@@ -134,8 +134,9 @@ impl Walker<'_, '_> {
         Ok(if self.patches.len() > before { Flowed::Patched } else { Flowed::Same })
     }
 
-    /// Whether the entry at `place` got another key than the one in `step`: within the entry, the expression of the key
-    /// sees more than it does when the list looks for the key.
+    /// Reports whether the entry at `place` got another key than the one in `step`. Inside the
+    /// entry, the expression of the key can refer to more than it can when the list computes the
+    /// key.
     fn is_renamed(&mut self, flowed: &Flowed, key: &str, place: Place, seen: usize, step: &Step) -> bool {
         let key_place = self.child_place(place, &Step::Field(Arc::from(key)));
         let put = |patch: &Patch| match &patch.change {
@@ -156,7 +157,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Whether a control in a list has given a list, whose entries take its place.
+    /// Reports whether a control in a list gave a list, whose entries replace it.
     fn is_spliced(&self, entry: Option<&Node>, new: &Node) -> bool {
         let was_control = match entry.map(|entry| &entry.value) {
             Some(Value::Map(map)) => self.run.control() && control::has_controls(map),
@@ -165,7 +166,8 @@ impl Walker<'_, '_> {
         was_control && matches!(new.value, Value::List(_))
     }
 
-    /// The list with entries replaced, dropped, spliced in or put in front: positions change, so it is new as a whole.
+    /// Builds the list with entries replaced, dropped, spliced in or put in front. Positions
+    /// change, so the list is new as a whole.
     fn rebuild_list(
         &mut self,
         node: &Node,
@@ -199,7 +201,8 @@ impl Walker<'_, '_> {
         Flowed::New(new)
     }
 
-    /// Step names of the entries: by key if all are maps with different texts in the key field, by position otherwise.
+    /// Returns the steps to the entries: by key if all are maps with different texts in the key
+    /// field, by position otherwise.
     fn entry_steps(
         &mut self,
         node: &Node,
@@ -207,7 +210,7 @@ impl Walker<'_, '_> {
         env: &Env<'_>,
         place: Place,
     ) -> Result<EntrySteps, EvalError> {
-        // Whoever was not flowed for want of a key is flowed now.
+        // Entries that waited for their key are flowed now.
         let by_index = |positions: HashSet<usize>| {
             let index = |position| Some(Step::Index(i64::try_from(position).unwrap_or(i64::MAX)));
             let steps = (0..list.len()).map(index).collect();
@@ -250,7 +253,8 @@ impl Walker<'_, '_> {
         Ok(EntrySteps { steps, computed: !positions.is_empty(), positions })
     }
 
-    /// The value of a key field that is an expression; the list waits for what it reads.
+    /// Evaluates a key field that is an expression. The list waits for the places that the
+    /// expression reads.
     fn computed_key(
         &mut self,
         expression: &Pending,
@@ -268,7 +272,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Puts what insertion entries stand for in their place. `Err`: the list is this node instead.
+    /// Replaces insertion entries by their values. `Err`: this node replaces the whole list.
     fn splice(
         &mut self,
         node: &Node,
@@ -344,7 +348,8 @@ fn key_name(node: &Node) -> &str {
     node.key_name().map_or("name", |name| &**name)
 }
 
-/// Entries of the stub list that are put in front (section 10.2): as the stub has them, also the dynamic ones.
+/// Returns the entries of the stub list that are put in front (`spiff.md` 10.2), as the stub has
+/// them, also the dynamic ones.
 fn list_injections(node: &Node, env: &Env<'_>) -> Vec<Node> {
     if !takes_injections(node, env) {
         return Vec::new();
@@ -368,15 +373,15 @@ fn takes_injections(node: &Node, env: &Env<'_>) -> bool {
     !env.nomerge && !node.has_any(Flags::MERGED | Flags::INJECTED)
 }
 
-/// What the node of the stub at its path, of whatever type, says about a list: flags (3.3, step 0), and that whatever it injects
-/// has been injected.
+/// Returns the flags that a list takes from the stub node at its path, whatever its type
+/// (`spiff.md` 3.3, step 0), and the flag that the stub's injections are done.
 fn flags_of(node: &Node, env: &Env<'_>) -> Flags {
     let flags = node.flags | stub_flags(env);
     let is_met = takes_injections(node, env) && env.find_in_stubs().is_some();
     if is_met { flags.union(Flags::INJECTED) } else { flags }
 }
 
-/// The step of each entry; `None`: its key is not known yet, and it is not flowed.
+/// The step to each entry. An entry with `None` is not flowed, because its key is not known yet.
 struct EntrySteps {
     steps: Vec<Option<Step>>,
     computed: bool,
@@ -393,13 +398,13 @@ impl EntrySteps {
     }
 }
 
-/// What an entry has where the keys of a list stand.
+/// The content of an entry's key field.
 #[derive(PartialEq, Eq)]
 enum KeyField<'n> {
-    /// It is no map, or has no such field, or something that is no text.
+    /// The entry is not a map, has no such field, or the field is not a text.
     None,
     Text(&'n str),
-    /// Not known yet.
+    /// The key is not known yet.
     Pending,
 }
 
@@ -414,7 +419,7 @@ impl<'n> KeyField<'n> {
     }
 }
 
-/// Whether the entries may have keys when some of them are replaced.
+/// Reports whether the entries may still have keys when some of them are replaced.
 fn may_be_keyed(list: &List, replaced: &[(usize, Node)], key: &str) -> bool {
     let mut replaced = replaced.iter().peekable();
     list.iter().enumerate().all(|(position, entry)| {
@@ -423,11 +428,11 @@ fn may_be_keyed(list: &List, replaced: &[(usize, Node)], key: &str) -> bool {
     })
 }
 
-/// What the insertions of a list make of it.
+/// Result of resolving the insertions of a list.
 enum Insertions {
-    /// Still a list.
+    /// A list again.
     Spliced(Spliced),
-    /// A template: one of them is its marker.
+    /// A template, because one insertion is its marker.
     Template(Node),
 }
 
@@ -436,12 +441,12 @@ struct Spliced {
     node: Node,
     entries: Vec<Node>,
     complete: bool,
-    /// Whether an insertion point has changed, if only in why it is pending.
+    /// True if an insertion point has changed, even if only the reason why it is pending.
     changed: bool,
 }
 
 impl Spliced {
-    /// What an inserted value says about the list.
+    /// Takes over the annotations of an inserted value.
     fn inherit(&mut self, base: &Node) {
         if base.has(Flags::MERGED) {
             self.node.flags |= Flags::NO_MERGE | Flags::INJECTED;
@@ -457,7 +462,7 @@ impl Spliced {
         }
     }
 
-    /// Inserts a list. Whether it replaces the whole.
+    /// Inserts a list. Returns whether it replaces the whole list.
     fn insert(&mut self, base: &Node, inserted: &List, literal: &List) -> bool {
         self.inherit(base);
         self.node.flags |= Flags::INJECTED;
@@ -491,7 +496,7 @@ fn insertion_of(entry: &Node) -> Option<(&Name, &Node)> {
     }
 }
 
-/// The text of the key field of an entry.
+/// Returns the text of the key field of an entry.
 fn key_text<'n>(entry: &'n Node, key: &str) -> Option<&'n str> {
     match &entry.value {
         Value::Map(map) => map.get(key).and_then(|field| field.value.as_str()),
@@ -506,7 +511,7 @@ fn strip_key_fields_of(node: Node) -> Node {
     }
 }
 
-/// Takes `key:` from the names of fields and remembers which field it was (3.3, step 2).
+/// Removes `key:` from the names of fields and remembers the key field (`spiff.md` 3.3, step 2).
 fn strip_key_fields(node: &Node, list: &List) -> Option<Node> {
     let mut key_name: Option<Name> = None;
     let mut off = false;

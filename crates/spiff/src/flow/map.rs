@@ -1,4 +1,4 @@
-//! One map in one pass (section 3.2).
+//! The flow of one map in one pass (`spiff.md` 3.2).
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use crate::syntax::ast::{Expr, Marked, Marker, Merge, MergeOption, Name, Step};
 use crate::syntax::strings::{is_dynaml, may_be_dynaml};
 use crate::value::{Flags, Map, Node, Notes, Value};
 
-/// What the insertion field of a map came to.
+/// Result of the insertion field of a map.
 enum Insertion {
-    /// Fields to begin with.
+    /// Inserted fields, to be overridden by the map's own.
     Fields { fields: Vec<(Name, Node)>, field: Inserted },
-    /// No field of the map is looked at in this pass.
+    /// The insertion is pending, so no other field is flowed in this pass.
     Wait(Node),
-    /// A text that is no expression: it stays, beside the fields.
+    /// A text that is not an expression; it stays beside the fields.
     Broken(Node),
-    /// The map is this instead.
+    /// This node replaces the map.
     Instead(Node),
 }
 
-/// What an insertion says about the map.
+/// Annotations that an insertion gives to the map.
 #[derive(Default)]
 struct Inserted {
     flags: Flags,
     notes: Option<Box<Notes>>,
     replace: bool,
-    /// Why nothing could be inserted; it stays with the map.
+    /// The reason why the insertion failed; the map keeps it.
     issue: Option<Issue>,
 }
 
@@ -61,7 +61,7 @@ impl Walker<'_, '_> {
         self.patch_map(node, map, &inner, place, attention)
     }
 
-    /// A map whose fields change one by one.
+    /// Flows a map whose fields change one by one.
     fn patch_map(
         &mut self,
         node: &Node,
@@ -98,7 +98,7 @@ impl Walker<'_, '_> {
         Ok(if self.patches.len() > before { Flowed::Patched } else { Flowed::Same })
     }
 
-    /// Steps of the marked children of `place`.
+    /// Returns the steps to the marked children of `place`.
     pub(super) fn marked(&mut self, place: Place) -> Vec<Step> {
         let dependencies = &mut self.run.document_mut(self.id).dependencies;
         let marked = dependencies.take_marked(place);
@@ -134,7 +134,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Flows a node whose result is needed right away; `None`: it stays as it is.
+    /// Flows a node whose result is needed at once. Returns `None` if the node is unchanged.
     pub(super) fn flow_whole(
         &mut self,
         node: &Node,
@@ -156,7 +156,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// A map with `<<` or `<<<`.
+    /// Flows a map with `<<` or `<<<`.
     fn insert(
         &mut self,
         node: &Node,
@@ -210,7 +210,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// What the flowed insertion field `base` means.
+    /// Interprets the flowed insertion field `base`.
     fn insertion(
         &self,
         node: &Node,
@@ -230,7 +230,8 @@ impl Walker<'_, '_> {
                 if let Expr::Marked(marked) = &*expression.0 {
                     return self.marked_map(node, map, marked, base.clone(), around);
                 }
-                // The parse of a string is a pass of its own; only then a failing optional merge is dropped.
+                // Parsing a string takes a pass of its own. A failing optional merge is dropped
+                // only in the pass that evaluates it.
                 let evaluated = matches!(field.value, Value::Expression(_));
                 if evaluated && is_optional_merge(&expression.0) {
                     return Insertion::Fields { fields: Vec::new(), field: inserted };
@@ -259,7 +260,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Markers apply to the map; with `&template` it becomes a template.
+    /// Applies markers to the map. With `&template` the map becomes a template.
     fn marked_map(
         &self,
         node: &Node,
@@ -282,7 +283,8 @@ impl Walker<'_, '_> {
                 content.insert(Arc::from("<<"), inserted);
             }
             let mut original = map.clone();
-            // What an output shows is the text as it was written, below the key that it was written at.
+            // An output shows the expression as it was written, below the key with which it was
+            // written.
             if let Some((key, _)) = map
                 .iter()
                 .find(|(key, field)| is_insertion_key(key) && !matches!(field.value, Value::String(_)))
@@ -299,7 +301,7 @@ impl Walker<'_, '_> {
         Insertion::Instead(new)
     }
 
-    /// The map of the inserted fields and the literal ones, which are flowed and win.
+    /// Builds the map of the inserted fields and its own fields, which are flowed and win.
     fn complete(
         &mut self,
         mut node: Node,
@@ -341,7 +343,7 @@ impl Walker<'_, '_> {
         Ok(Flowed::New(node))
     }
 
-    /// Flows all fields and gives them as they are after it.
+    /// Flows all fields and returns the results.
     fn fields(
         &mut self,
         map: &Map,
@@ -352,7 +354,7 @@ impl Walker<'_, '_> {
     ) -> Result<Fields, EvalError> {
         let mut fields = Vec::with_capacity(map.len());
         let mut changed = false;
-        // Attention that was meant for fields is theirs: the marks are asked for again by each field.
+        // Marks on this map are dropped, because each field is asked for its own marks below.
         self.run.document_mut(self.id).dependencies.take_marked(place);
         let is_control = self.run.control() && control::has_controls(map);
         for (key, child) in map {
@@ -366,7 +368,8 @@ impl Walker<'_, '_> {
             };
             changed |= new.is_some();
             let mut new = new.unwrap_or_else(|| child.clone());
-            // A control decides itself what an undefined value, option or field means.
+            // A control decides itself about an undefined value, option or field, so it keeps the
+            // field.
             if new.has(Flags::UNDEFINED) && !is_control {
                 continue;
             }
@@ -379,7 +382,7 @@ impl Walker<'_, '_> {
         Ok(Fields { fields, changed })
     }
 
-    /// A body of a loop is instantiated for each round.
+    /// Makes a body of a loop a template, which is instantiated for each round.
     fn option_template(&self, child: &Node, env: &Env<'_>) -> Option<Node> {
         if matches!(child.value, Value::Template(_)) {
             return None;
@@ -394,7 +397,7 @@ impl Walker<'_, '_> {
         Some(Node::at(Value::Template(self.template(content, original, env)), child.origin.clone()))
     }
 
-    /// A map that has to be looked at as a whole whenever something in it changes.
+    /// Builds a map that must be evaluated as a whole whenever a part of it changes.
     fn rebuild(
         &mut self,
         node: &Node,
@@ -424,7 +427,7 @@ impl Walker<'_, '_> {
         Ok(if is_changed { Flowed::New(new) } else { Flowed::Same })
     }
 
-    /// Whether a control map has become what it stands for, if only a failure.
+    /// Reports whether a control map has been replaced by its result, which may be a failure.
     pub(super) fn is_finished_control(&self, map: &Map, new: &Node) -> bool {
         self.run.control()
             && control::has_controls(map)
@@ -432,7 +435,7 @@ impl Walker<'_, '_> {
     }
 }
 
-/// The environment that a map stands in, and that of its fields.
+/// The environment of a map, and that of its fields.
 #[derive(Clone, Copy)]
 struct Around<'a, 's> {
     outer: &'a Env<'s>,
@@ -444,7 +447,7 @@ struct Fields {
     changed: bool,
 }
 
-/// Fields that the stub at the stub path adds (section 10.2).
+/// Returns the fields that the stub at the stub path adds (`spiff.md` 10.2).
 fn injections(map: &Map, env: &Env<'_>) -> Vec<(Name, Node)> {
     if env.nomerge {
         return Vec::new();
@@ -458,7 +461,7 @@ fn injections(map: &Map, env: &Env<'_>) -> Vec<(Name, Node)> {
     added.map(|(key, field)| (Arc::clone(key), injected(field))).collect()
 }
 
-/// What a stub injects; to nearer documents it is no default.
+/// Returns a field that a stub injects. For nearer documents it is not a default.
 fn injected(field: &Node) -> Node {
     let mut new = field.clone();
     new.flags |= Flags::INJECTED | Flags::INJECT;
@@ -469,7 +472,7 @@ fn changed(node: &Node, new: Node) -> Flowed {
     if same_node(node, &new) { Flowed::Same } else { Flowed::New(new) }
 }
 
-/// A map or list takes these over from the node of the stub at its path.
+/// Returns the flags that a map or list takes over from the stub node at its path.
 pub(super) fn stub_flags(env: &Env<'_>) -> Flags {
     if env.nomerge {
         return Flags::empty();
@@ -482,7 +485,7 @@ fn is_insertion_key(key: &str) -> bool {
     matches!(key, "<<" | "<<<")
 }
 
-/// Whether a stub's value is all that can change the node.
+/// Reports whether only a stub's value can change the node.
 fn is_plain(node: &Node) -> bool {
     match &node.value {
         Value::Expression(_) | Value::Map(_) | Value::List(_) => false,
@@ -491,7 +494,8 @@ fn is_plain(node: &Node) -> bool {
     }
 }
 
-/// A plain `merge` as insertion: nothing is inserted where no stub has anything (section 4.2).
+/// Reports whether an insertion is a plain `merge`, which inserts no fields if no stub has any
+/// (`spiff.md` 4.2).
 pub(super) fn is_optional_merge(expression: &Expr) -> bool {
     matches!(expression, Expr::Merge(Merge { option: MergeOption::Plain | MergeOption::On(_), path: None }))
 }

@@ -1,8 +1,9 @@
-//! From a document with expressions to one without (sections 1.3 and 3).
+//! The flow: from a document with expressions to one without (`spiff.md` 1.3 and 3).
 //!
 //! ```text
-//! pass:  walker (reads the tree of the pass before) --patches--> patch::apply --> dependencies: who looks again
-//! until a pass changes nothing; then `unresolved` tells what is left
+//! pass: walker (reads the tree of the pass before) --patches--> patch::apply
+//!       --> dependencies: the nodes that the next pass evaluates
+//! until a pass changes no node; then `unresolved` reports the nodes without a value
 //! ```
 
 mod cascade;
@@ -30,7 +31,8 @@ use crate::scope::DocumentId;
 use crate::value::{Flags, Node, Value};
 use patch::Patch;
 
-/// Passes that any document may take, however small it is.
+/// Passes that any document may take, however small it is. Larger ones may take one more for each
+/// node.
 const FREE_PASSES: usize = 100;
 
 /// One pass over one document.
@@ -38,25 +40,25 @@ const FREE_PASSES: usize = 100;
 pub(crate) struct Walker<'r, 'e> {
     pub(crate) run: &'r mut Run<'e>,
     pub(crate) id: DocumentId,
-    /// What changes when the pass is over.
+    /// Changes that are applied at the end of the pass.
     patches: Vec<Patch>,
-    /// Nodes that have to be looked at in each pass.
+    /// Places that must be evaluated in each pass.
     volatile: Vec<Place>,
-    /// Whether the expression that was evaluated last has left a function `catch` for the next pass.
+    /// True if the last evaluated expression postponed a function `catch` to the next pass.
     has_met: bool,
 }
 
-/// What became of a node.
+/// Result of flowing a node.
 #[derive(Debug)]
 pub(crate) enum Flowed {
     Same,
-    /// Something in it changes: the patches say what.
+    /// Parts of the node change, as the patches say.
     Patched,
-    /// It is replaced, or dropped if it is undefined.
+    /// The node is replaced, or dropped if the new one is undefined.
     New(Node),
 }
 
-/// Flows document `id` to its fixed point. `over`: whether stubs may override the root as a whole.
+/// Flows document `id` to its fixed point. `over`: stubs may override the root as a whole.
 pub(crate) fn flow(
     run: &mut Run<'_>,
     id: DocumentId,
@@ -89,9 +91,11 @@ pub(crate) fn flow(
     Ok(nodes)
 }
 
-/// Whether a `sync` waits in a document that has come to rest: nothing will change what it waits for, so it fails from now on.
+/// Reports whether a `sync` waits in a document at rest. No later change can fulfil its condition,
+/// so it fails from now on.
 fn gives_up(run: &mut Run<'_>, id: DocumentId, volatile: &mut Vec<Place>) -> bool {
-    // Instances of templates wait with the document that they are in.
+    // The outermost document decides: instances of templates wait with the document that contains
+    // them.
     if run.syncing.depth > 1 || run.syncing.over || !std::mem::replace(&mut run.syncing.waiting, false) {
         return false;
     }
@@ -102,7 +106,7 @@ fn gives_up(run: &mut Run<'_>, id: DocumentId, volatile: &mut Vec<Place>) -> boo
     true
 }
 
-/// Whether the pass changed anything.
+/// Runs one pass. Returns whether it changed any node.
 fn pass(
     run: &mut Run<'_>,
     id: DocumentId,

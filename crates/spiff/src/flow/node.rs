@@ -1,4 +1,4 @@
-//! One node in one pass (section 3).
+//! The flow of one node in one pass (`spiff.md` 3).
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ use crate::syntax;
 use crate::syntax::ast::{Expr, Marked, Marker, Reference, Step};
 use crate::value::{Flags, Node, Pending, Template, Value};
 
-/// What an evaluation leaves to be done.
+/// The step that follows an evaluation.
 enum Next {
     Return(Flowed),
     /// A stub may still override this.
@@ -36,7 +36,7 @@ impl Walker<'_, '_> {
         self.run.document_mut(self.id).dependencies.child(place, step)
     }
 
-    /// Flows `node` if it needs it: if its parent says so, or it is marked itself.
+    /// Flows `node` if its parent's attention covers it, or if it is marked itself.
     pub(crate) fn visit(
         &mut self,
         node: &Node,
@@ -55,13 +55,14 @@ impl Walker<'_, '_> {
         }
         let redirected = node.redirect().map(|path| env.redirected(path));
         let env = redirected.as_ref().unwrap_or(env);
-        // The stub has an instance, too, which is not to get into the one that was made here.
+        // The stub has its own instance of the same template, which must not be merged into the
+        // instance made here.
         let made_here = env.find_in_stubs().is_some_and(|stub| is_made_of(node, stub));
         let kept = made_here.then(|| Env { nomerge: true, ..env.clone() });
         let env = kept.as_ref().unwrap_or(env);
         let flowed =
             stacker::maybe_grow(RED_ZONE, STACK, || self.flow_value(node, env, place, over, attention))?;
-        // The tag of an insertion is that of the map or list that it is in.
+        // A tag in an insertion field belongs to the map or list around it.
         Ok(if self.is_insertion(place) { flowed } else { self.register_tag(node, flowed, env) })
     }
 
@@ -100,7 +101,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// The expression that a string is; `None` if it is none, or none that can be parsed.
+    /// Returns the expression of a string; `None` if it is not an expression, or cannot be parsed.
     pub(super) fn parse(&self, text: &str, env: &Env<'_>) -> Option<Value> {
         let parsed = match syntax::strings::is_dynaml(text) {
             Some(expression) if may_look_elsewhere(expression) => {
@@ -118,7 +119,8 @@ impl Walker<'_, '_> {
         parsed.ok().map(|expression| Value::Expression(Pending(Arc::new(expression))))
     }
 
-    /// A scalar of a map whose field may be overridden by a stub: what most nodes of a document are.
+    /// Applies a stub to a scalar field of a map. A fast path: most nodes of a document are such
+    /// scalars.
     pub(super) fn override_field(&self, node: &Node, env: &Env<'_>, step: &Step) -> Option<Node> {
         if env.nomerge || env.cursor.is_empty() || node.has_any(FINAL) || node.redirect().is_some() {
             return None;
@@ -131,7 +133,7 @@ impl Walker<'_, '_> {
         (!same_node(node, &new)).then_some(new)
     }
 
-    /// The value of the stubs for a node, if they have one that may replace it.
+    /// Returns the stubs' value for a node, if there is one that may replace it.
     fn overridden(&self, node: &Node, env: &Env<'_>, over: bool) -> Option<Node> {
         let redirected = node.redirect().is_some_and(|path| !path.is_empty());
         if !over || env.nomerge || redirected || node.has_any(Flags::MERGED | Flags::REPLACE) {
@@ -162,11 +164,12 @@ impl Walker<'_, '_> {
                 if self.has_met {
                     failed.flags |= Flags::CAUGHT;
                 }
-                // A failure without text does not erase what was known before.
+                // A failure without a message does not erase the message of an earlier pass.
                 if *issue != Issue::default() || failed.issue().is_none() {
                     fail(&mut failed, *issue, env);
                 }
-                // An instance is what the stub had to say.
+                // A dynamic node already took its value from the stub, so the stub cannot override
+                // it again.
                 return Ok(if failed.dynamic().is_none() {
                     Next::Override(failed)
                 } else if same_node(node, &failed) {
@@ -184,7 +187,8 @@ impl Walker<'_, '_> {
         Ok(if is_final || !over { Next::Return(Flowed::New(new)) } else { Next::Override(new) })
     }
 
-    /// Evaluates the expression of the node at `place`, which waits for what it read if it got no value.
+    /// Evaluates the expression of the node at `place`. If it gets no value, the node waits for the
+    /// places that it read.
     fn evaluate_node(
         &mut self,
         expression: &Pending,
@@ -220,7 +224,7 @@ impl Walker<'_, '_> {
         result
     }
 
-    /// `&template ( EXPR )` as a value.
+    /// Returns `&template ( EXPR )` as a value.
     fn template_value(&mut self, marked: &Marked, node: &Node, env: &Env<'_>) -> crate::eval::Eval {
         let Some(content) = content_of(marked, node) else {
             return Err(EvalError::issue("empty template value"));
@@ -250,14 +254,15 @@ impl Walker<'_, '_> {
         }
         let issue = info.notes().and_then(|notes| notes.issue.as_ref()).map(|issue| (**issue).clone());
         fail(&mut pending, issue.unwrap_or_default(), env);
-        // An alternative that is out of the question does not come back.
+        // The remaining expression replaces the whole one: an alternative that failed for good is
+        // not tried again.
         if let Some(rest) = &info.rest {
             pending.value = Value::Expression(Pending(Arc::clone(rest)));
         }
         if same_node(node, &pending) { Flowed::Same } else { Flowed::New(pending) }
     }
 
-    /// The node of a value, with the annotations that came with it.
+    /// Returns the node of a value, with the annotations of the evaluation.
     fn evaluated(&self, node: &Node, value: Value, info: &Info, env: &Env<'_>) -> Node {
         let own = Flags::MARKERS | Flags::INJECTED | Flags::IMPLIED | Flags::PREFERRED;
         let kept = node.flags.intersection(own);
@@ -281,14 +286,16 @@ impl Walker<'_, '_> {
         if info.flags.contains(Flags::DYNAMIC) { dynamic_node(new) } else { new }
     }
 
-    /// A result that looks like an expression is one (E49); interpolation is for what people wrote.
+    /// Parses a resulting text: one that looks like an expression is an expression (E49).
+    /// Interpolation applies only to the texts of a document.
     fn parse_result(&self, text: &str, env: &Env<'_>) -> Option<Value> {
         let text = syntax::strings::is_dynaml(text)?;
         let expression = syntax::parse_redirected(text, elsewhere_in_stubs(text, env)).ok()?;
         Some(Value::Expression(Pending(Arc::new(expression))))
     }
 
-    /// A tagged node that has become final is known by its tag from now on; a tag that is taken is an error of the node.
+    /// Defines the tag of a node that has become final. If the tag is already defined, the node
+    /// gets an error.
     fn register_tag(&mut self, node: &Node, flowed: Flowed, env: &Env<'_>) -> Flowed {
         let current = match &flowed {
             Flowed::New(new) => new,
@@ -304,7 +311,8 @@ impl Walker<'_, '_> {
         let mut failed = current.clone();
         failed.flags |= Flags::ERROR;
         if matches!((&failed.value, &node.value), (Value::Nil, Value::Expression(_))) {
-            // There is nothing to show but the marker.
+            // The value is nil only because of the marker, so the message shows the expression with
+            // the marker.
             failed.value = node.value.clone();
         }
         fail(&mut failed, Issue::new(message), env);
@@ -318,12 +326,13 @@ impl Walker<'_, '_> {
     }
 }
 
-/// Whether what an expression means depends on the place that it stands at.
+/// Reports whether the meaning of an expression depends on the stub path of its node.
 pub(super) fn may_look_elsewhere(expression: &str) -> bool {
     expression.contains("merge")
 }
 
-/// Where the values of a place are looked up in stubs, if it is another path and the expression may ask for it.
+/// Returns the path at which stubs are read for a place, if it is another path and the expression
+/// may use it.
 fn elsewhere_in_stubs(expression: &str, env: &Env<'_>) -> Option<Vec<Step>> {
     if !may_look_elsewhere(expression) {
         return None;
@@ -331,19 +340,20 @@ fn elsewhere_in_stubs(expression: &str, env: &Env<'_>) -> Option<Vec<Step>> {
     Some(env.stub_path.steps()).filter(|steps| *steps != env.path.steps())
 }
 
-/// What markers of a template at `node` are about, with the parentheses that it is written in.
+/// Returns the content that the markers of a template at `node` apply to, with its parentheses.
 pub(super) fn content_of(marked: &Marked, node: &Node) -> Option<Node> {
     let expression = Expr::Group(Box::new(marked.expression.clone()?));
     Some(Node::at(Value::Expression(Pending(Arc::new(expression))), node.origin.clone()))
 }
 
-/// Stands for the instance of a dynamic node, which is made in the pass after.
+/// Returns the expression in the place of a dynamic node's instance, which the next pass makes.
 fn instance_to_be() -> Expr {
     let template = Reference { tag: None, absolute: false, steps: vec![Step::Field(Arc::from("_"))] };
     Expr::Substitute(Box::new(Expr::Reference(template)))
 }
 
-/// A node whose value is a template becomes an instance of it, here and wherever it arrives (section 10.3).
+/// Makes a node whose value is a template dynamic: it becomes an instance of the template, here and
+/// at each node that receives it (`spiff.md` 10.3).
 pub(super) fn dynamic_node(mut node: Node) -> Node {
     if let Value::Template(template) = &node.value {
         let template = Arc::clone(template);
@@ -353,7 +363,8 @@ pub(super) fn dynamic_node(mut node: Node) -> Node {
     node
 }
 
-/// What came from `stub`: of a dynamic node it is the template that arrives.
+/// Returns a node that came from `stub`. From a dynamic node the template arrives, not the
+/// instance.
 pub(super) fn arrived(new: Node, stub: &Node) -> Node {
     match stub.dynamic() {
         Some(template) => dynamic_node(Node { value: Value::Template(Arc::clone(template)), ..new }),
@@ -361,16 +372,16 @@ pub(super) fn arrived(new: Node, stub: &Node) -> Node {
     }
 }
 
-/// Whether a node has got the template of a dynamic one of a stub already.
+/// Reports whether a node already has the template of a stub's dynamic node.
 fn is_made_of(node: &Node, stub: &Node) -> bool {
     node.dynamic().is_some() && same_template(node, stub)
 }
 
-/// No stub has a say in such a node.
+/// Flags of nodes that no stub overrides.
 const FINAL: Flags = Flags::MERGED.union(Flags::REPLACE).union(Flags::INJECTED);
 
-/// Notes why a node has no value, and the path that it was evaluated at. What a control has chosen stands further up than where it
-/// was evaluated first; where it fails as before it keeps that path.
+/// Records why a node has no value, and the path at which it was evaluated. A control moves its
+/// chosen node up to another path; if the node fails as before, it keeps the first path.
 pub(crate) fn fail(node: &mut Node, issue: Issue, env: &Env<'_>) {
     let path = env.path.steps();
     let is_known = node.issue().is_some_and(|known| **known == issue);
@@ -382,7 +393,8 @@ pub(crate) fn fail(node: &mut Node, issue: Issue, env: &Env<'_>) {
     notes.issue = Some(Arc::new(issue));
 }
 
-/// The markers of an expression are those of its node, also if it has no value: a stub may supply one.
+/// Applies the markers of an expression to its node, also if it has no value, because a stub may
+/// supply one.
 fn mark(node: &mut Node, expression: &Expr) {
     let Expr::Marked(marked) = expression else { return };
     let (flags, tag) = markers(marked);
@@ -396,7 +408,7 @@ fn with_value(node: &Node, value: Value) -> Node {
     Node { value, ..node.clone() }
 }
 
-/// `node` with the value of a stub; what it is itself annotated with stays.
+/// Returns `node` with the value of a stub. Its own annotations stay.
 fn replaced_by(node: &Node, stub: &Node) -> Option<Node> {
     let is_default = stub.has(Flags::DEFAULT) && !stub.has(Flags::INJECT);
     if is_default || node.has(Flags::INJECTED) {
@@ -404,13 +416,14 @@ fn replaced_by(node: &Node, stub: &Node) -> Option<Node> {
     }
     let mut own = node.flags.intersection(Flags::MARKERS | Flags::REPLACE | Flags::IMPLIED);
     if own.contains(Flags::DEFAULT) {
-        // Once overridden it is a value of its own to nearer documents, and no default any more.
+        // For nearer documents the overridden default counts as a value, no longer as a default.
         own = own.difference(Flags::DEFAULT).union(Flags::INJECT);
     }
     let mut new = Node::at(stub.value.clone(), stub.origin.clone());
     let mut taken = Flags::MARKERS;
     if matches!(stub.value, Value::List(_)) {
-        // That a list has what stubs inject into it is known wherever it gets.
+        // A list keeps the flag that stubs have injected their entries, so that no later node
+        // injects them again.
         taken |= Flags::INJECTED;
     }
     new.flags = stub.flags.intersection(taken).union(own);
@@ -424,7 +437,7 @@ fn replaced_by(node: &Node, stub: &Node) -> Option<Node> {
     Some(new)
 }
 
-/// The stop test (section 1.3, rule 3): values and annotations.
+/// Compares nodes for the stop test (`spiff.md` 1.3, rule 3): values and annotations.
 pub(crate) fn same_node(left: &Node, right: &Node) -> bool {
     left.flags == right.flags && same_notes(left, right) && same(&left.value, &right.value)
 }
@@ -437,7 +450,7 @@ fn same_notes(left: &Node, right: &Node) -> bool {
         && same_template(left, right)
 }
 
-/// Whether both are instances of one dynamic template, or of none.
+/// Reports whether both are instances of the same dynamic template, or neither is an instance.
 fn same_template(left: &Node, right: &Node) -> bool {
     match (left.dynamic(), right.dynamic()) {
         (None, None) => true,

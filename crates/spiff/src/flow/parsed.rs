@@ -1,8 +1,9 @@
-//! Documents and templates as their first pass leaves them.
+//! Cache of documents and templates after their first pass.
 //!
-//! The parse of a string is a pass of its own. Where no stub takes part, and nothing but strings has to be parsed, that pass is the same each
-//! time: it is done once, and those that follow begin with the next one. Which nodes wait for which is the same in both cases,
-//! since nothing is evaluated in the pass that is left out.
+//! Parsing a string takes a pass of its own. Without stubs, and if only strings have to be parsed,
+//! that pass is the same in each run. It is done once, and later runs begin with the second pass.
+//! The dependencies between nodes are the same in both cases, since the skipped pass evaluates no
+//! expression.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,7 @@ use crate::syntax::ast::Expr;
 use crate::syntax::strings::is_dynaml;
 use crate::value::{List, Map, Node, Pending, Value};
 
-/// What has been parsed of a document, for all runs with it.
+/// The cached first pass of a document, for all runs with it.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
     after_first_pass: OnceLock<Option<Node>>,
@@ -22,7 +23,7 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// The document after its first pass, if that is the same in all runs.
+    /// Returns the document after its first pass, if that is the same in all runs.
     pub(crate) fn after_first_pass(&self, document: &Node, settings: &Settings) -> Option<&Node> {
         if !is_simple(settings) {
             return None;
@@ -30,7 +31,7 @@ impl Parsed {
         self.after_first_pass.get_or_init(|| first_pass(document, &mut |text| parse(text))).as_ref()
     }
 
-    /// The expression that a string of the document is.
+    /// Returns the expression of a string in the document.
     pub(crate) fn expression(&self, document: &Node, text: &str) -> Option<Arc<Expr>> {
         let all = || {
             let mut expressions = HashMap::default();
@@ -41,7 +42,7 @@ impl Parsed {
     }
 }
 
-/// The content of a template after its first pass, if that is the same wherever it is used.
+/// Returns the content of a template after its first pass, if that is the same for all of its uses.
 pub(crate) fn content(
     content: &Node,
     settings: &Settings,
@@ -53,10 +54,10 @@ pub(crate) fn content(
     first_pass(content, &mut |text| known(text).or_else(|| parse(text)))
 }
 
-/// Whether strings are parsed in the first pass and mean nothing else there.
+/// Reports whether the first pass only parses strings, under these settings.
 fn is_simple(settings: &Settings) -> bool {
     let features = settings.features;
-    // Who limits passes counts them.
+    // A limit on passes counts the first one, too, so it must not be skipped.
     !features.control && !features.interpolation && !settings.whole_passes && settings.limits.passes.is_none()
 }
 
@@ -70,7 +71,8 @@ fn first_pass(node: &Node, parse: &mut impl FnMut(&str) -> Option<Arc<Expr>>) ->
     Some(new)
 }
 
-/// `None`: more than parsing happens to this node in its first pass, or at another time.
+/// Parses the strings of a node. Returns `None` if the first pass does more than parsing here, or
+/// does it at another time.
 fn enter(node: &mut Node, parse: &mut impl FnMut(&str) -> Option<Arc<Expr>>) -> Option<()> {
     if !node.flags.is_empty() || node.notes.is_some() {
         return None;
@@ -119,7 +121,8 @@ fn enter_within(node: &mut Node, parse: &mut impl FnMut(&str) -> Option<Arc<Expr
     stacker::maybe_grow(crate::eval::RED_ZONE, crate::eval::STACK, || enter(node, parse))
 }
 
-/// Entries of lists are found by their names, which are computed at another time than other fields.
+/// Reports whether the name of a list entry is an expression. Such names are computed at another
+/// time than other fields.
 fn has_computed_name(entry: &Node) -> bool {
     let Value::Map(map) = &entry.value else { return false };
     matches!(map.get("name").map(|name| &name.value), Some(Value::String(text)) if is_dynaml(text).is_some())

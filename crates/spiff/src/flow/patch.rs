@@ -1,4 +1,4 @@
-//! Changes of a tree that are made when a pass is over.
+//! Changes of a tree, applied at the end of a pass.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ pub(super) enum Change {
     /// Drops a field.
     Remove,
     Flags(Flags),
-    /// Nothing, but paths below it are others from now on.
+    /// The node stays, but paths below it change.
     Moved,
 }
 
 impl Patch {
-    /// Nodes that it puts into the document.
+    /// Returns the number of nodes that the change puts into the document.
     pub(super) fn size(&self) -> u64 {
         match &self.change {
             Change::Put(node) => u64::from(node.value.size()),
@@ -32,11 +32,11 @@ impl Patch {
         }
     }
 
-    /// Marks what has to look again because of this.
+    /// Marks the places that must be evaluated again because of this change.
     pub(super) fn wake(&self, dependencies: &mut Dependencies) {
         match self.change {
             Change::Put(_) => dependencies.mark(self.place, Attention::Deep),
-            // A map that lost a field may get it from a stub.
+            // The map that lost a field may get it again from a stub.
             Change::Remove => dependencies.mark(dependencies.parent(self.place), Attention::Own),
             Change::Flags(_) => dependencies.mark(self.place, Attention::Own),
             Change::Moved => return dependencies.mark(self.place, Attention::Deep),
@@ -45,7 +45,7 @@ impl Patch {
     }
 }
 
-/// Makes the changes in `node`, which stands at `base`.
+/// Applies the changes to `node`, which is at `base`.
 pub(super) fn apply(node: &mut Node, dependencies: &Dependencies, base: Place, patches: &[Patch]) {
     for patch in patches {
         change(node, &dependencies.steps_below(base, patch.place), &patch.change);

@@ -1,12 +1,12 @@
-//! The state document (section 10.5).
+//! The state document (`spiff.md` 10.5).
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::value::{Flags, List, Map, Node, Value};
 
-/// What of a result is to be kept: the nodes flagged as state with all that is below them, and the collections above
-/// them, of entries of keyed lists with their key.
+/// Returns the state in a result: the nodes flagged as state with all that is below them, and the
+/// collections above them. Entries of keyed lists keep their key.
 pub(crate) fn state_of(node: &Node) -> Option<Node> {
     if node.has(Flags::STATE) {
         return Some(node.clone());
@@ -35,7 +35,7 @@ pub(crate) fn state_of(node: &Node) -> Option<Node> {
     Some(Node { value, ..node.clone() })
 }
 
-/// The fields of a map that are flagged as state themselves.
+/// Returns the fields of a map that are themselves flagged as state.
 pub(crate) fn root_state_of(node: &Node) -> Option<Node> {
     let Value::Map(map) = &node.value else { return None };
     let kept: Vec<_> = map
@@ -47,7 +47,7 @@ pub(crate) fn root_state_of(node: &Node) -> Option<Node> {
         .then(|| Node { value: Value::Map(Arc::new(kept.into_iter().collect())), ..node.clone() })
 }
 
-/// The key field of a list whose entries are told apart by it.
+/// Returns the key field of a list with keyed entries.
 fn key_of<'n>(node: &'n Node, list: &List) -> Option<&'n str> {
     let key = node.key_name().map_or("name", |name| &**name);
     let mut seen = HashSet::new();
@@ -61,7 +61,7 @@ fn key_of<'n>(node: &'n Node, list: &List) -> Option<&'n str> {
     list.iter().all(is_key).then_some(key)
 }
 
-/// An entry keeps the field by which the next run finds it.
+/// Returns the state in an entry, with the key field by which the next run finds the entry.
 fn state_of_entry(entry: &Node, key: Option<&str>) -> Option<Node> {
     let mut kept = state_of(entry)?;
     if let (Some(key), Value::Map(all), Value::Map(map)) = (key, &entry.value, &mut kept.value)

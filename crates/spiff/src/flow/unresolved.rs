@@ -1,4 +1,4 @@
-//! What is left of a document that came to rest (section 15).
+//! The nodes without a value in a document at rest (`spiff.md` 15).
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::syntax::ast::{Expr, Step};
 use crate::syntax::strings::{is_dynaml, may_be_dynaml};
 use crate::value::{Flags, Node, Value};
 
-/// One node without value.
+/// One node without a value.
 #[derive(Debug, Clone)]
 pub struct Unresolved {
     /// The expression as it is printed, a value, or `<map>`.
     expression: String,
-    /// Whether it is written in double parentheses.
+    /// True if the expression is shown in double parentheses.
     parentheses: bool,
     source: Arc<str>,
     line: u32,
@@ -26,14 +26,14 @@ pub struct Unresolved {
     issue: Issue,
 }
 
-/// Nodes are listed in this order.
+/// Classes of nodes, in the order of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     /// A local error.
     Failed,
-    /// Nothing is wrong with it; it waits.
+    /// It has no error of its own and waits.
     Waiting,
-    /// Something that it refers to failed.
+    /// A node that it refers to failed.
     Affected,
 }
 
@@ -53,7 +53,7 @@ impl Unresolved {
         &self.source
     }
 
-    /// Line and column in the document, from 1; `None` if the node was made by an expression.
+    /// Line and column in the document, from 1; `None` if an expression made the node.
     pub fn position(&self) -> Option<(u32, u32)> {
         (self.line > 0).then_some((self.line, self.column))
     }
@@ -68,17 +68,17 @@ impl Unresolved {
         &self.expression
     }
 
-    /// Why it has no value.
+    /// Reason why it has no value.
     pub fn issue(&self) -> &Issue {
         &self.issue
     }
 
-    /// Whether the fault is in the node itself, and not in something that it waits for.
+    /// Reports whether the node itself failed, and not a node that it waits for.
     pub fn is_error(&self) -> bool {
         self.class == Class::Failed
     }
 
-    /// The node as a cause of another issue (section 15.3).
+    /// The node as a cause of another issue (`spiff.md` 15.3).
     pub(crate) fn to_issue(&self) -> Issue {
         let mut message = String::new();
         let _ = self.write_head(&mut message);
@@ -100,7 +100,7 @@ impl Unresolved {
     }
 }
 
-/// The line of section 15.2, without the tab in front.
+/// Writes the line of `spiff.md` 15.2, without the tab in front.
 impl fmt::Display for Unresolved {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_head(formatter)?;
@@ -111,7 +111,8 @@ impl fmt::Display for Unresolved {
     }
 }
 
-/// Causes in a chain stand below each other; those in a list further right, with all that is below them.
+/// Writes the causes. Those in a chain follow below each other; those in a list are indented, with
+/// all that is below them.
 fn write_nested(out: &mut impl fmt::Write, issue: &Issue, depth: usize) -> fmt::Result {
     let depth = if issue.sequence { depth } else { depth + 3 };
     let gap = "\t".repeat(depth);
@@ -123,7 +124,7 @@ fn write_nested(out: &mut impl fmt::Write, issue: &Issue, depth: usize) -> fmt::
     Ok(())
 }
 
-/// All nodes of a tree that have no value, in the order in which they are reported.
+/// Returns all nodes of a tree without a value, in the order of the report.
 pub(super) fn find(root: &Node) -> Vec<Unresolved> {
     let mut found = Vec::new();
     collect(root, &mut Vec::new(), &mut found);
@@ -131,7 +132,8 @@ pub(super) fn find(root: &Node) -> Vec<Unresolved> {
     found
 }
 
-/// Most nodes of a finished document are scalars.
+/// Reports whether a node may be unresolved: a quick test, because most nodes of a finished
+/// document are scalars.
 fn may_be_unresolved(node: &Node) -> bool {
     let may_hold = match &node.value {
         Value::Map(map) => !map.known_inert(),
@@ -192,12 +194,12 @@ fn collect(node: &Node, context: &mut Vec<Step>, found: &mut Vec<Unresolved>) {
             Value::List(_) => "<list>".to_owned(),
             scalar => crate::yaml::write(scalar).trim_end().to_owned(),
         };
-        // It was not evaluated, at whatever path.
+        // The node was not evaluated, so there is no path to show.
         found.push(describe(node, text, false, context, Some(String::new())));
     }
 }
 
-/// A failing `merge` shows where it looked.
+/// Returns the stub path that a failing `merge` shows.
 fn stub_path(node: &Node, expression: &Expr) -> Option<String> {
     if matches!(expression, Expr::Auto) {
         return node.notes.as_ref()?.path.as_ref().map(|(path, _)| dotted(path));
@@ -235,7 +237,8 @@ fn describe(
     Unresolved { expression, parentheses, source, line, column, context, path, class, issue }
 }
 
-/// Where a node was evaluated, if that is elsewhere; two dots stand for the context that it is below.
+/// Returns the path at which a node was evaluated, if it is another one. Leading dots replace
+/// the context if the path is below it.
 fn original_path(path: &[Step], context: &[Step]) -> String {
     match path.strip_prefix(context) {
         Some([]) => String::new(),

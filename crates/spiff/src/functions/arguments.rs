@@ -1,4 +1,4 @@
-//! Looking at arguments.
+//! Checks and conversions of arguments.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::value::{List, Map, Value};
 
-/// Fails with `message` unless there are so many arguments.
+/// Fails with `message` unless the number of arguments is in the range.
 pub(super) fn count(
     arguments: &[Value],
     wanted: std::ops::RangeInclusive<usize>,
@@ -38,7 +38,7 @@ pub(super) fn map<'a>(value: &'a Value, message: &str) -> Result<&'a Arc<Map>, I
     }
 }
 
-/// The text of a string, an int or a bool.
+/// Returns the text of a string, an int or a bool.
 pub(super) fn simple(value: &Value) -> Option<Cow<'_, str>> {
     Some(match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -48,7 +48,7 @@ pub(super) fn simple(value: &Value) -> Option<Cow<'_, str>> {
     })
 }
 
-/// How Go names the type of a value.
+/// Returns Go's name for the type of a value.
 pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Nil => "<nil>",
@@ -65,7 +65,7 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Refuses a text of more than [`Limits::string_bytes`] before it is made.
+/// Refuses a text of more than [`Limits::string_bytes`] before it is built.
 pub(super) fn fits(bytes: usize, function: &str, limits: &Limits) -> Result<(), Issue> {
     let limit = limits.string_bytes;
     if bytes > limit {
@@ -74,12 +74,13 @@ pub(super) fn fits(bytes: usize, function: &str, limits: &Limits) -> Result<(), 
     Ok(())
 }
 
-/// Why a function makes no list of more entries than a value may have.
+/// Returns the issue of a list that would have more entries than a value may have.
 pub(super) fn too_many_entries(function: &str, limits: &Limits) -> Issue {
     Issue::new(format!("{function}: the result would have more than {} entries", limits.nodes))
 }
 
-/// Refuses to write a value whose text would be beyond the limits; what is shared in it counts as often as it is written.
+/// Refuses to write a value whose text would exceed the limits. A shared part counts as often as it
+/// is written.
 pub(super) fn writable(value: &Value, function: &str, limits: &Limits) -> Result<(), Issue> {
     let mut budget = limits.string_bytes;
     if spend(value, &mut budget) { Ok(()) } else { fits(usize::MAX, function, limits) }

@@ -1,4 +1,4 @@
-//! How functions are called, and what they may ask of the evaluator and of the host.
+//! The interface of functions: how they are called, and their access to the evaluator and the host.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -7,14 +7,15 @@ use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::value::{Lambda, Value};
 
-/// What a function answers.
+/// The result of a function.
 pub(super) type Outcome = Result<Value, Issue>;
-/// What a function answers that calls lambdas; `None` as with [`Caller::call`].
+/// The result of a function that calls lambdas; `None` as with [`Caller::call`].
 pub(super) type Answer = Result<Option<Value>, Issue>;
 
-/// What functions may ask of the evaluator.
+/// Access of functions to the evaluator.
 pub(crate) trait Caller {
-    /// Calls a lambda. `None`: it cannot be decided in this pass, and so cannot the function that asked.
+    /// Calls a lambda. `None`: the result cannot be decided in this pass, and so neither can that
+    /// of the function.
     fn call(&mut self, lambda: &Arc<Lambda>, arguments: &[Value]) -> Result<Option<Value>, Issue>;
 
     fn limits(&self) -> &Limits;
@@ -22,33 +23,33 @@ pub(crate) trait Caller {
     /// Accounts for units of work before they are done.
     fn spend(&mut self, units: usize) -> Result<(), Issue>;
 
-    /// Accounts for a pattern that is searched in a text of so many bytes, before it is.
+    /// Accounts for searching a pattern in a text of this many bytes, before the search.
     fn pattern(&mut self, pattern: &str, bytes: usize) -> Result<(), Issue>;
 
-    /// The time, if the host grants its clock.
+    /// Returns the time, if the host grants its clock.
     fn now(&self) -> Option<SystemTime>;
 }
 
 /// A function that calls lambdas, or can make large results. `None` as with [`Caller::call`].
 pub(crate) type CallingFunction = fn(&mut dyn Caller, &[Value]) -> Result<Option<Value>, Issue>;
 
-/// How a built-in function is called. Arguments are final values: never expressions.
+/// A built-in function, by the access that it needs. Arguments are final values, never expressions.
 #[derive(Clone, Copy)]
 pub(crate) enum Function {
-    /// Needs its arguments alone.
+    /// Needs only its arguments.
     Plain(fn(&[Value]) -> Result<Value, Issue>),
-    /// Needs more than its arguments.
+    /// Needs the evaluator, too.
     Calling(CallingFunction),
 }
 
-/// What guarded functions take from the host.
+/// Access of guarded functions to the host.
 pub(crate) trait Source {
-    /// Fills `bytes` with random ones that are fit for keys.
+    /// Fills `bytes` with random bytes fit for keys.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Issue>;
 
     fn limits(&self) -> &Limits;
 
-    /// The time, if the host grants its clock.
+    /// Returns the time, if the host grants its clock.
     fn now(&self) -> Option<SystemTime>;
 }
 
@@ -61,7 +62,7 @@ pub(super) fn bytes<const N: usize>(source: &mut dyn Source) -> Result<[u8; N], 
     Ok(bytes)
 }
 
-/// What a function says that is not granted.
+/// Returns the message of a function that the host does not grant.
 pub(crate) fn denial(name: &str) -> String {
     format!("{name}: no OS operations supported in this execution environment")
 }

@@ -1,4 +1,4 @@
-//! Conversions (section 11.2).
+//! Conversions (`spiff.md` 11.2).
 
 use groundwork_go::strconv::{format_g, parse_float};
 

@@ -1,29 +1,31 @@
-//! What a call takes, in units of work, worked out before it is made: from the name of the function and the sizes of its arguments.
+//! The cost of function calls in units of work, computed before the call from the function's name
+//! and the sizes of its arguments.
 
 use super::new_keys;
 use super::passwords::accounted_cost;
 use crate::value::Value;
 
-/// Units in the time of a microsecond.
+/// Units of work per microsecond.
 const PER_MICROSECOND: u64 = 100;
-/// What hashing a password a thousand times takes.
+/// Units for an md5crypt hash, which is a thousand rounds of MD5.
 const MD5CRYPT: u64 = 30_000;
-/// What bcrypt takes, doubled with each step of the cost: a hash with cost 10 takes up to 100 ms.
+/// Units for bcrypt with cost 0. Each step of the cost doubles them: a hash with cost 10 takes up
+/// to 100 ms.
 const BCRYPT: u64 = 10_000;
 
-/// A point on a curve.
+/// Units for a multiplication on Curve25519.
 const WIREGUARD: u64 = 5_000;
-/// A random number.
+/// Units for a random number.
 const RANDOM: u64 = 60;
 
-/// Units that the call takes besides the evaluation of what it calls itself.
+/// Returns the units for a call, besides those for the lambdas that it calls.
 pub(crate) fn cost(name: &str, arguments: &[Value]) -> u64 {
     let texts = || arguments.iter().filter_map(Value::as_str).map(|text| text.len() as u64).sum::<u64>();
     let sizes = || arguments.iter().map(|argument| u64::from(argument.size())).sum::<u64>();
     match name {
-        // These look at one thing alone.
+        // These read only the head of a value.
         "length" | "type" | "defined" => 0,
-        // A text is read as a number.
+        // A text as index is parsed as a number.
         "element" => texts() / 8,
         "trim" => 4 * sizes() + cut(arguments),
         "uniq" => match arguments {
@@ -38,7 +40,7 @@ pub(crate) fn cost(name: &str, arguments: &[Value]) -> u64 {
                 _ => 0,
             });
             let longest = lengths.max().unwrap_or(0);
-            // Values of two types are compared slowly.
+            // Comparing values of different types is slow, hence the factor 4.
             let each = arguments.iter().skip(1).map(|argument| pairs(longest, argument).saturating_mul(4));
             each.fold(4 * sizes(), u64::saturating_add)
         }
@@ -53,10 +55,10 @@ pub(crate) fn cost(name: &str, arguments: &[Value]) -> u64 {
             }
             _ => RANDOM,
         },
-        // The text is read as YAML, or as an expression.
+        // The text is parsed as YAML, or as an expression.
         "parse" | "eval" | "read" | "decrypt" => 8 * texts(),
         "match" | "split_match" | "replace_match" => 200 + 2 * texts(),
-        // Triple DES is slow, and a value is written as YAML first.
+        // Triple DES is slow, and the value is written as YAML first.
         "encrypt" => 24 * sizes() + 6 * texts(),
         "check" | "validate" | "x509parsecert" | "x509publickey" => 8 * sizes() + 4 * texts(),
         _ if name.starts_with("semver") => 200 + 4 * sizes() + 8 * texts(),
@@ -64,14 +66,15 @@ pub(crate) fn cost(name: &str, arguments: &[Value]) -> u64 {
     }
 }
 
-/// What it takes to find the characters of a class: all of ASCII are tried, and if none is in it up to 65,535.
+/// Returns the units for finding the characters of a class: all of ASCII are tried, and if none
+/// matches, all up to 65,535.
 fn random_text(class: &str) -> u64 {
     let is_plain = class.is_ascii() && !class.contains('\\');
     let tried = if is_plain { 20_000 } else { 250_000 };
     tried + 200 * class.len() as u64
 }
 
-/// What it takes to look each character of texts up in those that are to be cut off.
+/// Returns the units for comparing each character of the texts with the characters to trim.
 fn cut(arguments: &[Value]) -> u64 {
     let [subject, set, ..] = arguments else { return 0 };
     let looked_up = match subject {
@@ -81,12 +84,12 @@ fn cut(arguments: &[Value]) -> u64 {
     set.as_str().map_or(0, |set| looked_up.saturating_mul(set.len() as u64) / 16)
 }
 
-/// What it takes to compare so many values with each entry of a list.
+/// Returns the units for comparing this many values with each entry of a list.
 fn pairs(count: usize, list: &Value) -> u64 {
     (count as u64).saturating_mul(u64::from(list.size())) / 2
 }
 
-/// The pattern that a function searches, and the bytes of the text in which it does.
+/// Returns the pattern that a function searches, and the number of bytes of the searched text.
 pub(crate) fn pattern_of<'v>(name: &str, arguments: &'v [Value]) -> Option<(&'v str, usize)> {
     let (pattern, subject) = match name {
         "match" | "split_match" => (0, 1),

@@ -1,4 +1,4 @@
-//! Base64, hashes, JSON and YAML (section 11.2).
+//! Base64, hashes, JSON and YAML (`spiff.md` 11.2).
 
 use md5::Md5;
 use sha1::Sha1;
@@ -10,7 +10,7 @@ use crate::issue::Issue;
 use crate::value::Value;
 use crate::yaml::{to_canonical_json, to_json, write};
 
-/// Bytes as base64 in lines of `width` characters; 0: in one line.
+/// Encodes bytes as base64 in lines of `width` characters; 0 means one line.
 pub(crate) fn base64_lines(bytes: &[u8], width: usize) -> String {
     let text = data_encoding::BASE64.encode(bytes);
     if width == 0 || text.len() <= width {
@@ -40,12 +40,13 @@ pub(super) fn base64(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
         None => 0,
     };
     let width = usize::try_from(width).unwrap_or(0);
-    // Four characters for three bytes, and one more for a line break behind every one of them.
+    // Base64 makes four characters of three bytes. With width 1 a line break follows every one of
+    // them.
     fits(bytes.len().saturating_mul(if width > 0 { 3 } else { 2 }), "base64", caller.limits())?;
     Ok(Some(Value::string(base64_lines(bytes, width))))
 }
 
-/// `base64_decode(s)`; what is not text becomes binary.
+/// `base64_decode(s)`; bytes that are not UTF-8 text become binary.
 pub(super) fn base64_decode(arguments: &[Value]) -> Outcome {
     count(arguments, 1..=1, "base64_decode takes exactly one argument")?;
     let encoded = text(&arguments[0], "first argument for base64_decode must be a string")?;
@@ -68,10 +69,12 @@ pub(super) fn md5(arguments: &[Value]) -> Outcome {
     Ok(Value::string(digest::<Md5>(hashed.as_bytes())))
 }
 
-/// The digest of nothing, which the kind `md4` appends to the text itself **[D5]**.
+/// MD4 digest of the empty text. spiff++'s kind `md4` appends it to the text instead of hashing the
+/// text **[D5]**.
 const MD4_OF_NOTHING: &str = "31d6cfe0d16ae931b73c59d7e0c089c0";
 
-/// `hash(s [, kind])`; before the kind `*` asks for the canonical JSON of the string, and `#` for what its base64 stands for.
+/// `hash(s [, kind])`. A `*` before the kind hashes the canonical JSON of the string, and a `#`
+/// hashes the bytes of its base64.
 pub(super) fn hash(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     count(arguments, 1..=2, "hash takes one or two arguments")?;
     let hashed = text(&arguments[0], "first argument for hash must be a string")?;

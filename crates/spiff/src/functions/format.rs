@@ -1,4 +1,4 @@
-//! `format` and `error` (section 11.2).
+//! `format` and `error` (`spiff.md` 11.2).
 
 use groundwork_go::fmt::{Scalar, sprintf};
 
@@ -41,7 +41,7 @@ fn formatted(caller: &dyn Caller, function: &str, arguments: &[Value]) -> Result
     }
     let format = match format {
         Value::String(format) => format.to_string(),
-        // These are text to spiff++ before it looks for the format.
+        // spiff++ converts these to text before it uses them as the format.
         Value::List(_) | Value::Map(_) | Value::Template(_) => {
             writable(format, function, limits)?;
             write(format)

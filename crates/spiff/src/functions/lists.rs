@@ -1,4 +1,4 @@
-//! Lists (section 11.3).
+//! Functions for lists (`spiff.md` 11.3).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::operators::compare::equal;
 use crate::operators::concatenate::short;
 use crate::value::{List, Node, Value};
 
-/// `==` of section 7.5, where a failure is false.
+/// Compares as `==` of `spiff.md` 7.5, but a failure counts as false.
 pub(super) fn is_equal(first: &Value, second: &Value) -> bool {
     equal(first, second).unwrap_or(false)
 }

@@ -1,4 +1,4 @@
-//! Maps (section 11.3).
+//! Functions for maps (`spiff.md` 11.3).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) fn keys(arguments: &[Value]) -> Outcome {
     Ok(Value::list(map.keys().map(|key| Value::String(Arc::clone(key)))))
 }
 
-/// `list_to_map(list [, key])`; `key_name` is the key of the list where none is given.
+/// `list_to_map(list [, key])`; `key_name` is the key of the list, used without a second argument.
 pub(crate) fn list_to_map(arguments: &[Value], key_name: &str) -> Outcome {
     count(arguments, 1..=2, "list_to_map takes 1 or 2 arguments")?;
     let list = list(&arguments[0], "list_to_map requires a list as first argument")?;

@@ -1,4 +1,4 @@
-//! Numbers (section 11.3).
+//! Functions for numbers (`spiff.md` 11.3).
 
 use super::arguments::count;
 use super::calling::Outcome;

@@ -1,4 +1,4 @@
-//! Built-in functions (section 11): those that need nothing of the document.
+//! The built-in functions that need only their arguments, not the document (`spiff.md` 11).
 
 mod arguments;
 mod calling;
@@ -31,7 +31,7 @@ pub(crate) use network::{indices as address_indices, pool as address_pool};
 pub(crate) use patterns::KEPT as KEPT_PATTERNS;
 pub(crate) use secrets::decrypted;
 
-/// The function `name`, if it is one that needs nothing of the document.
+/// Returns the function `name`, if it is one that does not need the document.
 pub(crate) fn find(name: &str) -> Option<Function> {
     use Function::{Calling, Plain};
     Some(match name {
@@ -104,7 +104,8 @@ pub(crate) fn find_guarded(name: &str) -> Option<Guarded> {
     })
 }
 
-/// Whether spiff++ registers `name` as an extension: a host function may stand for it (section 17).
+/// Reports whether spiff++ registers `name` as an extension, so that a function of the host may
+/// replace it (`spiff.md` 17).
 pub(crate) fn is_extension(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "encrypt",
@@ -129,8 +130,8 @@ pub(crate) fn is_extension(name: &str) -> bool {
         || math::find(name).is_some()
 }
 
-/// The name of a function that reaches files, processes, the environment or randomness: those are not granted
-/// (section 11.5). `None`: there is no such function.
+/// Returns the name of a function that reaches files, processes, the environment or randomness,
+/// which are not granted by default (`spiff.md` 11.5). `None`: there is no such function.
 pub(crate) fn denied(name: &str) -> Option<&'static str> {
     const NAMES: &[&str] = &[
         "read",

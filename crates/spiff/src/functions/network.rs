@@ -1,4 +1,4 @@
-//! Addresses (section 11.3).
+//! Functions for IP addresses (`spiff.md` 11.3).
 
 use std::sync::Arc;
 
@@ -40,14 +40,14 @@ pub(super) fn contains_ip(arguments: &[Value]) -> Outcome {
     Ok(Value::Bool(cidr.contains(address)))
 }
 
-/// Addresses in a row.
+/// Consecutive addresses.
 struct Range {
     first: Address,
     size: i64,
 }
 
 impl Range {
-    /// `a`, `a-b` or a network.
+    /// Reads `a`, `a-b` or a network.
     fn parse(range: &str) -> Result<Self, Issue> {
         if let Some(cidr) = Cidr::parse(range) {
             return Ok(Self { first: cidr.first(), size: cidr.size().unwrap_or(i64::MAX) });
@@ -118,7 +118,7 @@ fn push_indices(indices: &mut Vec<i64>, argument: &Value) -> Result<(), Issue> {
     }
 }
 
-/// The numbers that arguments give, also in lists in each other.
+/// Returns the numbers of the arguments, also of nested lists.
 pub(crate) fn indices(arguments: &[Value]) -> Result<Vec<i64>, Issue> {
     let mut indices = Vec::new();
     for argument in arguments {
@@ -127,7 +127,8 @@ pub(crate) fn indices(arguments: &[Value]) -> Result<Vec<i64>, Issue> {
     Ok(indices)
 }
 
-/// The addresses with those numbers in ranges that stand one behind the other. Why one is missing is not told.
+/// Returns the addresses with those numbers, counted through all ranges. As in spiff++, an error
+/// does not say which one is missing.
 pub(crate) fn pool(ranges: &[Arc<str>], indices: &[i64]) -> Result<Vec<String>, Issue> {
     let ranges: Vec<_> = ranges.iter().map(|range| Range::parse(range)).collect::<Result<_, _>>()?;
     let address = |(at, index): (usize, &i64)| Ok(pick(&ranges, *index, at)?.to_string());

@@ -1,4 +1,4 @@
-//! `x509genkey` and `x509cert` (section 11.5).
+//! The functions `x509genkey` and `x509cert` (`spiff.md` 11.5).
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::issue::{Issue, quote};
 use crate::value::{Map, Value};
 
 const DEFAULT_BITS: i64 = 2048;
-/// A year.
+/// Validity of a certificate by default, in hours: a year.
 const DEFAULT_VALIDITY_HOURS: i64 = 24 * 365;
-/// Smaller keys are no keys to Go.
+/// Smallest RSA key in bits; Go refuses smaller ones as insecure.
 const SMALLEST_BITS: i64 = 1024;
 
-/// What a call of a function of this module takes of a processor. What it refuses costs nothing.
+/// Returns the processor time of a call of a function of this module. A refused call costs nothing.
 pub(super) fn effort(name: &str, arguments: &[Value]) -> Duration {
     match (name, arguments.first()) {
         ("x509genkey", key) => algorithm(key).map_or(Duration::ZERO, Algorithm::effort),
@@ -36,7 +36,7 @@ pub(super) fn effort(name: &str, arguments: &[Value]) -> Duration {
 pub(super) fn generate_key(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
     count(arguments, 0..=1, "invalid argument count for x509genkey([<bitsize>|<ecdsaCurve>])")?;
     let algorithm = algorithm(arguments.first())?;
-    // The library draws its own randomness, but only for hosts that grant some.
+    // The library draws its own randomness. This call only checks that the host grants randomness.
     source.fill(&mut [0])?;
     let key = SigningKey::generate(algorithm).and_then(|key| key.to_pem());
     let key = key.map_err(|error| Issue::new(format!("failed to generate private key: {error}")))?;
@@ -49,7 +49,8 @@ fn algorithm(key: Option<&Value>) -> Result<Algorithm, Issue> {
         Some(Value::Int(bits) | Value::Data(bits)) => rsa(*bits),
         Some(Value::String(text)) => match text.parse::<i32>() {
             Ok(bits) => rsa(i64::from(bits)),
-            // To spiff++ an empty text names no curve, and is no number of bits either.
+            // spiff++ treats an empty text neither as a curve nor as a number, so the message is
+            // that of 0 bits.
             Err(_) if text.is_empty() => rsa(0),
             Err(_) => curve(text),
         },
@@ -106,17 +107,17 @@ pub(super) fn certificate(source: &mut dyn Source, arguments: &[Value]) -> Outco
     made.map(Value::string).map_err(|error| Issue::new(format!("Failed to create certificate: {error}")))
 }
 
-/// What `x509cert` calls the usage that is read back as `ContentCommitment`.
+/// Name in `x509cert` of the usage that reading a certificate shows as `ContentCommitment`.
 const COMMITMENT: &str = "Commitment";
 
-/// What a certificate may be used for, of either extension.
+/// A usage of a certificate, from either extension.
 enum Usage {
     Key(KeyUsage),
     Extended(ExtendedKeyUsage),
 }
 
 impl Usage {
-    /// The usage that `x509cert` calls so, in whatever case.
+    /// Returns the usage with this name, in any letter case.
     fn find(name: &str) -> Option<Self> {
         let key = KEY_USAGES.into_iter().find(|(usage, own)| {
             let own = if *usage == KeyUsage::CONTENT_COMMITMENT { COMMITMENT } else { own };
@@ -129,24 +130,24 @@ impl Usage {
     }
 }
 
-/// The argument of `x509cert`.
+/// The arguments of `x509cert`.
 struct Request {
     subject: Subject,
     usages: Vec<String>,
     is_authority: bool,
     hosts: Vec<String>,
-    /// Empty: from now on.
+    /// Start of the validity; empty means now.
     valid_from: String,
     validity_hours: i64,
     /// The SubjectPublicKeyInfo of the holder.
     public_key: Vec<u8>,
     authority: Option<Certificate>,
-    /// That of the authority, or of the holder where there is none.
+    /// Key of the authority, or of the holder for a self-signed certificate.
     signing_key: SigningKey,
 }
 
 impl Request {
-    /// Reads the fields in the order of spiff++, whose first complaint counts.
+    /// Reads the fields in the order of spiff++, because the first error is the one reported.
     fn read(fields: &Fields<'_>) -> Result<Self, Issue> {
         let is_authority = fields.flag("isCA")?;
         let organization = fields.required_texts("organization")?;
@@ -217,7 +218,8 @@ impl Request {
                 Err(_) => dns_names.push(host.clone()),
             }
         }
-        // Go counts nanoseconds in an int64, so that very many hours are fewer.
+        // Go counts nanoseconds in an int64, which overflows above 2562047 hours. The wrapping
+        // keeps Go's result.
         let validity = self.validity_hours.wrapping_mul(3_600_000_000_000) / 1_000_000_000;
         Ok(TbsCertificate {
             serial,
@@ -233,7 +235,7 @@ impl Request {
     }
 }
 
-/// The fields of a map, by spiff++'s rules for what stands for what; nil counts as left out.
+/// The fields of a map, read by spiff++'s rules. Nil counts as missing.
 struct Fields<'a>(&'a Map);
 
 impl Fields<'_> {
@@ -269,7 +271,7 @@ impl Fields<'_> {
         }
     }
 
-    /// A list, or one entry of it.
+    /// Returns the texts of a field, which is a list or a single text.
     fn texts(&self, name: &str) -> Result<Vec<String>, Issue> {
         let Some(value) = self.get(name) else { return Ok(Vec::new()) };
         if let Value::List(list) = value {
@@ -280,7 +282,8 @@ impl Fields<'_> {
         simple(value).map(|text| vec![text.into_owned()]).ok_or_else(|| invalid(name))
     }
 
-    /// A field that may be left out all the same: spiff++ says this of one whose type is wrong.
+    /// Returns the texts of a field that may be missing. If its type is wrong, spiff++ says that it
+    /// is required.
     fn required_texts(&self, name: &str) -> Result<Vec<String>, Issue> {
         self.texts(name).map_err(|_| Issue::new(format!("field {} is required", quote(name))))
     }

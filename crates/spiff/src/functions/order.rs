@@ -1,4 +1,4 @@
-//! `sort` (section 11.3).
+//! `sort` (`spiff.md` 11.3).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::calling::{Answer, Caller};
 use crate::issue::Issue;
 use crate::value::{Lambda, List, Node, Value};
 
-/// Whether the first value comes before the second; `None` as with [`Caller::call`].
+/// Comparison: whether the first value comes before the second; `None` as with [`Caller::call`].
 type Less<'a> = dyn FnMut(&Value, &Value) -> Result<Option<bool>, Issue> + 'a;
 
 /// `sort(list [, lambda])`, stable, as a new list **[D6]**.

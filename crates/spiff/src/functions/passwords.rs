@@ -1,4 +1,4 @@
-//! Hashes of passwords (section 11.5). Checking one needs nothing of the host, a new one randomness.
+//! Password hashes (`spiff.md` 11.5). Checking one needs no grant; creating one needs randomness.
 
 use md5::{Digest, Md5};
 
@@ -7,7 +7,7 @@ use super::calling::{Outcome, Source, bytes};
 use crate::issue::Issue;
 use crate::value::Value;
 
-/// Each step doubles the work; 14 takes about a second.
+/// Largest cost of bcrypt. Each step doubles the work; 14 takes about a second.
 const LARGEST_COST: u32 = 14;
 const SMALLEST_COST: u32 = 4;
 const DEFAULT_COST: u32 = 10;
@@ -20,7 +20,7 @@ pub(super) fn bcrypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
         Some(cost) => int(cost, "second argument for bcrypt must be an integer")?,
         None => i64::from(DEFAULT_COST),
     };
-    // Below the smallest one spiff++ takes its default.
+    // Below the smallest cost spiff++ uses its default.
     let cost = u32::try_from(cost).ok().filter(|cost| *cost >= SMALLEST_COST).unwrap_or(DEFAULT_COST);
     affordable(cost)?;
     let hash = ::bcrypt::non_truncating_hash_with_salt(password, cost, bytes(source)?)
@@ -28,7 +28,7 @@ pub(super) fn bcrypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
     Ok(Value::string(hash.format_for_version(::bcrypt::Version::TwoA)))
 }
 
-/// The cost that a call of `bcrypt` or `bcrypt_check` asks for; what is refused costs nothing.
+/// Returns the cost of a call of `bcrypt` or `bcrypt_check`. A refused call costs nothing.
 pub(super) fn accounted_cost(name: &str, arguments: &[Value]) -> u32 {
     let asked = match (name, arguments.get(1)) {
         ("bcrypt", cost) => cost.map_or(Some(i64::from(DEFAULT_COST)), Value::as_int),
@@ -87,10 +87,11 @@ pub(super) fn md5crypt_check(arguments: &[Value]) -> Outcome {
     Ok(Value::Bool(md5_hash(password, magic, salt) == hash))
 }
 
-/// The word that makes the MD5 hash of crypt(3) that of Apache.
+/// The word that makes Apache's hash of the MD5 hash of crypt(3).
 const APACHE: &str = "apr1";
 
-/// The MD5 password hash of crypt(3) with any word as its kind, and all of the salt.
+/// Returns the MD5 password hash of crypt(3), with any word as its kind and the salt in full
+/// length.
 fn md5_hash(password: &str, magic: &str, salt: &str) -> String {
     let (secret, seasoning) = (password.as_bytes(), salt.as_bytes());
     let alternate = Md5::new().chain_update(secret).chain_update(seasoning).chain_update(secret).finalize();

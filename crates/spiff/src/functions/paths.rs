@@ -1,4 +1,4 @@
-//! Paths and URLs (section 11.2).
+//! Functions for paths and URLs (`spiff.md` 11.2).
 
 use groundwork_go::path;
 use groundwork_go::text::lossy;
@@ -10,7 +10,7 @@ use super::text::strings;
 use crate::issue::Issue;
 use crate::value::Value;
 
-/// The path of a URL, or the text itself; nothing is the root.
+/// Returns the path of a URL, or the text itself. An empty path is the root.
 fn path_of(arguments: &[Value], function: &str) -> Result<String, Issue> {
     count(arguments, 1..=1, &format!("function {function} takes exactly one argument"))?;
     let text = text(&arguments[0], &format!("string argument expected for function {function}"))?;
@@ -49,7 +49,7 @@ pub(super) fn parseurl(arguments: &[Value]) -> Outcome {
         ("fragment", string(&url.fragment)),
         ("query", string(&url.query)),
     ];
-    // One that is out of range is left out.
+    // As in spiff++, a port out of range is left out.
     if let Ok(port) = lossy(url.port()).parse() {
         fields.push(("port", Value::Int(port)));
     }
@@ -61,7 +61,7 @@ pub(super) fn parseurl(arguments: &[Value]) -> Outcome {
     Ok(Value::map(fields))
 }
 
-/// The values of each name of a query.
+/// Returns the values of each name in a query.
 fn values(query: &str) -> Value {
     let mut values: Vec<(String, Vec<String>)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {

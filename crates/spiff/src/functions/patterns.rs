@@ -1,4 +1,4 @@
-//! Regular expressions (section 11.2).
+//! Functions for regular expressions (`spiff.md` 11.2).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,10 +12,11 @@ use super::text::{replacement, strings, times};
 use crate::issue::Issue;
 use crate::value::Value;
 
-/// Patterns that are kept compiled.
+/// Compiled patterns that are cached.
 pub(crate) const KEPT: usize = 64;
 
-/// The compiled pattern; those that were used last in this thread are kept, since `map` calls with the same ones again and again.
+/// Returns the compiled pattern. Each thread caches those used last, since `map` calls functions
+/// with the same pattern again and again.
 pub(super) fn compile(pattern: &str) -> Result<Pattern, Issue> {
     thread_local! {
         static COMPILED: RefCell<HashMap<String, Pattern>> = RefCell::default();
@@ -70,7 +71,7 @@ pub(super) fn matches(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     for captures in regex.regex().captures_iter(&subject).take(limit) {
         let beyond = captures.get(0).map_or(0, |whole| regex.bytes_beyond(subject.len() - whole.end()));
         caller.spend(20 + beyond / 4)?;
-        // The list of a match takes what three entries take.
+        // The list of a match itself takes as much memory as three entries.
         entries += captures.len() + 3;
         if entries > caller.limits().nodes {
             return Err(too_many_entries("match", caller.limits()));
@@ -108,7 +109,7 @@ pub(super) fn split_match(caller: &mut dyn Caller, arguments: &[Value]) -> Answe
         }
         end = found.start();
         caller.spend(4 + regex.bytes_beyond(subject.len() - found.end()) / 4)?;
-        // A match of nothing at the start splits nothing off.
+        // An empty match at the start does not split off a part.
         if found.end() != 0 {
             parts.push(&subject[begin..end]);
         }
@@ -120,7 +121,8 @@ pub(super) fn split_match(caller: &mut dyn Caller, arguments: &[Value]) -> Answe
     Ok(Some(strings(parts)))
 }
 
-/// `replace_match(s, re, new [, n])`, where `new` is a template with `$1` and `${name}`, or a lambda.
+/// `replace_match(s, re, new [, n])`, where `new` is a template with `$1` and `${name}`, or a
+/// lambda.
 pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     count(arguments, 3..=usize::MAX, "replace_match requires at least 3 arguments")?;
     count(arguments, 3..=4, "replace_match does not take more than 4 arguments")?;
@@ -131,15 +133,17 @@ pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Ans
     let mut result = String::new();
     let mut rest = subject;
     let mut after_empty = true;
-    // Each search begins anew with what is left: there `^` matches again.
+    // As in spiff++, each search starts anew with the rest of the text, so that `^` matches there
+    // again.
     for _ in 0..times {
-        // A search may look at all that is left, and a template is read again for each match.
+        // A search may read the whole rest of the text, and the template is parsed again for each
+        // match.
         let template = arguments[2].as_str().map_or(0, str::len);
         caller.spend(200 + rest.len() / 16 + regex.bytes_beyond(rest.len()) / 4 + 3 * template)?;
         let Some(captures) = regex.regex().captures(rest) else { break };
         let Some(whole) = captures.get(0) else { break };
         result.push_str(&rest[..whole.start()]);
-        // Nothing is inserted where the last match ended.
+        // An empty match directly behind the last match is not replaced.
         if after_empty || whole.end() > 0 {
             if let Value::String(template) = &arguments[2] {
                 regex.expand(template, &captures, &mut result);
@@ -151,7 +155,8 @@ pub(super) fn replace_match(caller: &mut dyn Caller, arguments: &[Value]) -> Ans
                 result.push_str(&new);
             }
         }
-        // One match adds no more than template and subject are long, so this comes early enough.
+        // One match adds at most about as much as template and subject are long, so checking after
+        // it is early enough.
         fits(result.len(), "replace_match", caller.limits())?;
         rest = &rest[whole.end()..];
         after_empty = whole.is_empty();

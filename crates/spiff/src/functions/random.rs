@@ -1,4 +1,4 @@
-//! `rand` (section 11.5).
+//! The function `rand` (`spiff.md` 11.5).
 
 use super::arguments::{count, fits, int};
 use super::calling::{Outcome, Source, bytes};
@@ -6,7 +6,7 @@ use super::patterns::compile;
 use crate::issue::Issue;
 use crate::value::Value;
 
-/// A number below `limit`, each as likely as the others. `limit` is not 0.
+/// Returns a number below `limit`, each with the same probability. `limit` must not be 0.
 fn below(source: &mut dyn Source, limit: u64) -> Result<u64, Issue> {
     let unfair = u64::MAX - u64::MAX % limit;
     loop {
@@ -57,7 +57,7 @@ fn random_text(source: &mut dyn Source, class: &str, length: Option<&Value>) -> 
                 .ok_or_else(|| Issue::new(format!("rand length must be positive, found {length}")))?
         }
     };
-    // Four bytes are the most that a character has.
+    // A character has at most four bytes.
     fits(length.saturating_mul(4), "rand", source.limits())?;
     let pattern = compile(&format!("^[{class}]$"))
         .map_err(|_| Issue::new(format!("invalid rand character set specification {class:?}")))?;

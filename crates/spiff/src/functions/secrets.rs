@@ -1,6 +1,7 @@
-//! `encrypt` and `decrypt` (section 11.5).
+//! The functions `encrypt` and `decrypt` (`spiff.md` 11.5).
 //!
-//! Decrypting is a function of its arguments; encrypting needs random bytes. There is no key of the process.
+//! Decrypting depends only on the arguments; encrypting needs random bytes. There is no default key
+//! of the process.
 
 use cbc::cipher::block_padding::NoPadding;
 use cbc::cipher::{BlockModeDecrypt as _, BlockModeEncrypt as _, KeyIvInit as _};
@@ -15,7 +16,7 @@ use crate::issue::{Issue, quote};
 use crate::value::Value;
 use crate::yaml::write;
 
-/// What tells a right key from a wrong one; it is no secret.
+/// Key of the checksum that reveals a wrong password. It is spiff++'s constant and not a secret.
 const SEAL: &[u8] = b"spiff is a cool tool";
 const METHOD: &str = "3DES";
 const BLOCK: usize = 8;
@@ -39,7 +40,7 @@ pub(super) fn encrypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
     Ok(Value::string(data_encoding::HEXLOWER.encode(&[&vector[..], &encrypted].concat())))
 }
 
-/// The text that was encrypted, for `decrypt(s [, key [, method]])`.
+/// Returns the encrypted text for `decrypt(s [, key [, method]])`.
 pub(crate) fn decrypted(arguments: &[Value]) -> Result<String, Issue> {
     let Some(value) = arguments.first() else { return Err(wrong_count("decrypt")) };
     let key = key("decrypt", arguments)?;
@@ -70,7 +71,7 @@ fn opened(key: &[u8; 24], vector: &[u8], encrypted: &[u8]) -> Option<String> {
 }
 
 fn seal(text: &[u8]) -> Vec<u8> {
-    // A key of any length is one.
+    // HMAC accepts a key of any length, so this cannot fail.
     Hmac::<Sha256>::new_from_slice(SEAL).map_or_else(
         |_| Vec::new(),
         |mut mac| {
@@ -80,7 +81,7 @@ fn seal(text: &[u8]) -> Vec<u8> {
     )
 }
 
-/// What is not hexadecimal ends the text.
+/// Decodes hexadecimal digits up to the first other character.
 fn hexadecimal(text: &str) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let pairs = text.as_bytes().chunks_exact(2);
@@ -91,7 +92,7 @@ fn wrong_count(function: &str) -> Issue {
     Issue::new(format!("{function} expects one, two or three arguments"))
 }
 
-/// The key among the arguments behind the first.
+/// Returns the key from the arguments behind the first.
 fn key(function: &str, arguments: &[Value]) -> Result<[u8; 24], Issue> {
     let string = |value: &Value, what: &str| {
         let found = value.type_name();

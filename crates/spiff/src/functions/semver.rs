@@ -1,4 +1,4 @@
-//! Semantic versions (section 11.2), read as leniently as spiff++ reads them.
+//! Functions for semantic versions (`spiff.md` 11.2), read as leniently as spiff++ reads them.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::value::{List, Value};
 /// The function `name` on versions.
 pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
     Some(match name {
-        // What is wrong with the text is told in the name of another function in spiff++, too.
+        // spiff++ reports an invalid text for `semver` under the name of this other function.
         "semver" => |arguments| Ok(Value::string(one("semverprerelease", arguments)?.to_string())),
         "semvermajor" => |arguments| number(one("semvermajor", arguments)?.major),
         "semverminor" => |arguments| number(one("semverminor", arguments)?.minor),
@@ -33,7 +33,7 @@ pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
     })
 }
 
-/// Names the text that is no version.
+/// Parses a version. The error names the invalid text.
 pub(super) fn parse(function: &str, value: &Value) -> Result<Version, Issue> {
     let text = version_text(function, value)?;
     Version::parse(text).map_err(|reason| Issue::new(format!("{function}: {}: {}", quote(text), reason)))
@@ -54,12 +54,12 @@ fn number(number: u64) -> Outcome {
     Ok(Value::Int(i64::try_from(number).unwrap_or(i64::MAX)))
 }
 
-/// A changed version keeps the `v` that it came with.
+/// Returns a changed version, with the `v` that it came with.
 fn written(version: &Version) -> Outcome {
     Ok(Value::string(version.original.as_str()))
 }
 
-/// The version, and what a part of it is to be.
+/// Returns the version, and the new content of a part of it.
 fn part<'a>(function: &str, part: &str, arguments: &'a [Value]) -> Result<(Version, Option<&'a str>), Issue> {
     let [version, new] = arguments else {
         let most = if arguments.len() > 1 { " and an optional value" } else { "" };
@@ -108,7 +108,7 @@ fn compare(arguments: &[Value]) -> Outcome {
     }))
 }
 
-/// Why the first constraint that does not hold does not, in brackets.
+/// Returns the reason why the first violated constraint is violated, in brackets.
 pub(super) fn violated(
     function: &str,
     version: &Version,

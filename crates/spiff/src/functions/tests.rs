@@ -1,4 +1,4 @@
-//! Calls as they stand in templates; lambdas are called by name: see [`Lambdas`].
+//! Tests of function calls as templates write them. Lambdas are called by name, see [`Lambdas`].
 
 mod granted;
 mod versions;
@@ -14,7 +14,7 @@ use crate::syntax::parse;
 use crate::value::{Lambda, Value};
 use crate::yaml::to_json;
 
-/// Stands for the evaluator: bodies of lambdas are one of a few operations on the parameters.
+/// Replaces the evaluator: the body of a lambda is one of a few operations on its parameters.
 #[derive(Default)]
 struct Lambdas {
     limits: Limits,
@@ -57,7 +57,7 @@ impl Caller for Lambdas {
     }
 }
 
-/// The value of a literal expression, and of calls in it.
+/// Returns the value of a literal expression, and of calls in it.
 fn value(expression: &Expr, caller: &mut Lambdas) -> Result<Option<Value>, Issue> {
     let mut values = |items: &[Item]| -> Result<Option<Vec<Value>>, Issue> {
         items.iter().map(|item| value(&item.expression, caller)).collect()
@@ -525,7 +525,7 @@ mod hostile {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
-        /// Whatever they are given, functions answer or fail, and keep to the limits.
+        /// Property: with any arguments, functions return or fail, and keep to the limits.
         #[test]
         fn no_arguments_make_a_function_panic(arguments in vec(argument(), 0..5)) {
             let mut caller = Lambdas { limits: Limits { string_bytes: 5_000, nodes: 1_000, ..Limits::default() } };

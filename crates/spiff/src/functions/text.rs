@@ -1,4 +1,4 @@
-//! Strings (section 11.2).
+//! Functions for strings (`spiff.md` 11.2).
 
 use super::arguments::{count, fits, int, simple, text, too_many_entries};
 use super::calling::{Answer, Caller, Outcome};
@@ -46,7 +46,8 @@ pub(super) fn strings<'a>(parts: impl IntoIterator<Item = &'a str>) -> Value {
     Value::list(parts.into_iter().map(Value::string))
 }
 
-/// The same for parts of which a short text may have very many: they are counted while they are made.
+/// Makes a list of strings, checking the number of parts while they are made, because a short text
+/// may have very many.
 pub(super) fn many_strings<'a>(
     parts: impl IntoIterator<Item = &'a str>,
     function: &str,
@@ -88,7 +89,7 @@ pub(super) fn split(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     parts.map(Some)
 }
 
-/// Every character by itself, the last of `limit` parts with all that is left.
+/// Splits into characters; the last of `limit` parts has the rest.
 fn characters(subject: &str, limit: usize) -> impl Iterator<Item = &str> {
     let mut rest = subject;
     (1..=limit).map_while(move |number| {
@@ -100,7 +101,7 @@ fn characters(subject: &str, limit: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Pieces of `size` characters, the last of `limit` (from 1) pieces with all that is left.
+/// Splits into pieces of `size` characters; the last of `limit` (from 1) pieces has the rest.
 fn chunks(subject: &str, size: usize, limit: i64) -> impl Iterator<Item = &str> {
     let mut limit = limit;
     let mut rest = subject;
@@ -189,7 +190,7 @@ pub(super) fn length(arguments: &[Value]) -> Outcome {
     Ok(Value::Int(i64::try_from(length).unwrap_or(i64::MAX)))
 }
 
-/// How often a replacement is done at most.
+/// Returns the largest number of replacements.
 pub(super) fn times(argument: Option<&Value>, function: &str) -> Result<usize, Issue> {
     let Some(argument) = argument else { return Ok(usize::MAX) };
     let times = int(argument, &format!("fourth argument for {function} must be an integer"))?;
@@ -207,7 +208,7 @@ pub(super) fn replace(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     let mut result = String::new();
     let mut end = 0;
     for at in matches {
-        // What is replaced is copied for each match.
+        // The replacement is copied for each match.
         caller.spend(4 + arguments[2].as_str().map_or(0, str::len) / 8)?;
         let Some(new) = replacement(caller, &arguments[2], "replace", &[old])? else { return Ok(None) };
         fits(result.len() + (at - end) + new.len(), "replace", caller.limits())?;
@@ -220,7 +221,8 @@ pub(super) fn replace(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     Ok(Some(Value::string(result)))
 }
 
-/// The text that a match is replaced by: a string, or what a lambda makes of the match and its groups.
+/// Returns the replacement of a match: a string, or the result of a lambda for the match and its
+/// groups.
 pub(super) fn replacement(
     caller: &mut dyn Caller,
     new: &Value,

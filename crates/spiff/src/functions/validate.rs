@@ -1,4 +1,4 @@
-//! `validate` and `check` with their conditions (section 11.3).
+//! The functions `validate` and `check` with their conditions (`spiff.md` 11.3).
 
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ use crate::operators::concatenate::{lambda_text, short};
 use crate::syntax::ast::Operator;
 use crate::value::{Lambda, List, Map, Value};
 
-/// What a condition says of a value.
+/// The result of a condition for a value.
 struct Verdict {
     holds: bool,
     message: String,
 }
 
-/// `None` as with [`Caller::call`]; a failure is a problem of the condition, not of the value.
+/// A verdict; `None` as with [`Caller::call`]. An error is a fault of the condition, not of the
+/// value.
 type Checked = Result<Option<Verdict>, Issue>;
 
 /// `validate(v, cond…)`
@@ -42,7 +43,8 @@ pub(super) fn check(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     Ok(Some(Value::Bool(failed.is_none())))
 }
 
-/// The first condition that does not hold, from 1, with its message; the outer `None`: pending.
+/// Returns the number, from 1, and message of the first condition that is not met. The outer `None`
+/// means pending.
 fn first_failure(
     caller: &mut dyn Caller,
     arguments: &[Value],
@@ -96,7 +98,7 @@ fn apply(caller: &mut dyn Caller, value: &Value, condition: &Value, arguments: &
     }
 }
 
-/// The first entry of a list condition.
+/// Checks the first entry of a list condition.
 fn check_head(first: &Value) -> Result<(), Issue> {
     match first {
         Value::Lambda(_) | Value::String(_) => Ok(()),
@@ -135,7 +137,7 @@ fn by_lambda(caller: &mut dyn Caller, value: &Value, lambda: &Arc<Lambda>, argum
     }
 }
 
-/// The text that most operators are about.
+/// Returns the text that most operators check.
 fn text<'a>(operator: &str, value: &'a Value) -> Result<&'a str, Issue> {
     value.as_str().ok_or_else(|| {
         Issue::new(format!("{operator}: {operator} requires string, but got {}", value.type_name()))
@@ -204,7 +206,7 @@ fn any(caller: &mut dyn Caller, value: &Value, conditions: &[Value]) -> Checked 
             other => return Ok(other),
         }
     }
-    // A single condition is never told to have failed, as in spiff++.
+    // As in spiff++, an `or` of a single condition is never reported as failed.
     verdict(conditions.len() == 1, &joined(&messages), &joined(&messages))
 }
 
@@ -292,7 +294,7 @@ fn kind(value: &Value, types: &[Value]) -> Checked {
         let wanted = wanted.as_str().ok_or_else(|| {
             Issue::new(format!("type: type arg requires string, but got {}", wanted.type_name()))
         })?;
-        // A data number is an int wherever one is asked for.
+        // A data number counts as an int, too.
         if wanted == own || wanted == "int" && value.as_int().is_some() {
             return verdict(true, &format!("is of type {wanted}"), "");
         }
@@ -314,7 +316,7 @@ fn value_set(value: &Value, arguments: &[Value]) -> Checked {
 }
 
 fn comparison(value: &Value, operator: &str, arguments: &[Value]) -> Checked {
-    // What is said of `lt` and `le` is mixed up in spiff++, too.
+    // spiff++ confuses the messages of `lt` and `le`; they are kept.
     let (name, operation, positive, negative) = match operator {
         "gt" | ">" => ("gt", Operator::Greater, "greater than", "less or equal to"),
         "ge" | ">=" => ("ge", Operator::GreaterEqual, "greater or equal to", "less than"),
@@ -340,7 +342,7 @@ fn comparison(value: &Value, operator: &str, arguments: &[Value]) -> Checked {
     verdict(order(operation, value, limit)?, &say(positive), &say(negative))
 }
 
-/// `value` and `=`.
+/// Runs `value` and `=`.
 fn same(value: &Value, arguments: &[Value]) -> Checked {
     let [wanted] = arguments else { return Err("value requires a value argument".into()) };
     let text = value.as_str().map(|text| format!(" {}", quote(text))).unwrap_or_default();
@@ -371,7 +373,7 @@ fn semver(value: &Value, constraints: &[Value]) -> Checked {
     verdict(true, positive, "")
 }
 
-/// `privatekey`, `publickey`, `certificate` and `ca`.
+/// Runs `privatekey`, `publickey`, `certificate` and `ca`.
 fn key(value: &Value, operator: &str) -> Checked {
     let text = value
         .as_str()
@@ -406,7 +408,7 @@ fn name_or_address(value: &Value, operator: &str) -> Checked {
         "dnslabel" => refused(text, 63, is_named_like_a_label, LABEL),
         "dnsdomain" => refused(text, 253, is_domain, DOMAIN),
         "wildcarddnsdomain" => refused(text, 253, is_wildcard_domain, WILDCARD),
-        // Of a name that is neither, the reasons are those of a domain.
+        // For a name that is neither, the reasons are those against a domain.
         _ => refused(text, 253, is_domain, DOMAIN)
             .filter(|_| refused(text, 253, is_wildcard_domain, WILDCARD).is_some()),
     };
@@ -414,12 +416,12 @@ fn name_or_address(value: &Value, operator: &str) -> Checked {
     verdict(reasons.is_none(), &format!("is {what}"), &negative)
 }
 
-/// What Kubernetes says of names, which spiff++ asks.
+/// Messages about names from Kubernetes' validation, which spiff++ calls.
 const LABEL: &str = "a DNS-1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const DOMAIN: &str = "a DNS-1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// The reasons against a name, in brackets.
+/// Returns the reasons against a name, in brackets.
 fn refused(text: &str, longest: usize, fits: fn(&str) -> bool, pattern: &str) -> Option<String> {
     let length = (text.len() > longest).then(|| format!("must be no more than {longest} characters"));
     let form = (!fits(text)).then(|| pattern.to_owned());
@@ -427,13 +429,14 @@ fn refused(text: &str, longest: usize, fits: fn(&str) -> bool, pattern: &str) ->
     (!reasons.is_empty()).then(|| format!("[{}]", reasons.join(" ")))
 }
 
-/// Lower-case letters, digits and hyphens inside.
+/// Reports whether a text has only lower-case letters and digits, with hyphens inside.
 fn is_named_like_a_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// Labels with dots between; each of them may be longer than a label by itself.
+/// Reports whether a text consists of labels with dots between. Unlike a label alone, each may have
+/// more than 63 characters.
 fn is_domain(text: &str) -> bool {
     text.split('.').all(is_named_like_a_label)
 }

@@ -1,4 +1,4 @@
-//! Keys of WireGuard (section 11.5).
+//! Functions for WireGuard keys (`spiff.md` 11.5).
 
 use x25519_dalek::{X25519_BASEPOINT_BYTES, x25519};
 

@@ -1,4 +1,5 @@
-//! Functions that read keys and certificates (section 11.5); [`super::new_keys`] has those that make them.
+//! Functions that read keys and certificates (`spiff.md` 11.5). Those that create them are in
+//! [`super::new_keys`].
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,11 +11,11 @@ use super::calling::{Answer, Caller, Outcome};
 use crate::issue::Issue;
 use crate::value::Value;
 
-/// How Go is told to read and write the dates of certificates.
+/// Layout, for Go, of the dates of certificates.
 pub(super) const DATE: &[u8] = b"Jan 2 15:04:05 2006";
 const SECONDS_PER_HOUR: i64 = 3_600;
 
-/// The bits of the key usage in their order, as certificates are read.
+/// The key usages in the order of their bits, with the names under which a certificate shows them.
 pub(super) const KEY_USAGES: [(KeyUsage, &str); 9] = [
     (KeyUsage::DIGITAL_SIGNATURE, "Signature"),
     (KeyUsage::CONTENT_COMMITMENT, "ContentCommitment"),
@@ -62,7 +63,7 @@ pub(super) fn public_key(arguments: &[Value]) -> Outcome {
     };
     let given = text(&arguments[0], NO_KEY)?;
     let key = PrivateKey::parse(given).and_then(PrivateKey::public_key).or_else(|of_private_key| {
-        // Of a text that is nothing of all that, spiff++ says why it is no private key.
+        // For a text that is none of these, spiff++ reports why it is not a private key.
         PublicKey::parse(given)
             .ok()
             .or_else(|| Certificate::parse(given).ok()?.public_key)
@@ -74,7 +75,7 @@ pub(super) fn public_key(arguments: &[Value]) -> Outcome {
     }
 }
 
-/// `x509parsecert(pem)`. Without a clock of the host `validity`, the hours that are left, is missing.
+/// `x509parsecert(pem)`. Without a clock of the host, the remaining hours (`validity`) are missing.
 pub(super) fn parse_certificate(caller: &mut dyn Caller, arguments: &[Value]) -> Answer {
     const NO_CERTIFICATE: &str = "argument for x509parsecert must be a certificate in pem format";
     count(arguments, 1..=1, "invalid argument count for x509parsecert")?;
@@ -93,7 +94,8 @@ pub(super) fn parse_certificate(caller: &mut dyn Caller, arguments: &[Value]) ->
         ("usage", Value::list(usages.map(Value::string))),
     ];
     if let Some(now) = caller.now() {
-        // Counted as Go does: a part of an hour does not count, whether it is still to come or over.
+        // The division cuts towards zero, as Go's does: a started hour does not count, before and
+        // after the end.
         let left = certificate.not_after.saturating_sub(unix_seconds(now));
         fields.push(("validity", Value::Int(left / SECONDS_PER_HOUR)));
     }

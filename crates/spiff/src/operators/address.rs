@@ -1,18 +1,18 @@
-//! IP addresses and networks as strings (section 7.3).
+//! IP addresses and networks as strings (`spiff.md` 7.3).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::issue::Issue;
 
-/// An address as a number; IPv4 and IPv6 have different ranges.
+/// An address as a number, with its bits (32 or 128) because IPv4 and IPv6 have different ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
     number: u128,
     bits: u32,
 }
 
-/// A prefix; `address` need not be the first one of the network.
+/// A network prefix. `address` may be any address of the network, not only the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cidr {
     pub(crate) address: Address,
@@ -23,7 +23,7 @@ impl Address {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let address = match text.parse().ok()? {
             IpAddr::V4(address) => Self::v4(address),
-            // `::ffff:1.2.3.4` is 1.2.3.4.
+            // As in Go, `::ffff:1.2.3.4` is the IPv4 address 1.2.3.4.
             IpAddr::V6(address) => match address.to_ipv4_mapped() {
                 Some(address) => Self::v4(address),
                 None => Self { number: address.to_bits(), bits: 128 },
@@ -40,13 +40,13 @@ impl Address {
         u128::MAX >> (128 - self.bits)
     }
 
-    /// The address `offset` further; `None` beyond the range **[D18]**.
+    /// Returns the address `offset` further, or `None` beyond the range **[D18]**.
     pub(crate) fn plus(self, offset: i128) -> Option<Self> {
         let number = self.number.checked_add_signed(offset).filter(|number| *number <= self.last())?;
         Some(Self { number, ..self })
     }
 
-    /// Addresses from `other` to this one, in 64 bits.
+    /// Returns the number of addresses from `other` to this one, in 64 bits.
     pub(crate) fn distance(self, other: Self) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "64 bits that wrap, as in spiff++")]
         let difference = self.number.wrapping_sub(other.number) as i64;
@@ -78,7 +78,7 @@ impl Cidr {
         Some(Self { address, prefix })
     }
 
-    /// Addresses of the network but one.
+    /// Returns the number of addresses of the network minus one.
     fn host_mask(self) -> u128 {
         self.address.last().checked_shr(self.prefix).unwrap_or(0)
     }
@@ -91,7 +91,7 @@ impl Cidr {
         Address { number: self.address.number | self.host_mask(), ..self.address }
     }
 
-    /// Number of addresses; `None` if it takes more than 63 bits.
+    /// Returns the number of addresses; `None` if it needs more than 63 bits.
     pub(crate) fn size(self) -> Option<i64> {
         i64::try_from(self.host_mask()).ok()?.checked_add(1)
     }
@@ -100,14 +100,14 @@ impl Cidr {
         address.is_same_kind(self.address) && (self.first()..=self.last()).contains(&address)
     }
 
-    /// The same prefix with the address `offset` further, within the network.
+    /// Returns the same prefix with the address `offset` further, within the network.
     pub(crate) fn plus(self, offset: i128) -> Result<Self, Issue> {
         let moved = self.address.plus(offset).filter(|address| self.contains(*address));
         let address = moved.ok_or("resulting ip address not in CIDR range")?;
         Ok(Self { address, ..self })
     }
 
-    /// The network of the same size that follows `count` networks later.
+    /// Returns the network of the same size that is `count` networks further.
     pub(crate) fn times(self, count: i64) -> Result<Self, Issue> {
         let beyond = || Issue::new("resulting ip address not in range");
         let size = i128::from(self.size().ok_or_else(beyond)?);
@@ -115,7 +115,7 @@ impl Cidr {
         Ok(Self { address, ..self })
     }
 
-    /// The first network of those that at least `count` of fit into this one.
+    /// Returns the first of the largest networks of which at least `count` fit into this one.
     pub(crate) fn split(self, count: i64) -> Result<Self, Issue> {
         let Some(last) = u64::try_from(count).ok().and_then(|count| count.checked_sub(1)) else {
             return Err("IP address division requires a positive integer argument".into());

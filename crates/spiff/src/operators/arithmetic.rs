@@ -1,4 +1,5 @@
-//! `+ - * / %` (section 7.3) on ints, floats, data numbers, addresses and networks.
+//! The operators `+ - * / %` (`spiff.md` 7.3) on ints, floats, data numbers, addresses and
+//! networks.
 
 use super::address::{Address, Cidr};
 use crate::issue::Issue;
@@ -6,14 +7,15 @@ use crate::value::Value;
 
 type Outcome = Result<Value, Issue>;
 
-/// Two operands of one kind. An int and a float meet as floats, an int and a data number as data (section 14.2).
+/// Two operands of one kind. An int and a float become floats, an int and a data number become data
+/// numbers (`spiff.md` 14.2).
 enum Numbers {
     Ints(i64, i64),
     Data(i64, i64),
     Floats(f64, f64),
 }
 
-/// `message` if one of the operands is no number.
+/// Returns the operands as numbers, or `message` if one is not a number.
 fn numbers(first: &Value, second: &Value, message: &'static str) -> Result<Numbers, Issue> {
     Ok(match (first, second) {
         (Value::Int(first), Value::Int(second)) => Numbers::Ints(*first, *second),
@@ -27,7 +29,7 @@ fn numbers(first: &Value, second: &Value, message: &'static str) -> Result<Numbe
     })
 }
 
-/// The double of any number.
+/// Returns any number as a double.
 #[expect(clippy::cast_precision_loss, reason = "ints become doubles beside a double")]
 pub(crate) fn as_float(value: &Value) -> Option<f64> {
     match value {
@@ -37,7 +39,8 @@ pub(crate) fn as_float(value: &Value) -> Option<f64> {
     }
 }
 
-/// Data numbers are doubles to spiff++: they do not wrap.
+/// Returns a data number. Data numbers are doubles to spiff++, so an overflow gives a double
+/// instead of wrapping.
 fn data(result: Option<i64>, otherwise: f64) -> Value {
     result.map_or(Value::Float(otherwise), Value::Data)
 }
@@ -47,7 +50,7 @@ fn doubles(first: i64, second: i64) -> (f64, f64) {
     (first as f64, second as f64)
 }
 
-/// `A + B`.
+/// Evaluates `A + B`.
 ///
 /// # Errors
 ///
@@ -70,7 +73,7 @@ pub(crate) fn add(first: &Value, second: &Value) -> Outcome {
     })
 }
 
-/// `A - B`.
+/// Evaluates `A - B`.
 ///
 /// # Errors
 ///
@@ -106,7 +109,7 @@ fn subtract_from(place: &Place, second: &Value) -> Outcome {
     Ok(Value::Int(place.address().distance(other.address())))
 }
 
-/// `A * B`.
+/// Evaluates `A * B`.
 ///
 /// # Errors
 ///
@@ -127,11 +130,12 @@ pub(crate) fn multiply(first: &Value, second: &Value) -> Outcome {
     })
 }
 
-/// `A / B`.
+/// Evaluates `A / B`.
 ///
 /// # Errors
 ///
-/// Division by zero; operands that are neither numbers nor a network and an int; networks that are too small.
+/// Division by zero; operands that are neither numbers nor a network and an int; networks that are
+/// too small.
 pub(crate) fn divide(first: &Value, second: &Value) -> Outcome {
     if let Value::String(text) = first {
         let cidr = network(text, "division")?;
@@ -154,7 +158,7 @@ pub(crate) fn divide(first: &Value, second: &Value) -> Outcome {
     })
 }
 
-/// `A % B`, with the sign of A.
+/// Evaluates `A % B`, with the sign of A.
 ///
 /// # Errors
 ///
@@ -177,7 +181,7 @@ fn network(text: &str, operation: &str) -> Result<Cidr, Issue> {
     })
 }
 
-/// An address, alone or in a network.
+/// An address, alone or with its network.
 enum Place {
     Address(Address),
     Network(Cidr),
@@ -212,7 +216,8 @@ mod tests {
     use crate::syntax::ast::Expr;
     use crate::syntax::parse;
 
-    /// Applies the operator of `A op B`; operands are literals, a `d` before a number makes it a data number.
+    /// Applies the operator of `A op B`. Operands are literals; a `d` before a number makes it a
+    /// data number.
     fn apply(text: &str) -> String {
         let mut parts = text.splitn(3, ' ');
         let mut next = || parts.next().unwrap();

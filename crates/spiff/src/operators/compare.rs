@@ -1,4 +1,4 @@
-//! Equality and order (section 7.5).
+//! The operators for equality and order (`spiff.md` 7.5).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use crate::issue::Issue;
 use crate::syntax::ast::Operator;
 use crate::value::{List, Map, Value};
 
-/// `A == B`, by the type of A.
+/// Evaluates `A == B`, by the type of A.
 ///
 /// # Errors
 ///
-/// Nil beside anything else (without message), and a string beside what has no text.
+/// Nil beside any other value (without a message), and a string beside a value without a text.
 pub(crate) fn equal(first: &Value, second: &Value) -> Result<bool, Issue> {
     Ok(match (first, second) {
         (Value::Nil, Value::Nil) => true,
@@ -66,7 +66,7 @@ fn maps(first: &Map, second: &Map, entries: fn(&Value, &Value) -> bool) -> bool 
             .all(|(first, second)| first.0 == second.0 && entries(&first.1.value, &second.1.value))
 }
 
-/// What Go takes for a boolean, in any letter case.
+/// Parses a boolean as Go does, in any letter case.
 pub(crate) fn go_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "t" | "true" => Some(true),
@@ -75,11 +75,11 @@ pub(crate) fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// `A < B` and the like.
+/// Evaluates `A < B` and the other order operators.
 ///
 /// # Errors
 ///
-/// An int or a string beside another type. Other types on the left are never less nor greater.
+/// An int or a string beside another type. Other types on the left are neither less nor greater.
 pub(crate) fn order(operator: Operator, first: &Value, second: &Value) -> Result<bool, Issue> {
     let ordering = match (first, second) {
         (Value::Int(first) | Value::Data(first), Value::Int(second) | Value::Data(second)) => {
@@ -107,8 +107,9 @@ fn only_for(operator: Operator, types: &str) -> Issue {
     Issue::new(format!("comparision {} only for {types}", operator.text()))
 }
 
-/// Whether two values are the same in type and content: for the stop test, where NaN is itself, and for `case`. Lambdas and
-/// templates are the same by their source. Annotations are not looked at.
+/// Reports whether two values are the same in type and content. The stop test, where NaN equals
+/// NaN, and `case` use this. Lambdas and templates are the same if their sources are. Annotations
+/// are not compared.
 pub(crate) fn same(first: &Value, second: &Value) -> bool {
     match (first, second) {
         (Value::Nil, Value::Nil) => true,

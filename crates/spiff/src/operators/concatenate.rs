@@ -1,4 +1,4 @@
-//! Juxtaposition (section 7.4).
+//! The concatenation of neighbouring expressions (`spiff.md` 7.4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use crate::issue::quote;
 use crate::syntax::ast::Expr;
 use crate::value::{Lambda, Map, Node, Value};
 
-/// `A B`: strings, lists, or maps. The expressions are those of the operands, for the message.
+/// Evaluates `A B` on strings, lists, or maps. The expressions are those of the operands, for the
+/// message.
 ///
 /// # Errors
 ///
@@ -61,12 +62,13 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// A lambda with what it captured, as it stands in strings and messages.
+/// Returns the text of a lambda and its captured names, for strings and messages.
 pub(crate) fn lambda_text(lambda: &Lambda) -> String {
     lambda_at(lambda, 0)
 }
 
-/// Lambdas that captured lambdas show theirs so many levels deep. All of it is shortened, but would have to be made first.
+/// Levels of lambdas captured by lambdas that are shown. The text is shortened afterwards, but
+/// would have to be built in full first.
 const DEEPEST: usize = 3;
 
 fn lambda_at(lambda: &Lambda, depth: usize) -> String {
@@ -76,7 +78,8 @@ fn lambda_at(lambda: &Lambda, depth: usize) -> String {
     format!("{}{}", names_at(&lambda.statics, depth + 1), lambda.expression)
 }
 
-/// Local names and their values as `{x: 1}`, without the middle if it is long. Of two equal names the last one counts.
+/// Returns local names and their values as `{x: 1}`, without the middle if it is long. Of two equal
+/// names the last one counts.
 pub(crate) fn names_text<'a>(names: impl IntoIterator<Item = &'a (Arc<str>, Value)>) -> String {
     names_at(names, 0)
 }
@@ -89,10 +92,10 @@ fn names_at<'a>(names: impl IntoIterator<Item = &'a (Arc<str>, Value)>, depth: u
     shorten(&format!("{{{}}}", names.join(", ")))
 }
 
-/// How much of a value can be seen in a message that is shortened anyway.
+/// Characters of a value that can be visible in a message that is shortened afterwards.
 const VISIBLE: usize = 200;
 
-/// A value on one line, as spiff++'s `%#v` shows it.
+/// Returns a value on one line, as Go's `%#v` shows it in spiff++.
 pub(crate) fn go_syntax(value: &Value) -> String {
     go_syntax_at(value, 0)
 }
@@ -119,7 +122,7 @@ fn go_syntax_at(value: &Value, depth: usize) -> String {
     }
 }
 
-/// A value on one line, as spiff++'s `%v` shows it.
+/// Returns a value on one line, as Go's `%v` shows it in spiff++.
 pub(crate) fn short(value: &Value) -> String {
     match value {
         Value::Nil => "<nil>".to_owned(),
@@ -152,7 +155,7 @@ fn short_map(fields: &[(&Arc<str>, &Value)]) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
-/// Text of more than 40 characters without its middle (section 8.2).
+/// Removes the middle of a text of more than 40 characters (`spiff.md` 8.2).
 pub(crate) fn shorten(text: &str) -> String {
     let length = text.chars().count();
     if length <= 40 {

@@ -1,9 +1,9 @@
-//! `-and` and `-or` (section 7.6).
+//! The operators `-and` and `-or` (`spiff.md` 7.6).
 
 use crate::syntax::ast::Operator;
 use crate::value::Value;
 
-/// Two ints bit by bit, all else by truthiness.
+/// Combines two ints bit by bit, and other values by truthiness.
 pub(crate) fn combine(operator: Operator, first: &Value, second: &Value) -> Value {
     let is_and = operator == Operator::And;
     match (first, second) {

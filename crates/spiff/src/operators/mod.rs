@@ -1,4 +1,4 @@
-//! What binary operators make of two values (sections 7.3 to 7.6).
+//! The binary operators on two values (`spiff.md` 7.3 to 7.6).
 
 pub(crate) mod address;
 pub(crate) mod arithmetic;

@@ -1,4 +1,4 @@
-//! What a dynaml expression is once parsed (section 6.1). Parsed once, never changed, shared.
+//! The syntax tree of a dynaml expression (`spiff.md` 6.1). It is immutable and shared.
 
 use std::sync::Arc;
 
@@ -34,14 +34,15 @@ pub(crate) enum Expr {
     List(Vec<Item>),
     /// `{ k = v, … }`.
     Map(Vec<(Expr, Expr)>),
-    /// `[a..b]` standing alone; that an end is missing is found out by evaluation.
+    /// `[start..end]` standing alone. A missing end is an error of the evaluation, not of the
+    /// parser.
     Range(Box<Range>),
     /// `( k = v, … ) body`.
     Scope(Vec<(Expr, Expr)>, Box<Expr>),
     Lambda(Arc<LambdaExpr>),
     /// `lambda EXPR`: a lambda value, or a string that holds one.
     LambdaOf(Box<Expr>),
-    /// Whatever follows an operand without blank: calls, steps, projections.
+    /// An operand with the links that follow it without a blank: calls, steps, projections.
     Chain(Box<Expr>, Vec<Link>),
     Mapping(Box<Mapping>),
     /// `catch[…]`; the function `catch(…)` is a call.
@@ -54,11 +55,12 @@ pub(crate) enum Expr {
     Prefer(Box<Expr>),
     /// `&marker … ( A )`, at the start only.
     Marked(Box<Marked>),
-    /// What a control map that can never be run has become: how it is shown. No text is parsed to this.
+    /// Replacement of a control map that can never run, with the form in which it is shown. The
+    /// parser never returns it.
     Control(Name),
 }
 
-/// Binary operators; their texts are those that they are printed with.
+/// Binary operators. Their texts are used for printing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operator {
     Add,
@@ -98,18 +100,18 @@ pub(crate) struct Range {
     pub(crate) end: Option<Expr>,
 }
 
-/// What can follow an operand (section 6.1, `chained`).
+/// A link behind an operand (`spiff.md` 6.1, `chained`).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Link {
     /// `(args)`; with `curry` it is `*(args)`.
     Call { arguments: Arguments, curry: bool },
-    /// `.a`, `.[0]` behind something that is no reference (steps of a reference are part of it).
+    /// `.a`, `.[0]` behind an operand that is not a reference. A reference contains its own steps.
     Step(Step),
     /// `.[EXPR]`, `.["a", 0]`.
     Dynamic(Vec<Item>),
     /// `.[*]`: all links behind it apply to each entry.
     All,
-    /// `.[a..b]`: likewise.
+    /// `.[a..b]`: all links behind it apply to each entry of the part.
     Slice(Range),
 }
 
@@ -134,13 +136,13 @@ pub(crate) enum Step {
 pub(crate) struct Reference {
     /// The tag as it was written, without `::`.
     pub(crate) tag: Option<Name>,
-    /// Whether a dot comes first; with a tag: whether it was written `tag::.`.
+    /// True if a dot comes first; with a tag, if it was written `tag::.`.
     pub(crate) absolute: bool,
     /// Empty for `tag::.` alone.
     pub(crate) steps: Vec<Step>,
 }
 
-/// `merge …` (section 4.2).
+/// `merge …` (`spiff.md` 4.2).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Merge {
     pub(crate) option: MergeOption,
@@ -148,7 +150,8 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
-    /// Where the stubs are asked. The dot of a path from the root is a field without name to them: no stub has it.
+    /// Returns the path at which stubs are read. The dot of a path from the root becomes a field
+    /// without a name, which no stub has, as in spiff++.
     pub(crate) fn stub_path(&self) -> Option<Vec<Step>> {
         let path = self.path.as_ref()?;
         let dot = path.absolute.then(|| Step::Field(Name::from("")));
@@ -162,7 +165,7 @@ pub(crate) enum MergeOption {
     Replace,
     Required,
     On(Name),
-    /// `merge none`: nothing from any stub for this subtree.
+    /// `merge none`: no stub changes this subtree.
     None,
 }
 
@@ -170,7 +173,7 @@ pub(crate) enum MergeOption {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LambdaExpr {
     pub(crate) parameters: Vec<Parameter>,
-    /// Whether the last parameter takes the rest of the arguments.
+    /// True if the last parameter takes the rest of the arguments.
     pub(crate) variadic: bool,
     pub(crate) body: Expr,
 }
@@ -181,7 +184,8 @@ pub(crate) struct Parameter {
     pub(crate) default: Option<Expr>,
 }
 
-/// Section 9. `lambda` is a [`Expr::Lambda`] where it was written in the brackets.
+/// A mapping form (`spiff.md` 9). `lambda` is an [`Expr::Lambda`] if it was written in the
+/// brackets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mapping {
     pub(crate) form: Form,
@@ -209,7 +213,7 @@ pub(crate) enum Form {
     Sum,
 }
 
-/// `sync[…]` (section 8.5).
+/// `sync[…]` (`spiff.md` 8.5).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sync {
     pub(crate) expression: Expr,
@@ -220,12 +224,12 @@ pub(crate) struct Sync {
     pub(crate) timeout: Option<Expr>,
 }
 
-/// `&m1 &m2 ( A )` (section 10.1).
+/// `&m1 &m2 ( A )` (`spiff.md` 10.1).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Marked {
     pub(crate) markers: Vec<Marker>,
     pub(crate) expression: Option<Expr>,
-    /// What stands in the parentheses, as it was written.
+    /// Text in the parentheses, as it was written.
     pub(crate) text: Name,
 }
 

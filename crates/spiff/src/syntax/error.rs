@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Why a text is no expression (section 15.4).
+/// The reason why a text is not an expression (`spiff.md` 15.4).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParseError {
     /// The text does not follow the grammar.
@@ -9,22 +9,22 @@ pub(crate) enum ParseError {
     /// A token that the grammar allows has no value: a number out of range, a broken escape.
     #[error("{0}: {1}")]
     Token(Excerpt, String),
-    /// Brackets, operators or lambdas in each other beyond what is evaluated.
+    /// Brackets, operators or lambdas are nested deeper than the evaluator allows.
     #[error("the expression is nested more than {limit} levels deep; split it into several fields")]
     TooDeep { limit: u32 },
 }
 
-/// The token that was matched furthest, and where it stands.
+/// The token that was matched furthest, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     text: String,
-    /// Whether the expression has several lines: only then lines are told.
+    /// True if the expression has several lines; only then the message names the line.
     several_lines: bool,
     start: Position,
     end: Position,
 }
 
-/// Both from 1 (a line break itself is symbol 0 of the line that it begins).
+/// Line and symbol, both from 1. A line break itself is symbol 0 of the line that it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Position {
     line: usize,
@@ -32,7 +32,7 @@ struct Position {
 }
 
 impl Excerpt {
-    /// The bytes `start..end` of `text`; they are at the borders of characters.
+    /// Cuts the bytes `start..end` out of `text`; both must be at borders of characters.
     pub(crate) fn new(text: &str, start: usize, end: usize) -> Self {
         Self {
             text: text.get(start..end).unwrap_or_default().to_owned(),

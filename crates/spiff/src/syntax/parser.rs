@@ -1,8 +1,9 @@
-//! Text to expression by the PEG of section 6.1, by recursive descent.
+//! Parser from text to expression: recursive descent by the PEG of `spiff.md` 6.1.
 //!
-//! Choices are ordered and final as in a PEG. Where two alternatives begin alike (`( … )` as group or scope, `[ … ]` as list,
-//! range, step or slice, a condition with and without `?`) the common part is parsed once; what failed at a position is not
-//! tried there again, and what a mapping form parsed before it turned out to be a reference is kept. So the time is linear.
+//! Choices are ordered and final as in a PEG. If two alternatives begin alike (`( … )` as group or
+//! scope, `[ … ]` as list, range, step or slice, a condition with and without `?`), the common part
+//! is parsed once. A rule that failed at a position is not tried there again. The expression of a
+//! mapping form is kept if the form turns out to be a reference. So the time is linear.
 
 mod chain;
 mod lambda;
@@ -14,21 +15,22 @@ use std::collections::{HashMap, HashSet};
 use super::ast::{Expr, Operator, Step};
 use super::error::{Excerpt, ParseError};
 
-/// Expressions in brackets in each other.
+/// Levels of nested expressions in brackets.
 const MAX_NESTING: u32 = 500;
-/// Levels of the tree, operators of a chain included; whoever walks it may recurse.
+/// Levels of the tree, including the operators of a chain, so that walks over the tree may recurse.
 const MAX_HEIGHT: u32 = 2_000;
 
 /// Parses the text between `((` and `))`.
 ///
 /// # Errors
 ///
-/// The text is no expression, or one that is nested too deep; see [`ParseError`].
+/// The text is not an expression, or is nested too deep; see [`ParseError`].
 pub(crate) fn parse(text: &str) -> Result<Expr, ParseError> {
     parse_redirected(text, None)
 }
 
-/// As [`parse`], for a place whose values are looked up elsewhere in stubs: a plain `merge` there is one of that path.
+/// Parses as [`parse`], for a node whose values are read elsewhere in stubs: a plain `merge` there
+/// reads that path.
 pub(crate) fn parse_redirected(text: &str, stub_path: Option<Vec<Step>>) -> Result<Expr, ParseError> {
     let mut parser = Parser::new(text);
     parser.stub_path = stub_path;
@@ -44,32 +46,33 @@ struct Parser<'text> {
     text: &'text str,
     bytes: &'text [u8],
     at: usize,
-    /// Expressions around the current position.
+    /// Number of expressions around the current position.
     nesting: u32,
     /// Levels of the expression that was returned last.
     height: u32,
     /// Start and end of the first token that reached furthest.
     furthest: (usize, usize),
-    /// Ends parsing whatever else could be tried.
+    /// An error that ends parsing, even if alternatives are left.
     fatal: Option<ParseError>,
-    /// Rules that did not match, and where: asked again, each of them would take its time again.
+    /// Rules that did not match, with their position. Trying one again would double the time at
+    /// each level.
     missed: HashSet<(Rule, usize)>,
-    /// Expressions of level 7 that will be asked for again.
+    /// Expressions of level 7 that another rule will need again.
     kept: HashMap<usize, Parsed>,
-    /// Where a plain `merge` looks, if that is not where it stands.
+    /// Stub path of a plain `merge`, if it is not the path of its node.
     stub_path: Option<Vec<Step>>,
-    /// A group that was read where it could have been the head of a scope.
+    /// A group that was parsed as a possible head of a scope, and is needed again as an operand.
     group: Option<(usize, Parsed)>,
 }
 
-/// What is asked for at the same place more than once.
+/// Rules that may run at the same place more than once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Rule {
     Expression,
     Operand,
-    /// What follows a `?`.
+    /// The branches behind a `?`.
     Branches,
-    /// What begins with a `|`.
+    /// The lambda that begins with a `|`.
     Lambda,
 }
 
@@ -110,7 +113,7 @@ impl<'text> Parser<'text> {
         }
     }
 
-    /// Runs a rule; where it does not match nothing is consumed.
+    /// Runs a rule. If it does not match, no text is consumed.
     fn attempt<T>(&mut self, rule: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let start = self.at;
         let result = rule(self);
@@ -120,7 +123,7 @@ impl<'text> Parser<'text> {
         result
     }
 
-    /// Runs a rule for what begins at `start`, unless it did not match there before.
+    /// Runs a rule for the text at `start`, unless the rule already failed there.
     fn unless_missed<T>(
         &mut self,
         rule: Rule,
@@ -137,14 +140,14 @@ impl<'text> Parser<'text> {
         found
     }
 
-    /// Says that a token that began at `start` ends here.
+    /// Records that a token that began at `start` ends here.
     fn matched(&mut self, start: usize) {
         if start != self.at && self.at > self.furthest.1 {
             self.furthest = (start, self.at);
         }
     }
 
-    /// One more level than `below`.
+    /// Sets the height to one level above `below`.
     fn raise(&mut self, below: u32) -> Option<()> {
         self.height = below + 1;
         if self.height > MAX_HEIGHT {
@@ -157,7 +160,7 @@ impl<'text> Parser<'text> {
         self.fatal.is_none().then_some(())
     }
 
-    /// Runs a rule that may come back to itself.
+    /// Runs a rule that may call itself.
     fn nested(&mut self, rule: impl FnOnce(&mut Self) -> Option<Expr>) -> Option<Expr> {
         if self.nesting == MAX_NESTING {
             self.fatal.get_or_insert(ParseError::TooDeep { limit: MAX_NESTING });
@@ -200,7 +203,7 @@ impl<'text> Parser<'text> {
     fn bare_expression(&mut self) -> Option<Expr> {
         self.space();
         let expression = match self.peek() {
-            // What was kept is known to be neither a scope nor a lambda.
+            // A kept expression is known to be neither a scope nor a lambda.
             _ if self.kept.contains_key(&self.at) => self.alternatives(),
             Some(b'(') => self.scoped_or_grouped(),
             Some(b'|') => self.lambda_expression(),
@@ -210,7 +213,7 @@ impl<'text> Parser<'text> {
         Some(expression)
     }
 
-    /// `( k = v, … ) expr`, or an operand that begins with `( expr )`.
+    /// Parses `( k = v, … ) expr`, or an operand that begins with `( expr )`.
     fn scoped_or_grouped(&mut self) -> Option<Expr> {
         let start = self.at;
         self.byte(b'(')?;
@@ -246,7 +249,7 @@ impl<'text> Parser<'text> {
         Some(Expr::Scope(assignments, Box::new(body)))
     }
 
-    /// The rest of `k = v { , k = v }` behind the first key.
+    /// Parses the rest of `k = v { , k = v }` behind the first key.
     fn assignments_after(&mut self, first: Expr) -> Option<Vec<(Expr, Expr)>> {
         let mut height = self.height;
         let mut key = first;
@@ -265,7 +268,7 @@ impl<'text> Parser<'text> {
         }
     }
 
-    /// `A || B` and `A // B`, which bind loosest (section 6.2).
+    /// Parses `A || B` and `A // B`, which bind loosest (`spiff.md` 6.2).
     fn alternatives(&mut self) -> Option<Expr> {
         self.space();
         if let Some(parsed) = self.kept.remove(&self.at) {
@@ -276,7 +279,7 @@ impl<'text> Parser<'text> {
         self.operators(OTHERWISE, Self::conditional)
     }
 
-    /// `A ? B : C`. A condition without `?` is the same text without the condition.
+    /// Parses `A ? B : C`. Without `?` the condition is the whole expression.
     fn conditional(&mut self) -> Option<Expr> {
         let condition = self.concatenation()?;
         let height = self.height;
@@ -284,7 +287,8 @@ impl<'text> Parser<'text> {
             parser.space();
             let start = parser.at;
             parser.byte(b'?')?;
-            // Who has this condition as its last part asks again.
+            // Every enclosing condition that ends here would parse the branches again, so a failure
+            // is remembered.
             parser.unless_missed(Rule::Branches, start, |parser| parser.branches(height))
         });
         let Some((chosen, other)) = branches else {
@@ -295,7 +299,7 @@ impl<'text> Parser<'text> {
         Some(Expr::Conditional(Box::new(condition), Box::new(chosen), Box::new(other)))
     }
 
-    /// `B : C` for a condition of this height.
+    /// Parses `B : C` for a condition of this height.
     fn branches(&mut self, height: u32) -> Option<(Expr, Expr)> {
         let chosen = self.expression()?;
         let chosen_height = self.height;

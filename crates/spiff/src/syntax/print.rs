@@ -1,4 +1,4 @@
-//! Expression to text (section 6.4): what messages show and lambdas are written as.
+//! Printer from expression to text (`spiff.md` 6.4), for messages and for lambdas in documents.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -91,7 +91,8 @@ impl Operator {
     }
 }
 
-/// The shortest text that reads back as this float: never that of an int, and without the `+` that the grammar lacks.
+/// Returns the shortest text that parses to this float: never that of an int, and without the `+`
+/// of an exponent, which the grammar lacks.
 fn float_text(value: f64) -> String {
     let text = groundwork_go::strconv::format_g(value).replace("e+", "e");
     if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
@@ -140,7 +141,8 @@ impl Display for Range {
     }
 }
 
-/// Steps into anything but a projection stand behind it in brackets: `(f(x)).a.b`.
+/// Prints links. Steps behind a link other than a projection put the part before them in brackets:
+/// `(f(x)).a.b`.
 fn print_chain(start: &Expr, links: &[Link], out: &mut Formatter<'_>) -> fmt::Result {
     let projection = links.iter().position(|link| matches!(link, Link::All | Link::Slice(_)));
     let before = &links[..projection.unwrap_or(links.len())];
@@ -212,11 +214,11 @@ impl Display for Merge {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str("merge")?;
         if self.option == MergeOption::Replace && self.path.is_none() {
-            // As spiff++ has it.
+            // spiff++ prints `merge replace` without a path as `merge required`.
             return out.write_str(" required");
         }
         match &self.option {
-            // That it is required is not shown (E10).
+            // spiff++ does not print `required` (E10).
             MergeOption::Plain | MergeOption::Required => {}
             MergeOption::Replace => out.write_str(" replace")?,
             MergeOption::On(key) => write!(out, " on {key}")?,
@@ -251,7 +253,7 @@ impl Display for LambdaExpr {
     }
 }
 
-/// The lambda of a form in brackets, written there or referred to.
+/// Prints the lambda of a form in brackets, whether it was written there or is a reference.
 fn print_body(body: &Expr, out: &mut Formatter<'_>) -> fmt::Result {
     match body {
         Expr::Lambda(lambda) => lambda.print_inline(out),

@@ -1,4 +1,5 @@
-//! Which strings are expressions, and how to write what only looks like one (section 13).
+//! Recognition of strings that are expressions, and the escaping of strings that only look like one
+//! (`spiff.md` 13).
 
 use std::fmt::Write as _;
 
@@ -6,19 +7,22 @@ use super::ast::Expr;
 use super::error::ParseError;
 use super::parser::parse;
 
-/// The text of the expression that a string holds: `((` … `))` without `!` behind the opening (section 13.1).
+/// Returns the text of the expression in a string: `((` … `))` without `!` behind the opening
+/// (`spiff.md` 13.1).
 pub(crate) fn is_dynaml(text: &str) -> Option<&str> {
     text.strip_prefix("((")?.strip_suffix("))").filter(|inner| !inner.starts_with('!'))
 }
 
-/// Whether a string could be or hold an expression: quick, and never wrong when it says no.
+/// Reports whether a string could be or contain an expression. A quick test: `false` is always
+/// right, `true` may be wrong.
 pub(crate) fn may_be_dynaml(text: &str) -> bool {
     text.len() >= 4 && text.contains("((")
 }
 
-/// The expression that a string with embedded ones stands for (section 13.1, feature `interpolation`). `None`: plain text.
+/// Returns the expression that joins the parts of a string with embedded expressions (`spiff.md`
+/// 13.1, feature `interpolation`). `None`: plain text.
 pub(crate) fn interpolate(text: &str) -> Option<Result<Expr, ParseError>> {
-    // Strings that are an expression as a whole, and escaped ones, are none with embedded expressions.
+    // A string that is an expression as a whole, or is escaped, is not interpolated.
     if !text.contains("((") || !text.contains("))") || is_enclosed(text) {
         return None;
     }
@@ -51,7 +55,8 @@ fn is_enclosed(text: &str) -> bool {
     text.starts_with("((") && text.ends_with("))")
 }
 
-/// Takes one `!` from `((! … ))`; with `interpolation` from embedded ones, too. `None`: nothing is escaped (section 13.2).
+/// Removes one `!` from `((! … ))`; with `interpolation` from embedded expressions, too. `None`:
+/// the text is not escaped (`spiff.md` 13.2).
 pub(crate) fn unescape_value(text: &str, interpolation: bool) -> Option<String> {
     if is_enclosed(text) {
         return text.strip_prefix("((!").filter(|rest| rest.len() >= 2).map(|rest| format!("(({rest}"));
@@ -62,7 +67,8 @@ pub(crate) fn unescape_value(text: &str, interpolation: bool) -> Option<String> 
     let mut result = String::with_capacity(text.len());
     for part in parts(text, "") {
         match part {
-            // Evaluation has left no expression; whatever looks like one now is no escaped text.
+            // The evaluation has left no expression. A text that still looks like one was not
+            // escaped, so it stays.
             Part::Expression(_) => return None,
             Part::Text(text) => result.push_str(&text),
         }
@@ -70,7 +76,8 @@ pub(crate) fn unescape_value(text: &str, interpolation: bool) -> Option<String> 
     (result != text).then_some(result)
 }
 
-/// Takes one `!` from the keys `<<!` and `<<<!`, and with the feature `control` from `<<!name` (section 13.2).
+/// Removes one `!` from the keys `<<!` and `<<<!`, and with the feature `control` from `<<!name`
+/// (`spiff.md` 13.2).
 pub(crate) fn unescape_key(key: &str, control: bool) -> Option<String> {
     let rest = key.strip_prefix("<<")?;
     let (third, rest) = rest.strip_prefix('<').map_or(("", rest), |rest| ("<", rest));
@@ -80,14 +87,15 @@ pub(crate) fn unescape_key(key: &str, control: bool) -> Option<String> {
 
 enum Part<'text> {
     Text(String),
-    /// Without the brackets.
+    /// The text without its brackets.
     Expression(&'text str),
 }
 
-/// Splits a text into what stands outside and inside of `((` … `))`.
+/// Splits a text into the parts outside and inside of `((` … `))`.
 ///
-/// An opening is the last two of a run of at least two `(`. Inside, brackets are counted and quoted strings skipped; the
-/// first character behind the opening is neither, as in spiff++. The `!` of an escaped expression becomes `escape`.
+/// An opening is the last two of a run of at least two `(`. Inside, brackets are counted and quoted
+/// strings skipped. As in spiff++, the first character behind the opening is not examined. The `!`
+/// of an escaped expression becomes `escape`.
 fn parts<'text>(text: &'text str, escape: &str) -> Vec<Part<'text>> {
     let mut parts = Vec::new();
     let mut literal = String::new();
@@ -146,10 +154,10 @@ fn closing(inside: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Why the escapes of a string cannot be read.
+/// The reason why the escapes of a string are invalid.
 pub(super) struct EscapeError(pub(super) String);
 
-/// Reads the escapes of JSON in what stands between the quotes; half of a surrogate pair becomes U+FFFD.
+/// Reads the escapes of JSON in a text between quotes. Half of a surrogate pair becomes U+FFFD.
 pub(super) fn unquote(text: &str) -> Result<String, EscapeError> {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -192,7 +200,8 @@ fn invalid(c: char, place: &str) -> EscapeError {
     EscapeError(format!("invalid character '{shown}' in {place}"))
 }
 
-/// The character that four hexadecimal digits stand for, or a pair of surrogates of four each, and what follows.
+/// Reads the character of four hexadecimal digits, or of a surrogate pair of four each. Returns
+/// also the text behind it.
 fn unicode_escape(text: &str) -> Result<(char, &str), EscapeError> {
     let broken = || {
         let other = text.chars().find(|c| !c.is_ascii_hexdigit());
@@ -218,14 +227,14 @@ fn four_digits(text: &str) -> Option<(u32, &str)> {
     Some((u32::from_str_radix(digits, 16).ok()?, &text[4..]))
 }
 
-/// Writes `text` so that the parser reads it back.
+/// Appends `text` in quotes, so that the parser reads it back.
 pub(super) fn push_quoted(out: &mut String, text: &str) {
     out.push('"');
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '"' => out.push_str("\\\""),
-            // The scanner takes a backslash before the closing quote for an escaped quote.
+            // The scanner reads a backslash before the closing quote as an escaped quote.
             '\\' if chars.peek().is_none() => out.push_str("\\u005c"),
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),

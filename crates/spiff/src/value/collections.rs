@@ -11,11 +11,11 @@ const RESOLVED: u8 = 1;
 const INERT: u8 = 2;
 const COMPLETE: u8 = 4;
 
-/// What was found out about a collection and holds until it is changed.
+/// Cached facts about a collection, valid until it is changed.
 #[derive(Debug, Default)]
 struct Memo {
     bits: AtomicU8,
-    /// [`Value::size`] of the collection; 0 as long as nobody has asked.
+    /// [`Value::size`] of the collection; 0 until it is first computed.
     size: AtomicU32,
 }
 
@@ -51,7 +51,8 @@ impl Clone for Memo {
 
 macro_rules! memos {
     () => {
-        /// Whether this was found to be resolved with all that is in it (section 2.3).
+        /// Reports whether the collection is known to be resolved with everything in it (`spiff.md`
+        /// 2.3).
         pub(crate) fn known_resolved(&self) -> bool {
             self.memo.has(RESOLVED)
         }
@@ -60,7 +61,7 @@ macro_rules! memos {
             self.memo.remember(RESOLVED);
         }
 
-        /// Whether a flow without stubs was found to leave this as it is.
+        /// Reports whether the collection is known not to change in a flow without stubs.
         pub(crate) fn known_inert(&self) -> bool {
             self.memo.has(INERT)
         }
@@ -95,12 +96,12 @@ impl List {
         Self { entries, nesting, _held: held, ..Self::default() }
     }
 
-    /// The entries in order.
+    /// Iterates over the entries in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Node> {
         self.entries.iter()
     }
 
-    /// The values of the entries in order.
+    /// Iterates over the values of the entries in order.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
         self.entries.iter().map(|entry| &entry.value)
     }
@@ -110,12 +111,12 @@ impl List {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Reports whether the list has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entry at `position`, from 0.
+    /// Returns the entry at `position`, from 0.
     pub fn get(&self, position: usize) -> Option<&Node> {
         self.entries.get(position)
     }
@@ -129,7 +130,7 @@ impl List {
         self.memo.size(|| self.values().map(Value::size).fold(0, u32::saturating_add))
     }
 
-    /// Whether no entry is an insertion point (section 2.3).
+    /// Reports whether no entry is an insertion point (`spiff.md` 2.3).
     pub(crate) fn is_complete(&self) -> bool {
         self.memo.has(COMPLETE) || {
             let complete = !self.entries.iter().any(Node::is_insertion);
@@ -140,7 +141,8 @@ impl List {
         }
     }
 
-    /// Position of the first map whose field `key` is the string `value`. Asked twice for one key, the second is quick.
+    /// Returns the position of the first map whose field `key` is the string `value`. The second
+    /// look-up by the same key uses an index.
     pub(crate) fn position(&self, key: &str, value: &str) -> Option<usize> {
         let index = self.keys.get_or_init(|| self.index(key));
         if &*index.key == key {
@@ -159,14 +161,15 @@ impl List {
         KeyIndex { key: Arc::from(key), positions }
     }
 
-    /// The entries to be changed; what was known of the list is forgotten. `refresh` after it.
+    /// Returns the entries for changes, and drops the cached facts. Call `refresh` after the
+    /// changes.
     pub(crate) fn entries_mut(&mut self) -> &mut Vec<Node> {
         self.memo = Memo::default();
         self.keys = OnceLock::new();
         &mut self.entries
     }
 
-    /// To be called when an entry has become `nesting` levels deep.
+    /// Updates the nesting after an entry has become `nesting` levels deep.
     pub(crate) fn deepen(&mut self, nesting: u32) {
         self.nesting = self.nesting().max(nesting + 1);
     }
@@ -211,7 +214,7 @@ fn held_by(entries: usize) -> usize {
 }
 
 impl Map {
-    /// Takes entries in any order; of two equal keys the last one wins.
+    /// Creates a map from entries in any order. Of two equal keys the last one wins.
     pub(crate) fn new(mut entries: Vec<(Arc<str>, Node)>) -> Self {
         if !entries.is_sorted_by(|left, right| left.0 < right.0) {
             entries.sort_by(|left, right| left.0.cmp(&right.0));
@@ -230,12 +233,12 @@ impl Map {
         self.memo.size(|| sizes.fold(0, u32::saturating_add))
     }
 
-    /// The entries in ascending order of their keys.
+    /// Iterates over the entries in ascending order of their keys.
     pub fn iter(&self) -> std::slice::Iter<'_, (Arc<str>, Node)> {
         self.entries.iter()
     }
 
-    /// The keys in ascending order.
+    /// Iterates over the keys in ascending order.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Arc<str>> + ExactSizeIterator {
         self.entries.iter().map(|(key, _)| key)
     }
@@ -245,7 +248,7 @@ impl Map {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Reports whether the map has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -254,7 +257,7 @@ impl Map {
         self.entries.binary_search_by(|(own, _)| (**own).cmp(key))
     }
 
-    /// The node of `key`.
+    /// Returns the node of `key`.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.position(key).ok().map(|position| &self.entries[position].1)
     }
@@ -263,7 +266,7 @@ impl Map {
         self.nesting.max(1)
     }
 
-    /// The node of `key` to be changed; what was known of the map is forgotten.
+    /// Returns the node of `key` for changes, and drops the cached facts.
     pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         self.memo = Memo::default();
         let position = self.position(key).ok()?;

@@ -1,4 +1,4 @@
-//! The data model (section 2): values, and the annotations that nodes carry besides them.
+//! The data model (`spiff.md` 2): values, and the annotations that nodes carry besides them.
 
 mod collections;
 mod node;
@@ -12,7 +12,7 @@ pub(crate) use node::{Flags, Notes, Origin, TagMark};
 use crate::scope::ScopeRef;
 use crate::syntax::ast::{Expr, LambdaExpr};
 
-/// A value; cloning it copies no content.
+/// A value. Cloning it copies no content.
 #[derive(Debug, Clone, Default)]
 pub enum Value {
     /// YAML `null`.
@@ -24,7 +24,8 @@ pub enum Value {
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// An integral number that came through bindings: a float to spiff++, an integer wherever one is asked for (14.2).
+    /// An integral number that came through bindings: a float to spiff++, an integer wherever one
+    /// is asked for (`spiff.md` 14.2).
     Data(i64),
     /// Text.
     String(Arc<str>),
@@ -32,7 +33,8 @@ pub enum Value {
     Binary(Arc<[u8]>),
     /// A list.
     List(Arc<List>),
-    /// A map.
+    /// An integral number that came through bindings: a float to spiff++, but usable where an
+    /// integer is needed (`spiff.md` 14.2).
     Map(Arc<Map>),
     /// An expression that has no value yet.
     Expression(Pending),
@@ -52,9 +54,10 @@ pub struct Lambda {
     pub(crate) expression: Arc<LambdaExpr>,
     /// Default values, evaluated at definition, one for each parameter.
     pub(crate) defaults: Vec<Option<Value>>,
-    /// Local scopes around the definition, innermost last: parameters of enclosing lambdas, scope assignments.
+    /// Local scopes around the definition, innermost last: parameters of enclosing lambdas, scope
+    /// assignments.
     pub(crate) statics: Vec<(Arc<str>, Value)>,
-    /// Where it was defined: what `_.name` starts from.
+    /// Scope of the definition, from which `_.name` starts.
     pub(crate) scope: Option<ScopeRef>,
 }
 
@@ -63,48 +66,51 @@ pub struct Lambda {
 pub struct Template {
     /// The content as it was written, without the marker.
     pub(crate) content: Node,
-    /// The node as it was written, with the marker: what an output shows, so that it can be a stub.
+    /// The node as it was written, with the marker. An output shows it, so that the output can be a
+    /// stub.
     pub(crate) original: Value,
-    /// Path of the node that it was written at, for messages.
+    /// Path of the node with the template, for messages.
     pub(crate) path: Arc<str>,
-    /// Where it was defined: what `_.name` starts from.
+    /// Scope of the definition, from which `_.name` starts.
     pub(crate) scope: Option<ScopeRef>,
-    /// The content after the first pass of an instance, if that is always the same.
+    /// The content after the first pass of an instance, if that is the same for all instances.
     pub(crate) parsed: OnceLock<Option<Node>>,
 }
 
 impl Value {
-    /// A string value.
+    /// Creates a string value.
     pub fn string(text: impl Into<Arc<str>>) -> Self {
         Self::String(text.into())
     }
 
-    /// A list of values without annotations.
+    /// Creates a list of values without annotations.
     pub fn list(values: impl IntoIterator<Item = Value>) -> Self {
         Self::List(Arc::new(values.into_iter().map(Node::new).collect()))
     }
 
-    /// A map of values without annotations; of two equal keys the last one wins.
+    /// Creates a map of values without annotations. Of two equal keys the last one wins.
     pub fn map<K: Into<Arc<str>>>(entries: impl IntoIterator<Item = (K, Value)>) -> Self {
         Self::Map(Arc::new(entries.into_iter().map(|(key, value)| (key.into(), Node::new(value))).collect()))
     }
 
-    /// Named values for a run: their integral numbers are data numbers (section 14.2).
+    /// Converts named values for a run. Their integral numbers become data numbers (`spiff.md`
+    /// 14.2).
     pub fn from_bindings(json: &serde_json::Value) -> Self {
         crate::yaml::from_json(json, true)
     }
 
-    /// A value as it would be read from a document.
+    /// Converts JSON as if it had been read from a document.
     pub fn from_json(json: &serde_json::Value) -> Self {
         crate::yaml::from_json(json, false)
     }
 
-    /// JSON of this; lambdas and templates become the texts that they are written as.
+    /// Converts to JSON. Lambdas and templates become the texts that they are written as.
     pub fn to_json(&self) -> serde_json::Value {
         crate::yaml::to_json_value(self)
     }
 
-    /// What the function `type` says (section 11.1); `undef` is no value.
+    /// Returns the result of the function `type` (`spiff.md` 11.1); `undef` is not the type of a
+    /// value.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Nil => "nil",
@@ -121,7 +127,8 @@ impl Value {
         }
     }
 
-    /// Section 7.2: `false`, nil, `""`, the int 0 and empty collections are false.
+    /// Reports whether the value is true (`spiff.md` 7.2): `false`, nil, `""`, the int 0 and empty
+    /// collections are false.
     pub(crate) fn is_truthy(&self) -> bool {
         match self {
             Self::Nil => false,
@@ -143,7 +150,7 @@ impl Value {
         }
     }
 
-    /// The integer that an int or a data number is.
+    /// Returns the integer of an int or a data number.
     pub(crate) fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(number) | Self::Data(number) => Some(*number),
@@ -151,8 +158,9 @@ impl Value {
         }
     }
 
-    /// Nodes that all of this would be, written out: what is shared counts as often as it is met, and so does every 32 bytes of text.
-    /// What looks at a whole value takes work in proportion to this.
+    /// Returns the number of nodes of the value as it would be written out. A shared part counts
+    /// each time, and 32 bytes of text count as a node. Work on a whole value is charged in
+    /// proportion to this.
     pub(crate) fn size(&self) -> u32 {
         match self {
             Self::List(list) => list.size(),
@@ -164,7 +172,7 @@ impl Value {
         }
     }
 
-    /// Levels of collections in each other: 0 for scalars.
+    /// Returns the levels of nested collections: 0 for scalars.
     pub(crate) fn nesting(&self) -> u32 {
         match self {
             Self::List(list) => list.nesting(),

@@ -4,7 +4,7 @@ use super::{Template, Value};
 use crate::issue::Issue;
 use crate::syntax::ast::{Name, Step};
 
-/// A value in a document, with its annotations (section 2.2).
+/// A value in a document, with its annotations (`spiff.md` 2.2).
 #[derive(Debug, Clone)]
 pub struct Node {
     pub(crate) value: Value,
@@ -13,14 +13,14 @@ pub struct Node {
     pub(crate) notes: Option<Box<Notes>>,
 }
 
-/// Which document a node comes from, and where it stands there.
+/// The document and position that a node comes from.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
     /// Name of the document.
     pub(crate) source: Arc<str>,
-    /// From 1; 0 if the node stands in no text.
+    /// Line from 1; 0 if the node comes from no text.
     pub(crate) line: u32,
-    /// From 1, in characters; 0 if the node stands in no text.
+    /// Column in characters from 1; 0 if the node comes from no text.
     pub(crate) column: u32,
 }
 
@@ -31,22 +31,22 @@ impl Default for Origin {
     }
 }
 
-/// The annotations that few nodes have, kept apart so that all others stay small.
+/// Annotations that few nodes have, stored apart so that other nodes stay small.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notes {
-    /// Stub path of the subtree; empty: no stub lookup at all.
+    /// Stub path of the subtree. An empty path turns stub lookup off.
     pub(crate) redirect: Option<Vec<Step>>,
     /// Name of the key field of a list.
     pub(crate) key_name: Option<Name>,
     pub(crate) tag: Option<TagMark>,
     pub(crate) issue: Option<Arc<Issue>>,
-    /// Path and stub path that an expression without value was evaluated at.
+    /// Path and stub path at which an expression without a value was evaluated.
     pub(crate) path: Option<(Vec<Step>, Vec<Step>)>,
-    /// What a `dynamic` node is instantiated from again.
+    /// Template of a `dynamic` node, which each node that receives the value instantiates again.
     pub(crate) dynamic: Option<Arc<Template>>,
 }
 
-/// `&tag:NAME`.
+/// The tag of `&tag:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TagMark {
     pub(crate) name: Name,
@@ -54,7 +54,7 @@ pub(crate) struct TagMark {
 }
 
 impl Node {
-    /// A node without annotations that stands in no document.
+    /// Creates a node without annotations that belongs to no document.
     pub fn new(value: Value) -> Self {
         Self { value, origin: Origin::default(), flags: Flags::empty(), notes: None }
     }
@@ -63,12 +63,12 @@ impl Node {
         Self { value, origin, flags: Flags::empty(), notes: None }
     }
 
-    /// The value without its annotations.
+    /// Returns the value without its annotations.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// Whether a list entry is an insertion point: a map with the one field `<<` or `<<<`.
+    /// Reports whether a list entry is an insertion point: a map with the one field `<<` or `<<<`.
     pub(crate) fn is_insertion(&self) -> bool {
         match &self.value {
             Value::Map(map) if map.len() == 1 => {
@@ -78,12 +78,12 @@ impl Node {
         }
     }
 
-    /// Whether it has the flag, or all of several.
+    /// Reports whether the node has the flag, or all of several.
     pub(crate) fn has(&self, flags: Flags) -> bool {
         self.flags.contains(flags)
     }
 
-    /// Whether it has one of the flags at least.
+    /// Reports whether the node has at least one of the flags.
     pub(crate) fn has_any(&self, flags: Flags) -> bool {
         self.flags.intersects(flags)
     }
@@ -100,7 +100,8 @@ impl Node {
         self.notes.as_ref()?.tag.as_ref()
     }
 
-    /// What the value is an instance of, and is made from again where the node arrives.
+    /// Returns the template of a dynamic node, from which each node that receives the value makes
+    /// its own instance.
     pub(crate) fn dynamic(&self) -> Option<&Arc<Template>> {
         self.notes.as_ref()?.dynamic.as_ref()
     }
@@ -115,7 +116,7 @@ impl Node {
 }
 
 bitflags::bitflags! {
-    /// The annotations that a node has or has not (section 2.2).
+    /// The boolean annotations of a node (`spiff.md` 2.2).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub(crate) struct Flags: u16 {
         const TEMPORARY = 1;
@@ -124,26 +125,27 @@ bitflags::bitflags! {
         const STATE = 1 << 3;
         const DEFAULT = 1 << 4;
         const DYNAMIC = 1 << 5;
-        /// Came from a stub by injection, or from a merged map or list.
+        /// The node came from a stub by injection, or from a merged map or list.
         const INJECTED = 1 << 6;
-        /// Inside of a default: not seen by stub lookup.
+        /// The node is inside a default, so stub lookup does not see it.
         const IMPLIED = 1 << 7;
         /// Unkeyed entries of this list are not looked up in stubs.
         const NO_MERGE = 1 << 8;
-        /// Result of `merge`: final.
+        /// The node is the result of `merge`, and final.
         const MERGED = 1 << 9;
-        /// Result of `prefer`.
+        /// The node is the result of `prefer`.
         const PREFERRED = 1 << 10;
         const REPLACE = 1 << 11;
         const UNDEFINED = 1 << 12;
-        /// Something that it refers to failed.
+        /// A node that this one refers to failed.
         const FAILED = 1 << 13;
-        /// Failed by itself.
+        /// The node itself failed.
         const ERROR = 1 << 14;
-        /// The function `catch` of its expression has been met: it is evaluated from now on.
+        /// A pass has met the function `catch` of the expression, so later passes evaluate it.
         const CAUGHT = 1 << 15;
 
-        /// What markers set and what travels when a node is overridden (section 10.1).
+        /// Flags that markers set, and that stay with a value that overrides another node
+        /// (`spiff.md` 10.1).
         const MARKERS = Self::TEMPORARY.bits()
             | Self::LOCAL.bits()
             | Self::INJECT.bits()

@@ -1,4 +1,4 @@
-//! Values to JSON and back (section 14.2).
+//! Conversion of values to JSON and back (`spiff.md` 14.2).
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use serde_json::{Number, Value as Json};
 use crate::issue::Issue;
 use crate::value::Value;
 
-/// Doubles from here on are beyond 64 bits.
+/// 2^63: doubles from here on do not fit an int.
 const BEYOND_INT: f64 = 9_223_372_036_854_775_808.0;
 
-/// JSON as `asjson` prints it: compact, keys sorted, and `<`, `>`, `&` escaped.
+/// Writes JSON as `asjson` prints it: compact, keys sorted, and `<`, `>`, `&` escaped.
 ///
 /// # Errors
 ///
@@ -22,7 +22,7 @@ pub(crate) fn to_json(value: &Value) -> Result<String, Issue> {
     Ok(out)
 }
 
-/// The canonical JSON of RFC 8785, which hashes are made of.
+/// Writes the canonical JSON of RFC 8785, from which hashes are computed.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ fn push(out: &mut String, value: &Value, dialect: Dialect) -> Result<(), Issue> 
     Ok(())
 }
 
-/// What stands for a value that is neither scalar nor collection.
+/// Returns the text of a value that is neither scalar nor collection.
 fn opaque_text(value: &Value) -> String {
     match value {
         Value::Binary(bytes) => data_encoding::BASE64.encode(bytes),
@@ -91,7 +91,7 @@ fn opaque_text(value: &Value) -> String {
     }
 }
 
-/// As Go's JSON writer writes floats.
+/// Formats floats as Go's JSON writer does.
 fn float_text(value: f64) -> Result<String, Issue> {
     if !value.is_finite() {
         let name = strconv::format_g(value);
@@ -122,8 +122,8 @@ fn push_text(out: &mut String, text: &str, dialect: Dialect) {
     out.push('"');
 }
 
-/// The value of a JSON document. With `as_bindings` integral numbers are data numbers, otherwise ints; what is beyond 64 bits
-/// is a float.
+/// Converts a JSON document. With `as_bindings` integral numbers become data numbers, otherwise
+/// ints. Integers beyond 64 bits become floats.
 pub(crate) fn from_json(json: &Json, as_bindings: bool) -> Value {
     match json {
         Json::Null => Value::Nil,
@@ -154,8 +154,8 @@ fn integral(value: f64) -> bool {
     value.fract() == 0.0 && (-BEYOND_INT..BEYOND_INT).contains(&value)
 }
 
-/// The JSON document of a value: floats without fraction become ints, infinity and NaN null; pending expressions and lambdas
-/// are text, templates their content.
+/// Converts to a JSON document. Floats without fraction become ints, infinity and NaN null; pending
+/// expressions and lambdas become text, templates their content.
 pub(crate) fn to_json_value(value: &Value) -> Json {
     match value {
         Value::Nil => Json::Null,
@@ -176,11 +176,12 @@ pub(crate) fn to_json_value(value: &Value) -> Json {
     }
 }
 
-/// Floats from here on are written with an exponent, so that they are read as floats again.
+/// Smallest float that is written with an exponent, so that it is read as a float again.
 const LEAST_WITH_EXPONENT: f64 = 1e6;
 
-/// What reading the written document gives, without writing it. `None` if only the text can tell: binary content, what has no value yet,
-/// infinity and NaN, and keys that YAML has a meaning for.
+/// Returns the JSON that reading the written document would give, without writing it. Returns
+/// `None` if only the text can tell: for binary content, values that are pending, infinity and NaN,
+/// and keys with a meaning in YAML.
 pub(crate) fn to_read_json(value: &Value) -> Option<Json> {
     Some(match value {
         Value::Nil => Json::Null,
@@ -232,7 +233,7 @@ mod tests {
     }
 
     proptest! {
-        /// The short way from a result to JSON gives what the text gives.
+        /// Property: the direct conversion to JSON gives the same as writing and reading the text.
         #[test]
         fn reading_is_foreseen(value in values()) {
             if let Some(json) = to_read_json(&value) {

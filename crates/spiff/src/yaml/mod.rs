@@ -1,4 +1,4 @@
-//! Documents in and out (section 14).
+//! Reading and writing of documents (`spiff.md` 14).
 
 mod json;
 mod read;

@@ -1,4 +1,4 @@
-//! YAML text to nodes (section 14.1).
+//! Reader from YAML text to nodes (`spiff.md` 14.1).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -12,27 +12,28 @@ use crate::limits::Limits;
 use crate::syntax::ast::Name;
 use crate::value::{List, Map, Node, Origin, Value};
 
-/// Why a text is no document. No message quotes the text.
+/// The reason why a text is not a document. No message quotes the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The text is not YAML.
     #[error("line {line}, column {column}: {message}")]
     Syntax { line: u32, column: u32, message: String },
-    /// Keys are text; section 14.1.
+    /// A key is a collection; keys must be text (`spiff.md` 14.1).
     #[error("line {line}, column {column}: map key must be a string, not a list or map")]
     Key { line: u32, column: u32 },
-    /// More than [`Limits::nesting`].
+    /// The text has more levels than [`Limits::nesting`].
     #[error("line {line}, column {column}: lists and maps are nested more than {limit} levels deep")]
     TooDeep { line: u32, column: u32, limit: usize },
-    /// More than [`Limits::nodes`], with all that aliases stand for.
+    /// The text has more nodes than [`Limits::nodes`], with all aliases expanded.
     #[error("line {line}, column {column}: the document has more than {limit} nodes, aliases expanded")]
     TooManyNodes { line: u32, column: u32, limit: usize },
-    /// More than [`Limits::string_bytes`].
+    /// The text has more bytes than [`Limits::string_bytes`].
     #[error("the text has {bytes} bytes, allowed are {limit}")]
     TooLarge { bytes: usize, limit: usize },
 }
 
-/// Reads all documents of a text; an empty text is one nil document. `source` is their name in messages.
+/// Reads all documents of a text; an empty text is one nil document. `source` is their name in
+/// messages.
 ///
 /// # Errors
 ///
@@ -88,7 +89,7 @@ struct Reader<'input> {
     limits: &'input Limits,
     anchors: HashMap<usize, Anchor>,
     keys: HashSet<Name>,
-    /// Nodes of the current document, aliases expanded.
+    /// Nodes of the current document, with aliases expanded.
     nodes: usize,
     depth: usize,
 }
@@ -116,7 +117,7 @@ impl<'input> Reader<'input> {
         Ok((event, narrowed(position)))
     }
 
-    /// The next document, or `None` at the end of the stream.
+    /// Reads the next document, or returns `None` at the end of the stream.
     fn document(&mut self) -> Result<Option<Node>, ReadError> {
         if !self.events.begins_document()? {
             return Ok(None);
@@ -185,7 +186,7 @@ impl<'input> Reader<'input> {
         result
     }
 
-    /// The node of an anchor. It shares its content, and counts as if it did not.
+    /// Returns the node of an anchor. The content is shared, but is counted as if it were not.
     fn alias(&mut self, id: usize, position: Position) -> Result<Node, ReadError> {
         let Some(anchor) = self.anchors.get(&id) else {
             return Err(syntax(position, "an anchor contains an alias to itself"));
@@ -223,7 +224,8 @@ impl<'input> Reader<'input> {
         }
     }
 
-    /// The text of a key as it was written, whatever type it would have as a value **[D10]**.
+    /// Returns the text of a key as it was written, whatever type it would have as a value
+    /// **[D10]**.
     fn key(&mut self, event: Event<'input>, position: Position) -> Result<Name, ReadError> {
         let (line, column) = position;
         let text = match event {
@@ -260,7 +262,7 @@ fn scalar(
         return Ok(resolved.unwrap_or_else(|| Value::String(text.into())));
     };
     if tag.handle() != "tag:yaml.org,2002:" {
-        // A tag of somebody's own says nothing about the value; the lone `!` makes it text.
+        // A tag outside of YAML's own is ignored; only the lone `!` makes the value text.
         let is_lone = matches!(tag.suffix(), "" | "!");
         let resolved = if is_plain && !is_lone { resolve(&text) } else { None };
         return Ok(resolved.unwrap_or_else(|| Value::String(text.into())));
@@ -269,7 +271,7 @@ fn scalar(
         .ok_or_else(|| syntax(position, format!("the value does not fit its tag !!{}", tag.suffix())))
 }
 
-/// Values with a tag of YAML itself **[D11]**.
+/// Returns values with a tag of YAML itself **[D11]**.
 fn tagged(suffix: &str, text: &str) -> Option<Value> {
     let resolved = resolve(text);
     match suffix {

@@ -1,4 +1,4 @@
-//! What a plain scalar is (section 14.1): the YAML 1.1 words of spiff++'s reader.
+//! Types of plain scalars (`spiff.md` 14.1), with the YAML 1.1 words of spiff++'s reader.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::value::Value;
 
-/// What an unquoted text without tag stands for; `None`: for itself.
+/// Returns the value of an unquoted text without tag; `None`: the text itself.
 pub(super) fn resolve(text: &str) -> Option<Value> {
     let first = *text.as_bytes().first().unwrap_or(&b'~');
     match first {
@@ -39,7 +39,7 @@ fn number(text: &str) -> Option<Value> {
     int(text).map(Value::Int).or_else(|| float(text).map(Value::Float))
 }
 
-/// Decimal, `0x`, `0o`, `0b`, and octal after a leading `0`; underscores are skipped.
+/// Parses an int: decimal, `0x`, `0o`, `0b`, or octal after a leading `0`; underscores are skipped.
 fn int(text: &str) -> Option<i64> {
     parse_int(without_underscores(text).as_bytes())
 }
@@ -48,7 +48,8 @@ fn without_underscores(text: &str) -> Cow<'_, str> {
     if text.contains('_') { text.replace('_', "").into() } else { text.into() }
 }
 
-/// A number with fraction or exponent, an int beyond 64 bits, `.inf`, `.nan`. What is beyond a double is no number.
+/// Parses a number with fraction or exponent, an int beyond 64 bits, `.inf`, `.nan`. A number
+/// beyond the doubles is text.
 fn float(text: &str) -> Option<f64> {
     let text = without_underscores(text);
     let (sign, digits) = match text.strip_prefix('-') {
@@ -61,14 +62,16 @@ fn float(text: &str) -> Option<f64> {
     if digits.eq_ignore_ascii_case(".nan") {
         return Some(f64::NAN);
     }
-    // `inf` and `nan` are words to the parser, and a sign is read already.
+    // Rust's parser accepts `inf` and `nan`, and the sign has been read already, so both are
+    // refused here.
     if digits.starts_with(|c: char| c.is_ascii_alphabetic() || c == '+' || c == '-') {
         return None;
     }
     parse_float(digits.as_bytes()).map(|value| sign * value)
 }
 
-/// Whether spiff++'s reader would make a date or time of the text; so its writer quotes it.
+/// Reports whether spiff++'s reader would read the text as a date or time. Its writer quotes such
+/// texts.
 pub(super) fn is_timestamp(text: &str) -> bool {
     static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
     let pattern = PATTERN.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Values to YAML text (section 14.3), in the layout of spiff++'s writer.
+//! Writer from values to YAML text (`spiff.md` 14.3), in the layout of spiff++.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,12 @@ use groundwork_yaml::style::{Dialect, Style, choose_style, push_escape, push_lit
 use super::scalar::{is_timestamp, resolve};
 use crate::value::{List, Map, Value};
 
-/// Longer keys are written in the explicit form `? key`: readers look no further ahead for the colon.
+/// Longest key in bytes with the simple form `key: value`. Longer ones are written as `? key`,
+/// because readers look no further ahead for the colon.
 const LONGEST_SIMPLE_KEY: usize = 128;
 
-/// Writes `value` as one document that ends with a line break. Pending expressions and lambdas become `(( … ))`, templates
-/// their content.
+/// Writes `value` as one document that ends with a line break. Pending expressions and lambdas
+/// become `(( … ))`, templates their content.
 pub(crate) fn write(value: &Value) -> String {
     let mut writer = Writer { out: String::new() };
     match content(value) {
@@ -26,7 +27,7 @@ pub(crate) fn write(value: &Value) -> String {
     writer.out
 }
 
-/// The value that is written for a template: its content.
+/// Returns the value that is written for a template: its content.
 fn content(value: &Value) -> &Value {
     let mut value = value;
     while let Value::Template(template) = value {
@@ -40,7 +41,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// `column` is where the keys stand; the first one stands there already when `inline`.
+    /// Writes a map. `column` is the column of the keys; with `inline`, the first key follows the
+    /// text that is already there.
     fn map(&mut self, map: &Map, column: usize, inline: bool) {
         for (at, (key, node)) in map.iter().enumerate() {
             if at > 0 || !inline {
@@ -82,7 +84,8 @@ impl Writer {
         }
     }
 
-    /// A value on the line of its `-` or `:`; collections begin two columns further right.
+    /// Writes a value on the line of its `-` or `:`. Collections begin on the next line, two
+    /// columns further right.
     fn behind_indicator(&mut self, value: &Value, column: usize) {
         self.out.push(' ');
         match value {
@@ -122,14 +125,14 @@ impl Writer {
             Value::String(text) => self.text(text, column),
             Value::Binary(bytes) => {
                 self.out.push_str("!!binary ");
-                // Without bytes there would be no scalar at all.
+                // An empty plain scalar would read as null, so it is quoted.
                 let text = data_encoding::BASE64.encode(bytes);
                 self.out.push_str(if text.is_empty() { "\"\"" } else { &text });
             }
             Value::Expression(pending) => self.text(&format!("(( {} ))", pending.0), column),
             Value::Lambda(lambda) => self.text(&format!("(( {} ))", lambda.expression), column),
             Value::List(_) => self.out.push_str("[]"),
-            // `content` has replaced templates.
+            // `content` has already replaced templates.
             Value::Map(_) | Value::Template(_) => self.out.push_str("{}"),
         }
     }
@@ -160,7 +163,7 @@ impl Writer {
     }
 }
 
-/// As spiff++ writes floats: `3`, `0.1`, `1e+08`, `+.inf`.
+/// Formats floats as spiff++ does: `3`, `0.1`, `1e+08`, `+.inf`.
 fn float_text(value: f64) -> String {
     if value.is_nan() {
         ".nan".to_owned()
@@ -171,8 +174,8 @@ fn float_text(value: f64) -> String {
     }
 }
 
-/// The dialect of spiff++, which takes more words and texts for other types than other tools do, and writes all of UTF-8
-/// as it is **[D2]**.
+/// The YAML dialect of spiff++: it takes more words and texts for other types than other tools do,
+/// and writes all of UTF-8 without escapes **[D2]**.
 struct Spiff;
 
 impl Dialect for Spiff {

@@ -1,4 +1,4 @@
-//! Functions that take randomness, of a source that is known.
+//! Tests of functions that use randomness, with a known source.
 
 use std::time::SystemTime;
 
@@ -7,7 +7,7 @@ use crate::issue::Issue;
 use crate::limits::Limits;
 use crate::value::Value;
 
-/// Counts up, so that what is made of it is known.
+/// A source that counts up, so that the results are known.
 #[derive(Default)]
 struct Counter {
     next: u8,
@@ -93,7 +93,7 @@ fn password_hashes_are_those_of_crypt() {
     assert!(call("md5crypt_check", &[text("a"), text("x")]).is_err());
 }
 
-/// The first test vector of RFC 7748, section 6.1.
+/// The first test vector of RFC 7748, `spiff.md` 6.1.
 #[test]
 fn public_keys_belong_to_private_ones() {
     let private = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=";

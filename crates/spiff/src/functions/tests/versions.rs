@@ -1,4 +1,4 @@
-//! Functions on semantic versions.
+//! Tests of functions for semantic versions.
 
 use super::table;
 
@@ -49,7 +49,7 @@ fn refused_versions() {
             r#"semverprerelease("1", "a_b")"#,
             r#"!semverprerelease: invalid prerelease "a_b": invalid prerelease string"#,
         ),
-        // The first identifier that is wrong is told of.
+        // The message names the first invalid identifier.
         (
             r#"semverprerelease("1", "01.a_b")"#,
             r#"!semverprerelease: invalid prerelease "01.a_b": version segment starts with 0"#,
@@ -90,7 +90,8 @@ fn constraints_of_versions() {
         ("!=1.2", "1.3.0", "1.2.5"),
         ("!=1.2.3", "1.2.4", "1.2.3"),
         (">=1.0-a", "1.0.0-b", "1.0.0-A"),
-        // One part that names a pre-release is enough for all beside it.
+        // If one part of a constraint names a pre-release, the parts beside it accept pre-releases,
+        // too.
         (">=1.0.0-0, <2.0.0", "1.5.0-a", "2.0.0"),
         ("v1.2.3", "v1.2.3", "1.2.4"),
         ("~0.0.0", "7.0.0", "0.0.0-a"),

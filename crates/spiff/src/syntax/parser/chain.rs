@@ -1,9 +1,10 @@
-//! What begins with a bracket or a name, and what follows it without blank.
+//! The parser's rules for operands that begin with a bracket or a name, and for the links behind
+//! them.
 
 use super::Parser;
 use crate::syntax::ast::{Arguments, Expr, Item, Link, Name, Range, Reference};
 
-/// What `[ … ]` turned out to be.
+/// The meaning of `[ … ]`.
 enum Bracket {
     Items(Vec<Item>),
     Range(Range),
@@ -26,7 +27,8 @@ impl Parser<'_> {
         Some(Expr::Chain(Box::new(primary), links))
     }
 
-    /// The first link is there already for `.["name"]`, which is a dynamic step of the document.
+    /// Parses an operand without its links. Only `.["name"]`, a dynamic step from the root, comes
+    /// with a first link.
     fn primary(&mut self) -> Option<(Expr, Vec<Link>)> {
         let start = self.at;
         if let Some(form) = self.attempt(Self::bracket_form) {
@@ -89,7 +91,7 @@ impl Parser<'_> {
         Some(Expr::Map(assignments))
     }
 
-    /// `[a, b...]` or `[a..b]`; in both the first expression is the same.
+    /// Parses `[a, b...]` or `[a..b]`; both begin with the same expression.
     fn bracket(&mut self) -> Option<Bracket> {
         let start = self.at;
         self.byte(b'[')?;
@@ -116,7 +118,8 @@ impl Parser<'_> {
         Some(Bracket::Items(items))
     }
 
-    /// Whether `...` follows that belongs to an item, and not `..` of a range whose end begins with a dot.
+    /// Reports whether `...` follows that belongs to an item, and not the `..` of a range whose end
+    /// begins with a dot.
     fn expands_item(&mut self) -> bool {
         self.attempt(|parser| {
             let start = parser.at;
@@ -136,7 +139,7 @@ impl Parser<'_> {
         Some(Bracket::Range(Range { start, end }))
     }
 
-    /// The items behind the first one; the height of all of them.
+    /// Parses the items behind the first one; the height is that of all of them.
     fn items_after(&mut self, first: Item) -> Option<Vec<Item>> {
         let mut height = self.height;
         let mut items = vec![first];
@@ -181,7 +184,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `( args )`, the named ones first.
+    /// Parses `( args )`, the named ones first.
     fn arguments(&mut self) -> Option<Arguments> {
         let start = self.at;
         self.byte(b'(')?;

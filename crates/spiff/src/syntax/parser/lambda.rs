@@ -1,4 +1,5 @@
-//! Lambdas, and the forms that take one in brackets (sections 8.1, 8.5 and 9).
+//! The parser's rules for lambdas, and for the forms that take one in brackets (`spiff.md` 8.1, 8.5
+//! and 9).
 
 use std::sync::Arc;
 
@@ -22,12 +23,13 @@ impl Parser<'_> {
             parser.space();
             let start = parser.at;
             parser.byte(b'|')?;
-            // Behind the word `lambda` it is asked for, and again as the body of a form that stands before this word.
+            // The rule runs twice at this position: behind the word `lambda`, and again as the body
+            // of a form before this word. The second attempt is skipped.
             parser.unless_missed(Rule::Lambda, start, |parser| parser.lambda_behind_bar(start))
         })
     }
 
-    /// The rest of a lambda whose first bar stands at `start`.
+    /// Parses the rest of a lambda whose first bar is at `start`.
     fn lambda_behind_bar(&mut self, start: usize) -> Option<Expr> {
         self.space();
         let (parameters, variadic, height) = self.attempt(Self::parameters).unwrap_or((Vec::new(), false, 0));
@@ -40,7 +42,8 @@ impl Parser<'_> {
         Some(Expr::Lambda(Arc::new(LambdaExpr { parameters, variadic, body })))
     }
 
-    /// Names, from some point on with defaults, the last one perhaps with `...`; and how high the defaults are.
+    /// Parses the names of parameters: from some point on with defaults, the last one perhaps with
+    /// `...`. Returns also the height of the defaults.
     fn parameters(&mut self) -> Option<(Vec<Parameter>, bool, u32)> {
         let mut parameters = vec![self.parameter()?];
         let mut height = 0;
@@ -90,7 +93,8 @@ impl Parser<'_> {
         self.expression()
     }
 
-    /// `map[…]`, `select{…}`, `sum[…]`, `catch[…]`, `sync[…]`; `None` if the word is nothing but a name.
+    /// Parses `map[…]`, `select{…}`, `sum[…]`, `catch[…]` or `sync[…]`; `None` if the word is only
+    /// a name.
     pub(super) fn bracket_form(&mut self) -> Option<Expr> {
         let start = self.at;
         if self.literal("catch[").is_some() {
@@ -122,8 +126,9 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses the expression that all forms begin with, then the rest by `rest`. Where that does not match, the expression is
-    /// kept: the word is a reference then, and the bracket a dynamic step that begins with the same text.
+    /// Parses the expression at the start of each form, then the rest by `rest`. If the rest does
+    /// not match, the word is a reference, and the bracket a dynamic step that begins with the same
+    /// text. The expression is cached for that step.
     fn form(
         &mut self,
         start: usize,

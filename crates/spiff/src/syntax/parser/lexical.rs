@@ -1,4 +1,4 @@
-//! The rules of single tokens.
+//! The parser's rules for single tokens.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Parser<'_> {
         self.bytes[self.at..].starts_with(expected.as_bytes()).then(|| self.at += expected.len())
     }
 
-    /// Consumes bytes as long as `wanted`, and says how many.
+    /// Consumes bytes as long as `wanted` is true, and returns their number.
     fn run(&mut self, wanted: impl Fn(u8) -> bool) -> usize {
         let start = self.at;
         while self.peek().is_some_and(&wanted) {
@@ -185,7 +185,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A number that is not the beginning of `1::…`.
+    /// Parses a number that is not the beginning of `1::…`.
     pub(super) fn number(&mut self) -> Option<Expr> {
         let start = self.at;
         let digit = |byte: u8| byte.is_ascii_digit();
@@ -218,7 +218,7 @@ impl Parser<'_> {
         value
     }
 
-    /// `"…"` with the escapes of JSON; a backslash and a quote are always an escaped quote.
+    /// Parses `"…"` with the escapes of JSON. A backslash before a quote always escapes the quote.
     pub(super) fn string(&mut self) -> Option<Expr> {
         let start = self.at;
         self.attempt(|parser| {

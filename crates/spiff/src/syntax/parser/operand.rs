@@ -1,4 +1,4 @@
-//! Level 0: literals, prefixes, `merge`, markers.
+//! The parser's rules of level 0: literals, prefixes, `merge`, markers.
 
 use super::{Parser, Rule};
 use crate::syntax::ast::{Expr, Marked, Marker, Merge, MergeOption, Name, Reference, Step};
@@ -48,7 +48,7 @@ impl Parser<'_> {
         Some(make(Box::new(operand)))
     }
 
-    /// Reserved words match as a prefix of longer names, too (section 6.3).
+    /// Parses reserved words. They match also as a prefix of longer names (`spiff.md` 6.3).
     fn word(&mut self) -> Option<Expr> {
         let start = self.at;
         for (word, expression) in

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Texts and how they print; several are the examples of sections 6 to 12.
+/// Texts and their printed form. Several are the examples of `spiff.md` 6 to 12.
 #[test]
 fn every_construct_of_6_1_parses_and_prints() {
     for (text, printed) in [
@@ -180,7 +180,7 @@ fn errors_say_where() {
     }
 }
 
-/// What opens 200 times and then closes, opens, or breaks.
+/// Case: brackets that open 200 times and then close, open, or break.
 #[test]
 fn nested_brackets_take_linear_time() {
     let start = Instant::now();

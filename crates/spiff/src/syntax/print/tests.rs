@@ -8,7 +8,7 @@ use super::*;
 use crate::syntax::ast::{Arguments, Name, Parameter};
 use crate::syntax::parse;
 
-/// Names that no reserved word begins.
+/// Generates names that do not begin with a reserved word.
 fn name() -> impl Strategy<Value = Name> {
     "[b-dg-km-z_][a-z0-9_]{0,4}"
         .prop_filter("not reserved", |name| !name.starts_with("nil"))
@@ -51,7 +51,7 @@ fn merge() -> impl Strategy<Value = Merge> {
     prop_oneof![
         Just(Merge { option: MergeOption::None, path: None }),
         (option, option::of(reference()))
-            // That is printed as another one.
+            // This form is printed as another one, so it does not survive the round trip.
             .prop_filter("as spiff++ prints it", |(option, path)| {
                 *option != MergeOption::Replace || path.is_some()
             })
@@ -167,7 +167,8 @@ fn expression() -> impl Strategy<Value = Expr> {
     })
 }
 
-/// What stands behind a `merge` without a path is read as its path, even if it begins something longer.
+/// Puts brackets around a `merge` without a path, because a text behind it would be read as its
+/// path.
 fn separated(left: Expr) -> Expr {
     match left {
         Expr::Merge(Merge { path: None, ref option }) if *option != MergeOption::None => {
@@ -177,7 +178,7 @@ fn separated(left: Expr) -> Expr {
     }
 }
 
-/// Prefix operators print their operand in brackets of their own; the brackets are taken off again.
+/// Removes the brackets that prefix operators print around their operand.
 fn compact(text: &str) -> String {
     text.chars().filter(|c| !matches!(c, '(' | ')' | ' ')).collect()
 }
@@ -189,7 +190,8 @@ proptest! {
     fn printing_then_parsing_is_the_identity(expression in expression()) {
         let printed = expression.to_string();
         let parsed = parse(&printed).map_err(|error| TestCaseError::fail(format!("{printed}: {error}")))?;
-        // Steps behind a call or a group are printed behind brackets, which are an expression of their own when they are read.
+        // Steps behind a call or a group are printed behind brackets, which parse as an expression
+        // of their own.
         if !printed.contains(").") {
             prop_assert_eq!(ungrouped(&parsed), ungrouped(&expression), "{}", printed);
         }
@@ -206,7 +208,8 @@ proptest! {
     }
 }
 
-/// The debug text without the groups that stand directly in a prefix operator: `!(A)` parses as `!` before a group.
+/// Returns the debug text without the groups directly in a prefix operator: `!(A)` parses as `!`
+/// before a group.
 fn ungrouped(expression: &Expr) -> String {
     let mut text = format!("{expression:?}");
     for prefix in ["Not(", "Substitute("] {
@@ -221,7 +224,8 @@ fn ungrouped(expression: &Expr) -> String {
     text
 }
 
-/// Where the bracket at `open` closes, in debug text: quoted strings are skipped.
+/// Returns the position at which the bracket at `open` closes, in debug text; quoted strings are
+/// skipped.
 fn closing(text: &str, open: usize) -> usize {
     let bytes = text.as_bytes();
     let (mut level, mut at) = (0, open);

@@ -13,7 +13,7 @@ fn json(text: &str) -> String {
     to_json(one(text).value()).unwrap()
 }
 
-/// E45 as far as reading goes.
+/// The reading part of example E45.
 #[test]
 fn the_example_of_14_reads_as_the_original_reads_it() {
     let text = r#"
@@ -106,7 +106,8 @@ fn hostile_input_is_refused() {
     assert!(matches!(read("a: 12345678901", &Arc::from(""), &limits), Err(ReadError::TooLarge { .. })));
 }
 
-/// The writer uses no alias, so what it writes of a bomb within the limits is no surprise either.
+/// Case: aliases share their content. The writer uses no aliases, so the output of shared content
+/// within the limits is bounded, too.
 #[test]
 fn aliases_share_their_content() {
     let document = one("a: &a {x: [1]}\nb: *a\n");

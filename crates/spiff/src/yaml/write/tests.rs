@@ -46,7 +46,7 @@ fn the_layout_is_that_of_the_original() {
     );
 }
 
-/// Escapes have names where YAML has some, as in spiff++.
+/// Case: unprintable characters are escaped, by name where YAML has a name, as in spiff++.
 #[test]
 fn what_is_not_printable_is_escaped() {
     for (text, written) in [
@@ -101,7 +101,8 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The content without what writing may change: a float without fraction reads as an int.
+/// Returns the content without the changes that writing makes: a float without fraction reads as an
+/// int.
 fn comparable(value: &Value) -> String {
     match value {
         Value::Float(number) if number.is_finite() && number.fract() == 0.0 => {
