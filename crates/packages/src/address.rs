@@ -1,21 +1,22 @@
-//! Where the address of a remote leads, and whether everybody may reach that (`packagevariants.md` 6.17).
+//! Parsing of remote addresses, and the check that a remote is at a public address
+//! (`packagevariants.md` 6.17).
 
 use std::net::{IpAddr, ToSocketAddrs as _};
 
 use groundwork_untrusted::is_public;
 
-/// The protocol of an address of git.
+/// Returns the protocol of a git address.
 pub(crate) fn protocol(url: &str) -> &str {
     match url.split_once("://") {
         Some((protocol, _)) => protocol,
-        // `host:path` is ssh; `helper::address` begins a program.
+        // `host:path` means ssh. `helper::address` starts a helper program.
         None if url.contains("::") => "ext",
         None if url.split_once(':').is_some_and(|(host, _)| !host.contains('/')) => "ssh",
         None => "file",
     }
 }
 
-/// The server for messages: the host with its port, without a name or a password.
+/// Returns the server for messages: the host with its port, without user name and password.
 pub(crate) fn host(url: &str) -> &str {
     let rest = url.split_once("://").map(|(_, rest)| rest);
     let authority = match rest {
@@ -26,10 +27,11 @@ pub(crate) fn host(url: &str) -> &str {
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
-/// Refuses an address that can never be that of a remote, whatever happens elsewhere. The address may hold a password, so it is not quoted.
+/// Refuses an address that can never be valid. The error does not quote the address, since that may
+/// contain a password.
 ///
 /// # Errors
-/// The fault of the address, as a part of a sentence.
+/// The fault of the address, as a fragment for a sentence.
 pub(crate) fn check(url: &str) -> Result<(), String> {
     if url.trim().is_empty() {
         return Err("is empty: it has to be the address of a git repository".to_owned());
@@ -39,7 +41,7 @@ pub(crate) fn check(url: &str) -> Result<(), String> {
     }
     let protocol = protocol(url);
     if !matches!(protocol, "https" | "http" | "ssh" | "git") {
-        // The operator's list of protocols decides about these.
+        // The operator's list of protocols decides about all other protocols.
         return Ok(());
     }
     let authority = authority(url).unwrap_or_default();
@@ -49,7 +51,7 @@ pub(crate) fn check(url: &str) -> Result<(), String> {
              spec.git.secretRef names"
             .to_owned());
     }
-    // An address of IPv6 without a protocol is read by ssh alone.
+    // An IPv6 address without a protocol can only be an ssh address.
     let is_bracketed = !url.contains("://") && authority.contains('[');
     match parts(url, 0) {
         Some(_) => Ok(()),
@@ -58,7 +60,7 @@ pub(crate) fn check(url: &str) -> Result<(), String> {
     }
 }
 
-/// Where the host stands in an address.
+/// Returns the part of an address with the host.
 fn authority(url: &str) -> Option<&str> {
     match url.split_once("://") {
         Some((_, rest)) => rest.split('/').next(),
@@ -66,7 +68,7 @@ fn authority(url: &str) -> Option<&str> {
     }
 }
 
-/// Why a remote is not asked.
+/// Reason why a remote is not contacted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error(
@@ -83,18 +85,19 @@ pub enum AddressError {
     NotFound { host: String, problem: String },
 }
 
-/// Settings that hold `git` to the address that was looked at: a name may lead elsewhere a moment later.
+/// Setting that makes `git` connect to the IP address that was checked, because a second DNS lookup
+/// may return another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Pin {
-    /// An address of the disk, which operators allow by its protocol.
+    /// Path on the disk; the operator allows these by the protocol `file`.
     Disk,
-    /// A value of the setting `http.curloptResolve`; nothing for an address that is no name.
+    /// Value of the setting `http.curloptResolve`; `None` if the host is an IP address.
     Http(Option<String>),
-    /// The address to connect to, and what keys of the host are known by.
+    /// IP address for the connection, and the host name under which ssh keeps its keys.
     Ssh { address: IpAddr, alias: String },
 }
 
-/// Looks up where a remote is, and refuses what is no public place. Blocks.
+/// Resolves the host of a remote, and refuses addresses that are not public. Blocks.
 pub(crate) fn public(url: &str) -> Result<Pin, AddressError> {
     let default_port = match protocol(url) {
         "https" => 443,
@@ -128,7 +131,8 @@ pub(crate) fn public(url: &str) -> Result<Pin, AddressError> {
     Ok(Pin::Http(Some(format!("{name}:{port}:{}", shown.collect::<Vec<_>>().join(",")))))
 }
 
-/// Host and port, if every program that reads the address finds the same ones in it: nothing that some take for the end of the host.
+/// Returns host and port, if all programs parse the address in the same way. Characters that some
+/// parsers take for the end of the host are refused.
 fn parts(url: &str, default_port: u16) -> Option<(&str, u16)> {
     let is_scp = !url.contains("://");
     let (user, host) = authority(url)?.rsplit_once('@').unwrap_or(("", authority(url)?));
@@ -223,7 +227,8 @@ mod tests {
         }
     }
 
-    /// Addresses of this machine in all notations that name it, and those of which two readers might think differently.
+    /// Addresses of this machine in all notations, and addresses that two parsers may read
+    /// differently, are refused.
     #[test]
     fn only_public_places() {
         for url in [

@@ -1,20 +1,21 @@
-//! Pushes of many writers in few calls of `git`: while one is under way, the others gather for the next (`packagevariants.md` 9.2).
+//! Batches of pushes: while one `git push` is running, other writers gather for the next one
+//! (`packagevariants.md` 9.2).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::remote::{RefUpdate, Remote, RemoteError};
 
-/// The most writers that share a push: the refs of all have to fit on a command line.
+/// Limit for the writers that share a push: the refs of all have to fit on a command line.
 const MOST: usize = 64;
 
 type Answer = Result<(), RemoteError>;
 
-/// The pushes to one remote.
+/// Pushes to one remote.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     waiting: Mutex<Vec<Arc<Submission>>>,
-    /// Held by the thread that pushes.
+    /// Lock of the thread that pushes.
     turn: Mutex<()>,
 }
 
@@ -25,7 +26,8 @@ struct Submission {
 }
 
 impl Batches {
-    /// Has updates pushed, by this thread or by the one whose turn it is. `push` answers for each of what it is given.
+    /// Pushes updates, in this thread or in the thread that holds the lock. `push` returns an
+    /// answer for each of its batches.
     pub(crate) fn submit(
         &self,
         updates: Vec<RefUpdate>,
@@ -47,7 +49,7 @@ impl Batches {
     }
 }
 
-/// Takes what goes out together: `own`, and those in front of and behind it that touch other refs.
+/// Takes `own` and those waiting submissions that touch other refs.
 fn take(waiting: &mut Vec<Arc<Submission>>, own: &Arc<Submission>) -> Vec<Arc<Submission>> {
     let refs = |submission: &Submission| -> Vec<String> {
         submission.updates.iter().map(|update| update.reference.clone()).collect()
@@ -69,7 +71,8 @@ fn take(waiting: &mut Vec<Arc<Submission>>, own: &Arc<Submission>) -> Vec<Arc<Su
     batch
 }
 
-/// Pushes as one what can be, and finds out whose fault it is if that is refused.
+/// Pushes as many updates as possible in one call. If that is refused, finds the updates that
+/// caused it.
 pub(crate) fn push_batch(remote: &Remote, batch: &[&[RefUpdate]]) -> Vec<Answer> {
     let mut answers: Vec<Option<Answer>> = vec![None; batch.len()];
     loop {
@@ -85,20 +88,21 @@ pub(crate) fn push_batch(remote: &Remote, batch: &[&[RefUpdate]]) -> Vec<Answer>
             |at: &usize, refs: &[String]| batch[*at].iter().any(|update| refs.contains(&update.reference));
         match &result {
             Err(RemoteError::Stale(refs)) if open.iter().any(|at| stale(at, refs)) => {
-                // The others have done nothing wrong, and go out without them.
+                // The stale updates get their error, and the others are pushed without them.
                 for at in open.iter().filter(|at| stale(at, refs)) {
                     let own: Vec<String> = batch[*at].iter().map(|update| update.reference.clone()).collect();
                     let own = refs.iter().filter(|reference| own.contains(reference)).cloned().collect();
                     answers[*at] = Some(Err(RemoteError::Stale(own)));
                 }
             }
-            // A hook looks at all refs of a push: one by one, only what it means is refused.
+            // A hook looks at all refs of a push. Pushed one by one, only the refs that it rejects
+            // are refused.
             Err(RemoteError::Stale(_) | RemoteError::Declined(_) | RemoteError::NotAtomic) => {
                 for at in open {
                     answers[at] = Some(remote.push(batch[at]));
                 }
             }
-            // What keeps one from the remote keeps all from it.
+            // Any other error concerns the remote, so all updates get it.
             _ => {
                 for at in open {
                     answers[at] = Some(result.clone());
@@ -130,7 +134,8 @@ mod tests {
         names
     }
 
-    /// Three come while the first is under way: two of them touch one ref, so one more push than otherwise is needed.
+    /// Three submissions arrive during the first push. Two of them touch the same ref, so two
+    /// further pushes are needed instead of one.
     #[test]
     fn what_comes_meanwhile_goes_together() {
         let batches = Batches::default();

@@ -1,4 +1,5 @@
-//! A bare clone of a remote, with what is known of the remote's refs. All Repositories of one address share one.
+//! Bare clone of a remote, with the last known refs of the remote. All Repositories with the same
+//! address share one clone.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -16,20 +17,20 @@ use crate::objects::{Objects, ObjectsError};
 use crate::progress::Progress;
 use crate::remote::{Credentials, RefUpdate, Remote, RemoteError, RemoteOptions, RemoteRef};
 
-/// A ref can go between the listing and the fetching of it; then both begin again.
+/// Attempts at a listing with a fetch: a ref may be deleted between the two.
 const ATTEMPTS: usize = 3;
 
-/// Refs of one fetch: `git` compares each that is asked for with each that is there.
+/// Refs per fetch: `git` compares each requested ref with each existing one.
 const MAX_REFS_AT_ONCE: usize = 500;
-/// Refs that could not be fetched are asked for again after this time.
+/// Pause before refs that could not be fetched are requested again.
 const REFUSED: Duration = Duration::from_secs(600);
 
-/// Between two looks at whether the clone should be packed.
+/// Interval of checks whether the clone should be packed.
 const PACKING_INTERVAL: Duration = Duration::from_secs(3600);
-/// Objects that may lie about by themselves.
+/// Loose objects that do not need packing yet.
 const LOOSE_OBJECTS: usize = 5_000;
 
-/// Why a clone cannot be had.
+/// Reason why a clone is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
     #[error(transparent)]
@@ -38,33 +39,34 @@ pub enum CloneError {
     Objects(#[from] ObjectsError),
 }
 
-/// A clone, for any number of threads.
+/// A clone, usable from any number of threads.
 #[derive(Debug)]
 pub struct BareClone {
     remote: Remote,
     objects: Objects,
-    /// As of the last exchange with the remote: what a push expects to find.
+    /// Refs as of the last contact with the remote: the values that a push expects.
     listing: RwLock<Arc<Listing>>,
-    /// True once a remote without refs has been found to be one.
+    /// True once an empty listing has been verified as the answer of a git server.
     speaks_git: AtomicBool,
-    /// Objects that could not be fetched, when and why.
+    /// Objects that could not be fetched, with the time and the reason.
     refused: Mutex<HashMap<ObjectId, (Instant, String)>>,
-    /// Fetches take it for themselves, pushes share it: a fetch that began before a push must not undo what the push told.
+    /// Lock that fetches take exclusively and pushes share. A fetch that began before a push must
+    /// not overwrite the refs that the push has recorded.
     exchange: RwLock<()>,
-    /// When it was packed last.
+    /// Time of the last packing.
     packed: Mutex<Option<Instant>>,
     pushes: Batches,
     branch_moves: Mutex<()>,
-    /// Branches with published content: those that somebody has registered.
+    /// Branches with published content, which are those of the registered Repositories.
     branches: RwLock<BTreeSet<String>>,
     meters: Meters,
 }
 
 impl BareClone {
-    /// Opens or makes the clone in `directory`; nothing is fetched yet.
+    /// Opens or creates the clone in `directory`, without a fetch.
     ///
     /// # Errors
-    /// The protocol of the address is not allowed, or the disk.
+    /// The protocol of the address is not allowed, or the disk fails.
     pub fn open(
         url: &str,
         directory: &Path,
@@ -94,25 +96,26 @@ impl BareClone {
         &self.objects
     }
 
-    /// Whether the remote lets us in by these.
+    /// Reports whether the clone uses these credentials.
     pub(crate) fn is_entered_by(&self, credentials: &Credentials) -> bool {
         self.remote.is_entered_by(credentials)
     }
 
-    /// The refs as of the last exchange.
+    /// Returns the refs as of the last contact with the remote.
     pub(crate) fn listing(&self) -> Arc<Listing> {
         Arc::clone(&self.listing.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on, this branch is fetched too. Tells whether it was not before.
+    /// Adds a branch to the fetched ones. Returns true if it is new.
     pub fn follow(&self, branch: &str) -> bool {
         self.branches.write().unwrap_or_else(PoisonError::into_inner).insert(branch.to_owned())
     }
 
-    /// Learns what the remote has of packages; other branches are passed over. Tells whether anything has changed.
+    /// Fetches the refs of packages; other branches are skipped. Returns true if any ref has
+    /// changed.
     ///
     /// # Errors
-    /// The remote cannot be reached or says no, or nobody waits any more; what is known stays.
+    /// The remote fails or refuses, or the fetch was interrupted; the known refs stay.
     pub(crate) fn fetch(&self, interrupt: &Interrupt, progress: &Progress) -> Result<bool, CloneError> {
         let _alone = self.exchange.write().unwrap_or_else(PoisonError::into_inner);
         let mut last: Option<(Listing, RemoteError)> = None;
@@ -158,7 +161,8 @@ impl BareClone {
         Err(error.unwrap_or_else(|| RemoteError::Failed("the remote keeps changing".to_owned())).into())
     }
 
-    /// Fetches refs, out of so many. If that has failed before for the same ones, each that fails is refused, and the others are fetched.
+    /// Fetches refs, `all` in total. If an earlier attempt at the same refs failed, the refs that
+    /// fail are recorded, and the others are fetched.
     fn fetch_missing(
         &self,
         missing: &[(&str, ObjectId)],
@@ -167,7 +171,8 @@ impl BareClone {
         interrupt: &Interrupt,
         progress: &Progress,
     ) -> Result<(), RemoteError> {
-        // A remote that is away, or does not let us in, is so for all of them.
+        // A remote that is unreachable or refuses the credentials does so for all refs, so do not
+        // try them one by one.
         let is_whole =
             |error: &RemoteError| !matches!(error, RemoteError::Failed(_) | RemoteError::TooSlow { .. });
         let divides = all > 1 && before.is_some_and(|error| !is_whole(error));
@@ -198,7 +203,7 @@ impl BareClone {
                 }
             }
         }
-        // If nothing can be had, that is no fault of one of them.
+        // If no ref could be fetched, the remote is at fault and not a single ref.
         if let Some(error) = last.filter(|_| !has_some) {
             return Err(error);
         }
@@ -206,7 +211,7 @@ impl BareClone {
         Ok(())
     }
 
-    /// Lets refs whose objects could not be fetched stay as they were before.
+    /// Keeps the last known value of refs whose objects could not be fetched.
     fn leave_out_refused(&self, listed: &mut Listing, known: &Listing) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.retain(|_, (at, _)| at.elapsed() < REFUSED);
@@ -226,10 +231,11 @@ impl BareClone {
         });
     }
 
-    /// Packs what has gathered, now and then: each draft is a dozen objects, each fetch may be a pack.
+    /// Packs the clone from time to time: each draft adds a dozen objects, and each fetch may add a
+    /// pack.
     ///
     /// # Errors
-    /// The disk.
+    /// The disk fails.
     pub fn pack_sometimes(&self) -> Result<(), CloneError> {
         {
             let mut packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,13 +250,15 @@ impl BareClone {
     pub(crate) fn pack(&self, loose: Option<usize>) -> Result<(), CloneError> {
         {
             let _alone = self.exchange.write().unwrap_or_else(PoisonError::into_inner);
-            // What was pushed from here has no ref in the clone yet, and would not be kept for ever.
+            // Pushed commits have no ref in the clone yet, and packing would drop them at some
+            // point.
             self.remote.keep(&differences(&Refs::new(), &self.listing().refs))?;
         }
         Ok(self.remote.pack(loose)?)
     }
 
-    /// Pushes all of the updates or none. What others want to push while a push is under way goes out with the next one.
+    /// Pushes all of the updates or none. Updates that arrive during a push are part of the next
+    /// one.
     ///
     /// # Errors
     /// See [`Remote::push`].
@@ -273,23 +281,25 @@ impl BareClone {
         answer
     }
 
-    /// Where those who use the clone count what they do.
+    /// Returns the metrics of the clone's users.
     pub(crate) fn meters(&self) -> &Meters {
         &self.meters
     }
 
-    /// Lets only one thread at a time do what moves a branch: it would lose against each of the others otherwise.
+    /// Takes the lock for pushes that move a branch: without it, concurrent ones would make each
+    /// other fail.
     pub fn alone_on_branches(&self) -> MutexGuard<'_, ()> {
         self.branch_moves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the clone's own refs have to become. The clone may have lost some: they are set to what is listed whatever they were.
+/// Returns the updates for the clone's own refs. The clone may have lost some, so listed refs are
+/// set regardless of their old value.
 fn differences(known: &Refs, listed: &Refs) -> Vec<RefUpdate> {
     let set = listed.iter().filter(|(name, found)| known.get(*name) != Some(*found));
     let set = set.map(|(name, found)| RefUpdate { reference: name.clone(), old: None, new: Some(found.id) });
     let gone = known.keys().filter(|name| !listed.contains_key(*name));
-    // Those that go come first: `a/b` cannot be while `a` is.
+    // Deletions come first: `a/b` cannot exist while `a` does.
     let gone = gone.map(|name| RefUpdate { reference: name.clone(), old: None, new: None });
     gone.chain(set).collect()
 }

@@ -1,4 +1,5 @@
-//! From refs to package revisions (`packagevariants.md` 6.3), and what a crash of a push may have left (6.12).
+//! Discovery of package revisions from refs (`packagevariants.md` 6.3), and of the traces of
+//! incomplete pushes (`packagevariants.md` 6.12).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -20,41 +21,42 @@ use crate::search::{Found, Reading};
 use crate::settings::Settings;
 use crate::snapshot::{Left, Snapshot};
 
-/// Commits that are looked at for the task that made a revision.
+/// Limit for the commits that are searched for the task of a revision.
 const MAX_HISTORY: usize = 10_000;
-/// Commits of the branch that are looked at for an approval that ended half way: a crash is noticed soon after it.
+/// Limit for the commits of the branch that are searched for an incomplete approval. A crash is
+/// noticed soon, so few are enough.
 const MAX_APPROVALS: usize = 100;
 
-/// What was read of commits before: they never change.
+/// Cache of facts about commits, which never change.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// By commit and path of the package.
+    /// Packages by commit and path.
     places: HashMap<(ObjectId, String), Result<Option<At>, String>>,
     facts: HashMap<(ObjectId, String), OfDirectory>,
     branch: Option<(ObjectId, Found)>,
-    /// A search on the branch that has not come to its end.
+    /// Unfinished search on the branch.
     search: Option<Reading>,
-    /// Why files of a directory may not be handed out; `None` if they may.
+    /// Reason why the files of a directory must not be served; `None` if they may be.
     refusals: HashMap<ObjectId, Option<String>>,
     history: History,
 }
 
-/// The object of a package's directory, with its facts or why there are none.
+/// Object ID of a package's directory, with its facts or the reason why there are none.
 type OfDirectory = (ObjectId, Result<Arc<Facts>, String>);
 
-/// A package as of a commit.
+/// A package in a commit.
 #[derive(Debug, Clone)]
 struct At {
     directory: ObjectId,
-    /// The workspace that the commit names for the package.
+    /// Workspace that the commit names for the package.
     workspace: Option<String>,
 }
 
-/// Reads what a repository holds.
+/// Reads the content of a repository.
 ///
 /// # Errors
-/// The clone is damaged, or nobody wants the look any more. A ref that makes no sense is a problem in the snapshot, and hides nothing
-/// else.
+/// The clone is damaged, or the look was interrupted. An invalid ref only becomes a problem in the
+/// snapshot, and does not affect other refs.
 pub(crate) fn discover(
     objects: &Objects,
     listing: &Listing,
@@ -77,7 +79,8 @@ pub(crate) fn discover(
     }
     let Discovery { mut snapshot, seen, directories, memory, .. } = discovery;
     if snapshot.left.is_none() {
-        // Packages that are gone are not kept for ever.
+        // Drop the entries of deleted packages; only after a complete look, since others were not
+        // seen yet.
         memory.places.retain(|key, _| seen.contains(key));
         memory.facts.retain(|key, _| seen.contains(key));
         memory.refusals.retain(|directory, _| directories.contains(directory));
@@ -92,18 +95,18 @@ struct Discovery<'a> {
     memory: &'a mut Memory,
     look: &'a Look,
     snapshot: Snapshot,
-    /// Keys of the memory that are still of use.
+    /// Keys of the cache that are still used.
     seen: HashSet<(ObjectId, String)>,
     /// Directories of packages.
     directories: HashSet<ObjectId>,
-    /// Commits on the branch by the draft that they approve.
+    /// Commits on the branch, by the draft that they approve.
     approvals: Option<HashMap<ObjectId, ObjectId>>,
     /// Bytes of the facts of all revisions.
     weight: usize,
 }
 
 impl Discovery<'_> {
-    /// Refs that concern the directory that is registered.
+    /// Returns the refs of the registered directory.
     fn places(&mut self, listing: &Listing) -> Vec<(Place, ObjectId)> {
         let mut places = Vec::new();
         let is_own = |place: &Place| {
@@ -128,7 +131,7 @@ impl Discovery<'_> {
         places
     }
 
-    /// Reads the places; counts those that it is done with.
+    /// Reads the places, and counts the finished ones.
     fn read(&mut self, places: &[(Place, ObjectId)], read: &mut usize) -> Result<(), ObjectsError> {
         let count = |read: &mut usize, look: &Look| {
             *read += 1;
@@ -177,7 +180,7 @@ impl Discovery<'_> {
         Ok(())
     }
 
-    /// Reads one place. What is wrong with its objects is its own problem, and nobody else's.
+    /// Reads one place. A fault in its objects becomes a problem of this place alone.
     fn attempt(
         &mut self,
         place: &Place,
@@ -194,7 +197,7 @@ impl Discovery<'_> {
         }
     }
 
-    /// Each package on the branch is a revision that moves.
+    /// Adds each package on the branch as a placeholder revision.
     fn branch(&mut self, place: &Place, commit: ObjectId) -> Result<(), ObjectsError> {
         let tree = self.objects.commit(commit)?.tree;
         let known = self.memory.branch.take().filter(|(known, _)| *known == tree);
@@ -205,7 +208,7 @@ impl Discovery<'_> {
                 self.objects.packages(tree, &self.settings.directory, search, self.look)?
             }
         };
-        // Kept before it is used: what follows may end for lack of time.
+        // Cache the result first: the rest may run out of time.
         self.memory.branch = Some((tree, found.clone()));
         for problem in &found.problems {
             self.snapshot.problem(&format!("{}: {problem}", place.short()));
@@ -243,7 +246,8 @@ impl Discovery<'_> {
             Ok(facts)
         })?;
         let lifecycle = if is_marked { Lifecycle::DeletionProposed } else { Lifecycle::Published };
-        // A tag that numbers nothing is called by its own name, since another tag may stand at the same commit.
+        // A tag without a number is identified by its own name, since another tag may point to the
+        // same commit.
         let workspace = workspace.filter(|_| number > 0).unwrap_or_else(|| name.to_owned());
         self.add(place, path, &workspace, number, lifecycle, commit, directory, facts)
     }
@@ -262,7 +266,7 @@ impl Discovery<'_> {
         };
         let name = self.name(path, workspace);
         if let Some(published) = self.snapshot.revisions.get(&name) {
-            // An approval that ended before the ref of the proposed revision was gone.
+            // The approval ended before it deleted the ref of the proposed revision.
             let is_contained = self.objects.commit(published.commit)?.parents.contains(&commit);
             if is_contained {
                 self.repair(place, Some(commit), None);
@@ -278,7 +282,7 @@ impl Discovery<'_> {
         if lifecycle == Lifecycle::Proposed
             && let Some((approval, number)) = self.approval_of(path, workspace, commit)?
         {
-            // An approval that ended before its tag was there.
+            // The approval ended before it created the tag.
             let tag = Place::Tag { path: path.to_owned(), name: format!("v{number}") };
             self.repair(&tag, None, Some(approval));
             self.repair(place, Some(commit), None);
@@ -291,7 +295,8 @@ impl Discovery<'_> {
         self.add(place, path, workspace, 0, lifecycle, commit, directory, facts)
     }
 
-    /// Workspaces that are drafts and proposed at once. At one commit the draft is what a push has left; at two, people must say.
+    /// Returns the places of workspaces that exist both as draft and as proposed. If both are at
+    /// the same commit, the draft is the rest of a push. If not, a user has to decide.
     fn both_kinds(&mut self, places: &[(Place, ObjectId)]) -> BTreeSet<Place> {
         let mut hidden = BTreeSet::new();
         let by_place: BTreeMap<&Place, ObjectId> =
@@ -327,7 +332,8 @@ impl Discovery<'_> {
         self.snapshot.repairs.push(RefUpdate { reference: place.reference(), old, new });
     }
 
-    /// The commit on the branch that approved a proposed commit, and the number that it gave.
+    /// Returns the commit on the branch that approved a proposed commit, and the number of the
+    /// approved revision.
     fn approval_of(
         &mut self,
         path: &str,
@@ -346,7 +352,7 @@ impl Discovery<'_> {
         Ok(number.filter(|number| *number > 0).map(|number| (id, number)))
     }
 
-    /// The last commits of the branch with a second parent, by it.
+    /// Returns the last commits of the branch that have a second parent, by that parent.
     fn last_approvals(&self) -> Result<HashMap<ObjectId, ObjectId>, ObjectsError> {
         let mut approvals = HashMap::new();
         let mut next = self.snapshot.head;
@@ -365,9 +371,10 @@ impl Discovery<'_> {
         Ok(approvals)
     }
 
-    /// A package in a commit, remembered; `None` if it has no Kptfile there.
+    /// Returns a package in a commit, from the cache if possible; `None` if it has no Kptfile
+    /// there.
     fn package_at(&mut self, commit: ObjectId, path: &str) -> Result<Option<At>, ObjectsError> {
-        // A tag may point at anything.
+        // A tag may point to an object that is missing here.
         if !self.objects.has(commit) {
             return Ok(None);
         }
@@ -396,7 +403,7 @@ impl Discovery<'_> {
         Ok(Some(At { directory, workspace: workspace.filter(|name| !name.is_empty()) }))
     }
 
-    /// How a revision came about and whose it is, from the newest commit back.
+    /// Reads the task and the owner of a revision from its commits, starting with the newest.
     fn history(
         &self,
         start: ObjectId,
@@ -423,7 +430,7 @@ impl Discovery<'_> {
         Ok(())
     }
 
-    /// Facts of a commit, remembered.
+    /// Returns the facts of a commit, from the cache if possible.
     fn facts(
         &mut self,
         key: ObjectId,
@@ -455,7 +462,7 @@ impl Discovery<'_> {
         Ok(facts)
     }
 
-    /// Facts with what the Kptfile says.
+    /// Adds the content of the Kptfile to facts.
     fn described(&self, mut facts: Facts, directory: ObjectId) -> Result<Facts, ObjectsError> {
         facts.description = describe_kptfile(self.objects.kptfile(directory)?.unwrap_or_default());
         let facts = facts.weighed();
@@ -518,7 +525,8 @@ impl Discovery<'_> {
         Ok(())
     }
 
-    /// Why nothing of a package may be handed out, remembered (6.15).
+    /// Returns the reason why a package must not be served, from the cache if possible
+    /// (`packagevariants.md` 6.15).
     fn refusal(&mut self, directory: ObjectId) -> Result<Option<String>, ObjectsError> {
         self.directories.insert(directory);
         if let Some(known) = self.memory.refusals.get(&directory) {
@@ -535,12 +543,12 @@ impl Discovery<'_> {
     }
 }
 
-/// What a Kptfile says.
+/// Returns the description in a Kptfile.
 pub(crate) fn describe_kptfile(text: String) -> Description {
     groundwork_krm::describe(&Package::from([(KPTFILE.to_owned(), text)]))
 }
 
-/// An error about one of the packages of a ref.
+/// Adds the package to an error of its ref.
 fn of_package(path: &str, error: ObjectsError) -> ObjectsError {
     if error.is_of_object() { ObjectsError::Known(format!("package {path:?}: {error}")) } else { error }
 }
@@ -550,7 +558,7 @@ fn too_long(what: String, bytes: usize, allowed: usize) -> ObjectsError {
     ObjectsError::TooLong { what, bytes: count(bytes), allowed: count(allowed) }
 }
 
-/// True if another look at the same objects would find the same.
+/// Returns true if another look at the same objects would give the same error.
 fn is_for_good(error: &ObjectsError) -> bool {
     error.is_of_object() && !matches!(error, ObjectsError::Unreadable { .. })
 }

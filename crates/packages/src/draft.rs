@@ -1,5 +1,5 @@
-//! Drafts that nobody sees yet: a task is done in memory, its result may be changed, and one push makes it a revision
-//! (`packagevariants.md` 2.6, 6.12).
+//! Staged drafts: a task runs in memory, its result may be changed, and one push makes it a
+//! revision (`packagevariants.md` 2.6, 6.12).
 
 use std::sync::Arc;
 
@@ -15,40 +15,40 @@ use crate::remote::RefUpdate;
 use crate::repository::{Actor, GitRepository};
 use crate::revision::Revision;
 
-/// The task of a commit that brings what people or a variant changed.
+/// Type of the task in a commit with the changes of a user or a variant.
 const RENDER: &str = "render";
 
-/// The next content of a draft, new or there already.
+/// Next content of a new or an existing draft.
 #[derive(Debug)]
 pub struct Staged {
     repository: Arc<GitRepository>,
     package: String,
     workspace: String,
-    /// The commit that the draft's ref has now; a new one has none.
+    /// Current commit of the draft's ref; `None` for a new draft.
     old: Option<ObjectId>,
-    /// The commit that the next one is made on.
+    /// Parent of the next commit.
     parent: Option<ObjectId>,
-    /// What the task made, rendered, and what its commit says. A save has none.
+    /// Rendered result of the task, and the message of its commit; `None` for a save.
     made: Option<(Content, Message)>,
     content: Content,
-    /// What the functions said of `made`.
+    /// Result of the functions for `made`.
     status: RenderStatus,
-    /// Whether content is kept that cannot be rendered.
+    /// True if content is kept even if it cannot be rendered.
     keeps_failures: bool,
 }
 
-/// A revision that was made or changed, and what the functions of its package said.
+/// Revision that was created or changed, with the results of its functions.
 #[derive(Debug, Clone)]
 pub struct Committed {
     pub revision: Arc<Revision>,
-    /// None if nothing was rendered.
+    /// Result of the functions; `None` if nothing was rendered.
     pub status: Option<RenderStatus>,
-    /// Why the content is there unrendered ([`Staged::keep_failures`]).
+    /// Reason why the content is unrendered ([`Staged::keep_failures`]).
     pub error: Option<String>,
 }
 
 impl Staged {
-    /// A new draft.
+    /// Stages a new draft.
     pub(crate) fn create(
         repository: &Arc<GitRepository>,
         package: &str,
@@ -76,7 +76,8 @@ impl Staged {
         }
     }
 
-    /// A draft that takes its upstream's next revision in. The task that made it stays its own.
+    /// Stages an update of a draft to its upstream's next revision. The draft keeps the task that
+    /// made it.
     pub(crate) fn update(
         repository: &Arc<GitRepository>,
         draft: &Revision,
@@ -93,7 +94,7 @@ impl Staged {
         Self { made, content, status, ..Self::save(repository, draft, Content::default()) }
     }
 
-    /// A draft with other content.
+    /// Stages other content for a draft.
     pub(crate) fn save(repository: &Arc<GitRepository>, draft: &Revision, content: Content) -> Self {
         Self {
             repository: Arc::clone(repository),
@@ -108,34 +109,36 @@ impl Staged {
         }
     }
 
-    /// The files as they are now.
+    /// Returns the current files.
     pub fn files(&self) -> &Package {
         &self.content.texts
     }
 
-    /// The name that the revision has, or will have.
+    /// Returns the name of the revision, which may not exist yet.
     pub fn name(&self) -> String {
         self.repository.settings().place().name(&self.package, &self.workspace)
     }
 
-    /// Replaces all files that are texts.
+    /// Replaces all text files.
     pub fn set_files(&mut self, files: Package) {
         self.content.texts = files;
     }
 
-    /// What cannot be rendered becomes a revision all the same, as it is, or as far as it was rendered if the Kptfile says so (8.1); for
-    /// drafts with the annotation `porch.kpt.dev/push-on-render-failure`. What a task makes must be rendered anyway.
+    /// Commits content even if it cannot be rendered. The content is kept as it was, or as far as
+    /// it was rendered if the Kptfile asks for that (`packagevariants.md` 8.1). This is for drafts
+    /// with the annotation `porch.kpt.dev/push-on-render-failure`. The result of a task must be
+    /// rendered in any case.
     #[must_use]
     pub fn keep_failures(mut self, keeps: bool) -> Self {
         self.keeps_failures = keeps;
         self
     }
 
-    /// Makes it a revision that everybody sees, with one push. Where nothing differs from what is there, nothing is written.
+    /// Pushes the draft, after which all users see it. Unchanged content is not written.
     ///
     /// # Errors
-    /// [`StoreError::AlreadyExists`] if somebody else has made a revision of this name, [`StoreError::Conflict`] if somebody has
-    /// changed the draft.
+    /// [`StoreError::AlreadyExists`] if another writer has made a revision of this name,
+    /// [`StoreError::Conflict`] if another writer has changed the draft.
     pub fn commit(self, actor: &Actor) -> Result<Committed, StoreError> {
         let repository = Arc::clone(&self.repository);
         let name = self.name();
@@ -170,7 +173,7 @@ impl Staged {
         let mut said = None;
         let mut failure = None;
         if let Some((made, message)) = &made {
-            // A copy that equals what is on the branch is a revision all the same.
+            // A new draft needs a commit even if its content equals that of the branch.
             write(made, message, is_new)?;
             said = Some(status);
         }
@@ -205,7 +208,7 @@ impl Staged {
     }
 }
 
-/// What the functions said, if anything was rendered, and why rendering failed.
+/// Result of the functions, if anything was rendered, and the error of a failed rendering.
 type Said = (Option<RenderStatus>, Option<String>);
 
 fn annotation(repository: &GitRepository, package: &str, workspace: &str, task: Option<Task>) -> Annotation {
@@ -221,7 +224,7 @@ fn render() -> Task {
     Task { type_: RENDER.to_owned(), ..Task::default() }
 }
 
-/// The first line of a commit (6.4).
+/// Returns the first line of a commit message (`packagevariants.md` 6.4).
 fn headline(task: &str) -> &'static str {
     match task {
         "init" => "Creating new empty revision",

@@ -1,4 +1,5 @@
-//! Why an operation of a store failed, as callers tell it apart (`packagevariants.md` 6.2, 9.1).
+//! Errors of store operations, in the classes that callers distinguish (`packagevariants.md` 6.2,
+//! 9.1).
 
 use groundwork_api::RenderStatus;
 use groundwork_krm::Package;
@@ -8,37 +9,39 @@ use crate::objects::ObjectsError;
 use crate::remote::RemoteError;
 use crate::settings::SettingsError;
 
-/// The words of a version that is not the present one.
+/// Message for a version that is not the current one, as the API server has it.
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// Why an operation failed. Nothing was written then.
+/// Reason why an operation failed. It has not written anything then.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{0}")]
     NotFound(String),
-    /// A revision, a ref or a package of this name is there.
+    /// A revision, a ref or a package with this name exists.
     #[error("{0}")]
     AlreadyExists(String),
-    /// The revision is another one by now; who wants to go on reads it again.
+    /// The revision has changed; the caller has to read it again.
     #[error("{MODIFIED}")]
     Conflict,
-    /// What is asked for is against the rules, and stays so.
+    /// The request breaks a rule, and a retry would too.
     #[error("{0}")]
     Refused(String),
-    /// The package has published revisions already (6.6).
+    /// The package already has published revisions (`packagevariants.md` 6.6).
     #[error("{0}")]
     DownstreamExists(String),
-    /// The merge of an update failed (7).
+    /// The merge of an update failed (`packagevariants.md` 7).
     #[error("{0}")]
     Merge(String),
-    /// A function of the pipeline failed; the text alone, what the functions said (8.1), and the files that cannot be rendered.
+    /// A function of the pipeline failed. The variant contains the error text alone, the results of
+    /// the functions (`packagevariants.md` 8.1), and the files that cannot be rendered.
     #[error("{error}")]
     Render { error: String, status: Box<RenderStatus>, files: Box<Package> },
-    /// Asked for now, it cannot be had: the remote is away, refuses us, or nobody has registered it.
+    /// The store is unavailable: the remote fails or refuses the credentials, or the repository is
+    /// not registered. A retry may succeed.
     #[error("{0}")]
     Unavailable(String),
-    /// The Repository was changed or deleted meanwhile, so nobody waits for the outcome.
+    /// The Repository was changed or deleted in the meantime, so the result is not needed.
     #[error("the Repository was changed or deleted meanwhile")]
     Interrupted,
 }

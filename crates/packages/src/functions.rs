@@ -1,19 +1,19 @@
-//! How a store runs the functions of packages (`packagevariants.md` 8.4).
+//! Execution of package functions in a store (`packagevariants.md` 8.4).
 
 use std::sync::Arc;
 
 use groundwork_krm::{FunctionRunner, OnMissing, Package, RenderOptions, Rendered, render};
 
-/// A runner that operations of a store share.
+/// Function runner that the operations of a store share.
 pub type SharedRunner = Arc<dyn FunctionRunner + Send + Sync>;
 
-/// What a store does about functions that are not built in. By default it has none of them.
+/// Configuration of functions that are not built in. The default has none.
 #[derive(Clone, Default)]
 pub struct Functions {
     pub on_missing: OnMissing,
-    /// Paths of programs that packages may run; where there is none, no program runs.
+    /// Paths of the programs that packages may run; by default none.
     pub exec_allowed: Vec<String>,
-    /// Asked in order, after the functions that are built in.
+    /// Runners to ask in order, after the built-in functions.
     pub runners: Vec<SharedRunner>,
 }
 
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Functions {
 }
 
 impl Functions {
-    /// Renders a package; a function may put out as many bytes as a package may have.
+    /// Renders a package. The output of a function is limited to the size of a package.
     pub fn render(&self, files: &Package, max_bytes: u64) -> Rendered {
         let runners = self.runners.iter().map(|runner| -> &dyn FunctionRunner { &**runner });
         let options = RenderOptions {

@@ -1,4 +1,4 @@
-//! Functions that are not built in, in a store (`packagevariants.md` 8.1, 8.4).
+//! Tests of functions that are not built in (`packagevariants.md` 8.1, 8.4).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::testing::{World, git, pat};
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: dns\npipeline:\n  mutators:\n  - exec: awk '{ sub(/[a]lpha/, \"beta\"); print }'\n";
 const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c # why\ndata:\n  zone: alpha\n";
 
-/// A repository for deployments with one published package.
+/// Returns a deployment repository with one published package.
 fn world(functions: Functions, kptfile: &str) -> World {
     let world = World::with(functions);
     world.repository("edge", &[("dns/Kptfile", kptfile), ("dns/config.yaml", CONFIG)]);
@@ -45,7 +45,7 @@ fn refusal(functions: Functions) -> String {
     }
 }
 
-/// 8.4, 3: by default none, then those that are named.
+/// By default no program may run, and then the named ones (`packagevariants.md` 8.4, 3).
 #[test]
 fn programs_that_packages_may_run() {
     let exec = "awk '{ sub(/[a]lpha/, \"beta\"); print }'";
@@ -70,7 +70,7 @@ fn programs_that_packages_may_run() {
     assert_eq!(content.texts["config.yaml"], CONFIG.replace("alpha", "beta"));
     let status = committed.status.unwrap();
     assert_eq!(status.result.unwrap().items[0].exec.as_deref(), Some(exec));
-    // A save runs it again.
+    // A save runs the function again.
     let mut files = content.texts;
     files.insert("config.yaml".to_owned(), format!("{CONFIG}  more: x\n"));
     let name = &committed.revision.name;
@@ -80,7 +80,7 @@ fn programs_that_packages_may_run() {
     assert!(content.texts["config.yaml"].contains("zone: beta\n  more: x\n"));
 }
 
-/// 8.4, 5: a package that waits for somebody who runs its functions cannot be published.
+/// A package with a function that no runner has cannot be published (`packagevariants.md` 8.4, 5).
 #[test]
 fn packages_that_wait_for_a_function() {
     let missing = KPTFILE.replace("exec: awk '{ sub(/[a]lpha/, \"beta\"); print }'", "image: far/f:v1");
@@ -98,7 +98,7 @@ fn packages_that_wait_for_a_function() {
     assert_eq!(error.to_string(), format!("cannot approve {name:?}: readiness gates not met: Rendered"));
 }
 
-/// 8.1: what a save does with content that cannot be rendered.
+/// Saves with content that cannot be rendered (`packagevariants.md` 8.1).
 #[test]
 fn saves_that_cannot_be_rendered() {
     let works = KPTFILE.replace(
@@ -123,16 +123,16 @@ fn saves_that_cannot_be_rendered() {
         other => panic!("{other:?}"),
     }
     assert_eq!(repository.revision(&draft.name).unwrap().commit, draft.commit);
-    // As it was handed in.
+    // The content is kept as the caller sent it.
     let kept = save(&draft.version(), &fails).keep_failures(true).commit(&pat()).unwrap();
     assert_eq!((kept.error.as_deref(), kept.status.unwrap().error.as_deref()), (Some(error), Some(error)));
     let content = repository.content(&kept.revision).unwrap().texts;
     assert_eq!(content["Kptfile"], fails);
     assert!(content["config.yaml"].contains("namespace: blue\n"));
-    // Nothing is new the second time, but the failure is told.
+    // The second save makes no commit, but still reports the failure.
     let again = save(&kept.revision.version(), &fails).keep_failures(true).commit(&pat()).unwrap();
     assert_eq!((again.error.as_deref(), again.revision.commit), (Some(error), kept.revision.commit));
-    // As far as it was rendered.
+    // The content is kept as far as it was rendered.
     let runs =
         works.replace("namespace: blue}}", "namespace: green}}\n  validators:\n  - {image: set-image}");
     let partial = runs

@@ -1,4 +1,4 @@
-//! What refs of a repository mean (`packagevariants.md` 6.3).
+//! Meaning of the refs of a repository (`packagevariants.md` 6.3).
 
 const HEADS: &str = "refs/heads/";
 const TAGS: &str = "refs/tags/";
@@ -6,10 +6,10 @@ const DRAFTS: &str = "refs/heads/drafts/";
 const PROPOSED: &str = "refs/heads/proposed/";
 const DELETION_PROPOSED: &str = "refs/heads/deletionProposed/";
 
-/// What a ref stands for. Paths are whole: they begin at the root of the repository.
+/// Meaning of a ref. Paths are relative to the root of the repository.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// The branch with the published content of all packages.
+    /// Branch with the published content of all packages.
     Branch(String),
     Draft {
         path: String,
@@ -19,19 +19,19 @@ pub(crate) enum Place {
         path: String,
         workspace: String,
     },
-    /// A published revision, or a tag that somebody has set.
+    /// Published revision, or a tag that a user has set.
     Tag {
         path: String,
         name: String,
     },
-    /// The tag of this name is proposed for deletion.
+    /// Marker for the tag with this name, whose deletion is proposed.
     DeletionProposed {
         path: String,
         name: String,
     },
 }
 
-/// Why a ref is none of ours although it looks like one.
+/// Reason why a ref looks like one of a package, but is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PlaceError {
     #[error("{0}: invalid draft ref name; missing workspaceName suffix")]
@@ -39,7 +39,7 @@ pub(crate) enum PlaceError {
 }
 
 impl Place {
-    /// What the name of a ref stands for; nothing, if it is none of a repository of packages.
+    /// Returns the meaning of a ref; `None` if it does not belong to a package.
     ///
     /// # Errors
     /// A name below `drafts/` or `proposed/` without a workspace.
@@ -67,7 +67,7 @@ impl Place {
         Ok(is_branch.then(|| Self::Branch(branch.to_owned())))
     }
 
-    /// The name of its ref.
+    /// Returns the full name of the ref.
     pub(crate) fn reference(&self) -> String {
         match self {
             Self::Branch(branch) => format!("{HEADS}{branch}"),
@@ -78,7 +78,7 @@ impl Place {
         }
     }
 
-    /// The path of its package.
+    /// Returns the path of the package.
     pub(crate) fn path(&self) -> Option<&str> {
         match self {
             Self::Branch(_) => None,
@@ -89,7 +89,8 @@ impl Place {
         }
     }
 
-    /// The name of its ref as Kptfiles and locks write it: without `refs/heads/` and `refs/tags/`.
+    /// Returns the name of the ref as in Kptfiles and locks: without `refs/heads/` and
+    /// `refs/tags/`.
     pub(crate) fn short(&self) -> String {
         let reference = self.reference();
         let short = reference.strip_prefix(HEADS).or_else(|| reference.strip_prefix(TAGS));
@@ -97,19 +98,19 @@ impl Place {
     }
 }
 
-/// The number of a published revision in the name of its tag; -1 for a tag that numbers nothing.
+/// Returns the number in the tag of a published revision; -1 for a tag without a number.
 pub(crate) fn revision_number(tag: &str) -> i64 {
     let digits = tag.strip_prefix('v').unwrap_or(tag);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { digits.parse().unwrap_or(-1) } else { -1 }
 }
 
-/// The path of a package from the root of the repository.
+/// Returns the path of a package from the root of the repository.
 pub(crate) fn full_path(directory: &str, package: &str) -> String {
     if directory.is_empty() { package.to_owned() } else { format!("{directory}/{package}") }
 }
 
-/// The path of a package below the directory that is registered; `None` if it lies elsewhere.
+/// Returns the path of a package below the registered directory; `None` if it is elsewhere.
 pub(crate) fn package_path<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
     if directory.is_empty() {
         return Some(path);
@@ -133,7 +134,7 @@ mod tests {
             ("refs/heads/proposed/a/b", Some(Place::Proposed { path: "a".into(), workspace: "b".into() })),
             ("refs/tags/net/coredns/v4", Some(tag("net/coredns", "v4"))),
             ("refs/tags/a/v4.0.0", Some(tag("a", "v4.0.0"))),
-            // A release tag of the repository.
+            // A release tag of the repository itself.
             ("refs/tags/v1", None),
             (
                 "refs/heads/deletionProposed/a/v2",

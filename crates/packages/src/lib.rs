@@ -1,11 +1,12 @@
-//! Package stores: where packages and their revisions are kept (`packagevariants.md` 6).
+//! Package store: packages and their revisions in git repositories (`packagevariants.md` 6).
 //!
 //! ```text
 //! remote <──git──> BareClone: refs, objects ──discover──> Snapshot: revisions, problems, repairs
 //! Store: registered repositories ──task──> Staged: files in memory ──commit──> one push, leases on every ref
 //! ```
 //!
-//! Nothing here knows a cluster. Operations block: on the disk, on the program `git` and on the network.
+//! This crate never talks to a cluster. Its operations block on the disk, on the program `git` and
+//! on the network.
 
 mod address;
 mod batch;

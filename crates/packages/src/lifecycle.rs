@@ -1,4 +1,4 @@
-//! The life of a revision, from draft to deletion (`packagevariants.md` 2.13, 6.5).
+//! Lifecycle of a revision, from draft to deletion (`packagevariants.md` 2.13, 6.5).
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::revision::Revision;
 use crate::store::Store;
 
 impl Store {
-    /// Moves a revision on, or back. To be where it should be already is a success that writes nothing. Whoever asks has been asked for
-    /// the permission to approve.
+    /// Changes the lifecycle of a revision. If it has that lifecycle already, nothing is written.
+    /// The caller must have checked the actor's right to approve.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] for a way that does not exist, [`StoreError::Conflict`] if the revision is not of `version` any
-    /// more.
+    /// [`StoreError::Refused`] for a transition that does not exist, [`StoreError::Conflict`] if
+    /// the revision no longer has `version`.
     pub fn set_lifecycle(
         &self,
         namespace: &str,
@@ -46,10 +46,10 @@ impl Store {
         repository.revision(name)
     }
 
-    /// Deletes a revision. Whoever asks has been asked for the permission to approve.
+    /// Deletes a revision. The caller must have checked the actor's right to approve.
     ///
     /// # Errors
-    /// It is published, and its deletion was not proposed; or it is not of `version` any more.
+    /// The revision is published and its deletion was not proposed, or it no longer has `version`.
     pub fn delete(
         &self,
         namespace: &str,

@@ -1,4 +1,5 @@
-//! Limits of reading a repository, and when reading ends (`packagevariants.md` 6.16): whoever may push to it decides what is in it.
+//! Limits for reading a repository (`packagevariants.md` 6.16). They are needed because every user
+//! with push access decides about its content.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,43 +8,44 @@ use std::time::{Duration, Instant};
 use crate::objects::ObjectsError;
 use crate::progress::Progress;
 
-/// Bytes of a Kptfile.
+/// Limit for a Kptfile, in bytes.
 pub(crate) const MAX_KPTFILE: u64 = 1 << 20;
-/// Bytes of a commit, with its message.
+/// Limit for a commit with its message, in bytes.
 pub(crate) const MAX_COMMIT: u64 = 1 << 20;
-/// Bytes that are kept of the message of a commit; annotations stand within.
+/// Bytes of a commit message that are kept; annotations must be within them.
 pub(crate) const MAX_MESSAGE: usize = 64 << 10;
-/// Bytes of a tree: one directory, without what is in its files.
+/// Limit for a tree in bytes: one directory, without the content of its files.
 pub(crate) const MAX_TREE: u64 = 8 << 20;
-/// Bytes of any object that another one is stored as a difference to, and so of all that is read.
+/// Limit in bytes for any object, including the bases of deltas.
 pub(crate) const MAX_OBJECT: usize = 64 << 20;
-/// Bytes of the path of a package. The names of revisions begin with it, and objects of a cluster have no longer ones.
+/// Limit for the path of a package, in bytes. Names of revisions begin with the path, and names of
+/// Kubernetes objects have this limit.
 pub(crate) const MAX_PATH: usize = 253;
-/// Bytes of the name of a ref.
+/// Limit for the name of a ref, in bytes.
 pub(crate) const MAX_REFERENCE: usize = 1_024;
-/// Refs of packages in a repository.
+/// Limit for the refs of packages in a repository.
 pub(crate) const MAX_REFS: usize = 50_000;
-/// Trees that one search for packages reads; each once, wherever it lies.
+/// Limit for the trees that one search for packages reads; a tree in several places counts once.
 pub(crate) const MAX_TREES: usize = 100_000;
-/// Entries of them that are trees.
+/// Limit for the subdirectories in these trees.
 pub(crate) const MAX_FOLDERS: usize = 200_000;
-/// Directories on the way to packages, each as often as a path leads to it.
+/// Limit for the directories on paths to packages; a directory counts once for each path.
 pub(crate) const MAX_DIRECTORIES: usize = 100_000;
-/// Entries of the trees that one search for packages reads.
+/// Limit for the entries of the trees that one search for packages reads.
 pub(crate) const MAX_ENTRIES: usize = 2_000_000;
-/// Bytes that are kept of what the Kptfile and the commits of one revision say.
+/// Bytes that are kept of the Kptfile and the commits of one revision.
 pub(crate) const MAX_FACTS: usize = 64 << 10;
-/// The same for all revisions of a repository.
+/// Limit for the kept facts of all revisions of a repository, in bytes.
 pub(crate) const MAX_ALL_FACTS: usize = 64 << 20;
-/// Packages of which the highest numbers are kept.
+/// Limit for the packages whose highest numbers are kept.
 pub(crate) const MAX_MARKS: usize = 100_000;
-/// Problems of a repository that are kept; the others are counted.
+/// Problems of a repository that are kept; further ones are only counted.
 pub(crate) const MAX_PROBLEMS: usize = 1_000;
 
-/// How long one look at a repository may read; what is left is for the next one.
+/// Time limit of one look at a repository; the next look continues with the rest.
 pub(crate) const LOOK: Duration = Duration::from_secs(20);
 
-/// Ends what is under way for a repository that is gone, or has changed.
+/// Signal that ends running work for a repository that was changed or deleted.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts(Arc<AtomicU64>);
 
@@ -52,13 +54,13 @@ impl Interrupts {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// For work that begins now: what was raised before does not end it.
+    /// Returns an interrupt for work that begins now; earlier signals do not end it.
     pub(crate) fn watch(&self) -> Interrupt {
         Interrupt { raised: Arc::clone(&self.0), seen: self.0.load(Ordering::Relaxed) }
     }
 }
 
-/// Tells work that nobody wants it any more.
+/// Receiver of the signal.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt {
     raised: Arc<AtomicU64>,
@@ -71,7 +73,7 @@ impl Interrupt {
     }
 }
 
-/// One look at what a repository holds.
+/// One look at the content of a repository.
 #[derive(Debug)]
 pub(crate) struct Look {
     interrupt: Interrupt,
@@ -88,10 +90,10 @@ impl Look {
         &self.progress
     }
 
-    /// Asked before each step that may take a while.
+    /// Checks whether to continue; called before each step that may take long.
     ///
     /// # Errors
-    /// The look is not wanted any more, or its time is over.
+    /// The look was interrupted, or its time is up.
     pub(crate) fn goes_on(&self) -> Result<(), ObjectsError> {
         if self.interrupt.is_raised() {
             return Err(ObjectsError::Interrupted);
@@ -103,7 +105,7 @@ impl Look {
     }
 }
 
-/// A text of strangers as messages show it.
+/// Shortens untrusted text for messages.
 pub(crate) fn shortened(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", &text[..end]),

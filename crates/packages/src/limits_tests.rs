@@ -1,4 +1,4 @@
-//! Repositories that want more than anybody gives (`packagevariants.md` 6.16), made of raw objects.
+//! Tests with repositories that exceed the limits (`packagevariants.md` 6.16), made of raw objects.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
@@ -20,11 +20,11 @@ use crate::testing::{World, git};
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\n";
 const MIB: usize = 1 << 20;
 
-/// A remote whose objects are written one by one.
+/// Remote whose objects are written one by one.
 struct Raw(PathBuf);
 
 impl Raw {
-    /// Writes an object: texts, with as many zeros behind them.
+    /// Writes an object: a text, followed by this many zeros.
     fn object(&self, kind: &str, text: &[u8], zeros: usize) -> String {
         let arguments =
             ["-c", "core.compression=1", "hash-object", "-w", "--stdin", "-t", kind, "--literally"];
@@ -67,7 +67,7 @@ impl Raw {
         self.object("commit", text.as_bytes(), message)
     }
 
-    /// A tag of a package with these entries.
+    /// Adds a tag of a package with this directory.
     fn tag(&self, package: &str, directory: &str) {
         let root = self.tree(&[("40000", package, directory)]);
         let commit = self.commit(&root, 0);
@@ -75,7 +75,7 @@ impl Raw {
     }
 }
 
-/// A remote with one good package on its branch, and with a tag.
+/// Returns a remote with one valid package, on its branch and with a tag.
 fn remote(world: &World, name: &str) -> (Arc<GitRepository>, Raw) {
     let repository = world.repository(name, &[("good/Kptfile", KPTFILE)]);
     let raw = Raw(world.remote(name));
@@ -83,7 +83,7 @@ fn remote(world: &World, name: &str) -> (Arc<GitRepository>, Raw) {
     (repository, raw)
 }
 
-/// The content of a repository, after as many looks as it takes on a machine that is busy.
+/// Returns the content of a repository, after as many looks as a busy machine needs.
 fn synced(repository: &GitRepository) -> Arc<Snapshot> {
     let mut looks = 0;
     loop {
@@ -100,7 +100,8 @@ fn names(snapshot: &Snapshot) -> Vec<&str> {
     snapshot.revisions.keys().map(String::as_str).collect()
 }
 
-/// `git daemon` for the remotes in a folder: it takes memory of its own for what it sends.
+/// `git daemon` for the remotes in a folder. A process of its own, since it needs memory for what
+/// it sends.
 struct Daemon(Child, u16);
 
 impl Daemon {
@@ -127,14 +128,15 @@ impl Drop for Daemon {
     }
 }
 
-/// Lets this process, and what it starts from now on, have little memory.
+/// Limits the memory of this process and its future children.
 fn forgo_memory() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let limit = Some(256 << 20);
     setrlimit(Resource::Data, Rlimit { current: limit, maximum: limit }).unwrap();
 }
 
-/// Runs a test of this file in a process of its own, which forgoes memory: where it takes more, it is ended.
+/// Runs a test of this file in its own process with a memory limit, so that the test fails if it
+/// needs more.
 fn in_own_process(test: &str) -> bool {
     const VARIABLE: &str = "GROUNDWORK_TEST_IN_OWN_PROCESS";
     if std::env::var_os(VARIABLE).is_some() {
@@ -148,7 +150,8 @@ fn in_own_process(test: &str) -> bool {
     false
 }
 
-/// Four hostile revisions: a Kptfile of 600 MiB, one of 5 MB of hostile YAML, a commit message of 300 MiB, and a tree that cannot be read.
+/// Four hostile revisions: a Kptfile of 600 MiB, one of 5 MB of hostile YAML, a commit message of
+/// 300 MiB, and a tree that cannot be read.
 #[test]
 fn one_revision_is_its_own_problem_alone() {
     if !in_own_process("one_revision_is_its_own_problem_alone") {
@@ -157,7 +160,7 @@ fn one_revision_is_its_own_problem_alone() {
     let world = World::new();
     let (_, raw) = remote(&world, "stranger");
     let daemon = Daemon::start(world.folder());
-    // Git takes its time for so much, and more where other tests run.
+    // Git needs long for so much data, and longer beside other tests.
     let timeout = Duration::from_secs(300);
     let remotes = RemoteOptions { protocols: vec!["git".to_owned()], only_public: false, timeout };
     let store = world.other_store_with("other", remotes);
@@ -183,7 +186,7 @@ fn one_revision_is_its_own_problem_alone() {
     forgo_memory();
 
     let snapshot = synced(&repository);
-    // A directory that cannot be described is a package all the same.
+    // A directory whose Kptfile cannot be parsed is still a package.
     let served = ["aliases.v1", "deep.v1", "dense.v1", "good.main", "good.v1"];
     assert_eq!(names(&snapshot), served.map(|name| format!("stranger.{name}")), "{:#?}", snapshot.problems);
     assert!(!snapshot.is_partial && snapshot.left.is_none());
@@ -206,7 +209,7 @@ fn one_revision_is_its_own_problem_alone() {
     }
     assert_eq!(snapshot.problems.len(), 9, "{:#?}", snapshot.problems);
 
-    // The next look knows all that, and what was mended is served.
+    // The next look has these problems cached, and serves the repaired package.
     raw.tag("huge", &raw.package(KPTFILE));
     git(&raw.0, &["update-ref", "-d", "refs/tags/long/v1"]);
     let snapshot = synced(&repository);
@@ -214,8 +217,8 @@ fn one_revision_is_its_own_problem_alone() {
     assert_eq!(snapshot.problems.len(), 7, "{:#?}", snapshot.problems);
 }
 
-/// Trees of trees: ten kinds of paths that are ten thousand million. Where they lead to nothing, nothing is said; where each leads to a
-/// package, those that are left out are told of.
+/// Nested trees with ten billion paths. If they lead to no package, no problem is reported. If each
+/// path leads to a package, the omitted packages are reported.
 #[test]
 fn trees_without_number_are_read_once() {
     let world = World::new();
@@ -244,7 +247,7 @@ fn trees_without_number_are_read_once() {
         "main: packages lie in more than 100000 directories; those farthest from the root are left out";
     assert!(snapshot.problems.iter().any(|problem| problem == told), "{:#?}", snapshot.problems);
 
-    // The same in a package.
+    // The same trees inside a package.
     let id = raw.object("blob", KPTFILE.as_bytes(), 0);
     raw.tag("full", &raw.tree(&[("100644", "Kptfile", &id), ("40000", "a", &nest(&raw.package(KPTFILE)))]));
     publish(&raw.tree(&[]));
@@ -254,7 +257,7 @@ fn trees_without_number_are_read_once() {
     assert_eq!(names(&snapshot), ["stranger.good.main", "stranger.good.v1"]);
 }
 
-/// 3,000 revisions, each with a commit of its own.
+/// Adds 3,000 revisions, each with its own commit.
 fn many_tags(raw: &Raw) {
     raw.piped(&["fast-import", "--quiet", "--force"], |stdin| {
         for number in 1..=3_000 {
@@ -287,7 +290,8 @@ fn three_thousand_tags_are_read_soon() {
     assert_eq!(repository.progress(), None);
 }
 
-/// A look that has no time tells how far it came, forgets nothing, and the next one goes on.
+/// A look that runs out of time reports its progress and keeps its results, and the next look
+/// continues.
 #[test]
 fn a_look_ends_and_goes_on() {
     let world = World::new();
@@ -315,7 +319,7 @@ fn a_look_ends_and_goes_on() {
     assert_eq!((snapshot.revisions.len(), snapshot.is_partial), (3_002, false));
 }
 
-/// A tree that git does not send, but that is on the disk all the same.
+/// A tree that git would not send, but that is on the disk.
 #[test]
 fn what_cannot_be_decoded_is_one_revision() {
     let world = World::new();
@@ -346,7 +350,8 @@ fn what_cannot_be_decoded_is_one_revision() {
     assert_eq!(snapshot.problems, expected);
 }
 
-/// A remote that accepts and says nothing is not waited for once nobody wants it.
+/// A call to a remote that accepts connections and never answers ends when the repository is
+/// unregistered.
 #[test]
 fn who_waits_no_more_ends_the_call() {
     let world = World::new();
@@ -357,7 +362,7 @@ fn who_waits_no_more_ends_the_call() {
     let repository = store.register(settings, Credentials::None).unwrap();
     let syncing = Arc::clone(&repository);
     let thread = std::thread::spawn(move || syncing.sync().map(drop));
-    // It has been asked.
+    // The request has reached the remote.
     let _connection = silent.accept().unwrap();
     assert_eq!(repository.progress().as_deref(), Some("the remote is asked for its refs"));
     let begun = Instant::now();
@@ -370,7 +375,7 @@ fn who_waits_no_more_ends_the_call() {
     }
 }
 
-/// True if a process works in a folder.
+/// Returns true if a process has this working directory.
 fn is_running(folder: &Path) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.into_iter().any(|process| {

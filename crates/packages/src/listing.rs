@@ -1,4 +1,4 @@
-//! The refs of a remote, as far as they are of packages and within limits (`packagevariants.md` 6.12, 6.16).
+//! Refs of a remote that belong to packages, within limits (`packagevariants.md` 6.12, 6.16).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,19 @@ use crate::remote::RemoteRef;
 /// Refs of a remote by name.
 pub(crate) type Refs = BTreeMap<String, RemoteRef>;
 
-/// The refs of a remote, as far as they are known.
+/// Refs of a remote, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) refs: Refs,
-    /// Why there are more than these.
+    /// Reasons why refs of the remote are missing here.
     pub(crate) problems: Vec<String>,
-    /// Why refs are not here, or are here as they were before, by their names.
+    /// Reasons why refs are missing or outdated here, by their names.
     pub(crate) unfetched: BTreeMap<String, String>,
 }
 
 impl Listing {
-    /// Reads what `git ls-remote` prints. Other branches than these, and what is no ref of packages, are passed over.
+    /// Parses the output of `git ls-remote`. Other branches, and refs that do not belong to
+    /// packages, are skipped.
     pub(crate) fn read(printed: &str, branches: &BTreeSet<String>) -> Self {
         let mut listing = Self::default();
         let (mut long, mut many) = (0, 0);

@@ -1,4 +1,5 @@
-//! The highest numbers that were given to revisions of packages, read from the history of the branch (`packagevariants.md` 6.12).
+//! Highest numbers that revisions of packages ever had, read from the history of the branch
+//! (`packagevariants.md` 6.12).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,25 +10,26 @@ use crate::limits::{Look, MAX_MARKS, MAX_PATH};
 use crate::message::{Annotation, Message};
 use crate::objects::{Objects, ObjectsError};
 
-/// Numbers that are not given twice.
+/// Numbers that must not be used again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
     pub revision: i64,
     pub workspace: u32,
 }
 
-/// The numbers of all packages, by their whole paths.
+/// Numbers of all packages, by their full paths.
 pub(crate) type AllMarks = HashMap<String, Marks>;
 
-/// The part of the history that was read. It may be long: a look that ends before it leaves the rest to the next one.
+/// Part of the history that was read. The history may be long: a look that runs out of time leaves
+/// the rest to the next one.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// The newest commit that it was read from.
+    /// Newest commit that was read.
     head: Option<ObjectId>,
-    /// Parts that are left: from a commit back, up to one that was read before.
+    /// Parts that are still to be read: from a commit back to one that was read before.
     left: Vec<(ObjectId, Option<ObjectId>)>,
     marks: Arc<AllMarks>,
-    /// Why a part was given up.
+    /// Reason why a part was skipped.
     problem: Option<String>,
 }
 
@@ -36,12 +38,12 @@ impl History {
         Arc::clone(&self.marks)
     }
 
-    /// Why numbers that were given long ago are not known.
+    /// Returns the reason why old numbers may be unknown.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
 
-    /// Reads on, from the head of the branch as it is now.
+    /// Continues reading, from the current head of the branch.
     ///
     /// # Errors
     /// The look ends, or the clone is damaged.
@@ -106,7 +108,7 @@ fn raise(marks: &mut AllMarks, annotation: Annotation) {
     mark.workspace = mark.workspace.max(workspace_number(&annotation.workspace_name));
 }
 
-/// The number of a workspace that we named.
+/// Returns the number in a workspace that Groundwork has named.
 fn workspace_number(workspace: &str) -> u32 {
     workspace.strip_prefix("packagevariant-").and_then(|number| number.parse().ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Messages of commits: a line for people, and annotations for programs (`packagevariants.md` 6.4).
+//! Commit messages: a line for people, and annotations for programs (`packagevariants.md` 6.4).
 
 use groundwork_api::Task;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 const KPT: &str = "kpt:";
 const GROUNDWORK: &str = "groundwork:";
 
-/// What a commit says about a package, in the words that a Porch server reads and writes.
+/// Annotation about a package, in the format that Porch reads and writes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Annotation {
-    /// The whole path of the package.
+    /// Full path of the package.
     pub package: String,
     pub workspace_name: String,
     /// `0` until the revision is approved.
@@ -19,19 +19,19 @@ pub(crate) struct Annotation {
     pub task: Option<Task>,
 }
 
-/// What only we write, and others pass over.
+/// Annotation that only Groundwork writes, and other programs ignore.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Extension {
-    /// Whose revision it is, so that this survives the loss of the cluster.
+    /// Owner of the revision, so that it survives the loss of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The upstream that a draft was brought up to.
+    /// Upstream to which a draft was updated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<Updated>,
 }
 
-/// The object that a package revision belongs to.
+/// Owner object of a package revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Owner {
@@ -40,17 +40,17 @@ pub struct Owner {
     pub name: String,
 }
 
-/// An update of a draft in place.
+/// Update of a draft in place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Updated {
-    /// Refs of the upstream before and after.
+    /// Refs of the upstream before and after the update.
     pub from: String,
     pub to: String,
     pub strategy: String,
 }
 
-/// The whole message.
+/// Complete commit message.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Message {
     pub headline: String,
@@ -59,7 +59,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// What stands in a commit. Lines that are no JSON are passed over: anybody may write them.
+    /// Parses a message. Lines with invalid JSON are skipped, since any user may write them.
     pub(crate) fn read(text: &str) -> Self {
         let mut lines = text.lines();
         let headline = lines.next().unwrap_or_default().trim().to_owned();
@@ -74,7 +74,7 @@ impl Message {
         message
     }
 
-    /// The message as written.
+    /// Returns the text of the message.
     pub(crate) fn text(&self) -> String {
         let json = |value: serde_json::Result<String>| value.unwrap_or_default();
         let mut text = format!("{}\n", self.headline);
@@ -88,13 +88,13 @@ impl Message {
         text
     }
 
-    /// What it says about one package.
+    /// Returns the annotation of one package.
     pub(crate) fn of(&self, path: &str) -> Option<&Annotation> {
         self.annotations.iter().find(|found| found.package == path)
     }
 }
 
-/// Whether a task is one that makes a revision, and not a change of one that is there.
+/// Reports whether a task creates a revision, instead of changing one.
 pub(crate) fn is_creation(task: &Task) -> bool {
     matches!(task.type_.as_str(), "init" | "clone" | "edit" | "upgrade")
 }
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// The example of the section.
+    /// The example in `packagevariants.md` 6.4.
     #[test]
     fn round_trip() {
         let task = json!({"type": "clone", "clone": {"upstreamRef": {"upstreamRef": {"name": "catalog.net.coredns.v4-ws"}}}});

@@ -1,4 +1,4 @@
-//! What a store counts (`packagevariants.md` 9.3).
+//! Metrics of a store (`packagevariants.md` 9.3).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::remote::RemoteError;
 
-/// The metrics of a store. Clones share them; by default nobody reads them.
+/// Metrics of a store. Clones share them; the default ones are not registered.
 #[derive(Debug, Clone)]
 pub struct Meters {
     git: Family<Call, Histogram, fn() -> Histogram>,
@@ -68,14 +68,14 @@ impl Meters {
         }
     }
 
-    /// One call of `git`, by its arguments.
+    /// Counts one call of `git`, by its subcommand.
     pub(crate) fn git(&self, arguments: &[&str], duration: Duration) {
         let known = ["init", "ls-remote", "fetch", "push", "update-ref", "gc"];
         let operation = known.into_iter().find(|name| arguments.contains(name)).unwrap_or("other");
         self.git.get_or_create(&Call { operation }).observe(duration.as_secs_f64());
     }
 
-    /// What became of the changes of one writer.
+    /// Counts the result of one writer's push.
     pub(crate) fn pushed(&self, answer: &Result<(), RemoteError>) {
         let outcome = match answer {
             Ok(()) => "pushed",

@@ -1,4 +1,5 @@
-//! Names of files in packages (`packagevariants.md` 6.15): looked at when a tree is read, and before one is written.
+//! Check of file names in packages (`packagevariants.md` 6.15), when a tree is read and before one
+//! is written.
 
 use gix_hash::ObjectId;
 use gix_object::tree::EntryKind;
@@ -8,14 +9,15 @@ use groundwork_untrusted::Names;
 use crate::error::StoreError;
 use crate::objects::{Files, KPTFILE, MAX_DEPTH, MAX_FILES, Objects, ObjectsError};
 
-/// Entries that are looked at below the directory of a package: its files, and about as many directories.
+/// Limit for the entries below the directory of a package: its files, and about as many
+/// directories.
 const MAX_ENTRIES: usize = 2 * MAX_FILES;
 
 impl Objects {
-    /// Goes through all entries of a package that are no directories. The first name that leads elsewhere ends it.
+    /// Visits all entries of a package except directories. An unsafe name ends the walk.
     ///
     /// # Errors
-    /// A name that may not be there, more entries than are allowed, a damaged object, or what `visit` says.
+    /// An unsafe name, too many entries, a damaged object, or an error of `visit`.
     pub(crate) fn walk(
         &self,
         package: &str,
@@ -49,7 +51,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Why nothing of a package may be handed out: a name in it that leads elsewhere, or more in it than is read.
+    /// Returns the reason why a package must not be served: an unsafe name in it, or too many
+    /// entries.
     ///
     /// # Errors
     /// An object is damaged.
@@ -70,25 +73,26 @@ impl Objects {
     }
 }
 
-/// Looks at the files of a package that somebody brings along, or that a store does not look at itself (6.12).
+/// Checks the files of a package in a request, or of a store that does not check them itself
+/// (`packagevariants.md` 6.12).
 ///
 /// # Errors
-/// [`StoreError::Refused`]: there is no Kptfile, or a name leads elsewhere.
+/// [`StoreError::Refused`]: the Kptfile is missing, or a name is unsafe.
 pub fn check_files(files: &Files) -> Result<(), StoreError> {
     let paths: Vec<&str> = files.keys().map(String::as_str).collect();
     check_paths(&paths).map_err(StoreError::from)
 }
 
-/// Looks at the names of files that another store hands out (6.15).
+/// Checks the names of files that another store serves (`packagevariants.md` 6.15).
 ///
 /// # Errors
-/// [`StoreError::Refused`]: one of them leads elsewhere.
+/// [`StoreError::Refused`]: a name is unsafe.
 pub fn check_file_names(files: &Package) -> Result<(), StoreError> {
     let checked = groundwork_untrusted::check_all(files.keys().map(String::as_str));
     checked.map_err(|error| ObjectsError::Name(error).into())
 }
 
-/// Names that the files of a package may have together, one of which is that of the Kptfile.
+/// Checks the names of a package's files together; one of them must be the Kptfile.
 pub(crate) fn check_paths(paths: &[&str]) -> Result<(), ObjectsError> {
     if !paths.contains(&KPTFILE) {
         return Err(ObjectsError::NoKptfile);

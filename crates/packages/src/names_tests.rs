@@ -1,4 +1,4 @@
-//! Packages of strangers, made of raw objects (`packagevariants.md` 6.15).
+//! Tests of hostile packages, made of raw objects (`packagevariants.md` 6.15).
 
 use groundwork_testkit::{HostilePackage, Raw, hostile_packages, publish_trees};
 
@@ -6,8 +6,8 @@ use crate::testing::{World, git};
 
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\n";
 
-/// Each hostile package is left out and told of, whatever its ref; the one beside them is served. Links and submodules are listed, and
-/// refused when they are read.
+/// Each hostile package is left out and reported, for every kind of ref, and the valid one is
+/// served. Links and submodules are listed, and refused when they are read.
 #[test]
 fn packages_of_strangers_are_left_out() {
     let world = World::new();
@@ -49,12 +49,12 @@ fn packages_of_strangers_are_left_out() {
     let files = repository.content(&repository.revision("stranger.good.v1").unwrap()).unwrap();
     assert_eq!(files.texts.keys().collect::<Vec<_>>(), ["Kptfile", "a"]);
 
-    // A lock may name a commit whatever refs say.
+    // A lock may name a commit that no ref leads to.
     let commit = snapshot.head.unwrap().to_string();
     let error = repository.content_at(&commit, "h00").unwrap_err().to_string();
     assert!(error.starts_with("invalid resource path: \"../up.txt\" "), "{error}");
 
-    // A package that was mended is served.
+    // A repaired package is served.
     publish_trees(&world.remote("stranger"), &[("h00", &good)]).unwrap();
     let snapshot = repository.sync().unwrap();
     assert!(snapshot.revisions.contains_key("stranger.h00.v1"), "{:?}", snapshot.problems);

@@ -1,4 +1,4 @@
-//! Objects of a git repository: trees of packages, read and written in process.
+//! Objects of a git repository: trees of packages, read and written in this process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,26 +16,27 @@ use crate::limits::{MAX_COMMIT, MAX_KPTFILE, MAX_MESSAGE, MAX_OBJECT, MAX_TREE};
 use crate::names::check_paths;
 
 pub(crate) const KPTFILE: &str = "Kptfile";
-/// Directories in directories; more is nobody's package.
+/// Limit for nested directories, which no real package reaches.
 pub(crate) const MAX_DEPTH: usize = 64;
-/// Files of one package; each costs an object, whatever is in it.
+/// Limit for the files of one package; each takes an object, even if it is empty.
 pub(crate) const MAX_FILES: usize = 20_000;
 
-/// Packs that a clone may have; it is packed long before.
+/// Limit for the packs of a clone; it is packed long before.
 const MAX_PACKS: u16 = 2_000;
 
-/// The files of a package.
+/// Files of a package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
     pub texts: Package,
-    /// Files that are no UTF-8, by the object that holds them: kept as they are.
+    /// Files that are not UTF-8, by path, each with the object ID of its content; they are kept
+    /// unchanged.
     pub binaries: BTreeMap<String, ObjectId>,
 }
 
-/// The files of a package, texts or not, by path.
+/// Files of a package by path, as bytes.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// Why the objects of a package cannot be read or written.
+/// Reason why the objects of a package cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectsError {
     #[error("package {package:?} has a symbolic link or submodule at {path:?}")]
@@ -50,31 +51,31 @@ pub enum ObjectsError {
     Deep(String),
     #[error("package must contain Kptfile at root")]
     NoKptfile,
-    /// One object of a repository, or what is kept of one.
+    /// An object of a repository, or the kept part of it, is too long.
     #[error("{what} has {bytes} bytes, more than the allowed {allowed}")]
     TooLong { what: String, bytes: u64, allowed: u64 },
     /// An object that git itself would not have made.
     #[error("object {id} is no {kind} that can be read")]
     Undecodable { id: ObjectId, kind: Kind },
-    /// The disk, or what the object is stored as a difference to.
+    /// An object, or the base of its delta, cannot be read from the disk.
     #[error("object {id} cannot be read: {problem}")]
     Unreadable { id: ObjectId, problem: String },
-    /// Found by an earlier look, in its words.
+    /// Error that an earlier look has found, with the same text.
     #[error("{0}")]
     Known(String),
-    /// The repository is gone, or has changed.
+    /// The repository was changed or deleted.
     #[error("the Repository was changed or deleted meanwhile")]
     Interrupted,
     /// See [`crate::limits::Look`].
     #[error("reading the repository takes longer than {} s at a time", crate::limits::LOOK.as_secs())]
     OutOfTime,
-    /// The clone is damaged, or the disk is.
+    /// The clone is damaged, or the disk fails.
     #[error("the local copy of the repository cannot be used: {0}")]
     Storage(String),
 }
 
 impl ObjectsError {
-    /// True if the fault is that of what somebody pushed, and of nothing else.
+    /// Returns true if the pushed object is at fault, and not the clone or the disk.
     pub(crate) fn is_of_object(&self) -> bool {
         !matches!(self, Self::Storage(_) | Self::Interrupted | Self::OutOfTime)
     }
@@ -88,19 +89,19 @@ fn unreadable(id: ObjectId, error: &impl std::fmt::Display) -> ObjectsError {
     ObjectsError::Unreadable { id, problem: error.to_string() }
 }
 
-/// What is read of a commit.
+/// Parsed part of a commit.
 #[derive(Debug, Clone)]
 pub struct CommitFacts {
     pub tree: ObjectId,
     pub parents: Vec<ObjectId>,
-    /// Its beginning, if it is longer than anybody has to read.
+    /// Message, cut at the limit.
     pub message: String,
     pub author: String,
     /// Seconds since 1970.
     pub time: i64,
 }
 
-/// Who makes a commit, and when.
+/// Author and time of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     pub name: String,
@@ -109,7 +110,7 @@ pub struct Signature {
     pub time: i64,
 }
 
-/// The object database of a clone. Shared by threads: each operation takes a handle of its own.
+/// Object database of a clone, shared by threads: each operation takes its own handle.
 #[derive(Clone)]
 pub struct Objects(Arc<gix_odb::Store>);
 
@@ -120,12 +121,13 @@ impl std::fmt::Debug for Objects {
 }
 
 impl Objects {
-    /// Of a bare repository.
+    /// Opens the object database of a bare repository.
     ///
     /// # Errors
-    /// There is none.
+    /// The repository does not exist.
     pub fn open(repository: &Path) -> Result<Self, ObjectsError> {
-        // By default there is room for the packs of now and a few more, and a clone that gets one with each fetch cannot be read some day.
+        // The default has slots for the present packs and a few more. A clone that gets a pack with
+        // each fetch would become unreadable.
         let slots = gix_odb::store::init::Slots::Given(MAX_PACKS);
         let options = gix_odb::store::init::Options {
             slots,
@@ -145,7 +147,7 @@ impl Objects {
         self.handle().exists(&id)
     }
 
-    /// Reads an object whose size is known to be allowed before any of it is read.
+    /// Reads an object after a check of its size.
     fn read<'a>(
         &self,
         id: ObjectId,
@@ -168,8 +170,10 @@ impl Objects {
         Ok(found.data)
     }
 
+    /// Reads a commit.
+    ///
     /// # Errors
-    /// The commit is not there, is too long, or is none.
+    /// The commit is missing or too long, or the object is not a commit.
     pub fn commit(&self, id: ObjectId) -> Result<CommitFacts, ObjectsError> {
         let mut buffer = Vec::new();
         let data = self.read(id, Kind::Commit, &format!("commit {id}"), MAX_COMMIT, &mut buffer)?;
@@ -187,25 +191,25 @@ impl Objects {
         })
     }
 
-    /// The content of a file of a package that was read, so that its size is known.
+    /// Returns the content of a file, whose size was checked when its package was read.
     ///
     /// # Errors
-    /// It is not there.
+    /// The object is missing.
     pub fn blob(&self, id: ObjectId) -> Result<Vec<u8>, ObjectsError> {
         let mut buffer = Vec::new();
         let allowed = u64::try_from(MAX_OBJECT).unwrap_or(u64::MAX);
         Ok(self.read(id, Kind::Blob, &format!("file {id}"), allowed, &mut buffer)?.to_vec())
     }
 
-    /// Keeps what is in a file; no ref leads to it yet.
+    /// Writes the content of a file; no ref leads to it yet.
     ///
     /// # Errors
-    /// The disk does not take it.
+    /// The disk fails.
     pub fn write_blob(&self, content: &[u8]) -> Result<ObjectId, ObjectsError> {
         self.handle().write_buf(Kind::Blob, content).map_err(storage)
     }
 
-    /// The entries of a tree.
+    /// Returns the entries of a tree.
     pub(crate) fn tree(&self, id: ObjectId) -> Result<Tree, ObjectsError> {
         let mut buffer = Vec::new();
         let data = self.read(id, Kind::Tree, &format!("directory {id}"), MAX_TREE, &mut buffer)?;
@@ -213,10 +217,11 @@ impl Objects {
         Ok(tree.map_err(|_| ObjectsError::Undecodable { id, kind: Kind::Tree })?.into_owned())
     }
 
-    /// The directory of a package in a tree; `None` if it is not there, or is no directory.
+    /// Returns the directory of a package in a tree; `None` if the path is missing or not a
+    /// directory.
     ///
     /// # Errors
-    /// An object on the way is damaged.
+    /// An object on the path is damaged.
     pub fn directory(&self, tree: ObjectId, path: &str) -> Result<Option<ObjectId>, ObjectsError> {
         let mut id = tree;
         for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -230,7 +235,8 @@ impl Objects {
         Ok(Some(id))
     }
 
-    /// The text of the Kptfile of a package; `None` if the directory has none, which makes it no package.
+    /// Returns the text of a package's Kptfile; `None` if there is none, so that the directory is
+    /// not a package.
     ///
     /// # Errors
     /// An object is damaged, or too long.
@@ -241,7 +247,7 @@ impl Objects {
         Ok(Some(String::from_utf8_lossy(text).into_owned()))
     }
 
-    /// True if a directory is one of a package.
+    /// Returns true if a directory is a package.
     ///
     /// # Errors
     /// An object is damaged.
@@ -249,10 +255,10 @@ impl Objects {
         Ok(kptfile_of(&self.tree(directory)?).is_some())
     }
 
-    /// All files of a package.
+    /// Returns all files of a package.
     ///
     /// # Errors
-    /// It has links, names that lead elsewhere, or more files or bytes than are allowed.
+    /// The package has links, unsafe names, or more files or bytes than allowed.
     pub fn content(&self, package: &str, directory: ObjectId, allowed: u64) -> Result<Content, ObjectsError> {
         let mut content = Content::default();
         let mut bytes = 0;
@@ -264,7 +270,8 @@ impl Objects {
             if content.texts.len() + content.binaries.len() == MAX_FILES {
                 return Err(ObjectsError::TooMany { package: package.to_owned() });
             }
-            // The size is known before the bytes are: what is too large is not read.
+            // Check the size in the object's header first, so that an object that is too large is
+            // never read.
             let header = handle.try_header(&id).map_err(storage)?;
             bytes = header.map_or(0, |header| header.size).saturating_add(bytes);
             if bytes > allowed {
@@ -280,7 +287,7 @@ impl Objects {
         Ok(content)
     }
 
-    /// Files with the executable bit.
+    /// Returns the files with the executable bit.
     fn executables(&self, directory: ObjectId) -> Result<BTreeSet<String>, ObjectsError> {
         let mut found = BTreeSet::new();
         self.walk("", directory, |path, kind, _| {
@@ -292,10 +299,10 @@ impl Objects {
         Ok(found)
     }
 
-    /// Writes the directory of a package. A path that was executable in `before` stays so.
+    /// Writes the directory of a package. A path that was executable in `before` stays executable.
     ///
     /// # Errors
-    /// A path that no file can have, no Kptfile, or the disk.
+    /// A path is invalid, the Kptfile is missing, or the disk fails.
     pub fn write_package(
         &self,
         content: &Content,
@@ -320,10 +327,10 @@ impl Objects {
         editor.write(|tree| handle.write(tree)).map_err(storage)
     }
 
-    /// A tree in which the directory of a package is another one, or gone.
+    /// Writes a tree in which the directory of a package is replaced or removed.
     ///
     /// # Errors
-    /// An object is damaged, or the disk.
+    /// An object is damaged, or the disk fails.
     pub fn replace(
         &self,
         tree: Option<ObjectId>,
@@ -341,16 +348,18 @@ impl Objects {
         editor.write(|tree| handle.write(tree)).map_err(storage)
     }
 
+    /// Writes a text file.
+    ///
     /// # Errors
-    /// The disk.
+    /// The disk fails.
     pub fn write_text(&self, text: &str) -> Result<ObjectId, ObjectsError> {
         self.handle().write(&Blob { data: text.as_bytes().to_vec() }).map_err(storage)
     }
 
-    /// A tree with one file more.
+    /// Writes a tree with one more file.
     ///
     /// # Errors
-    /// The disk.
+    /// The disk fails.
     pub fn with_file(
         &self,
         tree: Option<ObjectId>,
@@ -368,7 +377,7 @@ impl Objects {
     /// Writes a commit.
     ///
     /// # Errors
-    /// The disk.
+    /// The disk fails.
     pub fn write_commit(
         &self,
         tree: ObjectId,
@@ -394,13 +403,14 @@ impl Objects {
     }
 }
 
-/// The file that makes a directory a package.
+/// Returns the file that makes a directory a package.
 pub(crate) fn kptfile_of(tree: &Tree) -> Option<ObjectId> {
     let is_kptfile = |entry: &&gix_object::tree::Entry| entry.filename == KPTFILE && entry.mode.is_blob();
     tree.entries.iter().find(is_kptfile).map(|entry| entry.oid)
 }
 
-/// Names of people end where git's own marks begin.
+/// Removes control characters and angle brackets from an author's name, since git uses them as
+/// delimiters.
 fn one_line(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() && !matches!(c, '<' | '>')).collect::<String>().trim().to_owned()
 }

@@ -1,4 +1,5 @@
-//! The program `git`, in a process group of its own that is ended when it takes too long or nobody waits for it.
+//! Execution of the program `git` in its own process group, which is killed after a timeout or an
+//! interrupt.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -12,36 +13,37 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit
 
 use crate::limits::Interrupt;
 
-/// The part of the output of `git` that is kept; a remote can make it say as much as it wants to.
+/// Limit for the kept output of `git` in bytes, because a remote can make the output arbitrarily
+/// long.
 const MAX_OUTPUT: u64 = 64 << 20;
-/// Bytes that a fetch may bring at once.
+/// Limit for one fetch, in bytes.
 pub(crate) const MAX_PACK: u64 = 1 << 30;
-/// Memory of each process, in bytes.
+/// Memory limit of each process, in bytes.
 const MAX_MEMORY: u64 = 384 << 20;
 
-/// The resources of a call besides time.
+/// Limits of a call other than its time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
-    /// Bytes of each file that it writes.
+    /// Limit for each file that the call writes, in bytes.
     pub(crate) file: Option<u64>,
 }
 
-/// The end of a call that was not interrupted.
+/// Result of a call that was not interrupted.
 pub(crate) struct Output {
-    /// The exit code; none if a signal has ended it.
+    /// Exit code; `None` if a signal has ended the process.
     pub(crate) status: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Why a call has no outcome.
+/// Reason why a call has no result.
 pub(crate) enum Ended {
     NoProgram(String),
     OutOfTime,
     Interrupted,
 }
 
-/// Runs a command to its end, until `until`, or until nobody waits any more.
+/// Runs a command until it ends, until `until`, or until it is interrupted.
 pub(crate) fn run(
     mut command: Command,
     input: &str,
@@ -51,13 +53,14 @@ pub(crate) fn run(
 ) -> Result<Output, Ended> {
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| Ended::NoProgram(error.to_string()))?;
-    // Before it has begun anything: the programs that it starts inherit what it has by then.
+    // Set the limits at once: child processes of `git` inherit the limits at their start.
     limit(&child, limits);
     let stdout = collect(child.stdout.take());
     let stderr = collect(child.stderr.take());
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.as_bytes().to_vec();
-        // Written beside the reading, or both sides could wait for each other; who ends early wants no more.
+        // Write the input in a thread beside the readers: with full pipes, both sides would wait
+        // for each other. An error means that the program ended early.
         std::thread::spawn(move || drop(stdin.write_all(&input)));
     }
     let status = wait(&mut child, until, interrupt)?;
@@ -65,8 +68,9 @@ pub(crate) fn run(
     Ok(Output { status, stdout: output(stdout), stderr: output(stderr) })
 }
 
-/// The program by its whole path: one that has to be looked for in the variable `PATH` of the new process is started by copying
-/// this one first, with all page tables of a service that has much in memory.
+/// Returns the program with its full path. If the new process had to search its own `PATH`, the
+/// standard library would fork and copy all page tables of this service, which may have much
+/// memory.
 pub(crate) fn program() -> Result<&'static Path, String> {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     if let Some(known) = PROGRAM.get() {
@@ -83,13 +87,13 @@ fn limit(child: &Child, limits: Limits) {
     let resources = [(Resource::Data, Some(MAX_MEMORY)), (Resource::Fsize, limits.file)];
     for (resource, limit) in resources {
         if let Some(limit) = limit {
-            // A limit that cannot be set is one that the container has already, and lower.
+            // Setting a limit fails only if the container already has a lower one.
             let _ = prlimit(process, resource, Rlimit { current: Some(limit), maximum: Some(limit) });
         }
     }
 }
 
-/// Reads to the end, in a thread of its own, so that the program never waits for us.
+/// Reads to the end in a separate thread, so that the program never blocks on a full pipe.
 fn collect(pipe: Option<impl std::io::Read + Send + 'static>) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -102,7 +106,7 @@ fn collect(pipe: Option<impl std::io::Read + Send + 'static>) -> JoinHandle<Stri
     })
 }
 
-/// The exit code of the program, or its end by a signal as none.
+/// Waits for the program and returns its exit code; `None` after a signal.
 fn wait(child: &mut Child, until: Instant, interrupt: &Interrupt) -> Result<Option<i32>, Ended> {
     let mut pause = Duration::from_micros(500);
     loop {
@@ -116,7 +120,7 @@ fn wait(child: &mut Child, until: Instant, interrupt: &Interrupt) -> Result<Opti
             }
             Ok(None) | Err(_) => Ended::OutOfTime,
         };
-        // The programs that it has started hold the connection, and they are of its group.
+        // Kill the whole group, because the child processes of `git` hold the connection.
         if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::KILL);
         }

@@ -1,8 +1,8 @@
-//! How far a repository is read, for people who wait for it (`packagevariants.md` 6.10).
+//! Progress of reading a repository, for users who wait for it (`packagevariants.md` 6.10).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The work that is done for a repository. Clones share it.
+/// Running work for a repository. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress(Arc<Mutex<Option<Stage>>>);
 
@@ -26,7 +26,7 @@ impl Progress {
         self.set(Some(Stage::Reading { done, all }));
     }
 
-    /// The work is over.
+    /// Marks the work as done.
     pub(crate) fn rest(&self) {
         self.set(None);
     }
@@ -35,7 +35,7 @@ impl Progress {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = stage;
     }
 
-    /// None if nothing is done.
+    /// Returns the progress as text; `None` if no work is running.
     pub(crate) fn text(&self) -> Option<String> {
         let stage = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stage.map(|stage| match stage {

@@ -1,4 +1,5 @@
-//! What talks to a remote: the program `git`, in a process group of its own that is ended when it takes too long.
+//! Communication with a remote through the program `git`, whose process group is killed after a
+//! timeout.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,35 +14,39 @@ use crate::limits::{Interrupt, shortened};
 use crate::meters::Meters;
 use crate::process::{Ended, Limits, MAX_PACK, Output, program, run};
 
-/// How long a call may take that asks nobody.
+/// Time limit for a call without network access.
 const LOCAL: Duration = Duration::from_secs(120);
-/// Of the time for an answer, what packages may take to come or go.
+/// Factor from the time limit for an answer to the one for a transfer of packages.
 const TRANSFER: u32 = 4;
-/// Bytes in a second; a remote that sends fewer for the time of an answer has hung up.
+/// Bytes per second below which a connection counts as stalled, if it stays below them for the time
+/// limit of an answer.
 const SLOWEST: &str = "1000";
-/// The words for a server that is no git server.
+/// Message for a server that does not speak the git protocol.
 const NO_GIT: &str = "answers, but speaks no git: spec.git.repo has to be the address of a repository";
-/// Of what a fetch brings, what is streamed to the disk and never held in memory; in bytes.
+/// Size above which objects of a fetch are streamed to the disk, instead of being held in memory.
 const BIG_FILE: &str = "4m";
-/// The most that `git` allocates at once, so that no commit or tree of a stranger fills the memory.
+/// Limit for a single allocation of `git` in MiB, so that a hostile commit or tree cannot fill the
+/// memory.
 const MAX_ALLOCATION_MIB: u32 = 128;
-/// Of a remote's words, what a condition shows.
+/// Characters of a remote's message that a condition shows.
 const MAX_WORDS: usize = 1000;
 
-/// How remotes are asked.
+/// Options for access to remotes.
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
-    /// Protocols. `file` lets whoever registers a repository read disks of this machine.
+    /// Allowed protocols. `file` lets users who register a repository read disks of this machine.
     pub protocols: Vec<String>,
     /// True if addresses of private networks and of this machine are refused.
     pub only_public: bool,
-    /// How long an answer may take; packages may come and go four times as long.
+    /// Time limit for an answer; transfers of packages may take four times as long.
     pub timeout: Duration,
 }
 
 impl RemoteOptions {
+    /// Checks the protocol of an address.
+    ///
     /// # Errors
-    /// The address is of a protocol that is not allowed.
+    /// The protocol is not allowed.
     pub(crate) fn check(&self, url: &str) -> Result<(), RemoteError> {
         let protocol = protocol(url);
         if self.protocols.iter().any(|allowed| allowed == protocol) {
@@ -51,17 +56,17 @@ impl RemoteOptions {
     }
 }
 
-/// The purpose of a call.
+/// Purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// No server is asked.
+    /// Call without a server.
     Local,
     Answer,
     Fetch,
     Push,
 }
 
-/// How a remote lets us in.
+/// Credentials for a remote.
 #[derive(Debug, Clone, Default)]
 pub enum Credentials {
     #[default]
@@ -73,13 +78,13 @@ pub enum Credentials {
     Bearer(SecretString),
     Ssh {
         private_key: SecretString,
-        /// Lines of a `known_hosts` file; without them the key of the first contact is kept.
+        /// Lines of a `known_hosts` file; without them the key of the first contact is trusted.
         known_hosts: Option<String>,
     },
 }
 
 impl Credentials {
-    /// What tells one identity from another.
+    /// Returns the parts that identify the credentials.
     pub(crate) fn parts(&self) -> Vec<&str> {
         match self {
             Self::None => Vec::new(),
@@ -92,57 +97,57 @@ impl Credentials {
     }
 }
 
-/// Why a remote was not reached, or said no.
+/// Reason why a call to a remote failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
     #[error("git is not installed: {0}")]
     NoGit(String),
     #[error("{0}")]
     Failed(String),
-    /// It asks who we are, or does not let us in; the words are those of `git`.
+    /// The remote asks for credentials, or refuses them; the text is that of `git`.
     #[error("{}: {words}", if *.has_credentials {
         "the remote refuses the credentials of spec.git.secretRef"
     } else {
         "the remote asks for credentials, and spec.git.secretRef names none"
     })]
     Unauthorized { has_credentials: bool, words: String },
-    /// The server cannot push several refs as one.
+    /// The server cannot push several refs atomically.
     #[error("the remote does not support atomic pushes")]
     NotAtomic,
     #[error("{host} did not answer git within {} seconds", limit.as_secs())]
     TooSlow { host: String, limit: Duration },
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// The repository is gone, or has changed.
+    /// The repository was changed or deleted.
     #[error("the Repository was changed or deleted meanwhile")]
     Interrupted,
     /// A ref has another value than expected.
     #[error("the object has been modified; please apply your changes to the latest version and try again")]
     Stale(Vec<String>),
-    /// A hook of the server refused the push, in its words.
+    /// A hook of the server declined the push; the text is that of the hook.
     #[error("{0}")]
     Declined(String),
-    /// The address may hold a password, so it is not quoted.
+    /// The protocol is not allowed. The address is not quoted, since it may contain a password.
     #[error("spec.git.repo: addresses of this kind ({protocol}) are not allowed (allowed: {allowed})")]
     Protocol { protocol: String, allowed: String },
 }
 
-/// One ref of a push.
+/// Update of one ref in a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefUpdate {
     pub reference: String,
-    /// What the remote must have; `None`: nothing.
+    /// Expected value at the remote; `None` if the ref must not exist.
     pub old: Option<ObjectId>,
-    /// What it has afterwards; `None`: nothing.
+    /// New value; `None` deletes the ref.
     pub new: Option<ObjectId>,
 }
 
-/// A ref of a remote.
+/// Ref of a remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RemoteRef {
-    /// What the ref holds, which is what a push compares.
+    /// Value of the ref, which a push compares.
     pub id: ObjectId,
-    /// The commit: for an annotated tag, what it points at.
+    /// Commit of the ref: for an annotated tag, the commit that it points to.
     pub commit: ObjectId,
 }
 
@@ -152,7 +157,7 @@ impl PartialEq for Credentials {
     }
 }
 
-/// A repository elsewhere, as seen from a bare clone of it.
+/// Remote of a bare clone.
 #[derive(Debug)]
 pub(crate) struct Remote {
     url: String,
@@ -163,8 +168,10 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
+    /// Creates the remote of a clone.
+    ///
     /// # Errors
-    /// The address is of a protocol that is not allowed.
+    /// The protocol of the address is not allowed.
     pub(crate) fn new(
         url: &str,
         directory: &Path,
@@ -183,20 +190,20 @@ impl Remote {
         Ok(remote)
     }
 
-    /// How long packages may take to come.
+    /// Returns the time limit for a fetch.
     pub(crate) fn patience(&self) -> Duration {
         self.options.timeout.saturating_mul(TRANSFER)
     }
 
-    /// Whether it lets us in by these.
+    /// Reports whether the remote uses these credentials.
     pub(crate) fn is_entered_by(&self, credentials: &Credentials) -> bool {
         self.credentials == *credentials
     }
 
-    /// Makes the bare repository that everything is fetched into.
+    /// Creates the bare repository for fetches.
     ///
     /// # Errors
-    /// The disk, or there is no `git`.
+    /// The disk fails, or `git` is missing.
     pub(crate) fn initialize(&self) -> Result<(), RemoteError> {
         if self.directory.join("objects").is_dir() {
             return Ok(());
@@ -205,19 +212,20 @@ impl Remote {
         self.git(&["init", "--quiet", "--bare", "."], "").map(drop)
     }
 
-    /// The branches and tags that the remote has, as `git` prints them.
+    /// Returns the branches and tags of the remote, as `git` prints them.
     ///
     /// # Errors
-    /// The remote cannot be reached or says no, or nobody waits any more.
+    /// The remote fails or refuses, or the call was interrupted.
     pub(crate) fn list(&self, interrupt: &Interrupt) -> Result<String, RemoteError> {
         let arguments = ["ls-remote", "--quiet", "--heads", "--tags", "--", &self.url];
         self.git_until(&arguments, "", Purpose::Answer, interrupt)
     }
 
-    /// Makes sure that who has no refs is a git server: over http, `git` takes an empty answer for a repository without any.
+    /// Checks that a server with an empty listing is a git server: over http, `git` takes any empty
+    /// answer for a repository without refs.
     ///
     /// # Errors
-    /// It is none, or cannot be reached.
+    /// The server is not a git server, or fails.
     pub(crate) fn is_git(&self, interrupt: &Interrupt) -> Result<(), RemoteError> {
         if !matches!(protocol(&self.url), "http" | "https") {
             return Ok(());
@@ -228,7 +236,7 @@ impl Remote {
         match traced.status {
             Some(0) if traced.stderr.lines().any(has_spoken) => Ok(()),
             Some(0) => Err(RemoteError::Failed(format!("{} {NO_GIT}", host(&self.url)))),
-            // The first look took the end of an answer for an empty one.
+            // The first call took the end of some other answer for an empty listing.
             _ => {
                 let lines: Vec<&str> = traced.stderr.lines().filter(|line| !has_spoken(line)).collect();
                 Err(self.explained(RemoteError::Failed(words(&lines.join("\n")))))
@@ -236,11 +244,12 @@ impl Remote {
         }
     }
 
-    /// Fetches what refs have; [`Remote::keep`] lets the clone have refs of the same names, so that it keeps their objects.
+    /// Fetches the objects of refs. [`Remote::keep`] then creates these refs in the clone, so that
+    /// their objects are kept.
     ///
     /// # Errors
-    /// The remote cannot be reached, says no, has lost one of the refs since it listed them, or sends more than is taken; or nobody waits
-    /// any more.
+    /// The remote fails or refuses, has deleted one of the refs since it listed them, or sends more
+    /// than allowed; or the call was interrupted.
     pub(crate) fn fetch(&self, references: &[&str], interrupt: &Interrupt) -> Result<(), RemoteError> {
         let specs: String = references.iter().map(|name| format!("{name}\n")).collect();
         let arguments = [
@@ -261,7 +270,7 @@ impl Remote {
         fetched
     }
 
-    /// Removes what a fetch has left that was ended; nobody else does for two weeks.
+    /// Removes the temporary files of a killed fetch; git itself would keep them for two weeks.
     fn remove_halves(&self, begun: SystemTime) {
         let Ok(files) = std::fs::read_dir(self.directory.join("objects/pack")) else { return };
         for file in files.flatten() {
@@ -273,10 +282,11 @@ impl Remote {
         }
     }
 
-    /// Brings the refs of the clone to what is known, so that objects nobody needs can go some day.
+    /// Updates the refs of the clone to the known ones, so that git can drop unused objects at some
+    /// point.
     ///
     /// # Errors
-    /// The disk.
+    /// The disk fails.
     pub(crate) fn keep(&self, updates: &[RefUpdate]) -> Result<(), RemoteError> {
         if updates.is_empty() {
             return Ok(());
@@ -289,24 +299,25 @@ impl Remote {
         self.git(&["update-ref", "--stdin"], &lines).map(drop)
     }
 
-    /// Packs the objects of the clone: if about so many of them lie about by themselves, or there are many packs; or whatever there is. What
-    /// nothing has referred to for two weeks goes.
+    /// Packs the clone if it has about this number of loose objects, or many packs; with `None`,
+    /// always. Objects without a ref for two weeks are dropped.
     ///
     /// # Errors
-    /// The disk, or it takes too long.
+    /// The disk fails, or the call takes too long.
     pub(crate) fn pack(&self, loose: Option<usize>) -> Result<(), RemoteError> {
         let threshold = format!("gc.auto={}", loose.unwrap_or_default());
-        // In the foreground, so that it ends with us.
+        // Run in the foreground, so that a background process cannot outlive this one.
         let mut arguments = vec!["-c", threshold.as_str(), "-c", "gc.autoDetach=false", "gc", "--quiet"];
         arguments.extend(loose.map(|_| "--auto"));
         self.git(&arguments, "").map(drop)
     }
 
-    /// Pushes all of the updates or none; where the server cannot do that, one after the other in their order.
+    /// Pushes all of the updates or none. If the server cannot do that, pushes them one after the
+    /// other in their order.
     ///
     /// # Errors
-    /// [`RemoteError::Stale`] if a ref has another value than expected, [`RemoteError::Declined`] by a hook, or the remote
-    /// cannot be reached.
+    /// [`RemoteError::Stale`] if a ref has another value than expected, [`RemoteError::Declined`]
+    /// by a hook, or the remote cannot be reached.
     pub(crate) fn push(&self, updates: &[RefUpdate]) -> Result<(), RemoteError> {
         match self.push_atomically(updates) {
             Err(RemoteError::NotAtomic) => {
@@ -319,7 +330,7 @@ impl Remote {
     /// Pushes all of the updates or none.
     ///
     /// # Errors
-    /// As [`Remote::push`], and [`RemoteError::NotAtomic`].
+    /// Like [`Remote::push`], and [`RemoteError::NotAtomic`].
     pub(crate) fn push_atomically(&self, updates: &[RefUpdate]) -> Result<(), RemoteError> {
         self.push_once(updates, true)
     }
@@ -347,12 +358,12 @@ impl Remote {
         Err(self.explained(refusal(&stdout, &stderr)))
     }
 
-    /// The output of `git`, if it succeeds.
+    /// Runs a local `git` command, and returns its output.
     fn git(&self, arguments: &[&str], input: &str) -> Result<String, RemoteError> {
         self.git_until(arguments, input, Purpose::Local, &Interrupt::default())
     }
 
-    /// The same for as long as somebody waits.
+    /// Runs `git` until it ends, or until it is interrupted.
     fn git_until(
         &self,
         arguments: &[&str],
@@ -365,7 +376,7 @@ impl Remote {
             return Ok(stdout);
         }
         let words = words(&stderr);
-        // Refs are held in memory as one answer; objects are not.
+        // Only the listing of refs is one large allocation; objects are not.
         if purpose == Purpose::Answer && is_allocation(&words) {
             let problem =
                 format!("{} answers with more than {MAX_ALLOCATION_MIB} MiB of refs", host(&self.url));
@@ -378,7 +389,7 @@ impl Remote {
         })))
     }
 
-    /// What the words of `git` mean for who has registered the remote.
+    /// Adds the cause of an error in terms of the Repository's settings.
     fn explained(&self, error: RemoteError) -> RemoteError {
         let RemoteError::Failed(words) = error else { return error };
         if words.contains("does not support --atomic") {
@@ -390,7 +401,8 @@ impl Remote {
         if words.contains("not valid: is this a git repository?") {
             return RemoteError::Failed(format!("{} {NO_GIT}", host(&self.url)));
         }
-        // Without a terminal to ask for a name, that is what is said of a refusal.
+        // `git` prints these texts for refused credentials, because it has no terminal to ask for
+        // others.
         let refusals = [
             "could not read Username",
             "could not read Password",
@@ -420,7 +432,7 @@ impl Remote {
             Purpose::Fetch | Purpose::Push => self.patience(),
         };
         let limits = Limits { file: (purpose == Purpose::Fetch).then_some(MAX_PACK) };
-        // Each time anew: a name may lead elsewhere by now.
+        // Resolve the address for each call, since a name may resolve to another address by now.
         let is_pinned = self.options.only_public && purpose != Purpose::Local;
         let pin = if is_pinned { public(&self.url)? } else { Pin::Disk };
         let mut command = Command::new(program().map_err(RemoteError::NoGit)?);
@@ -435,7 +447,8 @@ impl Remote {
         })
     }
 
-    /// Nothing of the operator's or the user's settings, and no secret among the arguments, which all processes see.
+    /// Sets the environment of `git`: without the settings of the operator and the user, and
+    /// without secrets among the arguments, which all processes can read.
     pub(crate) fn environment(&self, command: &mut Command, pin: &Pin) -> Result<(), RemoteError> {
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command.env("HOME", &self.directory).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
@@ -451,7 +464,8 @@ impl Remote {
             ("pack.windowMemory", "32m".to_owned()),
             ("http.lowSpeedLimit", SLOWEST.to_owned()),
             ("http.lowSpeedTime", self.options.timeout.as_secs().max(1).to_string()),
-            // A redirect could take the credentials elsewhere, or lead to a place that is not public.
+            // A redirect could send the credentials to another server, or lead to an address that
+            // is not public.
             ("http.followRedirects", if is_led { "initial" } else { "false" }.to_owned()),
             ("transfer.fsckObjects", "false".to_owned()),
         ];
@@ -484,7 +498,7 @@ impl Remote {
         Ok(())
     }
 
-    /// The program of the connection, which takes keys from files only.
+    /// Returns the ssh command, which needs its keys in files.
     fn ssh(
         &self,
         private_key: &SecretString,
@@ -493,7 +507,7 @@ impl Remote {
     ) -> Result<String, RemoteError> {
         let write = |name: &str, text: &str| -> std::io::Result<PathBuf> {
             let path = self.directory.join(name);
-            // A file of this kind is readable by its owner alone from its first moment.
+            // A temporary file is readable by its owner only, from its creation on.
             let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
             file.write_all(text.trim_end().as_bytes())?;
             file.write_all(b"\n")?;
@@ -517,17 +531,18 @@ impl Remote {
     }
 }
 
-/// Options of `ssh` by which it connects to an address that was looked at, and knows its keys by the name.
+/// Returns the options with which `ssh` connects to the checked address and uses the host name for
+/// its keys.
 fn ssh_place(pin: &Pin) -> Option<String> {
     let Pin::Ssh { address, alias } = pin else { return None };
     Some(format!(" -o HostName={address} -o 'HostKeyAlias={alias}'"))
 }
 
-/// What the server said to a push that failed.
+/// Returns the server's error for a failed push.
 fn refusal(stdout: &str, stderr: &str) -> RemoteError {
     let mut stale = Vec::new();
     let mut declined = Vec::new();
-    // `!<tab>from:to<tab>[reason] (details)`
+    // Format of a line: `!<tab>from:to<tab>[reason] (details)`.
     for line in stdout.lines().filter_map(|line| line.strip_prefix("!\t")) {
         let Some((spec, reason)) = line.split_once('\t') else { continue };
         let reference = spec.rsplit(':').next().unwrap_or(spec).to_owned();
@@ -557,25 +572,25 @@ fn refusal(stdout: &str, stderr: &str) -> RemoteError {
     RemoteError::Failed(if words.is_empty() { "git push failed without a word".to_owned() } else { words })
 }
 
-/// True if `git` has ended itself because it would have allocated too much.
+/// Returns true if `git` has stopped because of its allocation limit.
 fn is_allocation(words: &str) -> bool {
     words.contains("attempting to allocate")
 }
 
-/// The error of a `git` that was ended by one of the limits it works within.
+/// Returns the error of a `git` that was killed because of one of its limits.
 fn limit_in(words: &str) -> Option<String> {
     if is_allocation(words) {
         return Some(format!(
             "a commit, tree or tag, or what a file is stored as a difference to, is larger than the allowed {MAX_ALLOCATION_MIB} MiB"
         ));
     }
-    // The signal for a file that grows beyond its limit.
+    // Signal 25 is SIGXFSZ, for a file that exceeds its limit.
     words
         .contains("died of signal 25")
         .then(|| format!("it sends more than the allowed {MAX_PACK} bytes at once"))
 }
 
-/// What a program said, in one line.
+/// Returns the messages of a program in one line.
 fn words(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     shortened(&lines.collect::<Vec<_>>().join("; "), MAX_WORDS)

@@ -1,4 +1,5 @@
-//! Remotes that are no git servers, that are slow, or that lie where nobody may ask (`packagevariants.md` 6.17).
+//! Tests with remotes that are not git servers, are slow, or have a private address
+//! (`packagevariants.md` 6.17).
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -17,7 +18,8 @@ fn options(only_public: bool, timeout: u64) -> RemoteOptions {
     RemoteOptions { protocols, only_public, timeout: Duration::from_secs(timeout) }
 }
 
-/// A server that answers each request with these bytes, one after the other with a pause between.
+/// Starts a server that answers each request with these bytes, one by one with a pause between
+/// them.
 fn server(answer: &'static str, pause: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();
@@ -37,7 +39,7 @@ fn server(answer: &'static str, pause: Duration) -> String {
     host
 }
 
-/// The words for a repository at such a host.
+/// Returns the error for a repository at this host.
 fn told(world: &World, host: &str, options: RemoteOptions) -> String {
     let store = world.other_store_with(host, options);
     let mut settings = world.settings("strange");
@@ -49,7 +51,7 @@ fn told(world: &World, host: &str, options: RemoteOptions) -> String {
     }
 }
 
-/// A server that answers something else is not taken for a repository without refs.
+/// A server with another answer is not taken for a repository without refs.
 #[test]
 fn nonsense_is_no_repository() {
     let world = World::new();
@@ -65,7 +67,7 @@ fn nonsense_is_no_repository() {
     }
 }
 
-/// A host that drips has the time that the operator gives, and is named.
+/// A host that sends slowly gets the time that the operator allows, and the error names it.
 #[test]
 fn who_drips_has_a_time() {
     let world = World::new();
@@ -77,7 +79,7 @@ fn who_drips_has_a_time() {
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
-/// Where only public places are asked, nobody else hears of it.
+/// With `only_public`, no request is sent to a private address.
 #[test]
 fn private_places_are_not_asked() {
     let world = World::new();
@@ -89,7 +91,8 @@ fn private_places_are_not_asked() {
     assert!(listener.accept().is_err(), "nobody has come");
 }
 
-/// A redirect would lead to an address that nobody has looked at, and a name may lead elsewhere when it is asked for again.
+/// A redirect would lead to an unchecked address, and a second DNS lookup may return another
+/// address.
 #[test]
 fn git_is_held_to_the_address_that_was_looked_at() {
     let variables = |only_public: bool, url: &str, pin: &Pin| {
@@ -115,7 +118,7 @@ fn git_is_held_to_the_address_that_was_looked_at() {
     assert!(held.iter().any(|value| value.starts_with("ssh ") && value.contains(option)), "{held:?}");
 }
 
-/// A look at a server that plays a trick ends in its time, with words that name the server.
+/// A look at a hostile server ends in time, with an error that names the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_trick_ends() {
     const TIME: u64 = 4;
@@ -137,9 +140,9 @@ async fn every_trick_ends() {
         all.push((trick, url, host, said, took));
     }
     for (trick, url, host, said, took) in all {
-        // `git` names the address, or says what it made of the answer.
+        // `git` names the address, or describes the answer that it got.
         assert!(said.contains(&host) && said.len() < 1200, "{trick:?} of {url}: {said}");
-        // Three looks at it, on a machine that is busy.
+        // Enough time for three looks on a busy machine.
         assert!(took < Duration::from_secs(10 * TIME), "{trick:?}: {took:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! One registered repository: what it holds, and the pushes that change it (`packagevariants.md` 6.12).
+//! A registered repository: its content, and the pushes that change it (`packagevariants.md` 6.12).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -25,17 +25,17 @@ use crate::revision::Revision;
 use crate::settings::Settings;
 use crate::snapshot::Snapshot;
 
-/// How often an approval is built anew because others have moved the branch.
+/// Attempts at an approval when other pushes move the branch.
 const APPROVALS: u32 = 10;
-/// How often a push is tried again that a hook has declined.
+/// Attempts at a push that a hook declines.
 const HOOK_ATTEMPTS: u32 = 3;
 const HOOK_PAUSE: Duration = Duration::from_secs(1);
 const APPROVAL_PAUSE: Duration = Duration::from_millis(200);
 
-/// Who commits where nobody says otherwise.
+/// Name and address for commits without another identity.
 const DEFAULT_IDENTITY: (&str, &str) = ("Groundwork", "groundwork@localhost");
 
-/// Who asks for an operation: the author of its commit, unless the Repository names one.
+/// User who asks for an operation: the author of its commit, unless the Repository names one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     pub name: String,
@@ -46,14 +46,14 @@ pub struct Actor {
 pub struct GitRepository {
     settings: Settings,
     clone: Arc<BareClone>,
-    /// The largest package that is read, in bytes.
+    /// Limit for a package, in bytes.
     max_bytes: u64,
     functions: Functions,
     discovered: Mutex<Discovered>,
     snapshot: RwLock<Arc<Snapshot>>,
-    /// When the remote was asked last.
+    /// Time of the last contact with the remote.
     synced: Mutex<Option<Instant>>,
-    /// Writes to one package happen one after the other.
+    /// Locks, so that writes to one package do not overlap.
     packages: Mutex<HashMap<String, Arc<Mutex<()>>>>,
     interrupts: Interrupts,
     progress: Progress,
@@ -62,7 +62,7 @@ pub struct GitRepository {
 #[derive(Debug, Default)]
 struct Discovered {
     memory: Memory,
-    /// The refs that the snapshot was read from, if all of them were.
+    /// Refs that the snapshot was read from, if it is complete.
     listing: Option<Arc<Listing>>,
 }
 
@@ -83,20 +83,21 @@ impl GitRepository {
         }
     }
 
-    /// Ends what is read or asked for it now: it is gone, or has changed. What is pushed goes on.
+    /// Ends running reads and requests, because the repository was changed or deleted. A running
+    /// push is not interrupted.
     pub fn interrupt(&self) {
         self.interrupts.raise();
     }
 
-    /// How far it is read, for people; none if it is not being read.
+    /// Returns the progress for users; `None` if the repository is not being read.
     pub fn progress(&self) -> Option<String> {
         self.progress.text()
     }
 
-    /// Content after the functions of its package have run.
+    /// Runs the functions of a package, and returns the rendered content.
     ///
     /// # Errors
-    /// A function fails, or cannot be had.
+    /// A function fails, or is not available.
     pub(crate) fn render(&self, content: Content) -> Result<Rendered, StoreError> {
         let (rendered, error) = self.render_anyhow(content);
         match error {
@@ -108,7 +109,8 @@ impl GitRepository {
         }
     }
 
-    /// The same, and after a failure the content as it came, or as far as it was rendered, with the error.
+    /// Renders a package. After a failure, returns the error with the content as it was, or as far
+    /// as it was rendered.
     pub(crate) fn render_anyhow(&self, content: Content) -> (Rendered, Option<String>) {
         let begun = Instant::now();
         let rendered = self.functions.render(&content.texts, self.max_bytes);
@@ -121,12 +123,12 @@ impl GitRepository {
         &self.settings
     }
 
-    /// Whether it is this one.
+    /// Reports whether this repository has the given settings and clone.
     pub(crate) fn is(&self, settings: &Settings, clone: &Arc<BareClone>) -> bool {
         self.settings == *settings && Arc::ptr_eq(&self.clone, clone)
     }
 
-    /// What it holds, as of the last exchange with the remote.
+    /// Returns the content as of the last sync.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -140,10 +142,10 @@ impl GitRepository {
         self.clone.objects()
     }
 
-    /// Fetches, reads what has changed, and clears away what a push has left that ended half way.
+    /// Fetches, reads changed refs, and repairs the traces of incomplete pushes.
     ///
     /// # Errors
-    /// The remote cannot be used, or nobody waits any more; what is known stays.
+    /// The remote fails, or the sync was interrupted; the known content stays.
     pub fn sync(&self) -> Result<Arc<Snapshot>, StoreError> {
         let interrupt = self.interrupts.watch();
         let synced = self.sync_until(&interrupt);
@@ -157,13 +159,15 @@ impl GitRepository {
         self.ensure_branch()?;
         let mut snapshot = self.refresh(interrupt)?;
         if !snapshot.repairs.is_empty() {
-            // Somebody else may be quicker, or the server declines; the next sync finds it again.
+            // The repair fails if another writer is faster, or the server declines it. The next
+            // sync finds the traces again.
             let pushed = self.clone.push(snapshot.repairs.clone());
             if pushed.is_ok() {
                 snapshot = self.refresh(interrupt)?;
             }
         }
-        // A clone that cannot be packed can be used all the same; the disk tells by itself when it is full.
+        // A failed packing is ignored, since the clone is still usable; a full disk causes other
+        // errors.
         drop(self.clone.pack_sometimes());
         Ok(snapshot)
     }
@@ -173,12 +177,12 @@ impl GitRepository {
         Ok(self.clone.pack(None)?)
     }
 
-    /// How long ago the remote was asked; `None` if it never was.
+    /// Returns the time since the last contact with the remote; `None` if there was none.
     pub fn age(&self) -> Option<Duration> {
         lock(&self.synced).map(|at| at.elapsed())
     }
 
-    /// Reads what it holds anew where refs have changed, or goes on where the last look ended, without asking the remote.
+    /// Reads changed refs, or continues the last look, without contact to the remote.
     fn refresh(&self, interrupt: &Interrupt) -> Result<Arc<Snapshot>, StoreError> {
         let mut discovered = self.discovered.lock().unwrap_or_else(PoisonError::into_inner);
         let listing = self.clone.listing();
@@ -201,7 +205,7 @@ impl GitRepository {
         let place = Place::Branch(self.settings.branch.clone());
         let listing = self.clone.listing();
         let refs = &listing.refs;
-        // The first draft of an empty repository has no parent.
+        // The first draft of an empty repository has no parent, so no branch is needed.
         let is_there = refs.contains_key(&place.reference());
         if is_there || refs.is_empty() && !self.settings.create_branch {
             return Ok(());
@@ -220,7 +224,8 @@ impl GitRepository {
         Ok(())
     }
 
-    /// Who makes a commit: the Repository's own identity before that of who asks (6.4).
+    /// Returns the author of a commit: the Repository's own identity, or else the user
+    /// (`packagevariants.md` 6.4).
     pub(crate) fn signature(&self, actor: Option<&Actor>) -> Signature {
         let (name, email) = match (&self.settings.identity, actor) {
             (Some((name, email)), _) => (name.as_str(), email.as_str()),
@@ -235,18 +240,18 @@ impl GitRepository {
         }
     }
 
-    /// The files of a revision.
+    /// Returns the files of a revision.
     ///
     /// # Errors
-    /// It has links or names that lead elsewhere, or is too large.
+    /// The package has links or unsafe names, or is too large.
     pub fn content(&self, revision: &Revision) -> Result<Content, StoreError> {
         Ok(self.objects().content(&revision.package, revision.directory, self.max_bytes)?)
     }
 
-    /// The same with those that are no texts.
+    /// Returns the files of a revision, including those that are not text.
     ///
     /// # Errors
-    /// As for [`Self::content`].
+    /// Like [`Self::content`].
     pub fn files(&self, revision: &Revision) -> Result<Files, StoreError> {
         let Content { texts, binaries } = self.content(revision)?;
         let mut files: Files = texts.into_iter().map(|(path, text)| (path, text.into_bytes())).collect();
@@ -256,12 +261,12 @@ impl GitRepository {
         Ok(files)
     }
 
-    /// Files that somebody brings along, as content of a package.
+    /// Converts files from a request to the content of a package.
     ///
     /// # Errors
-    /// They are no package, or too large.
+    /// The files are not a package, or are too large.
     pub(crate) fn content_of(&self, package: &str, files: Files) -> Result<Content, StoreError> {
-        // Said before functions run, which would say it in other words.
+        // Check before functions run, since their errors would be harder to understand.
         check_files(&files)?;
         let bytes = files.values().map(|file| file.len() as u64).sum();
         if bytes > self.max_bytes {
@@ -282,49 +287,53 @@ impl GitRepository {
         Ok(content)
     }
 
-    /// The files of a package as of a commit, whatever refs say; `None` if the commit or the package is not there.
+    /// Returns the files of a package in a commit, whether or not a ref leads to it; `None` if the
+    /// commit or the package does not exist.
     ///
     /// # Errors
-    /// As for [`Self::content`].
+    /// Like [`Self::content`].
     pub fn content_at(&self, commit: &str, package: &str) -> Result<Option<Content>, StoreError> {
         let Ok(id) = ObjectId::from_hex(commit.as_bytes()) else { return Ok(None) };
         let Some(directory) = self.directory_at(id, package) else { return Ok(None) };
         Ok(Some(self.objects().content(package, directory, self.max_bytes)?))
     }
 
-    /// What the Kptfile of a package says as of a commit, whatever refs say; `None` if this clone does not have it.
+    /// Returns the description in the Kptfile of a package in a commit, whether or not a ref leads
+    /// to it; `None` if this clone does not have it.
     pub fn description_at(&self, commit: &str, package: &str) -> Option<Description> {
         let directory = self.directory_at(ObjectId::from_hex(commit.as_bytes()).ok()?, package)?;
         Some(describe_kptfile(self.objects().kptfile(directory).ok()??))
     }
 
-    /// The commit that a tag of a package points at, whatever is there.
+    /// Returns the commit that a tag of a package points to, even if it contains no package.
     pub fn tag_commit(&self, package: &str, name: &str) -> Option<String> {
         let path = full_path(&self.settings.directory, package);
         let tag = Place::Tag { path, name: name.to_owned() };
         self.clone.listing().refs.get(&tag.reference()).map(|found| found.commit.to_string())
     }
 
-    /// The object of a package's directory as of a commit, whatever refs say.
+    /// Returns the object ID of a package's directory in a commit, whether or not a ref leads to
+    /// it.
     pub(crate) fn directory_at(&self, commit: ObjectId, package: &str) -> Option<ObjectId> {
         let tree = self.objects().commit(commit).ok()?.tree;
-        // A lock may name the path below the directory of the repository, or the whole one (2.8).
+        // A lock may contain the full path, or the path below the directory of the repository
+        // (`packagevariants.md` 2.8).
         let whole = full_path(&self.settings.directory, package);
         let found = self.objects().directory(tree, &whole).ok().flatten();
         found.or_else(|| self.objects().directory(tree, package).ok().flatten())
     }
 
-    /// A revision by the name of its object.
+    /// Returns a revision by the name of its object.
     ///
     /// # Errors
-    /// There is none.
+    /// The revision does not exist.
     pub fn revision(&self, name: &str) -> Result<Arc<Revision>, StoreError> {
         let snapshot = self.snapshot();
         let found = snapshot.revisions.get(name);
         found.cloned().ok_or_else(|| StoreError::NotFound(format!("package revision {name:?} not found")))
     }
 
-    /// The same, if it is still of the version that the caller has seen.
+    /// Returns a revision, if it still has the version that the caller has seen.
     pub(crate) fn revision_of(&self, name: &str, version: &str) -> Result<Arc<Revision>, StoreError> {
         if version.is_empty() {
             return Err(StoreError::Refused("resourceVersion must be specified for an update".to_owned()));
@@ -333,12 +342,12 @@ impl GitRepository {
         if revision.version() == version { Ok(revision) } else { Err(StoreError::Conflict) }
     }
 
-    /// The root of the tree that a draft's commits change.
+    /// Returns the root tree that a draft's commits change.
     pub(crate) fn root_of(&self, commit: Option<ObjectId>) -> Result<Option<ObjectId>, StoreError> {
         Ok(commit.map(|commit| self.objects().commit(commit)).transpose()?.map(|commit| commit.tree))
     }
 
-    /// Lets only one write to a package be under way.
+    /// Runs a write to a package while no other write to it is running.
     pub(crate) fn exclusively<T>(
         &self,
         package: &str,
@@ -353,8 +362,8 @@ impl GitRepository {
         write()
     }
 
-    /// Pushes, and reads what the repository holds afterwards. A push that a hook declined is tried again for a while, since some
-    /// hooks are only busy.
+    /// Pushes, and reads the new content of the repository. A push that a hook declines is retried
+    /// a few times, since some hooks are only busy.
     pub(crate) fn push(&self, updates: &[RefUpdate]) -> Result<(), StoreError> {
         let mut attempt = 1;
         loop {
@@ -362,7 +371,7 @@ impl GitRepository {
                 Ok(()) => break,
                 Err(RemoteError::Declined(_)) if attempt < HOOK_ATTEMPTS => std::thread::sleep(HOOK_PAUSE),
                 Err(error @ RemoteError::Stale(_)) => {
-                    // What others have done is needed by who tries again.
+                    // Fetch the changes of the other writer, which the next attempt needs.
                     drop(self.clone.fetch(&Interrupt::default(), &Progress::default()));
                     drop(self.refresh(&Interrupt::default()));
                     return Err(error.into());
@@ -374,7 +383,7 @@ impl GitRepository {
         self.refresh(&Interrupt::default()).map(drop)
     }
 
-    /// Moves a draft to proposed, or back.
+    /// Moves a draft to Proposed, or back.
     pub(crate) fn move_draft(&self, revision: &Revision, proposed: bool) -> Result<(), StoreError> {
         let path = full_path(&self.settings.directory, &revision.package);
         let workspace = revision.workspace.clone();
@@ -386,8 +395,8 @@ impl GitRepository {
         ])
     }
 
-    /// Publishes a proposed revision: a commit on the branch, and its tag. Whoever else moves the branch meanwhile only costs
-    /// another attempt.
+    /// Publishes a proposed revision by a commit on the branch and a tag. If another push moves the
+    /// branch, the approval is attempted again.
     pub(crate) fn approve(&self, revision: &Revision, number: i64, actor: &Actor) -> Result<(), StoreError> {
         let path = full_path(&self.settings.directory, &revision.package);
         let branch = Place::Branch(self.settings.branch.clone()).reference();
@@ -420,7 +429,8 @@ impl GitRepository {
                 Err(StoreError::Conflict) => {}
                 result => return result,
             }
-            // Only the branch may have moved: another commit or another tag is for the caller to see.
+            // A retry is only right if the branch has moved. If the revision itself or its tag has
+            // changed, the caller gets a conflict.
             let present = self.revision(&revision.name);
             let is_same = present.is_ok_and(|present| present.version() == revision.version());
             if !is_same || self.snapshot().head == head {
@@ -431,7 +441,7 @@ impl GitRepository {
         Err(StoreError::Unavailable(format!("push failed after {APPROVALS} attempts")))
     }
 
-    /// Proposes the deletion of a published revision, or takes that back.
+    /// Proposes the deletion of a published revision, or withdraws the proposal.
     pub(crate) fn mark_for_deletion(&self, revision: &Revision, marked: bool) -> Result<(), StoreError> {
         let reference = self.marker_of(revision);
         let (old, new) =
@@ -449,13 +459,14 @@ impl GitRepository {
         self.clone.listing().refs.get(reference).map(|found| found.id).ok_or(StoreError::Conflict)
     }
 
-    /// Removes a revision: its refs, or the directory from the branch.
+    /// Deletes a revision: its refs, or its directory on the branch.
     pub(crate) fn remove(&self, revision: &Revision, actor: &Actor) -> Result<(), StoreError> {
         if revision.is_placeholder(&self.settings.branch) {
             return self.remove_from_branch(revision, actor);
         }
         let listing = self.clone.listing();
-        // A tag with a message is an object of its own, which is what the remote compares.
+        // An annotated tag is an object of its own, and the remote compares its ID instead of the
+        // commit's.
         let own = listing.refs.get(&revision.reference).map_or(revision.commit, |found| found.id);
         let mut updates =
             vec![RefUpdate { reference: revision.reference.clone(), old: Some(own), new: None }];

@@ -1,4 +1,4 @@
-//! Repositories against real remotes (`packagevariants.md` 6.3 to 6.5, 6.12).
+//! Tests of repositories with real remotes (`packagevariants.md` 6.3 to 6.5, 6.12).
 
 use groundwork_api::{Lifecycle, RenderStatus, Task};
 
@@ -46,7 +46,7 @@ fn listing(repository: &GitRepository) -> Vec<String> {
     repository.snapshot().revisions.values().map(line).collect()
 }
 
-/// Refs by hand, as a person or a Porch server makes them.
+/// Refs created directly, as a user or a Porch server does.
 #[test]
 fn revisions_follow_from_refs() {
     let world = World::new();
@@ -106,12 +106,12 @@ fn revisions_follow_from_refs() {
              letters, digits, \"-\" and \".\"",
         ]
     );
-    // An annotated tag stands for the commit that it points at.
+    // An annotated tag stands for the commit that it points to.
     let head = git(&folder, &["rev-parse", "HEAD"]);
     assert!(repository.snapshot().revisions.values().all(|found| format!("{}", found.commit) == head));
 }
 
-/// From draft to published, and away: each step as git shows it to others.
+/// From draft to published to deleted, with each step checked by the refs that other clients see.
 #[test]
 fn the_life_of_a_revision() {
     let world = World::new();
@@ -157,7 +157,7 @@ fn the_life_of_a_revision() {
     repository.mark_for_deletion(&repository.revision(&saved.name).unwrap(), true).unwrap();
     repository.remove(&repository.revision(&saved.name).unwrap(), &pat()).unwrap();
     assert_eq!(world.refs("blue"), ["refs/heads/main"]);
-    // The number is not given again, and neither is the workspace.
+    // Neither the number nor the workspace is used again.
     let marks = repository.snapshot().marks_of("", "net/dns");
     assert_eq!((marks.revision, marks.workspace), (1, 1));
     let placeholder = repository.revision("blue.net.dns.main").unwrap();
@@ -165,7 +165,7 @@ fn the_life_of_a_revision() {
     assert_eq!(git(&remote, &["ls-tree", "--name-only", "main"]), "other");
 }
 
-/// V-store: what another process has done in between is never overwritten.
+/// V-store: changes by another process are never overwritten.
 #[test]
 fn others_are_not_overwritten() {
     let world = World::new();
@@ -174,13 +174,13 @@ fn others_are_not_overwritten() {
     let other_repository = other.register(world.settings("blue"), crate::Credentials::None).unwrap();
     other_repository.sync().unwrap();
 
-    // Two drafts of one name.
+    // Two drafts with the same name.
     draft(&repository, "p", "w", &[("x", "1")]);
     let error = stage(&other_repository, "p", "w", &[("x", "2")]).commit(&pat()).unwrap_err();
     assert_eq!(error.to_string(), "package revision \"blue.p.w\" already exists");
     assert!(matches!(error, StoreError::AlreadyExists(_)));
 
-    // Two changes of one draft: the second is told, and has the first in its hands.
+    // Two changes of one draft: the second one fails, and its process then knows the first.
     let seen = repository.revision("blue.p.w").unwrap();
     let save = |store: &crate::Store, text: &str| {
         let files = content(&[("x", text)]).texts;
@@ -194,7 +194,7 @@ fn others_are_not_overwritten() {
     let now = repository.revision("blue.p.w").unwrap();
     assert_eq!(repository.content(&now).unwrap().texts["x"], "theirs");
 
-    // Two approvals race for the branch: both succeed.
+    // Two concurrent approvals move the branch, and both succeed.
     let second = draft(&repository, "q", "w", &[]);
     repository.move_draft(&second, true).unwrap();
     repository.move_draft(&now, true).unwrap();
@@ -202,12 +202,12 @@ fn others_are_not_overwritten() {
     repository.approve(&repository.revision("blue.q.w").unwrap(), 1, &pat()).unwrap();
     other_repository.approve(&other_repository.revision("blue.p.w").unwrap(), 1, &pat()).unwrap();
     assert_eq!(git(&world.remote("blue"), &["ls-tree", "--name-only", "main"]), "other\np\nq");
-    // One of the two is told that the revision is gone.
+    // The slower of the two fails, since the revision is gone.
     let stale = repository.approve(&now, 1, &pat());
     assert!(matches!(stale, Err(StoreError::Conflict)), "{stale:?}");
 }
 
-/// The table of what a push can leave that ended half way.
+/// The table of the traces of incomplete pushes.
 #[test]
 fn halves_of_pushes_are_cleared_away() {
     let world = World::new();
@@ -217,18 +217,18 @@ fn halves_of_pushes_are_cleared_away() {
     repository.approve(&repository.revision("blue.p.w").unwrap(), 1, &pat()).unwrap();
     let remote = world.remote("blue");
     let commit = proposed.commit.to_string();
-    // As if the approval had ended before its tag, and its tag before the removal of the proposed revision.
+    // State after an approval that ended before it created the tag and deleted the proposed ref.
     git(&remote, &["tag", "-d", "p/v1"]);
     git(&remote, &["branch", "proposed/p/w", &commit]);
     git(&remote, &["branch", "deletionProposed/p/v7", &commit]);
     repository.sync().unwrap();
     assert_eq!(world.refs("blue"), ["refs/heads/main", "refs/tags/p/v1"]);
     assert_eq!(repository.revision("blue.p.w").unwrap().lifecycle, Lifecycle::Published);
-    // A ref that stayed beside the tag.
+    // A proposed ref that is left beside the tag.
     git(&remote, &["branch", "proposed/p/w", &commit]);
     repository.sync().unwrap();
     assert_eq!(world.refs("blue"), ["refs/heads/main", "refs/tags/p/v1"]);
-    // Draft and proposed at one commit, and at two.
+    // Draft and proposed refs at the same commit, and at different ones.
     let draft_commit = draft(&repository, "q", "w", &[]).commit.to_string();
     git(&remote, &["branch", "proposed/q/w", &draft_commit]);
     git(
@@ -281,7 +281,7 @@ fn what_may_be_in_a_package() {
     let read = repository.content(&head).unwrap();
     assert_eq!(read.texts.keys().collect::<Vec<_>>(), ["Kptfile", "run.sh"]);
     assert_eq!(read.binaries.keys().collect::<Vec<_>>(), ["blob"]);
-    // The executable bit and what is no text stay.
+    // The executable bit and binary files are kept.
     let task = Task { type_: "edit".to_owned(), ..Task::default() };
     Staged::create(&repository, "p", "w", unrendered(read), task, None).commit(&pat()).unwrap();
     let listed =
@@ -322,7 +322,7 @@ fn what_may_be_in_a_package() {
     assert_eq!(error.to_string(), "package \"p\" has a symbolic link or submodule at \"link\"");
 }
 
-/// A server that cannot push many refs at once gets them one after the other.
+/// A server without atomic pushes gets the refs one after the other.
 #[test]
 fn without_atomic_pushes() {
     let world = World::new();
@@ -351,7 +351,8 @@ fn a_remote_that_is_away_takes_nothing_along() {
     draft(&repository, "q", "w", &[]);
 }
 
-/// 9.2: drafts of many writers go out in few pushes, and one that the server does not want spoils none of the others.
+/// Drafts of many writers share few pushes, and one that the server declines does not affect the
+/// others (`packagevariants.md` 9.2).
 #[test]
 fn many_drafts_share_their_pushes() {
     const DRAFTS: usize = 24;
@@ -396,7 +397,7 @@ fn many_drafts_share_their_pushes() {
     assert!(count < DRAFTS, "{count} pushes");
 }
 
-/// A clone stays small: what is packed can be read on, and what was pushed from here is kept.
+/// A clone stays small: packed objects are still readable, and pushed objects are kept.
 #[test]
 fn clones_are_packed() {
     let world = World::new();

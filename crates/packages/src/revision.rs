@@ -1,4 +1,4 @@
-//! A package revision as git tells it, and as an object of the cluster (`packagevariants.md` 1.5).
+//! Package revision as read from git, and its object in the cluster (`packagevariants.md` 1.5).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use groundwork_krm::Description;
 
 use crate::message::Owner;
 
-/// Number of what is not numbered: the head of the branch, tags that people set.
+/// Number of revisions that have none: the head of the branch, and tags that users set.
 pub(crate) const UNNUMBERED: i64 = -1;
 
 /// One revision of a package.
@@ -20,36 +20,36 @@ pub(crate) const UNNUMBERED: i64 = -1;
 pub struct Revision {
     /// Name of the object: repository, package and workspace.
     pub name: String,
-    /// Path below the directory that is registered.
+    /// Path below the registered directory.
     pub package: String,
     pub workspace: String,
-    /// 0 until it is published; -1 for what is not numbered.
+    /// 0 until the revision is published; -1 if it never gets a number.
     pub number: i64,
     pub lifecycle: Lifecycle,
-    /// Name of its ref, whole and as Kptfiles write it.
+    /// Full name of the ref. Kptfiles use its short form.
     pub reference: String,
     pub short_reference: String,
     pub commit: ObjectId,
-    /// The object of the package's directory: equal content has equal ones.
+    /// Object ID of the package's directory, which is the same for equal content.
     pub directory: ObjectId,
     pub facts: Arc<Facts>,
 }
 
-/// What is read from commits and the Kptfile.
+/// Data from commits and the Kptfile.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     pub description: Description,
-    /// How the revision came about, where a commit tells.
+    /// Task that made the revision, if a commit names it.
     pub task: Option<Task>,
     pub owner: Option<Owner>,
-    /// Who approved it, and when in seconds since 1970.
+    /// Approver, and the time of the approval in seconds since 1970.
     pub published: Option<(String, i64)>,
-    /// About the bytes that all this takes.
+    /// Approximate size in bytes.
     pub(crate) weight: usize,
 }
 
 impl Facts {
-    /// Counts the bytes that they take, about.
+    /// Sets the approximate size.
     pub(crate) fn weighed(self) -> Self {
         let task = self.task.as_ref().and_then(|task| serde_json::to_string(task).ok());
         let weight = task.map_or(0, |text| text.len()) + self.description.weight();
@@ -58,7 +58,8 @@ impl Facts {
 }
 
 impl Revision {
-    /// The version of content and lifecycle: a move between lifecycles keeps the commit, so the ref is part of it (6.2).
+    /// Returns the version of content and lifecycle. It includes the ref, since a change of the
+    /// lifecycle may keep the commit (`packagevariants.md` 6.2).
     pub fn version(&self) -> String {
         format!("{}@{}", self.reference, self.commit)
     }
@@ -67,7 +68,8 @@ impl Revision {
         self.reference == format!("refs/heads/{branch}")
     }
 
-    /// The object without what only the cluster knows of it: namespace, labels, annotations, owners.
+    /// Returns the object without the attributes that only the cluster knows: namespace, labels,
+    /// annotations, owners.
     pub fn object(&self, place: &RevisionPlace<'_>) -> PackageRevision {
         let facts = &self.facts;
         let description = &facts.description;
@@ -104,7 +106,7 @@ impl Revision {
         object
     }
 
-    /// Where the revision itself is.
+    /// Returns the location of the revision itself.
     pub fn lock(&self, place: &RevisionPlace<'_>) -> Locator {
         Locator {
             type_: Some("git".to_owned()),
@@ -120,7 +122,7 @@ impl Revision {
     }
 }
 
-/// Where a revision is registered.
+/// Repository of a revision.
 #[derive(Debug, Clone, Copy)]
 pub struct RevisionPlace<'a> {
     pub namespace: &'a str,

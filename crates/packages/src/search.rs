@@ -1,7 +1,8 @@
-//! The search for packages in a tree (`packagevariants.md` 6.3, 6.16).
+//! Search for packages in a tree (`packagevariants.md` 6.3, 6.16).
 //!
-//! One tree may lie at any number of places, and trees of such trees at places without number. So each tree is read once, by its
-//! object, and paths are followed only where they lead to something.
+//! The same tree may occur in any number of places, and nested trees in an exponential number. So
+//! each tree is read once, by its object ID, and only paths that lead to a package or a problem are
+//! followed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,16 +14,16 @@ use crate::limits::{
 };
 use crate::objects::{MAX_DEPTH, Objects, ObjectsError, kptfile_of};
 
-/// The result of a search.
+/// Result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Directories of packages, each with its path and its object, by path.
+    /// Directories of packages, each with its path and its object ID, by path.
     pub(crate) packages: Vec<(String, ObjectId)>,
-    /// Why there may be more.
+    /// Reasons why packages may be missing.
     pub(crate) problems: Vec<String>,
 }
 
-/// The part of a tree that is kept.
+/// Kept part of a tree.
 #[derive(Debug)]
 enum Directory {
     Package,
@@ -30,7 +31,7 @@ enum Directory {
     Unreadable(String),
 }
 
-/// The trees that a search has read; a look that ends before it is kept for the next one.
+/// Trees that a search has read. If the look ends first, the next one continues with them.
 #[derive(Debug)]
 pub(crate) struct Reading {
     start: ObjectId,
@@ -39,15 +40,16 @@ pub(crate) struct Reading {
     open: VecDeque<(ObjectId, usize)>,
     entries: usize,
     folders: usize,
-    /// Why not all were read.
+    /// Reason why trees were skipped.
     problem: Option<String>,
 }
 
 impl Objects {
-    /// Directories of packages in a tree. What lies below a package belongs to it (6.3).
+    /// Finds the directories of packages in a tree. Directories below a package belong to it
+    /// (`packagevariants.md` 6.3).
     ///
     /// # Errors
-    /// The directory where the search begins cannot be read, or the look ends.
+    /// The start directory cannot be read, or the look ends.
     pub(crate) fn packages(
         &self,
         tree: ObjectId,
@@ -81,14 +83,14 @@ impl Reading {
         }
     }
 
-    /// The directories of packages among what was read.
+    /// Returns the directories of packages among the trees that were read.
     fn found(self, below: &str) -> Found {
         let known = self;
         let leading = leading(&known.directories);
         let mut found = Found { packages: Vec::new(), problems: known.problem.into_iter().collect() };
         let mut directories = 0;
         let mut open = VecDeque::from([(below.to_owned(), known.start, 0)]);
-        // In breadth: where there are too many, those near the root are found.
+        // Breadth first, so that packages near the root are found if there are too many.
         while let Some((path, id, depth)) = open.pop_front() {
             let children = match known.directories.get(&id) {
                 Some(Directory::Plain(children)) if depth < MAX_DEPTH => children,
@@ -126,7 +128,7 @@ impl Reading {
         found
     }
 
-    /// Reads the trees that are left, each once.
+    /// Reads the remaining trees, each once.
     fn go_on(&mut self, objects: &Objects, look: &Look) -> Result<(), ObjectsError> {
         while let Some((id, depth)) = self.open.front().copied() {
             look.goes_on()?;
@@ -139,7 +141,7 @@ impl Reading {
                 break;
             }
             let directory = match objects.tree(id) {
-                // The directory that is registered is no package itself: it would have no name.
+                // The registered directory itself is never a package, since it would have no name.
                 Ok(tree) if depth > 0 && kptfile_of(&tree).is_some() => Directory::Package,
                 Ok(tree) => self.children(&tree, depth),
                 Err(error) if depth == 0 || !error.is_of_object() => return Err(error),
@@ -154,7 +156,8 @@ impl Reading {
     fn children(&mut self, tree: &Tree, depth: usize) -> Directory {
         self.entries += tree.entries.len();
         let trees = tree.entries.iter().filter(|entry| entry.mode.is_tree() && entry.filename != ".git");
-        // One that no checkout has holds no package (6.15).
+        // A checkout never contains `.git`, so a package in it is ignored (`packagevariants.md`
+        // 6.15).
         let children: Vec<(Box<str>, ObjectId)> = trees
             .filter_map(|entry| Some((groundwork_untrusted::entry(&entry.filename).ok()?.into(), entry.oid)))
             .collect();
@@ -175,7 +178,7 @@ impl Found {
     }
 }
 
-/// The trees from which something is reached that has to be told.
+/// Returns the trees from which a package or a problem can be reached.
 fn leading(directories: &HashMap<ObjectId, Directory>) -> HashSet<ObjectId> {
     let mut parents: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
     let mut open = Vec::new();

@@ -1,4 +1,4 @@
-//! What a Repository says about itself (`packagevariants.md` 1.4).
+//! Settings in the spec of a Repository (`packagevariants.md` 1.4).
 
 use groundwork_api::{GitRepository, Repository, ResourceExt as _};
 
@@ -6,24 +6,24 @@ use crate::revision::RevisionPlace;
 
 const DEFAULT_BRANCH: &str = "main";
 
-/// A Repository as the store needs it.
+/// Settings of a Repository that the store needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub namespace: String,
     pub name: String,
     pub url: String,
     pub branch: String,
-    /// Where packages lie; empty for the root.
+    /// Directory of the packages; empty for the root.
     pub directory: String,
     pub create_branch: bool,
     pub deployment: bool,
-    /// Who makes commits, where a Repository says so: name and address.
+    /// Name and address of the commits' author, if the Repository has one.
     pub identity: Option<(String, String)>,
-    /// The Secret with credentials.
+    /// Name of the Secret with credentials.
     pub secret: Option<String>,
 }
 
-/// Why a Repository cannot be used.
+/// Reason why a Repository cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     #[error("spec.git.repo is missing")]
@@ -41,8 +41,10 @@ pub enum SettingsError {
 }
 
 impl Settings {
+    /// Reads the settings of a Repository.
+    ///
     /// # Errors
-    /// What keeps the Repository from being used.
+    /// The Repository cannot be used.
     pub fn of(repository: &Repository) -> Result<Self, SettingsError> {
         let spec = &repository.spec;
         if let Some(other) = spec.type_.as_deref().filter(|type_| !matches!(*type_, "" | "git")) {
@@ -84,7 +86,7 @@ impl Settings {
         })
     }
 
-    /// As much of the object as decisions about packages ask for.
+    /// Returns the part of the object that decisions about packages need.
     pub fn object(&self) -> Repository {
         let git = GitRepository {
             repo: self.url.clone(),

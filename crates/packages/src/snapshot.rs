@@ -1,4 +1,4 @@
-//! The content of a repository, as one look has found it.
+//! Content of a repository, as of one look.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -15,42 +15,43 @@ use crate::settings::Settings;
 /// The content of a repository.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// By the names of their objects.
+    /// Revisions by the names of their objects.
     pub revisions: BTreeMap<String, Arc<Revision>>,
-    /// The head of the branch, if there is one.
+    /// Head of the branch, if it exists.
     pub head: Option<ObjectId>,
-    /// Problems with refs, for people.
+    /// Problems with refs, for users.
     pub problems: Vec<String>,
-    /// How many more problems there are.
+    /// Number of further problems.
     pub more_problems: usize,
-    /// The refs that one look had no time for; the next one goes on.
+    /// Progress of a look that ran out of time; the next one continues.
     pub left: Option<Left>,
-    /// True if something could not be read now that was there before: what is not in the listing may be in the repository.
+    /// True if a part could not be read: a revision that is missing here may exist.
     pub is_partial: bool,
-    /// Updates that would clear away the rest of a push that ended half way.
+    /// Updates that repair the traces of incomplete pushes.
     pub repairs: Vec<RefUpdate>,
-    /// Highest numbers that were ever given to revisions of a package, by its whole path.
+    /// Highest numbers that revisions of a package ever had, by its full path.
     pub marks: Arc<AllMarks>,
-    /// Made when it is asked for.
+    /// Latest revisions, computed on demand.
     latest: OnceLock<BTreeSet<String>>,
 }
 
-/// How far a look has come.
+/// Progress of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     /// Refs that were read.
     pub read: usize,
-    /// Refs that there are.
+    /// All refs.
     pub all: usize,
 }
 
 impl Snapshot {
-    /// Numbers that were given to revisions of a package; those of live revisions are in the listing.
+    /// Returns the numbers that revisions of a package had. Numbers of existing revisions are in
+    /// `revisions`.
     pub fn marks_of(&self, directory: &str, package: &str) -> Marks {
         self.marks.get(&full_path(directory, package)).copied().unwrap_or_default()
     }
 
-    /// Names of the latest revisions of all packages.
+    /// Returns the names of the latest revisions of all packages.
     pub fn latest(&self, settings: &Settings) -> &BTreeSet<String> {
         self.latest.get_or_init(|| {
             let place = settings.place();

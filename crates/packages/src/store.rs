@@ -1,4 +1,4 @@
-//! The package store on git: all registered repositories of all namespaces (`packagevariants.md` 6).
+//! Package store on git: all registered repositories of all namespaces (`packagevariants.md` 6).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -20,13 +20,14 @@ use crate::repository::GitRepository;
 use crate::revision::Revision;
 use crate::settings::Settings;
 
-/// The largest package by default: what a Porch server takes (6.9).
+/// Default limit for a package in bytes, the same as that of a Porch server (`packagevariants.md`
+/// 6.9).
 pub const MAX_PACKAGE_BYTES: u64 = 6 << 20;
 
-/// How a store works.
+/// Options of a store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where clones are kept. What is there is used again, and may be lost.
+    /// Directory of the clones. Existing clones are used again, and a lost one is fetched anew.
     pub directory: PathBuf,
     pub remotes: RemoteOptions,
     pub max_package_bytes: u64,
@@ -41,7 +42,8 @@ type Repositories = BTreeMap<(String, String), Arc<GitRepository>>;
 #[derive(Debug)]
 pub struct Store {
     options: Options,
-    /// One for each remote that everybody may read, and one for each namespace with credentials for a remote.
+    /// Clones: one for each remote without credentials, and one for each namespace and remote with
+    /// credentials.
     clones: Mutex<HashMap<String, Weak<BareClone>>>,
     repositories: RwLock<Repositories>,
 }
@@ -51,7 +53,7 @@ impl Store {
         Self { options, clones: Mutex::default(), repositories: RwLock::default() }
     }
 
-    /// Refuses a Repository that cannot be used until somebody changes it, whatever its remote says.
+    /// Refuses a Repository that cannot be used until a user changes it, regardless of its remote.
     ///
     /// # Errors
     /// The fault of the Repository.
@@ -60,10 +62,11 @@ impl Store {
         Ok(self.options.remotes.check(&settings.url)?)
     }
 
-    /// Lets a repository be used. One that was registered with the same settings stays as it is; with others, it begins anew.
+    /// Registers a repository. If it has the same settings as before, it stays unchanged; otherwise
+    /// it is read from the start.
     ///
     /// # Errors
-    /// The address cannot be used, or the disk.
+    /// The address is invalid, or the disk fails.
     pub fn register(
         &self,
         settings: Settings,
@@ -84,7 +87,7 @@ impl Store {
         Ok(repository)
     }
 
-    /// Forgets a repository, and ends what is read of it; nothing happens in git.
+    /// Removes a repository and interrupts its reads; git stays unchanged.
     pub fn unregister(&self, namespace: &str, name: &str) {
         let key = (namespace.to_owned(), name.to_owned());
         let former = self.repositories.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
@@ -94,7 +97,7 @@ impl Store {
     }
 
     fn clone_of(&self, settings: &Settings, credentials: Credentials) -> Result<Arc<BareClone>, StoreError> {
-        // What was fetched with credentials is for the namespace that has them.
+        // Content that was fetched with credentials is only for the namespace that has them.
         let owner = if credentials == Credentials::None { "" } else { &settings.namespace };
         let key = clone_key(owner, &settings.url);
         let mut clones = self.clones.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,10 +113,10 @@ impl Store {
         Ok(clone)
     }
 
-    /// A registered repository.
+    /// Returns a registered repository.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// The repository is not registered.
     pub fn repository(&self, namespace: &str, name: &str) -> Result<Arc<GitRepository>, StoreError> {
         let key = (namespace.to_owned(), name.to_owned());
         let repositories = self.repositories.read().unwrap_or_else(PoisonError::into_inner);
@@ -121,17 +124,18 @@ impl Store {
         found.ok_or_else(|| StoreError::Unavailable(format!("repository {name:?} could not be loaded")))
     }
 
-    /// All repositories of a namespace.
+    /// Returns all repositories of a namespace.
     pub fn repositories(&self, namespace: &str) -> Vec<Arc<GitRepository>> {
         let repositories = self.repositories.read().unwrap_or_else(PoisonError::into_inner);
         let of_namespace = repositories.iter().filter(|((found, _), _)| found == namespace);
         of_namespace.map(|(_, repository)| Arc::clone(repository)).collect()
     }
 
-    /// A revision by the name of its object, which begins with the name of its repository; that one has no dots.
+    /// Returns a revision by the name of its object. The part before the first dot is the name of
+    /// its repository.
     ///
     /// # Errors
-    /// There is none, or its repository is not registered.
+    /// The revision does not exist, or its repository is not registered.
     pub fn revision(
         &self,
         namespace: &str,
@@ -142,10 +146,10 @@ impl Store {
         Ok((repository, revision))
     }
 
-    /// A draft with other files, as the caller has seen it in `version`.
+    /// Stages other text files for a draft with the given `version`.
     ///
     /// # Errors
-    /// The revision is gone, has changed, or is no draft.
+    /// The revision is gone, has changed, or is not a draft.
     pub fn stage_save(
         &self,
         namespace: &str,
@@ -156,15 +160,16 @@ impl Store {
         let (repository, draft) = self.draft(namespace, name, version)?;
         let before = repository.content(&draft)?;
         let mut texts = files;
-        // Whoever writes data only keeps what people have written beside it (8.1).
+        // Keep the comments of the old files: a program that writes data drops them
+        // (`packagevariants.md` 8.1).
         groundwork_krm::copy_comments(&before.texts, &mut texts);
         Ok(Staged::save(&repository, &draft, Content { texts, binaries: before.binaries }))
     }
 
-    /// A draft with these files and no others, texts or not, made from what it was in `version`.
+    /// Stages a replacement of all files of a draft with the given `version`.
     ///
     /// # Errors
-    /// The revision is gone, has changed, or is no draft; or the files are too large.
+    /// The revision is gone, has changed, or is not a draft; or the files are too large.
     pub fn stage_files(
         &self,
         namespace: &str,
@@ -177,7 +182,7 @@ impl Store {
         Ok(Staged::save(&repository, &draft, content))
     }
 
-    /// A draft that is to be changed.
+    /// Returns a draft with the given version.
     pub(crate) fn draft(
         &self,
         namespace: &str,
@@ -196,7 +201,7 @@ impl Store {
     }
 }
 
-/// Where the clone of a remote is kept.
+/// Returns the name of a clone's directory.
 fn clone_key(owner: &str, url: &str) -> String {
     let mut hash = Sha256::new();
     let url = url.trim_end_matches('/');

@@ -1,5 +1,5 @@
-//! What makes the content of a draft: from nothing, from an upstream, from a former revision, or by a merge
-//! (`packagevariants.md` 6.6, 7).
+//! Tasks that make the content of a draft: from scratch, from an upstream, from an earlier
+//! revision, or by a merge (`packagevariants.md` 6.6, 7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::repository::GitRepository;
 use crate::revision::Revision;
 use crate::store::Store;
 
-/// A draft that is to be made.
+/// Draft to create.
 #[derive(Debug, Clone)]
 pub struct NewDraft {
     pub namespace: String,
@@ -29,11 +29,11 @@ pub struct NewDraft {
     pub package: String,
     pub workspace: String,
     pub source: Source,
-    /// Whose it is, for the commit.
+    /// Owner, for the commit message.
     pub owner: Option<Owner>,
 }
 
-/// What a draft is made from. Names are those of package revisions of the namespace.
+/// Source of a draft. Names are those of package revisions in the namespace.
 #[derive(Debug, Clone)]
 pub enum Source {
     Init(InitTask),
@@ -42,20 +42,20 @@ pub enum Source {
     Upgrade { local: String, update: Update },
 }
 
-/// From one revision of an upstream to another.
+/// Update from one revision of an upstream to another.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// What the local package was made from.
+    /// Base: the content that the local package was made from.
     pub original: Original,
     pub upstream: String,
     pub strategy: Strategy,
 }
 
-/// The content that a package was made from.
+/// Content that a package was made from.
 #[derive(Debug, Clone)]
 pub enum Original {
     Revision(String),
-    /// Of which there is no revision any more: its place as the lock of the Kptfile tells it.
+    /// Commit without a revision, as named by the lock in the Kptfile.
     Commit {
         url: String,
         directory: String,
@@ -65,10 +65,10 @@ pub enum Original {
 }
 
 impl Store {
-    /// Makes the content of a new draft; nobody sees it until it is committed.
+    /// Stages the content of a new draft, which users see only after its commit.
     ///
     /// # Errors
-    /// A source is missing, or the rules of its task are broken.
+    /// A source is missing, or the task breaks a rule.
     pub fn stage(&self, new: &NewDraft) -> Result<Staged, StoreError> {
         let repository = self.repository(&new.namespace, &new.repository)?;
         let task = new.source.task();
@@ -86,7 +86,7 @@ impl Store {
         Ok(Staged::create(&repository, &new.package, &new.workspace, rendered, task, new.owner.clone()))
     }
 
-    /// Whether the new revision may be called so, and made of what its task names.
+    /// Checks the name of the new revision, and the revisions that its task names.
     fn check(&self, repository: &GitRepository, new: &NewDraft, task: &Task) -> Result<(), StoreError> {
         let package = Package { repository: &new.repository, path: &new.package };
         let objects = |repository: &GitRepository| -> Vec<PackageRevision> {
@@ -95,7 +95,7 @@ impl Store {
         };
         let mut revisions = objects(repository);
         check_names(package, &new.workspace, &revisions)?;
-        // Revisions of other repositories count for nothing but what the task names.
+        // Revisions of other repositories only matter if the task names them.
         let mut heads = vec![repository.settings().object()];
         for name in new.source.named() {
             let (other, revision) = self.revision(&new.namespace, name)?;
@@ -106,17 +106,18 @@ impl Store {
         }
         if let Source::Upgrade { update: Update { original: Original::Commit { .. }, .. }, .. } = &new.source
         {
-            // What it is made from is no revision, so that no rule speaks of it.
+            // The source is not a revision, so there are no rules for it.
             return Ok(());
         }
         check_creation(package, std::slice::from_ref(task), &revisions, Repositories(&heads))?;
         Ok(())
     }
 
-    /// Takes another revision of the upstream into a draft.
+    /// Stages an update of a draft to another revision of its upstream.
     ///
     /// # Errors
-    /// The draft has changed since `version` or is none, a source is missing, or the merge fails.
+    /// The draft has changed since `version` or is not a draft, a source is missing, or the merge
+    /// fails.
     pub fn stage_update(
         &self,
         namespace: &str,
@@ -141,10 +142,11 @@ impl Store {
         Ok(Staged::update(&repository, &draft, repository.render(content)?, updated))
     }
 
-    /// What a revision of a package was made from, as its Kptfile tells it (2.8).
+    /// Returns the base of a package's revision, as its Kptfile names it (`packagevariants.md`
+    /// 2.8).
     ///
     /// # Errors
-    /// There is no such revision, or nothing leads to what it was made from.
+    /// The revision does not exist, or its base is unknown.
     pub fn original_of(&self, namespace: &str, name: &str) -> Result<Original, StoreError> {
         let (repository, local) = self.revision(namespace, name)?;
         let repositories = self.repositories(namespace);
@@ -203,13 +205,13 @@ impl Store {
         with_origin(merged, &source, &upstream)
     }
 
-    /// The files of a revision.
+    /// Returns the files of a revision.
     fn files(&self, namespace: &str, name: &str) -> Result<Content, StoreError> {
         let (repository, revision) = self.revision(namespace, name)?;
         repository.content(&revision)
     }
 
-    /// The change of the upstream, in the local package.
+    /// Merges the change of the upstream into the local package.
     fn merged(&self, namespace: &str, local: &Content, update: &Update) -> Result<Content, StoreError> {
         let original = self.original(namespace, &update.original)?;
         let (source, upstream) = self.revision(namespace, &update.upstream)?;
@@ -236,7 +238,7 @@ impl Store {
         }
     }
 
-    /// Repositories of one remote.
+    /// Returns the repositories with this address.
     fn of_address(&self, namespace: &str, url: &str) -> Vec<Arc<GitRepository>> {
         let address = normalized(url);
         let mut repositories = self.repositories(namespace);
@@ -244,7 +246,8 @@ impl Store {
         repositories
     }
 
-    /// Whether two places of one remote hold the same content of a package (2.8).
+    /// Reports whether two commits of one remote contain the same content of a package
+    /// (`packagevariants.md` 2.8).
     pub fn has_same_tree(&self, namespace: &str, one: &GitLock, other: &GitLock) -> bool {
         let tree = |lock: &GitLock| {
             let commit = ObjectId::from_hex(lock.commit.as_deref()?.as_bytes()).ok()?;
@@ -257,8 +260,8 @@ impl Store {
 }
 
 impl Source {
-    /// The task that the commit and the object tell of, and that a Porch server is asked to do (6.13). A commit that is no revision has no place
-    /// in it.
+    /// Returns the task for the commit and the object, and for a Porch server (`packagevariants.md`
+    /// 6.13). A task cannot name a commit without a revision.
     pub fn task(&self) -> Task {
         match self {
             Self::Init(task) => {
@@ -291,7 +294,7 @@ impl Source {
         }
     }
 
-    /// The revisions that it names.
+    /// Returns the revisions that the source names.
     fn named(&self) -> Vec<&str> {
         match self {
             Self::Init(_) => Vec::new(),
@@ -317,7 +320,7 @@ fn origin(repository: &GitRepository, upstream: &Revision) -> Origin {
     }
 }
 
-/// Where merged content came from last, and the keys by which later merges find its objects.
+/// Sets the upstream of merged content, and the merge keys by which later merges find its objects.
 fn with_origin(
     mut content: Content,
     repository: &GitRepository,
@@ -330,7 +333,8 @@ fn with_origin(
     Ok(content)
 }
 
-/// Files that are no texts, merged as a whole: the upstream wins where it has changed one (7.7).
+/// Merges binary files as a whole: if the upstream has changed a file, its version wins
+/// (`packagevariants.md` 7.7).
 fn merged_binaries(
     original: &BTreeMap<String, ObjectId>,
     updated: &BTreeMap<String, ObjectId>,
@@ -341,7 +345,7 @@ fn merged_binaries(
         let (before, theirs, ours) = (original.get(path), updated.get(path), local.get(path));
         let taken = match theirs {
             _ if before == theirs => ours,
-            // Gone upstream: it goes here too, unless somebody has changed it here.
+            // A file that the upstream deleted is deleted here too, unless it was changed here.
             None if ours != before => ours,
             theirs => theirs,
         };

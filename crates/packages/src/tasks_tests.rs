@@ -1,4 +1,4 @@
-//! Tasks on real remotes (`packagevariants.md` 2.8, 6.6 to 6.8).
+//! Tests of tasks with real remotes (`packagevariants.md` 2.8, 6.6 to 6.8).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn config(cache: &str, zone: &str) -> String {
     )
 }
 
-/// A catalog with two versions of a package, and an empty repository for deployments.
+/// Returns a catalog with two versions of a package, and an empty deployment repository.
 fn world() -> World {
     let world = World::new();
     world.repository(
@@ -78,7 +78,7 @@ fn clones_know_where_they_come_from() {
     assert!(files["Kptfile"].contains("name: dns\n"), "{}", files["Kptfile"]);
     assert!(files["package-context.yaml"].contains("package-path: net/dns"));
     assert!(files["config.yaml"].contains("metadata: # kpt-merge: /corefile"));
-    // One push, one commit.
+    // One push with one commit.
     let count = git(&world.remote("edge"), &["rev-list", "--count", "main..drafts/net/dns/packagevariant-1"]);
     assert_eq!(count, "1");
 }
@@ -102,12 +102,12 @@ fn drafts_take_the_next_version_in() {
     let read = files(&world, &updated);
     assert!(read["config.yaml"].contains("cache: \"60\"") && read["config.yaml"].contains("zone: ours"));
     assert!(read["Kptfile"].contains("ref: net/coredns/v2"));
-    // The task stays that of the clone.
+    // The draft keeps the task of its clone.
     assert_eq!(updated.facts.task.as_ref().unwrap().type_, "clone");
     let message =
         git(&world.remote("edge"), &["log", "-1", "--format=%B", "drafts/net/dns/packagevariant-1"]);
     assert!(message.contains("groundwork:{\"updated\":{\"from\":\"net/coredns/v1\",\"to\":\"net/coredns/v2\",\"strategy\":\"resource-merge\"}}"), "{message}");
-    // Who has seen the draft as it was before is told.
+    // A save with the old version of the draft fails.
     let late = world.store.stage_save("fleet", &saved.name, &saved.version(), read);
     assert!(matches!(late, Err(StoreError::Conflict)));
 }
@@ -145,7 +145,7 @@ fn published_revisions_are_followed_by_others() {
     assert_eq!(edited.directory, published.directory, "an edit begins with the same content");
     let proposed = to(&edited, Lifecycle::Proposed).unwrap();
     assert_eq!(to(&proposed, Lifecycle::Published).unwrap().number, 2);
-    // What is published cannot be deleted, and what is proposed for deletion can.
+    // A published revision cannot be deleted; one whose deletion is proposed can.
     let delete =
         |revision: &Revision| world.store.delete("fleet", &revision.name, &revision.version(), &pat());
     assert!(matches!(delete(&published), Err(StoreError::Refused(_))));
@@ -155,7 +155,7 @@ fn published_revisions_are_followed_by_others() {
     assert_eq!(world.refs("edge"), ["refs/heads/main", "refs/tags/net/dns/v2"]);
 }
 
-/// A tag that was set anew: what the package was made from is read at its commit.
+/// The tag was moved, so the base of the package is read from its commit.
 #[test]
 fn upgrades_from_a_commit_that_no_tag_names() {
     let world = world();

@@ -12,13 +12,13 @@ use crate::store::{MAX_PACKAGE_BYTES, Options, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A folder with remotes in it, and a store that may use them.
+/// Folder with remotes, and a store that may use them.
 pub(crate) struct World {
     folder: tempfile::TempDir,
     pub(crate) store: Store,
 }
 
-/// Runs `git` in a folder, as a person would.
+/// Runs `git` in a folder, as a user would.
 pub(crate) fn git(folder: &Path, arguments: &[&str]) -> String {
     groundwork_testkit::git(folder, arguments).unwrap()
 }
@@ -32,18 +32,18 @@ impl World {
         Self::with(Functions::default())
     }
 
-    /// One whose store runs more functions than those that are built in.
+    /// Creates a world whose store runs more than the built-in functions.
     pub(crate) fn with(functions: Functions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { store: store_in(&folder.path().join("store"), functions, &["file"]), folder }
     }
 
-    /// A store that has lost all that it kept.
+    /// Returns a new store without the clones of the first.
     pub(crate) fn other_store(&self, name: &str) -> Store {
         self.other_store_of(name, &["file"])
     }
 
-    /// The same for remotes that are asked in another way.
+    /// Returns a new store with other options for remotes.
     pub(crate) fn other_store_with(&self, name: &str, remotes: RemoteOptions) -> Store {
         Store::new(Options {
             remotes,
@@ -51,7 +51,7 @@ impl World {
         })
     }
 
-    /// The same for remotes of these protocols.
+    /// Returns a new store for remotes of these protocols.
     pub(crate) fn other_store_of(&self, name: &str, protocols: &[&str]) -> Store {
         store_in(&self.folder.path().join(name), Functions::default(), protocols)
     }
@@ -60,7 +60,7 @@ impl World {
         self.folder.path()
     }
 
-    /// Where the store keeps its clones.
+    /// Returns the folder of the store's clones.
     pub(crate) fn store_folder(&self) -> PathBuf {
         self.folder.path().join("store")
     }
@@ -69,7 +69,7 @@ impl World {
         self.folder.path().join(format!("{name}.git"))
     }
 
-    /// A work tree of a remote.
+    /// Creates a work tree of a remote.
     pub(crate) fn checkout(&self, name: &str) -> PathBuf {
         let folder = self.folder.path().join(format!("checkout-{name}"));
         if !folder.exists() {
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// A new remote with files on its branch, registered and read.
+    /// Creates a remote with files on its branch, and registers and reads it.
     pub(crate) fn repository(&self, name: &str, files: &[(&str, &str)]) -> Arc<GitRepository> {
         git(self.folder.path(), &["init", "-q", "--bare", self.remote(name).to_str().unwrap()]);
         if !files.is_empty() {
@@ -110,7 +110,7 @@ impl World {
         Ok(repository)
     }
 
-    /// What a person commits to the branch.
+    /// Commits files to the branch, as a user would.
     pub(crate) fn publish(&self, name: &str, files: &[(&str, &str)]) {
         let folder = self.checkout(name);
         let has_branch = !git(&folder, &["ls-remote", "origin", "refs/heads/main"]).is_empty();
@@ -127,7 +127,7 @@ impl World {
         git(&folder, &["push", "-q", "origin", "HEAD:main"]);
     }
 
-    /// All refs of a remote, each with its commit.
+    /// Returns all refs of a remote.
     pub(crate) fn refs(&self, name: &str) -> Vec<String> {
         let listed = git(&self.remote(name), &["for-each-ref", "--format=%(refname)"]);
         listed.lines().map(str::to_owned).collect()
