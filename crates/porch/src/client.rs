@@ -1,4 +1,5 @@
-//! Calls of the aggregated API of a Porch server (`packagevariants.md` 6.13, the table of operations).
+//! Calls of the aggregated API of a Porch server (`packagevariants.md` 6.13, the table of
+//! operations).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,32 +20,35 @@ use crate::error::{Meaning, PorchError, Request};
 use crate::object::{Resources, Revision};
 
 const GROUP: &str = "/apis/porch.kpt.dev/v1alpha1";
-/// Kinds as they stand in paths.
+/// Resource names in paths.
 const REVISIONS: &str = "packagerevisions";
 const RESOURCES: &str = "packagerevisionresources";
-/// Requests are cut by the API server after about 34 s; a connection that died silently is noticed after this time.
+/// Time limit for a request. The API server ends a request after about 34 s, so only a dead
+/// connection reaches this limit.
 const REQUEST_LIMIT: Duration = Duration::from_secs(45);
-/// Bytes of a list that are taken: some ten thousand revisions. It is several times as much once it is read.
+/// Limit for a list in bytes, enough for some ten thousand revisions. The parsed list takes several
+/// times as much.
 const MAX_LIST: usize = 32 << 20;
-/// Bytes of any other answer; a Porch server takes packages of 6 MiB.
+/// Limit for any other answer in bytes; a Porch server accepts packages of 6 MiB.
 const MAX_ANSWER: usize = 16 << 20;
-/// Bytes of what is said of a refusal.
+/// Limit for the body of a refusal, in bytes.
 const MAX_REFUSAL: usize = 64 << 10;
-/// Bytes that all answers take while they are read, with what they become.
+/// Memory for all answers while they are read and parsed, in bytes.
 const MEMORY: usize = 256 << 20;
-/// The same of one answer, and of all for one namespace.
+/// Memory for one answer, and for all answers of one namespace, in bytes.
 const MEMORY_SHARE: usize = 192 << 20;
-/// How long an answer waits for others to give something back.
+/// Longest wait of an answer for memory that others release.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause before a call is made again that met another one on the same package.
+/// Pause before the retry of a call that met another one on the same package.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
-/// How often a call is made again that met another one.
+/// Retries of a call that met another one.
 const BUSY_ATTEMPTS: usize = 5;
 
-/// A Porch server, by way of the API server.
+/// Client of a Porch server, through the API server.
 ///
-/// The client that it is given may ask again by itself after 429, 503 and 504, as `Retry-After` says; a call that was done the first time is then
-/// told to be [`Meaning::AlreadyExists`] or [`Meaning::Conflict`], and what is decided on the next reading finds it done.
+/// The HTTP client may itself retry after 429, 503 and 504, as `Retry-After` says. If the first
+/// attempt had succeeded, the retry fails with [`Meaning::AlreadyExists`] or [`Meaning::Conflict`];
+/// the next reconcile reads the current state and finds the change.
 #[derive(Clone)]
 pub struct Porch {
     client: Client,
@@ -52,7 +56,7 @@ pub struct Porch {
     memory: Memory,
 }
 
-/// Counts a request: its verb, the resource, and what became of it.
+/// Counter of requests, with verb, resource and result.
 type Count = Arc<dyn Fn(&'static str, &'static str, &'static str) + Send + Sync>;
 
 impl std::fmt::Debug for Porch {
@@ -67,7 +71,8 @@ impl Porch {
         Self { client, count: Arc::new(|_, _, _| {}), memory }
     }
 
-    /// The same with a count of its requests: verb, resource, and `ok`, `conflict`, `not_found`, `forbidden` or `failed`.
+    /// Adds a counter of requests: verb, resource, and `ok`, `conflict`, `not_found`, `forbidden`
+    /// or `failed`.
     #[must_use]
     pub fn counting(
         self,
@@ -76,11 +81,13 @@ impl Porch {
         Self { count: Arc::new(count), ..self }
     }
 
-    /// Whether a Porch server serves package revisions here: it alone serves their files, too, which a kind of the API server's own does not
-    /// (6.1). Everybody may ask who has a token.
+    /// Reports whether a Porch server serves package revisions here. Only Porch also serves their
+    /// files, which a CRD of the same group does not (`packagevariants.md` 6.1). Any authenticated
+    /// user may read this.
     ///
     /// # Errors
-    /// See [`PorchError`]; [`Meaning::Unavailable`] is also that the server is registered and away.
+    /// See [`PorchError`]; [`Meaning::Unavailable`] also if the server is registered and does not
+    /// answer.
     pub async fn is_served(&self) -> Result<bool, PorchError> {
         let answer = match self.exchange(Method::GET, GROUP, None).await {
             Err(error) if error.meaning == Meaning::NotFound => return Ok(false),
@@ -90,10 +97,11 @@ impl Porch {
         Ok(resources.into_iter().any(|found| found.get("name").is_some_and(|name| name == RESOURCES)))
     }
 
-    /// The revisions of a repository, or of one package of it. Those of a repository that the server could not read are missing.
+    /// Lists the revisions of a repository, or of one package in it. Revisions of a repository that
+    /// the server could not read are missing.
     ///
     /// # Errors
-    /// See [`PorchError`]; [`Meaning::NotFound`] is that nobody serves package revisions.
+    /// See [`PorchError`]; [`Meaning::NotFound`] if no server serves package revisions.
     pub async fn list(
         &self,
         namespace: &str,
@@ -111,12 +119,12 @@ impl Porch {
         items.into_iter().map(|item| revision(item, namespace)).collect()
     }
 
-    /// A revision; `None` if there is none.
+    /// Reads a revision; `None` if it does not exist.
     ///
     /// # Errors
     /// See [`PorchError`].
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Revision>, PorchError> {
-        // No object can be called so.
+        // No object can have an invalid name.
         let Ok(path) = object(namespace, REVISIONS, name) else { return Ok(None) };
         match self.send(Method::GET, &path, None).await {
             Ok(answer) => revision(answer, namespace).map(Some),
@@ -125,7 +133,7 @@ impl Porch {
         }
     }
 
-    /// The files of a revision.
+    /// Reads the files of a revision.
     ///
     /// # Errors
     /// See [`PorchError`].
@@ -134,10 +142,10 @@ impl Porch {
         resources(self.send(Method::GET, &path, None).await?)
     }
 
-    /// Makes a draft; the server does its task and renders it.
+    /// Creates a draft; the server runs its task and renders it.
     ///
     /// # Errors
-    /// See [`PorchError`]. Without an answer it may have been made.
+    /// See [`PorchError`]. Without an answer, the draft may have been created.
     pub async fn create(&self, draft: &NewDraft) -> Result<Revision, PorchError> {
         let path = collection(&draft.namespace, REVISIONS)?;
         let body = draft.body().map_err(|error| PorchError::unreadable(&error))?;
@@ -145,17 +153,19 @@ impl Porch {
         revision(made, &draft.namespace)
     }
 
-    /// Gives a draft the files that these resources have, if it is still what was read; the server renders it.
+    /// Replaces the files of a draft, if it still has the version that was read; the server renders
+    /// it.
     ///
     /// # Errors
-    /// See [`PorchError`]. Without an answer it may have been done.
+    /// See [`PorchError`]. Without an answer, the files may have been saved.
     pub async fn save(&self, files: &Resources) -> Result<Resources, PorchError> {
         let (namespace, name) = files.place();
         let path = object(namespace, RESOURCES, name)?;
         resources(self.send(Method::PUT, &path, Some(&files.raw)).await?)
     }
 
-    /// Writes a revision as it is here: its labels, annotations, owners, and a change of its lifecycle that needs no approval.
+    /// Replaces a revision: its labels, annotations, owners, and a lifecycle change that needs no
+    /// approval.
     ///
     /// # Errors
     /// See [`PorchError`].
@@ -165,8 +175,8 @@ impl Porch {
         revision(written, changed.namespace())
     }
 
-    /// Approves or rejects: the whole revision with its new lifecycle. It needs `update` on `packagerevisions/approval`, which people have and
-    /// services have not.
+    /// Approves or rejects a revision: sends the whole revision with its new lifecycle. This needs
+    /// the right `update` on `packagerevisions/approval`, which users have and services lack.
     ///
     /// # Errors
     /// See [`PorchError`].
@@ -176,7 +186,7 @@ impl Porch {
         revision(written, changed.namespace())
     }
 
-    /// Deletes a revision. One that is gone is deleted.
+    /// Deletes a revision. Succeeds if the revision is gone already.
     ///
     /// # Errors
     /// See [`PorchError`].
@@ -189,7 +199,8 @@ impl Porch {
         }
     }
 
-    /// Makes a call, again after a pause while another one is under way on the same package.
+    /// Sends a request, and retries it after a pause while another call on the same package is
+    /// running.
     async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, PorchError> {
         let mut attempts = 0;
         loop {
@@ -212,7 +223,7 @@ impl Porch {
 
     async fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, PorchError> {
         let changes = method != Method::GET;
-        // What is served the API server says itself.
+        // The API server itself answers requests for its list of groups.
         let unanswered = |problem: &str| {
             PorchError::unanswered(if path == GROUP { "API server" } else { "Porch server" }, problem)
         };
@@ -237,7 +248,7 @@ impl Porch {
             let is_success = head.status.is_success();
             let limit = if is_success { limit } else { Limit { what: "a refusal", bytes: MAX_REFUSAL } };
             let read = answer::read(body, limit, &holding).await;
-            // The values are paid for before they are made.
+            // Reserve memory for the values before they are parsed.
             let read = match read {
                 Ok((bytes, held)) if is_success => match holding.take(weight(&bytes)).await {
                     Ok(room) => Ok((bytes, Some((held, room)))),
@@ -255,7 +266,7 @@ impl Porch {
             Ok(Ok((status, _, Err(error)))) if (200..300).contains(&status) => {
                 Err(PorchError::not_taken(&asked, &error))
             }
-            // An answer of such length is no Status of Kubernetes.
+            // A longer body is not a Kubernetes Status object.
             Ok(Ok((status, headers, read))) => {
                 let bytes = read.map(|(bytes, _)| bytes).unwrap_or_default();
                 Err(refusal(request, status, &headers, &bytes))
@@ -263,23 +274,23 @@ impl Porch {
             Ok(Err(error)) => Err(unanswered(&innermost_cause(&error))),
             Err(_) => Err(unanswered(&format!("none within {} s", REQUEST_LIMIT.as_secs()))),
         };
-        // Nothing happens by reading.
+        // A read changes nothing, so its result never counts as unknown.
         answer.map_err(|error| PorchError { is_unanswered: error.is_unanswered && changes, ..error })
     }
 }
 
-/// The namespace that a call is for; the empty one of others.
+/// Returns the namespace of a request's path; empty if there is none.
 fn namespace_of(path: &str) -> &str {
     let namespace = path.split_once("/namespaces/").map_or("", |(_, rest)| rest);
     namespace.split(['/', '?']).next().unwrap_or_default()
 }
 
-/// A call as messages name it.
+/// Returns the name of a request for messages.
 fn asked(method: &Method, path: &str) -> String {
     format!("{} of {}", verb(method, path), resource(path))
 }
 
-/// As authorisation calls it.
+/// Returns the verb of a request for metrics, as RBAC names it.
 fn verb(method: &Method, path: &str) -> &'static str {
     match *method {
         Method::POST => "create",
@@ -298,7 +309,7 @@ fn resource(path: &str) -> &'static str {
     }
 }
 
-/// As metrics call it.
+/// Returns the result of a request for metrics.
 fn outcome(answer: &Result<Value, PorchError>) -> &'static str {
     match answer.as_ref().map_err(|error| error.meaning) {
         Ok(_) => "ok",
@@ -309,11 +320,11 @@ fn outcome(answer: &Result<Value, PorchError>) -> &'static str {
     }
 }
 
-/// What an answer says that is no success.
+/// Returns the error for an unsuccessful answer.
 fn refusal(request: Request, status: u16, headers: &HeaderMap, body: &[u8]) -> PorchError {
     let said: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |member: &str| said.get(member).and_then(Value::as_str).unwrap_or_default();
-    // Who stands before the API server answers in words of its own.
+    // A proxy in front of the API server answers in plain text.
     let plain =
         if said.is_object() { String::new() } else { String::from_utf8_lossy(body).trim().to_owned() };
     let message = if plain.is_empty() { text("message") } else { &plain };
@@ -325,7 +336,7 @@ fn refusal(request: Request, status: u16, headers: &HeaderMap, body: &[u8]) -> P
     error
 }
 
-/// Elements of a list do not say which kind they are, and a `PUT` has to.
+/// Adds `apiVersion` and `kind`, which elements of a list lack and a `PUT` needs.
 fn revision(mut raw: Value, namespace: &str) -> Result<Revision, PorchError> {
     if let Some(object) = raw.as_object_mut() {
         object.entry("apiVersion").or_insert_with(|| json!("porch.kpt.dev/v1alpha1"));
@@ -342,7 +353,7 @@ fn resources(raw: Value) -> Result<Resources, PorchError> {
     Resources::new(raw).map_err(|error| PorchError::unreadable(&error))
 }
 
-/// Names are written into paths: one that no object can have could lead to another one.
+/// Returns the path of a collection. An invalid namespace could change the path, so it is refused.
 fn collection(namespace: &str, plural: &str) -> Result<String, PorchError> {
     checked(namespace)?;
     Ok(format!("{GROUP}/namespaces/{namespace}/{plural}"))
@@ -361,12 +372,12 @@ fn checked(name: &str) -> Result<(), PorchError> {
     Err(PorchError { meaning: Meaning::Invalid, text, retry_after: None, is_unanswered: false })
 }
 
-/// A value in a field selector.
+/// Escapes a value for a field selector.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
 }
 
-/// A value in the query of a URL.
+/// Encodes a value for the query of a URL.
 fn encoded(value: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     value.bytes().fold(String::new(), |mut text, byte| {

@@ -1,31 +1,34 @@
-//! Bodies of new drafts (`packagevariants.md` 6.13).
+//! Request bodies of new drafts (`packagevariants.md` 6.13).
 
 use std::collections::BTreeMap;
 
 use groundwork_api::{OwnerReference, PackageRevision, Task};
 use serde_json::{Value, json};
 
-/// A draft that is to be made. Its name is the server's to say, and labels, gates and annotations of the package come from its Kptfile.
+/// Draft to create. The server chooses its name, and takes the labels, gates and annotations of the
+/// package from its Kptfile.
 #[derive(Debug, Clone, Default)]
 pub struct NewDraft {
     pub namespace: String,
-    /// Name of the Repository.
+    /// Name of the Repository object.
     pub repository: String,
-    /// Path of the package in it.
+    /// Path of the package in the repository.
     pub package: String,
     pub workspace: String,
-    /// What the draft is made from.
+    /// Task that makes the draft.
     pub task: Task,
-    /// Whose it is. `blockOwnerDeletion` stays unset: it would need rights to the owner's finalizers.
+    /// Owner of the draft, without `blockOwnerDeletion`, which would need rights to the owner's
+    /// finalizers.
     pub owner: Option<OwnerReference>,
-    /// Of the PackageRevision.
+    /// Labels of the PackageRevision.
     pub labels: BTreeMap<String, String>,
-    /// Of the PackageRevision.
+    /// Annotations of the PackageRevision.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl NewDraft {
-    /// What is sent: no name, no resourceVersion, neither `packageMetadata` nor `readinessGates`.
+    /// Returns the request body, which has no name and no resourceVersion, and neither
+    /// `packageMetadata` nor `readinessGates`.
     ///
     /// # Errors
     /// The task cannot be written as JSON.
@@ -81,7 +84,7 @@ mod tests {
         draft.body().unwrap()
     }
 
-    /// The bodies of 6.13, member by member: nothing more is in them.
+    /// The bodies have exactly the members of `packagevariants.md` 6.13.
     #[test]
     fn bodies_of_every_task() {
         let name = |name: &str| json!({"name": name});

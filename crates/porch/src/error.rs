@@ -1,63 +1,65 @@
-//! What errors of a Porch server mean (`packagevariants.md` 6.13): most of them are 500s with the cause in their text.
+//! Classification of the errors of a Porch server (`packagevariants.md` 6.13): most are status 500
+//! with the cause in their text.
 
 use std::time::Duration;
 
 use groundwork_client::answer::AnswerError;
 
-/// Why a call has not done what it was to do.
+/// Reason why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct PorchError {
     pub meaning: Meaning,
-    /// In the words of the server; of a rendering, those of the functions alone.
+    /// Message of the server; for a failed rendering, only that of the functions.
     pub text: String,
-    /// What the server asks for before another attempt.
+    /// Pause before a retry, as the server asks for.
     pub retry_after: Option<Duration>,
-    /// Nothing came back from the Porch server to what changes something: it may have happened.
+    /// True if a change got no answer from the Porch server, so that it may have been made.
     pub is_unanswered: bool,
 }
 
-/// What callers tell apart.
+/// Classes of errors that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     NotFound,
-    /// Something else is done to the package; the same call may be made again after a second.
+    /// Another operation on the package is running; the same call may succeed after a second.
     Busy,
-    /// The revision is another one than was read.
+    /// The revision has changed since it was read.
     Conflict,
-    /// A revision of this workspace is there.
+    /// A revision with this workspace exists.
     AlreadyExists,
-    /// The package has revisions, so it cannot be cloned.
+    /// The package already has revisions, so it cannot be the target of a clone.
     DownstreamExists,
     /// A function of the package failed.
     RenderFailed,
-    /// Only drafts take files.
+    /// The revision is not a draft, so its files cannot be changed.
     NotDraft,
-    /// Against the rules of the task, and it stays so.
+    /// The task breaks a rule, and a retry would too.
     Permanent,
-    /// Other packages are made of what was to be deleted.
+    /// The revision cannot be deleted because other packages are made from it.
     IsUpstream,
-    /// What is published cannot be deleted without a proposal.
+    /// A published revision cannot be deleted without a proposal.
     DeletionNotProposed,
-    /// A right is missing.
+    /// The account lacks a right.
     Denied,
     /// The repository is served in another version of the API.
     OtherVersion,
-    /// The server does not accept the object.
+    /// The server rejects the object.
     Invalid,
-    /// Nobody answers, or the server asks for patience.
+    /// The server does not answer, or asks for a later retry.
     Unavailable,
     Other,
 }
 
-/// What was asked for, as far as it tells what an error means.
+/// Kind of request, as far as the meaning of an error depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     Create,
     Other,
 }
 
-/// A row of the table: it fits if the status is one of these and the text, or the reason, contains one of the words.
+/// Row of the table. It applies if the status is one of these, and the text or the reason contains
+/// one of the words.
 struct Row {
     statuses: &'static [u16],
     words: &'static [&'static str],
@@ -70,7 +72,7 @@ const fn row(statuses: &'static [u16], words: &'static [&'static str], meaning: 
     Row { statuses, words, reason: "", request: None, meaning }
 }
 
-/// In lower case, since case does not count. The first row that fits counts.
+/// Rows in lower case, since texts are compared without case. The first row that applies counts.
 const ROWS: &[Row] = &[
     row(&[404], &[], Meaning::NotFound),
     row(&[409], &["another request is already in progress"], Meaning::Busy),
@@ -107,7 +109,7 @@ const ROWS: &[Row] = &[
     row(&[429, 503, 504], &[], Meaning::Unavailable),
 ];
 
-/// What an answer means, by its status, the reason of its Status object and its text.
+/// Returns the meaning of an answer, from its status, the reason of its Status object and its text.
 pub fn classify(request: Request, status: u16, reason: &str, text: &str) -> Meaning {
     let text = text.to_lowercase();
     let fits = |row: &&Row| {
@@ -119,15 +121,16 @@ pub fn classify(request: Request, status: u16, reason: &str, text: &str) -> Mean
     ROWS.iter().find(fits).map_or(Meaning::Other, |row| row.meaning)
 }
 
-/// The answer for a request that took too long.
+/// Status of a request that took too long.
 const CUT: u16 = 504;
-/// What stands before most causes.
+/// Prefix of most messages.
 const INTERNAL: &str = "Internal error occurred: ";
-/// What stands before the words of functions.
+/// Text before the message of functions.
 const DETAILS: &str = "Details: ";
 
 impl PorchError {
-    /// An answer that is no success. `text` is the message of its Status object, or its body.
+    /// Creates the error for an unsuccessful answer. `text` is the message of its Status object, or
+    /// its body.
     pub(crate) fn answered(request: Request, status: u16, reason: &str, text: &str) -> Self {
         let meaning = classify(request, status, reason, text);
         let details = text.split_once(DETAILS).filter(|_| meaning == Meaning::RenderFailed);
@@ -138,17 +141,18 @@ impl PorchError {
             }
             None => text.to_owned(),
         };
-        // The API server cuts what takes long, and the Porch server goes on with it.
+        // The API server ends a long request, but the Porch server continues with it.
         Self { meaning, text, retry_after: None, is_unanswered: status == CUT }
     }
 
-    /// Nothing came back from whom it was asked.
+    /// Creates the error for a missing answer of the named server.
     pub(crate) fn unanswered(whom: &str, problem: &str) -> Self {
         let text = format!("the {whom} gives no answer: {problem}");
         Self { meaning: Meaning::Unavailable, text, retry_after: None, is_unanswered: true }
     }
 
-    /// What is wrong and what to do about it, for people: the words of the server, without those that it puts before all of them.
+    /// Returns the problem and its remedy for users: the server's message without its general
+    /// prefixes.
     pub fn sentence(&self) -> String {
         let said = self.text.strip_prefix(INTERNAL).unwrap_or(&self.text).trim_end_matches('.');
         let wait = match self.retry_after {
@@ -156,7 +160,7 @@ impl PorchError {
             None => "try again later".to_owned(),
         };
         let advice = match self.meaning {
-            // The server's words say it all, or nothing can be done about it by trying.
+            // No advice if the server's message is enough, or if a retry cannot help.
             Meaning::NotFound
             | Meaning::DownstreamExists
             | Meaning::RenderFailed
@@ -184,7 +188,8 @@ impl PorchError {
         format!("{said} ({advice})")
     }
 
-    /// An answer that nobody takes. To what changes something it comes after the change.
+    /// Creates the error for an answer that was not read, because it is too large or memory is
+    /// short. A change may have been made before it.
     pub(crate) fn not_taken(asked: &str, problem: &AnswerError) -> Self {
         let text = match problem {
             AnswerError::TooLong(limit) => format!(
@@ -196,7 +201,7 @@ impl PorchError {
         Self { meaning: Meaning::Other, text, retry_after: None, is_unanswered: true }
     }
 
-    /// An answer that is not of the form that the API promises.
+    /// Creates the error for an answer that does not follow the API.
     pub(crate) fn unreadable(problem: &serde_json::Error) -> Self {
         let text = format!("the answer of the Porch server cannot be read: {problem}");
         Self { meaning: Meaning::Other, text, retry_after: None, is_unanswered: false }
@@ -207,7 +212,8 @@ impl PorchError {
 mod tests {
     use super::*;
 
-    /// Every row of the table of 6.13, each text of it, and what does not fit.
+    /// Every row of the table in `packagevariants.md` 6.13 with each of its texts, and an answer
+    /// that fits no row.
     #[test]
     fn every_row() {
         use Meaning as M;
@@ -292,7 +298,8 @@ mod tests {
         assert_eq!(text(503, ""), "the Porch server answers 503 Reason");
     }
 
-    /// Every error tells what to do, where its words do not, and none begins with what says nothing.
+    /// Every error contains a remedy, unless its text says enough, and none begins with a general
+    /// prefix.
     #[test]
     fn sentences_say_what_to_do() {
         let sentence =

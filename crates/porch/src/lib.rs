@@ -1,4 +1,5 @@
-//! Packages on a Porch server (`packagevariants.md` 6.13): calls of its aggregated API, and what its errors mean.
+//! Client of a Porch server (`packagevariants.md` 6.13): calls of its aggregated API, and the
+//! classification of its errors.
 //!
 //! ```text
 //! NewDraft ──body──> POST ─┐
@@ -6,7 +7,8 @@
 //!   as read, one part changed ──PUT
 //! ```
 //!
-//! Nothing here decides what a variant wants. Objects are kept as they were read: a `PUT` carries what this version does not know as well.
+//! This crate does not decide what a variant needs. Objects are kept as JSON as they were read, so
+//! that a `PUT` also contains members that this version does not know.
 
 mod client;
 mod draft;

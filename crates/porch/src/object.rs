@@ -1,12 +1,12 @@
-//! Objects of a Porch server as they were read: a `PUT` takes for deleted what is left out of it, so members that this version does not know
-//! stay where they are (`packagevariants.md` 1.6, 6.13).
+//! Objects of a Porch server, kept as they were read. A `PUT` deletes each member that it leaves
+//! out, so members that this version does not know must be kept (`packagevariants.md` 1.6, 6.13).
 
 use std::collections::BTreeMap;
 
 use groundwork_api::{Lifecycle, OwnerReference, PackageRevision, PackageRevisionResources, RenderStatus};
 use serde_json::{Map, Value, json};
 
-/// A PackageRevision, with all that the server says of it.
+/// A PackageRevision with all members that the server returned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revision {
     pub(crate) raw: Value,
@@ -14,11 +14,13 @@ pub struct Revision {
 }
 
 impl Revision {
+    /// Parses a revision.
+    ///
     /// # Errors
-    /// It is no PackageRevision.
+    /// The value is not a PackageRevision.
     pub fn new(raw: Value) -> Result<Self, serde_json::Error> {
         let mut object: PackageRevision = serde_json::from_value(raw.clone())?;
-        // Porch serves an empty object for a lock that there is none of.
+        // Porch serves an empty object instead of a missing lock.
         if let Some(status) = &mut object.status {
             for lock in [&mut status.upstream_lock, &mut status.self_lock] {
                 *lock = lock.take().filter(|lock| lock.git.is_some());
@@ -27,22 +29,22 @@ impl Revision {
         Ok(Self { raw, object })
     }
 
-    /// As decisions see it.
+    /// Returns the typed object, as decisions use it.
     pub fn object(&self) -> &PackageRevision {
         &self.object
     }
 
-    /// With all that the server says of it.
+    /// Returns the JSON with all members.
     pub fn as_json(&self) -> &Value {
         &self.raw
     }
 
-    /// The same, without what only the server knows.
+    /// Returns the typed object, without unknown members.
     pub fn into_object(self) -> PackageRevision {
         self.object
     }
 
-    /// The version of its content: neither labels nor the lifecycle are part of it.
+    /// Returns the version of the content, which covers neither labels nor the lifecycle.
     pub fn version(&self) -> &str {
         self.text("/metadata/resourceVersion")
     }
@@ -59,13 +61,13 @@ impl Revision {
         self.raw.pointer(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether an owner of this UID is among its owners.
+    /// Reports whether the revision has an owner with this UID.
     pub fn is_owned_by(&self, uid: &str) -> bool {
         let owners = self.object.metadata.owner_references.iter().flatten();
         !uid.is_empty() && owners.into_iter().any(|owner| owner.uid == uid)
     }
 
-    /// The same with another lifecycle.
+    /// Sets the lifecycle.
     #[must_use]
     pub fn with_lifecycle(mut self, lifecycle: Lifecycle) -> Self {
         set(&mut self.raw, "spec", "lifecycle", json!(lifecycle.as_str()));
@@ -73,7 +75,7 @@ impl Revision {
         self
     }
 
-    /// The same with these labels, annotations and owners, and no others.
+    /// Replaces labels, annotations and owners.
     ///
     /// # Errors
     /// An owner cannot be written as JSON.
@@ -99,7 +101,7 @@ impl Revision {
     }
 }
 
-/// The files of a revision, with all that the server says of them.
+/// Files of a revision with all members that the server returned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resources {
     pub(crate) raw: Value,
@@ -108,33 +110,35 @@ pub struct Resources {
 }
 
 impl Resources {
+    /// Parses the files of a revision.
+    ///
     /// # Errors
-    /// It is no PackageRevisionResources.
+    /// The value is not a PackageRevisionResources.
     pub fn new(raw: Value) -> Result<Self, serde_json::Error> {
         let has_files = raw.pointer("/spec/resources").is_some_and(Value::is_object);
         let object = serde_json::from_value(raw.clone())?;
         Ok(Self { raw, object, has_files })
     }
 
-    /// Texts by their paths; `None` if the revision has no map of them.
+    /// Returns the texts by their paths; `None` if the object has no map of files.
     pub fn files(&self) -> Option<BTreeMap<String, String>> {
         let files = self.object.spec.resources.iter();
         self.has_files.then(|| files.map(|(path, text)| (path.clone(), text.clone())).collect())
     }
 
-    /// The same with these files and no others, in the version that was read.
+    /// Replaces all files, and keeps the version that was read.
     #[must_use]
     pub fn with_files(mut self, files: &BTreeMap<String, String>) -> Self {
         set(&mut self.raw, "spec", "resources", json!(files));
         self
     }
 
-    /// What the functions of the package said; on the answer to a save only.
+    /// Returns the results of the package's functions, which only the answer to a save contains.
     pub fn render_status(&self) -> Option<&RenderStatus> {
         self.object.status.as_ref()?.render_status.as_ref()
     }
 
-    /// The version of the files.
+    /// Returns the version of the files.
     pub fn version(&self) -> &str {
         self.raw.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default()
     }
@@ -174,7 +178,8 @@ mod tests {
         })
     }
 
-    /// 6.13: what is left out of a `PUT` is taken for deleted.
+    /// A `PUT` deletes each member that it leaves out, so unknown members are kept
+    /// (`packagevariants.md` 6.13).
     #[test]
     fn what_is_not_known_is_kept() {
         let read = Revision::new(revision()).unwrap();
@@ -194,7 +199,7 @@ mod tests {
         assert!(changed.is_owned_by("u") && !changed.is_owned_by("v") && !changed.is_owned_by(""));
     }
 
-    /// 1.6: absent members, and locks without a place.
+    /// Absent members, and locks without a location (`packagevariants.md` 1.6).
     #[test]
     fn what_is_absent_has_a_meaning() {
         let read = Revision::new(revision()).unwrap();

@@ -1,4 +1,4 @@
-//! Porch servers that are an enemy's: each trick ends in its time with words of its own.
+//! Tests with hostile Porch servers: each call ends in time, with an error that explains the trick.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use groundwork_porch::{Porch, PorchError};
 use groundwork_testkit::{HostileServer, Trick};
 use kube::Config;
 
-/// A call has 45 seconds.
+/// Time limit of a test; a call has 45 seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Calls, but for those that write what was read.
+/// Calls of the client, except those that write back a read object.
 #[derive(Debug, Clone, Copy)]
 enum Asked {
     Served,
@@ -32,7 +32,8 @@ async fn ask(porch: &Porch, asked: Asked) -> Result<(), PorchError> {
     }
 }
 
-/// Words of which an error has one; none where an answer may be a good one, and that it ends is all that counts.
+/// Texts of which the error contains one. Empty if the answer may be valid; then only the end of
+/// the call matters.
 fn words(trick: &Trick) -> &'static [&'static str] {
     match trick {
         Trick::StrangeJson | Trick::EndlessPages | Trick::SamePage => &[],

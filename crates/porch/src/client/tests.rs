@@ -5,10 +5,10 @@ use groundwork_api::Lifecycle;
 
 use super::*;
 
-/// Requests that a server has got: method, path, body.
+/// Requests that a server has received: method, path, body.
 type Requests = Arc<Mutex<Vec<(String, String, Value)>>>;
 
-/// A server that gives these answers one after the other, and nothing then.
+/// Starts a server that gives these answers in order, and then no more.
 fn server(answers: Vec<(u16, Option<&'static str>, Value)>) -> (Porch, Requests) {
     let requests = Requests::default();
     let got = Arc::clone(&requests);
@@ -41,7 +41,7 @@ fn read() -> Value {
         "spec": {"novel": 1, "lifecycle": "Draft"}})
 }
 
-/// The table of operations: which call each is, and what goes with it.
+/// The table of operations, each with its HTTP call and body.
 #[tokio::test]
 async fn operations_are_these_calls() {
     let ok = |answer: Value| (200, None, answer);
@@ -111,7 +111,7 @@ async fn operations_are_these_calls() {
     assert_eq!(*counted.lock().unwrap(), expected);
 }
 
-/// What is gone is deleted, and is not there to be read.
+/// A missing revision counts as deleted, and reads as `None`.
 #[tokio::test]
 async fn what_is_gone_is_no_error() {
     let gone = || (404, None, json!({"reason": "NotFound", "message": "not found"}));
@@ -121,7 +121,7 @@ async fn what_is_gone_is_no_error() {
     assert_eq!(porch.resources("fleet", "edge.dns.w").await.unwrap_err().meaning, Meaning::NotFound);
 }
 
-/// Another call on the same package is waited for; one that takes long is told.
+/// A call that meets another one on the same package is retried, and fails after several attempts.
 #[tokio::test(start_paused = true)]
 async fn busy_packages_are_asked_again() {
     let busy = || (409, None, json!({"message": "another request is already in progress on package dns"}));
@@ -133,7 +133,7 @@ async fn busy_packages_are_asked_again() {
     assert_eq!(requests.lock().unwrap().len(), BUSY_ATTEMPTS);
 }
 
-/// How long to wait stands in a header, or in the object.
+/// The pause before a retry comes from a header, or from the Status object.
 #[tokio::test]
 async fn the_server_says_when_to_come_again() {
     let (porch, _) = server(vec![
@@ -151,7 +151,7 @@ async fn the_server_says_when_to_come_again() {
     }
 }
 
-/// Without an answer nobody knows whether it was done.
+/// A call without an answer may have succeeded, so its error says so.
 #[tokio::test]
 async fn no_answer_is_told_from_a_refusal() {
     let timeout =
@@ -164,7 +164,7 @@ async fn no_answer_is_told_from_a_refusal() {
     }
 }
 
-/// Nothing is asked for under a name that leads elsewhere.
+/// No request is sent for a name that would change the path.
 #[tokio::test]
 async fn names_lead_to_no_other_place() {
     let (porch, requests) = server(Vec::new());
@@ -179,7 +179,8 @@ async fn names_lead_to_no_other_place() {
     assert!(requests.lock().unwrap().is_empty());
 }
 
-/// 6.1: our own kind is of the same group, so it is the files that tell; and a server that is away is no cluster without one.
+/// Groundwork's own kind is in the same API group, so the resource of the files identifies a Porch
+/// server. An unreachable server does not count as missing (`packagevariants.md` 6.1).
 #[tokio::test]
 async fn who_serves_package_revisions_is_told_by_their_files() {
     let resources = |names: &[&str]| {
@@ -206,7 +207,7 @@ async fn who_serves_package_revisions_is_told_by_their_files() {
     assert!(asked.iter().all(|(method, path, _)| method == "GET" && path == "/apis/porch.kpt.dev/v1alpha1"));
 }
 
-/// An answer without an end is read no further than is allowed, and the error says of what it was.
+/// An endless answer is read up to the limit, and the error names the request.
 #[tokio::test]
 async fn answers_have_a_length() {
     let spaces = |bytes: usize| (200, None, Value::String(" ".repeat(bytes)));
@@ -233,7 +234,7 @@ async fn answers_have_a_length() {
     assert_eq!(error.to_string(), "the Porch server answers 500");
 }
 
-/// The values of an answer are paid for before they are made.
+/// Memory for the values of an answer is reserved before they are parsed.
 #[tokio::test]
 async fn answers_have_their_memory() {
     let items: Vec<Value> = (0..2000).map(|_| json!({"": {"": {"": 0}}})).collect();
