@@ -1,4 +1,5 @@
-//! A package of 200 files: its upstream has changed a field in half of them, and people have changed another in each third.
+//! Benchmark of a merge of 200 files: the upstream has changed a field in half of them, and users
+//! have changed another field in a third.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -8,7 +9,7 @@ use groundwork_krm::{Package, Strategy, merge};
 
 const FILES: usize = 200;
 
-/// A Deployment of about fifty lines, with comments.
+/// Returns a Deployment of about fifty lines, with comments.
 fn deployment(index: usize, image: &str, replicas: usize) -> String {
     let mut text = format!(
         "# Serves zone {index}.\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: server-{index}\n  labels:\n    app: server\n\

@@ -1,4 +1,5 @@
-//! Comments that writers who see only data have lost (`packagevariants.md` 8.1, 8.2).
+//! Recovery of comments that programs without access to comments have dropped (`packagevariants.md`
+//! 8.1, 8.2).
 
 use std::collections::HashMap;
 
@@ -7,10 +8,12 @@ use groundwork_yaml::tree::{Comments, Content, Node};
 use crate::file::File;
 use crate::package::{Package, is_of_git, is_yaml};
 
-/// Gives objects of a new version of a package the comments that those of the old one have in the same file.
+/// Copies comments from objects of the old package to the same objects in the same files of the new
+/// one.
 ///
-/// Objects are the same if apiVersion, kind, namespace and name are. A comment that is there stays; files in which comments are a
-/// language of their own (`#@`, `#!`) are left alone, and so are those that cannot be read.
+/// Objects are the same if apiVersion, kind, namespace and name are equal. Present comments stay.
+/// Files in which comments are code (`#@`, `#!`) are left alone, and so are files that cannot be
+/// parsed.
 pub fn copy_comments(old: &Package, new: &mut Package) {
     for (path, text) in new.iter_mut().filter(|(path, _)| is_yaml(path) && !is_of_git(path)) {
         let Some(before) = old.get(path).filter(|before| *before != text) else { continue };
@@ -38,7 +41,7 @@ fn key(root: &Node) -> [&str; 4] {
         .map(|path| root.at(path).and_then(Node::text).unwrap_or_default())
 }
 
-/// Whether any part of a value has a comment.
+/// Reports whether any part of a value has a comment.
 pub(crate) fn has_comments(node: &Node) -> bool {
     node.comments != Comments::default()
         || match &node.content {
@@ -50,13 +53,13 @@ pub(crate) fn has_comments(node: &Node) -> bool {
         }
 }
 
-/// Gives a value the comments of another one, and for the keys that both have their order.
+/// Copies the comments of another value, and the order of the keys that both have.
 pub(crate) fn copy(old: &Node, new: &mut Node) {
     order(old, new);
     add(old, new);
 }
 
-/// Keys that both have take the places that they had; others stay where they are among them.
+/// Sorts the keys that both maps have in the old order; the other keys stay at their positions.
 fn order(old: &Node, new: &mut Node) {
     match (&old.content, &mut new.content) {
         (Content::Mapping(old), Content::Mapping(new)) => {
@@ -92,7 +95,8 @@ fn order(old: &Node, new: &mut Node) {
     }
 }
 
-/// Adds comments where there are none. Items of lists are the same by their place, unless the lists differ in length.
+/// Adds comments to nodes without any. List items correspond by position, unless the lists differ
+/// in length.
 fn add(old: &Node, new: &mut Node) {
     add_own(&old.comments, &mut new.comments);
     match (&old.content, &mut new.content) {
@@ -132,7 +136,7 @@ mod tests {
         assert_eq!(found["a.yaml"], expected);
     }
 
-    /// 8.1: comments of the same object come back, in the order of the new text.
+    /// Comments of the same object return, in the order of the new text (`packagevariants.md` 8.1).
     #[test]
     fn comments_come_back() {
         let old = "kind: A\nmetadata: {name: a}\nspec: # s\n  b: 1 # b\n  # c\n  c: [x] # l\n";

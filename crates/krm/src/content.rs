@@ -1,4 +1,4 @@
-//! Whether a package is another one than before (`packagevariants.md` 2.12).
+//! Comparison of package contents (`packagevariants.md` 2.12).
 
 use groundwork_yaml::tree::Node;
 
@@ -7,9 +7,10 @@ use crate::merge::drop_rendering;
 use crate::package::{KPTFILE, Package, is_yaml};
 use crate::value::canonical;
 
-/// Whether two versions count as the same content, so that nothing has to be saved.
+/// Reports whether two versions count as the same content, so that a save is not needed.
 ///
-/// The root Kptfile, the package context and files with injection points are compared as data, all others as bytes.
+/// The root Kptfile, the package context and files with injection points are compared as data, all
+/// other files as bytes.
 pub fn same_content(before: &Package, after: &Package) -> bool {
     before.len() == after.len()
         && before.iter().all(|(path, old)| {
@@ -36,7 +37,8 @@ fn same_data(path: &str, old: &str, new: &str) -> bool {
     matches!((shown(old), shown(new)), (Some(old), Some(new)) if old == new)
 }
 
-/// A Kptfile without what renderings leave, and with gates and conditions in one order.
+/// Returns a Kptfile without the fields that renderings write, and with sorted gates and
+/// conditions.
 fn essence(root: &Node) -> Node {
     let mut root = root.clone();
     drop_rendering(&mut root);
@@ -58,7 +60,7 @@ mod tests {
         assert_eq!(same_content(&package(before), &package(after)), expected, "{path}: {before:?} {after:?}");
     }
 
-    /// The rules of 2.12.
+    /// The rules of `packagevariants.md` 2.12.
     #[test]
     fn what_counts_as_a_change() {
         check("a.yaml", "a: 1\n", "a:  1\n", false);

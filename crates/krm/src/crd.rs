@@ -1,4 +1,4 @@
-//! Schemas that packages bring along in CustomResourceDefinitions (`packagevariants.md` 7.5).
+//! Schemas in the CustomResourceDefinitions of packages (`packagevariants.md` 7.5).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::value::to_json;
 /// Schemas by apiVersion and kind.
 pub(crate) type Schemas = BTreeMap<(String, String), Value>;
 
-/// Adds the schemas of a document, if it is a CRD. What is known of a kind already is replaced.
+/// Adds the schemas of a document, if it is a CRD. A known schema of the same kind is replaced.
 pub(crate) fn add(root: &Node, schemas: &mut Schemas) {
     let api_version = root.str_at(&["apiVersion"]).unwrap_or_default();
     let is_crd = root.str_at(&["kind"]) == Some("CustomResourceDefinition")

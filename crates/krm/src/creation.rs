@@ -1,10 +1,11 @@
-//! What the store does to a package when a revision comes about (`packagevariants.md` 6.6 to 6.8), besides rendering it.
+//! Changes that the store makes to a new revision of a package (`packagevariants.md` 6.6 to 6.8),
+//! before it renders the package.
 //!
 //! ```text
 //! init | clone: copy, origin, context, merge keys | upgrade: merge, origin, context, merge keys ──> metadata, gates
 //! ```
 //!
-//! Every function applied to its own result changes nothing. Kptfiles are read as data: what is not known of them stays.
+//! Every function is idempotent. Kptfiles are edited as data, so unknown fields are kept.
 
 mod context;
 mod init;
@@ -24,29 +25,30 @@ pub use merge_keys::add_merge_keys;
 pub use metadata::{set_package_metadata, set_readiness_gates};
 pub use origin::{Origin, set_origin};
 
-/// Why the root Kptfile of a package cannot be changed; nothing is changed then.
+/// Reason why the root Kptfile of a package cannot be changed; all files stay unchanged then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreationError {
-    /// There is none.
+    /// The Kptfile is missing.
     #[error("package {0:?} is missing Kptfile")]
     MissingKptfile(String),
-    /// It is not YAML.
+    /// The Kptfile is not YAML.
     #[error("Kptfile of package {package:?}: {cause}")]
     Syntax { package: String, cause: ReadError },
-    /// It holds no document, or several.
+    /// The Kptfile contains no document, or several.
     #[error("Kptfile of package {package:?}: expected exactly one object, got {count}")]
     Documents { package: String, count: usize },
-    /// It holds a list or a scalar.
+    /// The Kptfile contains a list or a scalar.
     #[error("Kptfile of package {0:?} must be a map")]
     NoMap(String),
 }
 
-/// Makes files of an upstream's package those of a new one (6.6): its name, where it comes from, the context that packages of deployment
-/// repositories have, and the keys by which later merges find its objects. `source` is the path of the upstream's package, for
-/// messages; `path` that of the new one.
+/// Turns the files of an upstream's package into those of a new one (`packagevariants.md` 6.6). It
+/// sets the name and the origin, adds the context in deployment repositories, and adds the merge
+/// keys by which later merges find the objects. `source` is the path of the upstream's package, for
+/// messages; `path` is the path of the new one.
 ///
 /// # Errors
-/// There is no root Kptfile, or it cannot be read; see [`CreationError`].
+/// The root Kptfile is missing or cannot be parsed; see [`CreationError`].
 pub fn clone_package(
     files: &mut Package,
     source: &str,
@@ -63,7 +65,7 @@ pub fn clone_package(
     Ok(())
 }
 
-/// Changes the root Kptfile. Its bytes stay if it is the same data afterwards.
+/// Edits the root Kptfile. Its bytes stay if its data is the same afterwards.
 fn edit_kptfile(
     files: &mut Package,
     package: &str,
@@ -88,7 +90,8 @@ fn edit_kptfile(
     Ok(())
 }
 
-/// The map of a section that is made behind another one if it is missing; none if something else stands there.
+/// Returns the map of a section, and creates a missing one after the sections `behind`; `None` if
+/// the section has another type.
 pub(crate) fn section<'a>(root: &'a mut Node, name: &str, behind: &[&str]) -> Option<&'a mut Node> {
     let mapping = root.as_mapping_mut()?;
     let at = mapping.pairs.iter().position(|pair| pair.name() == name);
@@ -105,12 +108,12 @@ pub(crate) fn section<'a>(root: &'a mut Node, name: &str, behind: &[&str]) -> Op
     value.as_mapping().is_some().then_some(value)
 }
 
-/// The metadata of a Kptfile.
+/// Returns the metadata of a Kptfile.
 fn metadata_of(root: &mut Node) -> Option<&mut Node> {
     section(root, "metadata", &["apiVersion", "kind"])
 }
 
-/// Sets a string where another value stands.
+/// Sets a string, unless it has that value already.
 fn set_string(map: &mut Node, key: &str, text: &str) {
     let Some(mapping) = map.as_mapping_mut() else { return };
     match mapping.get_mut(key) {

@@ -1,4 +1,4 @@
-//! What a package says about itself in its root Kptfile (`packagevariants.md` 1.5, 2.13).
+//! Description of a package in its root Kptfile (`packagevariants.md` 1.5, 2.13).
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,25 @@ use groundwork_yaml::tree::Node;
 use crate::file::{File, Limits};
 use crate::package::{KPTFILE, Package};
 
-/// Far more than any Kptfile has; whoever may push to a repository writes it, and all of them are read.
+/// Limits far above any real Kptfile. They are needed because every user with push access writes
+/// Kptfiles, and all of them are read.
 const LIMITS: Limits = Limits { values: 50_000, depth: 100 };
 
-/// What PackageRevisions show of a package.
+/// Fields of a Kptfile that PackageRevisions show.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Description {
-    /// None also for a lock that names no place in git.
+    /// Upstream lock; `None` also if it names no location in git.
     pub upstream_lock: Option<Locator>,
     pub readiness_gates: Vec<ReadinessGate>,
     pub conditions: Vec<PackageCondition>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// Why the Kptfile cannot be read; everything else is empty then.
+    /// Reason why the Kptfile cannot be parsed; all other fields are empty then.
     pub error: Option<String>,
 }
 
 impl Description {
-    /// The bytes of all texts.
+    /// Returns the total bytes of all texts.
     pub fn weight(&self) -> usize {
         let of = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let git = self.upstream_lock.as_ref().and_then(|lock| lock.git.as_ref());
@@ -40,7 +41,7 @@ impl Description {
     }
 }
 
-/// Reads what is there, and leaves out what has another form than it should.
+/// Reads the description, and skips fields of the wrong type.
 pub fn describe(files: &Package) -> Description {
     let failed = |error: String| Description { error: Some(error), ..Description::default() };
     let Some(text) = files.get(KPTFILE) else { return failed("there is no Kptfile".to_owned()) };
@@ -119,7 +120,7 @@ mod tests {
         describe(&[(KPTFILE.to_owned(), text.to_owned())].into())
     }
 
-    /// 1.5: what mirrors the Kptfile.
+    /// The fields that mirror the Kptfile (`packagevariants.md` 1.5).
     #[test]
     fn what_a_kptfile_says() {
         let found = described(
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(found.error, None);
     }
 
-    /// A Kptfile that cannot be read describes nothing, and says why.
+    /// An invalid Kptfile gives an empty description with an error.
     #[test]
     fn what_cannot_be_read() {
         for (text, expected) in [
@@ -158,7 +159,7 @@ mod tests {
         }
         assert!(described("a: [\n").error.unwrap().starts_with("Kptfile: line 1: "));
         assert_eq!(describe(&Package::new()).error.as_deref(), Some("there is no Kptfile"));
-        // A lock without a place is none (1.6).
+        // A lock without a location counts as missing (`packagevariants.md` 1.6).
         assert_eq!(described("upstreamLock: {type: git}\n").upstream_lock, None);
         assert_eq!(
             described("upstreamLock: [a]\nmetadata: 5\ninfo: x\nstatus: null\n"),

@@ -1,17 +1,18 @@
-//! A file of one or more YAML documents, of which some change and the others keep their bytes (`packagevariants.md` 7.8).
+//! File with one or more YAML documents. Changed documents are written anew, and the others keep
+//! their bytes (`packagevariants.md` 7.8).
 
 use groundwork_yaml::tree::{Content, Layout, Node, compose_within, write};
 
 pub(crate) use groundwork_yaml::tree::Limits;
 
-/// More than a package of the largest size has unless somebody wants to fill the memory of who reads it.
+/// Limits above any package of the largest size, which only a hostile file reaches.
 const LIMITS: Limits = Limits { values: 600_000, depth: 500 };
 
-/// The documents of a file. Those that hold nothing but comments belong to what follows them.
+/// Documents of a file. A document with comments only belongs to the next one.
 #[derive(Debug, Clone)]
 pub struct File {
     pub documents: Vec<Document>,
-    /// Comments behind the last document.
+    /// Comments after the last document.
     tail: String,
     has_crlf: bool,
     has_byte_order_mark: bool,
@@ -19,22 +20,22 @@ pub struct File {
     begins_with_separator: bool,
 }
 
-/// A document that holds a value.
+/// Document with a value.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// What stands above the value: separators and comments.
+    /// Text above the value: separators and comments.
     above: String,
-    /// The value as it was written, with what stands below it.
+    /// Original text of the value, including the text below it.
     written: String,
     /// Comments below the value, if any.
     below: String,
     /// The value.
     pub root: Node,
-    /// What the value looked like when it was read, laid out as it would be written.
+    /// Original value in the layout of the writer, to detect changes.
     before: String,
 }
 
-/// Why a text is no file that can be read: the parser's words with the line.
+/// Reason why a text cannot be parsed: the parser's message with the line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct ReadError {
@@ -43,18 +44,19 @@ pub struct ReadError {
 }
 
 impl File {
-    /// Reads all documents of a text.
+    /// Parses all documents of a text.
     ///
     /// # Errors
-    /// The text is not YAML, a map in it has a key twice, or there are more values than any package has.
+    /// The text is not YAML, a map in it has a duplicate key, or there are more values than any
+    /// package has.
     pub fn read(text: &str) -> Result<Self, ReadError> {
         Self::read_within(text, LIMITS)
     }
 
-    /// The same, if all documents together have no more values than these.
+    /// Parses all documents of a text within the given limits.
     ///
     /// # Errors
-    /// As [`Self::read`], and more values, or deeper ones, than are allowed.
+    /// Like [`Self::read`], and if the values are too many or too deeply nested.
     pub fn read_within(text: &str, limits: Limits) -> Result<Self, ReadError> {
         let mut limits = limits;
         let has_crlf = text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
@@ -110,18 +112,19 @@ impl File {
         Ok(file)
     }
 
-    /// Whether any document differs from what was read.
+    /// Reports whether any document differs from its original text.
     pub fn is_changed(&self) -> bool {
         self.documents.iter().any(|document| document.is_changed(self.layout))
     }
 
-    /// The text: documents that did not change as they were.
+    /// Returns the text, in which unchanged documents keep their bytes.
     pub fn text(&self) -> String {
         let documents = self.documents.iter().map(|document| (document, self.layout));
         self.assemble(documents)
     }
 
-    /// The text of other documents in the place of those of this file; each is laid out like the file that it comes from.
+    /// Returns the text with the given documents instead of this file's own. Each keeps the layout
+    /// of the file that it comes from.
     pub fn with(&self, documents: &[(&Document, &Self)]) -> String {
         self.assemble(documents.iter().map(|(document, file)| (*document, file.layout)))
     }
@@ -134,7 +137,7 @@ impl File {
         for (index, (document, layout)) in documents.enumerate() {
             let above = document.above.as_str();
             if index == 0 {
-                // The first document has a separator only if the file had one there.
+                // The first document gets a separator only if the file had one there.
                 let stripped = if self.begins_with_separator { above } else { without_separator(above) };
                 text.push_str(stripped);
             } else {
@@ -161,7 +164,7 @@ impl Document {
         write(&self.root, layout) != self.before
     }
 
-    /// The comments above and below the value, for comparisons.
+    /// Returns the comments above and below the value, for comparisons.
     pub(crate) fn comments_around(&self) -> Vec<&str> {
         let lines = self.above.lines().chain(self.below.lines()).map(str::trim);
         lines.filter(|line| line.starts_with('#')).collect()
@@ -182,7 +185,7 @@ impl Document {
     }
 }
 
-/// Nodes tell lines of their document; this makes them lines of the file.
+/// Converts line numbers of the document to those of the file.
 fn move_down(node: &mut Node, lines: usize) {
     if lines == 0 {
         return;
@@ -200,7 +203,7 @@ fn move_down(node: &mut Node, lines: usize) {
     }
 }
 
-/// The documents of a text, each with the separator line that it begins with.
+/// Splits a text into documents, each with its separator line.
 fn segments(text: &str) -> Vec<&str> {
     let mut segments = Vec::new();
     let (mut begin, mut at) = (0, 0);

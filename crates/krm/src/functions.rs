@@ -1,7 +1,7 @@
-//! Functions that are built in (`packagevariants.md` 8.5).
+//! Built-in functions (`packagevariants.md` 8.5).
 //!
-//! Each changes the items in place, so that comments, order and layout of everything else stay. An error is the message of the result
-//! that fails the function.
+//! Each function changes the items in place, so that comments, order and layout of the rest stay.
+//! An error is the message of the result that fails the function.
 
 mod apply_replacements;
 mod apply_setters;
@@ -24,10 +24,10 @@ use groundwork_yaml::tree::Node;
 
 use crate::render::ResourceList;
 
-/// A function.
+/// Built-in function.
 pub(crate) type Native = fn(&mut ResourceList) -> Result<(), String>;
 
-/// The function of a name.
+/// Returns the function with this name.
 pub(crate) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "apply-replacements" => apply_replacements::run,
@@ -47,23 +47,23 @@ pub(crate) fn native(name: &str) -> Option<Native> {
     })
 }
 
-/// The group of an object; the core group is empty.
+/// Returns the API group of an object; the core group is empty.
 fn group(root: &Node) -> &str {
     let api_version = root.at(&["apiVersion"]).and_then(Node::text).unwrap_or_default();
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// A text that a path of keys leads to, whatever its type; empty if there is none.
+/// Returns the text at a path of keys, whatever its type; empty if it is missing.
 fn text<'a>(root: &'a Node, path: &[&str]) -> &'a str {
     root.at(path).filter(|node| !node.is_null()).and_then(Node::text).unwrap_or_default()
 }
 
-/// The kind and the apiVersion of a config.
+/// Returns the kind and the apiVersion of a config.
 fn type_of(config: &Node) -> (&str, &str) {
     (text(config, &["kind"]), text(config, &["apiVersion"]))
 }
 
-/// `<id>` of 8.5.
+/// Returns the `<id>` of `packagevariants.md` 8.5.
 fn id(root: &Node) -> String {
     format!(
         "Resource(apiVersion={}, kind={}, namespace={}, name={})",
@@ -74,7 +74,7 @@ fn id(root: &Node) -> String {
     )
 }
 
-/// Whether an object is only for tools, and not for a cluster.
+/// Reports whether an object is only for local tools, and not for a cluster.
 fn is_local_config(root: &Node) -> bool {
     let value = text(root, &["metadata", "annotations", "config.kubernetes.io/local-config"]);
     !value.is_empty() && value != "false"

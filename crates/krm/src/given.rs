@@ -1,4 +1,4 @@
-//! Objects that a caller gives, in the place of those of a cluster.
+//! Cluster objects that a caller supplies, instead of those of a real cluster.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,14 @@
-//! What an object is called (`packagevariants.md` 7.3), and the keys by which merges know it again (6.8).
+//! Identity of an object (`packagevariants.md` 7.3), and the merge keys with its upstream identity
+//! (`packagevariants.md` 6.8).
 
 use groundwork_yaml::tree::Node;
 
-/// Says in a comment on the key `metadata` what an object was called upstream.
+/// Prefix of the comment on the key `metadata` that contains the upstream name.
 pub(crate) const MERGE_COMMENT: &str = "kpt-merge:";
-/// Says the same in an annotation.
+/// Annotation that contains the upstream name.
 pub(crate) const UPSTREAM_IDENTIFIER: &str = "internal.kpt.dev/upstream-identifier";
 
-/// Parts that are absent are empty.
+/// Identity of an object; missing parts are empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Identity {
     group: String,
@@ -17,7 +18,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The identity of a document; that of a list or a scalar is empty.
+    /// Returns the identity of a document; that of a list or a scalar is empty.
     pub(crate) fn of(root: &Node) -> Self {
         let text = |path: &[&str]| root.at(path).and_then(Node::text).unwrap_or_default().to_owned();
         let api_version = text(&["apiVersion"]);
@@ -27,16 +28,16 @@ impl Identity {
         Self { group, kind: text(&["kind"]), name, namespace }
     }
 
-    /// Neither apiVersion nor kind say what the document is.
+    /// Returns true if neither apiVersion nor kind identify the type of the document.
     pub(crate) fn is_anonymous(root: &Node) -> bool {
         root.get("apiVersion").is_none() && root.get("kind").is_none()
     }
 }
 
-/// Namespace and name from the comment.
+/// Returns namespace and name from the comment.
 pub(crate) fn upstream_name(root: &Node) -> Option<(String, String)> {
     let pair = root.as_mapping()?.pair("metadata")?;
-    // Behind a map in flow form the comment is that of the map.
+    // After a map in flow form, the comment is attached to the map.
     let comment = merge_comment(&pair.key.comments.line).or_else(|| merge_comment(&pair.value.comments.line));
     let (namespace, name) = comment?.split_once('/')?;
     Some((namespace.trim().to_owned(), name.trim().to_owned()))
@@ -47,7 +48,7 @@ fn merge_comment(comment: &str) -> Option<&str> {
     text.contains('/').then_some(text)
 }
 
-/// Takes out the merge keys, with what they leave empty.
+/// Removes the merge keys, and the maps that become empty.
 pub(crate) fn without_merge_keys(root: &Node) -> Node {
     let mut root = root.clone();
     drop_annotation(&mut root);
@@ -63,7 +64,7 @@ pub(crate) fn without_merge_keys(root: &Node) -> Node {
     root
 }
 
-/// Takes out the annotation of 6.8, and the maps that it leaves empty.
+/// Removes the annotation of `packagevariants.md` 6.8, and the maps that become empty.
 pub(crate) fn drop_annotation(root: &mut Node) {
     let Some(metadata) = root.get_mut("metadata").and_then(Node::as_mapping_mut) else { return };
     let Some(annotations) = metadata.get_mut("annotations").and_then(Node::as_mapping_mut) else { return };

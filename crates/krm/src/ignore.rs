@@ -1,4 +1,5 @@
-//! `.krmignore` (`packagevariants.md` 7.3): patterns in the notation of `.gitignore`, for a directory and those below.
+//! `.krmignore` files (`packagevariants.md` 7.3): patterns in the notation of `.gitignore`, for a
+//! directory and those below.
 
 use crate::package::Package;
 
@@ -12,10 +13,11 @@ pub(crate) struct Ignored {
 
 #[derive(Debug)]
 struct Rule {
-    /// The directory that the pattern is for, with a slash at the end unless it is the root.
+    /// Directory of the pattern, with a slash at the end unless it is the root.
     base: String,
     pattern: Vec<char>,
-    /// Only what the pattern matches from `base` on; otherwise any directory below may be its beginning.
+    /// True if the pattern must match from `base` on; otherwise it may match from any directory
+    /// below.
     is_anchored: bool,
     directories_only: bool,
     is_negated: bool,
@@ -36,13 +38,13 @@ impl Ignored {
         Self { rules: rules.collect() }
     }
 
-    /// Whether a file, or a directory that it lies in, is named.
+    /// Reports whether a file, or a directory that contains it, is ignored.
     pub(crate) fn holds(&self, path: &str) -> bool {
         let directories = path.match_indices('/').map(|(at, _)| (&path[..at], true));
         directories.chain([(path, false)]).any(|(path, is_directory)| self.names(path, is_directory))
     }
 
-    /// The last rule that fits decides.
+    /// Reports whether the last matching rule ignores the path.
     fn names(&self, path: &str, is_directory: bool) -> bool {
         let rule = self.rules.iter().rev().find(|rule| rule.fits(path, is_directory));
         rule.is_some_and(|rule| !rule.is_negated)
@@ -70,13 +72,13 @@ impl Rule {
         let Some(path) = path.strip_prefix(&self.base) else { return false };
         let path = if self.is_anchored { path } else { path.rsplit('/').next().unwrap_or(path) };
         let path: Vec<char> = path.chars().collect();
-        // A pattern of many stars could take long; nobody writes one.
+        // A pattern with many stars could take exponential time, so the steps are limited.
         let mut steps = 100_000;
         glob(&self.pattern, &path, &mut steps)
     }
 }
 
-/// `*` and `?` do not cross a slash, `**` does.
+/// Matches a glob. `*` and `?` do not cross a slash, `**` does.
 pub(crate) fn glob(pattern: &[char], text: &[char], steps: &mut usize) -> bool {
     if *steps == 0 {
         return false;
@@ -104,7 +106,8 @@ pub(crate) fn glob(pattern: &[char], text: &[char], steps: &mut usize) -> bool {
     }
 }
 
-/// Whether a character is in a class, and what follows the class; none if it has no end.
+/// Matches a character class. Returns the result and the rest of the pattern; `None` if the class
+/// has no end.
 fn class(pattern: &[char], found: Option<char>) -> Option<(bool, &[char])> {
     let (is_negated, mut rest) = match pattern {
         ['!' | '^', rest @ ..] => (true, rest),

@@ -1,9 +1,9 @@
-//! Files of JSON, which stay JSON (`packagevariants.md` 3.4.7, 8.2).
+//! JSON files, which stay JSON (`packagevariants.md` 3.4.7, 8.2).
 
 use groundwork_yaml::tree::{Content, Kind, Node};
 use serde_json::Value;
 
-/// Writes a value as JSON: on one line, or indented by two columns, as the text before was.
+/// Writes a value as JSON, on one line or indented by two columns, like the previous text.
 pub(crate) fn write(root: &Node, before: &str) -> String {
     let is_indented = before.trim_end().contains('\n');
     let form = Form { is_indented, is_tight: !is_indented && !before.contains("\": ") };
@@ -18,7 +18,7 @@ pub(crate) fn write(root: &Node, before: &str) -> String {
 #[derive(Clone, Copy)]
 struct Form {
     is_indented: bool,
-    /// One line without blanks.
+    /// True for one line without white space.
     is_tight: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Kptfiles (`packagevariants.md` 1.7): read strictly where merges take them apart, and what all who change them have in common.
+//! Kptfiles (`packagevariants.md` 1.7): strict parsing for merges, and helpers for all code that
+//! changes Kptfiles.
 
 use groundwork_yaml::tree::{Content, Kind, Node, Notation, Scalar};
 
@@ -7,30 +8,30 @@ use crate::file::{File, ReadError};
 /// `apiVersion` of a Kptfile.
 const API_VERSION: &str = "kpt.dev/v1";
 
-/// Why a text is no Kptfile.
+/// Reason why a text is not a Kptfile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KptfileError {
-    /// Not YAML.
+    /// The text is not YAML.
     #[error(transparent)]
     Syntax(#[from] ReadError),
-    /// Several documents, or none.
+    /// The text has several documents, or none.
     #[error("expected exactly one object, got {0}")]
     Documents(usize),
-    /// A version that is no longer used.
+    /// The version is no longer supported.
     #[error("old resource version {0:?} found in Kptfile")]
     OldVersion(String),
-    /// Another kind of document.
+    /// The document has another type.
     #[error("unknown resource type {0:?} found in Kptfile")]
     UnknownType(String),
-    /// A field that Kptfiles do not have.
+    /// Kptfiles do not have this field.
     #[error("line {line}: field {field} not found in type v1.{part}")]
     UnknownField { line: usize, field: String, part: &'static str },
-    /// A value of the wrong type.
+    /// The value has the wrong type.
     #[error("line {line}: field {field} of type v1.{part} must be {expected}")]
     WrongType { line: usize, field: String, part: &'static str, expected: &'static str },
 }
 
-/// What a field holds.
+/// Type of a field.
 #[derive(Clone, Copy)]
 enum Form {
     Text,
@@ -38,11 +39,11 @@ enum Form {
     TextMap,
     Part(&'static Part),
     Parts(&'static Part),
-    /// What renderings leave there; nobody else reads it.
+    /// Any value: only renderings write and read it.
     Any,
 }
 
-/// A part of a Kptfile with its fields.
+/// Part of a Kptfile with its fields.
 struct Part {
     name: &'static str,
     fields: &'static [(&'static str, Form)],
@@ -91,7 +92,7 @@ parts! {
     RENDER_STATUS = "RenderStatus" { "mutationSteps": Any, "validationSteps": Any, "errorSummary": Text, }
 }
 
-/// Reads a Kptfile in which nothing may stand that is not known.
+/// Parses a Kptfile, and refuses unknown fields.
 ///
 /// # Errors
 /// See [`KptfileError`].
@@ -107,7 +108,7 @@ pub fn read(text: &str) -> Result<File, KptfileError> {
             return Err(KptfileError::OldVersion(old.trim_start_matches("kpt.dev/").to_owned()));
         }
         (api_version, kind) => {
-            // The notation of Kubernetes, which has a slash for the core group too.
+            // Kubernetes writes the type like this, with a slash for the core group too.
             let slash = if api_version.contains('/') { "" } else { "/" };
             return Err(KptfileError::UnknownType(format!("{slash}{api_version}, Kind={kind}")));
         }
@@ -132,7 +133,7 @@ fn check(node: &Node, part: &'static Part) -> Result<(), KptfileError> {
     Ok(())
 }
 
-/// What is wrong: the value itself, or something in it.
+/// Error in the value itself, or in a field in it.
 enum Wrong {
     Here(&'static str),
     Below(KptfileError),
@@ -166,12 +167,12 @@ fn check_form(value: &Node, form: Form) -> Result<(), Wrong> {
     }
 }
 
-/// Writes the maps of strings of a Kptfile as strings, whatever their values look like.
+/// Converts the values in the string maps of a Kptfile to strings, even if they look like numbers.
 pub(crate) fn write_strings(root: &mut Node) {
     write_part(root, &KPTFILE);
 }
 
-/// The same for one function.
+/// Converts the values in the string maps of one function to strings.
 pub(crate) fn write_strings_of_function(function: &mut Node) {
     write_part(function, &FUNCTION);
 }
@@ -192,7 +193,7 @@ fn write_part(node: &mut Node, part: &'static Part) {
     }
 }
 
-/// Makes every scalar of a map a string.
+/// Converts every scalar of a map to a string.
 pub(crate) fn make_strings(map: &mut Node) {
     for pair in map.as_mapping_mut().into_iter().flat_map(|mapping| &mut mapping.pairs) {
         let kind = pair.value.kind();

@@ -1,11 +1,12 @@
-//! Packages of Kubernetes resources (`packagevariants.md` 3, 6.6 to 6.8, 7 and 8): pure functions from files to files.
+//! Packages of Kubernetes resources (`packagevariants.md` 3, 6.6 to 6.8, 7 and 8): pure functions
+//! from files to files, without access to disk, network or cluster.
 //!
 //! ```text
 //! texts ──File::read──> documents (trees with comments) ──merge, mutate──> changed trees ──File::text──> texts
 //! ```
 //!
-//! What nobody changed comes out byte for byte; a document that changed is laid out as kpt's tools do it, with its comments, its order
-//! and its quotes.
+//! An unchanged document keeps its bytes. A changed document is laid out as kpt's tools do it, and
+//! keeps its comments, order and quotes.
 
 mod comments;
 mod content;

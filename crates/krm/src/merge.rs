@@ -1,10 +1,11 @@
-//! Three versions of a package to one (`packagevariants.md` 7).
+//! Three-way merge of packages (`packagevariants.md` 7).
 //!
 //! ```text
 //! strategy ──> packages, root first ──> Kptfile ──> files of resources, object by object ──> other files
 //! ```
 //!
-//! There are no conflicts in fields: where both sides changed one, upstream wins. The first error ends the merge.
+//! Fields have no conflicts: if both sides have changed a field, the upstream wins. The first error
+//! ends the merge.
 
 mod compare;
 mod fields;
@@ -26,7 +27,7 @@ use crate::package::{KPTFILE, Package, is_kptfile, is_of_git, is_yaml, join, own
 use fields::KindMismatch;
 pub(crate) use kptfile::drop_rendering;
 
-/// How an update is brought into a package (7.1).
+/// Strategy by which an update is merged into a package (`packagevariants.md` 7.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Strategy {
     #[default]
@@ -40,12 +41,12 @@ impl Strategy {
     const ALL: [Self; 4] =
         [Self::ResourceMerge, Self::FastForward, Self::ForceDeleteReplace, Self::CopyMerge];
 
-    /// The names that manifests use.
+    /// Returns the names in manifests.
     pub fn names() -> [&'static str; 4] {
         Self::ALL.map(Self::as_str)
     }
 
-    /// The name that manifests use.
+    /// Returns the name in manifests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ResourceMerge => "resource-merge",
@@ -65,20 +66,20 @@ impl std::str::FromStr for Strategy {
     }
 }
 
-/// The new local package.
+/// Merged package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merged {
     pub files: Package,
-    /// What people should look at: the path of a file, and a sentence.
+    /// Warnings for users: the path of a file, and a sentence.
     pub warnings: Vec<(String, String)>,
 }
 
-/// Why an update cannot be merged (7, the table at the head).
+/// Reason why an update cannot be merged (`packagevariants.md` 7, the table at the head).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
     #[error("unrecognized update strategy {0}")]
     Strategy(String),
-    /// `fast-forward` into a package that somebody changed.
+    /// `fast-forward` into a package with local changes.
     #[error("local package files have been modified: [{}].\n  use a different update --strategy.", .0.join(" "))]
     Modified(Vec<String>),
     #[error("subpackage {0:?} added in both upstream and local")]
@@ -95,15 +96,15 @@ pub enum MergeError {
     Kind { path: String, cause: WrongKind },
 }
 
-/// A field whose versions are of different kinds.
+/// Field whose versions have different types.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct WrongKind(#[from] KindMismatch);
 
-/// Merges the change from `original` to `updated` into `local`. The tops of all three are root packages.
+/// Merges the change from `original` to `updated` into `local`. All three are root packages.
 ///
 /// # Errors
-/// See [`MergeError`]; nothing is merged then.
+/// See [`MergeError`]; no file is merged then.
 pub fn merge(
     strategy: Strategy,
     original: &Package,
@@ -142,7 +143,7 @@ struct Trees<'a> {
 }
 
 impl<'a> Trees<'a> {
-    /// Original, updated and local text of a file.
+    /// Returns original, updated and local text of a file.
     fn texts(&self, path: &str) -> [Option<&'a str>; 3] {
         [self.original, self.updated, self.local].map(|tree| tree.get(path).map(String::as_str))
     }
@@ -152,7 +153,8 @@ impl<'a> Trees<'a> {
         keys.map(String::as_str).filter(|path| !is_of_git(path)).collect()
     }
 
-    /// Schemas that the packages bring along; local ones count more. A file that cannot be read is told of where it is merged.
+    /// Returns the schemas in the packages; local ones take precedence. A file that cannot be
+    /// parsed is reported by its merge.
     fn crds(&self) -> Schemas {
         let mut schemas = Schemas::new();
         for tree in [self.updated, self.local] {
@@ -180,14 +182,15 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    /// `force-delete-replace`: everything but the root Kptfile is that of upstream.
+    /// `force-delete-replace`: replaces everything but the root Kptfile with the upstream's files.
     fn replace(&mut self) -> Result<(), MergeError> {
         self.merged.files = self.trees.updated.clone();
         self.merged.files.remove(KPTFILE);
         self.root_kptfile()
     }
 
-    /// `copy-merge`: files of upstream over local ones; what upstream deleted goes.
+    /// `copy-merge`: copies the upstream's files over local ones, and deletes files that the
+    /// upstream has deleted.
     fn copy(&mut self) -> Result<(), MergeError> {
         let Trees { original, updated, local } = self.trees;
         let is_kept = |path: &&String| updated.contains_key(*path) || !original.contains_key(*path);
@@ -209,7 +212,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// After `fast-forward` the root Kptfile says nothing of renderings.
+    /// Removes the status of renderings from the root Kptfile after a `fast-forward`.
     fn forget_rendering(&mut self) {
         let Some(text) = self.merged.files.get_mut(KPTFILE) else { return };
         let Ok(mut file) = read(text) else { return };
@@ -221,7 +224,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// `resource-merge` (7.2).
+    /// `resource-merge` (`packagevariants.md` 7.2).
     fn resources(&mut self) -> Result<(), MergeError> {
         let Trees { original, updated, local } = self.trees;
         let boundaries = subpackages([updated, local]);
@@ -300,7 +303,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// The new text of a Kptfile, if there is to be one (7.2).
+    /// Returns the new text of a Kptfile, if it stays (`packagevariants.md` 7.2).
     fn kptfile(
         &mut self,
         path: &str,
@@ -355,7 +358,7 @@ fn kind(path: &str, cause: KindMismatch) -> MergeError {
     MergeError::Kind { path: path.to_owned(), cause: WrongKind(cause) }
 }
 
-/// Files that are taken or left as a whole (7.7).
+/// Merges a file as a whole (`packagevariants.md` 7.7).
 fn whole_file([original, updated, local]: [Option<&str>; 3]) -> Option<&str> {
     match (original, local, updated) {
         (None, Some(local), _) => Some(local),

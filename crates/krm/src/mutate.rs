@@ -1,6 +1,7 @@
-//! What a variant changes in its package (`packagevariants.md` 3): package context, then pipeline, then config injection.
+//! Changes of a variant to its package (`packagevariants.md` 3): package context, then pipeline,
+//! then config injection.
 //!
-//! Nothing is rendered and nothing is saved. Applied to its own result it changes nothing.
+//! This module neither renders nor saves a package. The mutations are idempotent.
 
 mod context;
 mod injection;
@@ -14,23 +15,23 @@ use serde_json::Value;
 use crate::file::{Document, File};
 use crate::package::Package;
 
-/// Objects of the cluster.
+/// Source of cluster objects.
 pub trait Cluster {
-    /// Those of a kind in the namespace of the variant.
+    /// Lists the objects of a kind in the namespace of the variant.
     fn list(&self, api_version: &str, kind: &str) -> Listed<'_>;
 }
 
-/// What a list of objects gives.
+/// Result of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Listed<'a> {
     Objects(Vec<&'a Value>),
-    /// Objects of the kind belong to no namespace.
+    /// The kind is cluster-scoped.
     ClusterScoped,
-    /// The error in the words of the API.
+    /// Error message of the API.
     Failed(String),
 }
 
-/// A variant and what it is applied to.
+/// A variant, and the package revision that it is applied to.
 #[derive(Clone, Copy)]
 pub struct Mutation<'a> {
     pub variant: &'a PackageVariant,
@@ -49,18 +50,18 @@ impl std::fmt::Debug for Mutation<'_> {
     }
 }
 
-/// The package afterwards.
+/// Package after the mutations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutated {
     pub files: Package,
-    /// Whether it counts as another package (2.12).
+    /// True if the content has changed (`packagevariants.md` 2.12).
     pub changed: bool,
 }
 
-/// Why a variant cannot be applied; each text is that of its section alone.
+/// Reason why a variant cannot be applied, with the message of the failing section.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MutationError {
-    /// The package revision has no content at all.
+    /// The package revision has no content.
     #[error("{0}")]
     Missing(String),
     #[error("{0}")]
@@ -72,7 +73,7 @@ pub enum MutationError {
 }
 
 impl MutationError {
-    /// The reason of the condition that says so (2.10).
+    /// Returns the reason of the condition (`packagevariants.md` 2.10).
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Missing(_) => "Error",
@@ -83,10 +84,11 @@ impl MutationError {
     }
 }
 
-/// Applies a variant to the content of a package revision; `None` is a revision without a map of resources.
+/// Applies a variant to the content of a package revision; `None` for a revision without a map of
+/// resources.
 ///
 /// # Errors
-/// See [`MutationError`]; nothing is changed then.
+/// See [`MutationError`]; no file is changed then.
 pub fn mutate(files: Option<&Package>, mutation: &Mutation<'_>) -> Result<Mutated, MutationError> {
     let Mutation { namespace, revision, .. } = mutation;
     let Some(before) = files else {
@@ -118,7 +120,7 @@ impl Mutation<'_> {
         format!("failed to parse {file:?} of PackageRevisionResources {namespace}/{revision}: {cause}")
     }
 
-    /// A file that has to hold exactly one document.
+    /// Parses a file that must contain exactly one document.
     fn single(&self, name: &str, text: &str) -> Result<File, String> {
         let file = File::read(text)
             .map_err(|error| self.unreadable(name, &format!("failed to parse input bytes: {error}")))?;
@@ -129,7 +131,7 @@ impl Mutation<'_> {
     }
 }
 
-/// The one document of a file that was checked to hold one.
+/// Returns the only document of a file that was parsed by `single`.
 fn only(file: &mut File) -> Option<&mut Document> {
     file.documents.first_mut()
 }

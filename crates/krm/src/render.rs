@@ -1,10 +1,12 @@
-//! Rendering: the functions of a package and its subpackages run over its objects (`packagevariants.md` 8.2 to 8.4).
+//! Rendering: runs the functions of a package and its subpackages on its objects
+//! (`packagevariants.md` 8.2 to 8.4).
 //!
 //! ```text
 //! texts ──read──> items by package ──mutators, validators of each package──> items ──write──> texts, `Rendered`
 //! ```
 //!
-//! Pure: functions that are not built in run only if the host hands in somebody who runs them.
+//! The crate itself starts no process and sends no request: functions that are not built in need a
+//! runner of the host.
 
 mod function;
 mod image;
@@ -28,47 +30,50 @@ pub(crate) use list::Severity;
 pub use list::{Item, Outcome, ResourceList};
 pub use wire::{Answer, on_wire};
 
-/// Where functions in images come from if their name does not say so.
+/// Default prefix for images of functions without a registry.
 const CATALOG: &str = "ghcr.io/kptdev/krm-functions-catalog/";
-/// The same of older packages.
+/// Prefix for images in older packages.
 const OLD_CATALOG: &str = "gcr.io/kpt-fn/";
 
-/// Runs functions that are not built in.
+/// Runner of functions that are not built in.
 pub trait FunctionRunner {
-    /// Whether it can run a function, as far as it knows without running it; it is asked before any function of the package runs.
+    /// Reports whether the runner has a function, as far as it knows without running it. This is
+    /// called before any function of the package runs.
     fn has(&self, target: &Target) -> bool;
 
-    /// Changes the items as the function does. Where the exit code is not 0, or a result is an error, the items do not count.
+    /// Runs a function on the items. If the exit code is not 0 or a result is an error, the caller
+    /// discards the items.
     ///
-    /// [`on_wire`] does it for programs that read and write documents.
+    /// [`on_wire`] helps with programs that read and write documents.
     ///
     /// # Errors
-    /// The function did not run at all, and the items are as they were.
+    /// The function did not run, and the items are unchanged.
     fn run(&self, target: &Target, list: &mut ResourceList) -> Result<Outcome, RunError>;
 }
 
-/// Why a function did not run.
+/// Reason why a function did not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// The runner does not have it after all; the next one is asked.
+    /// The runner does not have the function after all; the caller asks the next one.
     #[error("this runner does not have the function")]
     NotAvailable,
-    /// The runner has it, and could not run it.
+    /// The runner has the function and could not run it.
     #[error("{0}")]
     Failed(String),
 }
 
-/// What is to run.
+/// Function to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// An image by its full name, with the tag or constraint that counts.
+    /// Image with its full name and its tag or constraint.
     Image(String),
-    /// A command line, and its words, split as a shell does it. The first one is the path of a program that may run.
+    /// Command line, and its words as a shell splits it. The first word is the path of a program
+    /// that is allowed to run.
     Exec { line: String, words: Vec<String> },
 }
 
 impl Target {
-    /// As it stands in the Kptfile, but for the parts of an image that were left to be added.
+    /// Returns the function as in the Kptfile, with the full name of an image.
     pub fn text(&self) -> &str {
         match self {
             Self::Image(text) | Self::Exec { line: text, .. } => text,
@@ -76,32 +81,32 @@ impl Target {
     }
 }
 
-/// What to do about a function that nobody can run.
+/// Treatment of a package with a missing function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnMissing {
-    /// Rendering fails.
+    /// The rendering fails.
     #[default]
     Fail,
-    /// The package stays as it is, and a gate says so.
+    /// The package stays unrendered, and a gate blocks its publication.
     Defer,
 }
 
-/// How packages are rendered.
+/// Options of a rendering.
 #[derive(Clone)]
 pub struct RenderOptions<'a> {
-    /// Stands before the names of images without a registry.
+    /// Prefix for images without a registry.
     pub default_prefix: String,
     /// Prefixes of images whose functions are built in.
     pub native_prefixes: Vec<String>,
     pub on_missing: OnMissing,
-    /// Whether executables may run at all, and which.
+    /// True if executables may run at all; `exec_allowed` lists them.
     pub allow_exec: bool,
     pub exec_allowed: Vec<String>,
-    /// Bytes that a function may put out.
+    /// Limit for the output of a function, in bytes.
     pub max_output: Option<usize>,
-    /// What each function may use that is built in.
+    /// Limits for each built-in function.
     pub native_limits: NativeLimits,
-    /// Asked in order, after the functions that are built in.
+    /// Runners to ask in order, after the built-in functions.
     pub runners: Vec<&'a dyn FunctionRunner>,
 }
 
@@ -135,16 +140,17 @@ impl std::fmt::Debug for RenderOptions<'_> {
     }
 }
 
-/// The package afterwards.
+/// Result of a rendering.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
-    /// After an error: as handed in, or with `kpt.dev/save-on-render-failure` as far as it was rendered.
+    /// Rendered files. After an error they are the input or, with `kpt.dev/save-on-render-failure`,
+    /// the partial result.
     pub files: Package,
-    /// Results up to and including the function that failed, and the error.
+    /// Results up to the function that failed, and the error.
     pub status: RenderStatus,
-    /// Why rendering failed.
+    /// Reason why the rendering failed.
     pub error: Option<String>,
-    /// Why the package was left unrendered on purpose ([`OnMissing::Defer`]).
+    /// Reason why the package was left unrendered on purpose ([`OnMissing::Defer`]).
     pub deferred: Option<String>,
 }
 

@@ -1,40 +1,40 @@
-//! Which lists are associative, and by which keys (`packagevariants.md` 7.5): built-in kinds, and the CRDs at hand.
+//! Keys of associative lists (`packagevariants.md` 7.5), from built-in kinds and known CRDs.
 
 use groundwork_yaml::tree::Node;
 use serde_json::Value;
 
 use crate::crd::Schemas;
 
-/// What is known of a field.
+/// Schema of a field.
 #[derive(Debug, Clone)]
 pub(crate) enum Schema<'a> {
-    /// Nothing.
+    /// No schema is known.
     Unknown,
-    /// A field of a built-in kind, by its path; items of lists are `[]`.
+    /// Field of a built-in kind, by its path; items of lists are `[]`.
     BuiltIn { kind: &'a BuiltIn, path: String },
     /// `metadata` of any kind, or a field in it.
     Metadata { path: String },
-    /// A field of a kind that a CRD describes.
+    /// Field of a kind with a CRD.
     Crd { schema: &'a Value, is_root: bool },
 }
 
-/// How elements of a list are told apart.
+/// Identity of list elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Keys {
-    /// By the values of fields, the first of which has to be there.
+    /// Values of key fields, the first of which is required.
     Fields(Vec<Key>),
-    /// By what they are.
+    /// Whole value.
     Value,
 }
 
-/// A field that tells elements apart, and what it is where it is left out.
+/// Key field, and its default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) name: String,
     pub(crate) default: Option<String>,
 }
 
-/// A kind of Kubernetes with the place of its pod template or pod spec.
+/// Kind of Kubernetes, with the path of its pod template or pod spec.
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
     api_version: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct BuiltIn {
 }
 
 impl<'a> Schema<'a> {
-    /// The schema of the first of some objects whose kind is known.
+    /// Returns the schema of the first object whose kind is known.
     pub(crate) fn of(objects: [Option<&Node>; 3], crds: &'a Schemas) -> Self {
         objects.into_iter().flatten().find_map(|object| Self::of_one(object, crds)).unwrap_or(Self::Unknown)
     }
@@ -58,7 +58,7 @@ impl<'a> Schema<'a> {
         Some(Self::Crd { schema, is_root: true })
     }
 
-    /// The schema of a member.
+    /// Returns the schema of a member.
     pub(crate) fn member(&self, name: &str) -> Self {
         match self {
             Self::Unknown => Self::Unknown,
@@ -83,7 +83,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// The schema of the items of a list.
+    /// Returns the schema of the items of a list.
     pub(crate) fn item(&self) -> Self {
         match self {
             Self::Unknown => Self::Unknown,
@@ -95,7 +95,8 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Whether the field is one that no schema describes, so that an object in it may say itself what it is.
+    /// Reports whether no schema describes the field, so that an embedded object may name its own
+    /// type.
     pub(crate) fn is_open(&self) -> bool {
         match self {
             Self::Unknown | Self::BuiltIn { .. } => true,
@@ -104,7 +105,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// The keys of the list; none if it is not associative.
+    /// Returns the keys of the list; `None` if it is not associative.
     pub(crate) fn keys(&self) -> Option<Keys> {
         match self {
             Self::Unknown => None,
@@ -159,7 +160,7 @@ fn keys_of_crd(schema: &Value) -> Option<Keys> {
 }
 
 impl BuiltIn {
-    /// Where the pod template stands.
+    /// Returns the path of the pod template.
     fn template(&self) -> Option<&'static str> {
         match (self.api_version, self.kind) {
             ("v1", "PodTemplate") => Some("template"),
@@ -231,7 +232,7 @@ macro_rules! built_in {
     };
 }
 
-/// Kinds of Kubernetes 1.21, apiVersions as they are.
+/// Kinds of Kubernetes 1.21, with their apiVersions.
 static BUILT_IN: &[BuiltIn] = built_in! {
     "v1": "Binding" "ComponentStatus" "ConfigMap" "Endpoints" "Event" "LimitRange" "Namespace" "Node" "PersistentVolume"
         "PersistentVolumeClaim" "Pod" "PodTemplate" "ReplicationController" "ResourceQuota" "Secret" "Service" "ServiceAccount";

@@ -1,18 +1,18 @@
-//! Values as data: what two of them have in common, whatever they look like.
+//! Comparison and conversion of values as data, regardless of their form.
 
 use std::fmt::Write as _;
 
 use groundwork_yaml::tree::{Comments, Content, Kind, Node};
 use serde_json::{Map, Number, Value};
 
-/// A text that is the same for equal data and for nothing else (`packagevariants.md` 2.12).
+/// Returns a text that is equal for equal data only (`packagevariants.md` 2.12).
 pub(crate) fn canonical(node: &Node) -> String {
     let mut out = String::new();
     push(node, false, &mut out);
     out
 }
 
-/// The same with the comments.
+/// Returns a canonical text that includes the comments.
 pub(crate) fn canonical_with_comments(node: &Node) -> String {
     let mut out = String::new();
     push(node, true, &mut out);
@@ -84,7 +84,7 @@ fn integer(text: &str) -> Option<i128> {
     }
 }
 
-/// The JSON value of a node.
+/// Returns the JSON value of a node.
 pub(crate) fn to_json(node: &Node) -> Value {
     let text = || node.text().unwrap_or_default();
     match (&node.content, node.kind()) {
@@ -110,7 +110,7 @@ pub(crate) fn to_json(node: &Node) -> Value {
     }
 }
 
-/// Makes a value the same data as another one. Comments, order and form of what is there before and after stay.
+/// Gives a value the data of another one. Members that stay keep their comments, order and form.
 pub(crate) fn assign(old: &mut Node, new: &Node) {
     if old.equals(new) {
         return;

@@ -1,4 +1,4 @@
-//! Merges of other projects with the results that they expect, byte for byte (V-003).
+//! Merge fixtures of other projects with their expected results, compared byte for byte (V-003).
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -36,7 +36,7 @@ fn explicit_nulls() {
     check("kpt/keep-tagged-null", ["origin", "updated", "dest", "expected"]);
 }
 
-/// Every Kptfile of the fixtures is one, and stays what it is.
+/// Every Kptfile in the fixtures is parsed, and written back unchanged.
 #[test]
 fn all_kptfiles_are_read() {
     let Some(root) = groundwork_testkit::fixture("") else { return };
@@ -64,7 +64,7 @@ impl Cluster for NoObjects {
     }
 }
 
-/// V-117: whatever a variant does to a package, it does nothing to it the second time.
+/// V-117: a second application of a variant changes nothing.
 #[test]
 fn variants_come_to_rest() {
     let Some(root) = groundwork_testkit::fixture("porch") else { return };

@@ -1,4 +1,4 @@
-//! What holds for every merge, whatever is in the files.
+//! Properties of every merge, with generated files.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: a\n";
 
-/// Scalars, maps and lists without null, which takes away what it meets.
+/// Generates scalars, maps and lists without null, since a null deletes values.
 fn value(depth: u32) -> impl Strategy<Value = String> {
     let scalar = prop_oneof![
         "[a-z]{1,4}".prop_map(|text| text),
@@ -44,7 +44,7 @@ fn package() -> impl Strategy<Value = Package> {
     object.prop_map(|text| [("Kptfile".to_owned(), KPTFILE.to_owned()), ("a.yaml".to_owned(), text)].into())
 }
 
-/// The object without empty maps: one whose fields upstream removed stays as `{}`.
+/// Returns the object without empty maps: if the upstream removes all fields of a map, `{}` stays.
 fn root(package: &Package) -> Node {
     let mut root = compose(&package["a.yaml"]).unwrap().root.unwrap();
     prune(&mut root);
@@ -58,7 +58,7 @@ fn prune(node: &mut Node) {
 }
 
 proptest! {
-    /// Where upstream did not change, nothing does.
+    /// Without a change in the upstream, the merge changes nothing.
     #[test]
     fn without_a_change_upstream_nothing_changes(original in package(), local in package()) {
         match merge(&original, &original, &local) {
@@ -68,7 +68,7 @@ proptest! {
         prop_assert_eq!(merge(&local, &local, &local).unwrap().files, local);
     }
 
-    /// Where nobody changed anything locally, upstream's objects are what comes out.
+    /// Without local changes, the result is the upstream's objects.
     #[test]
     fn without_local_changes_upstream_comes_out(original in package(), updated in package()) {
         match merge(&original, &updated, &original) {
@@ -80,7 +80,7 @@ proptest! {
         }
     }
 
-    /// The same inputs give the same answer, and no text makes it fall over.
+    /// A merge is deterministic, and no text makes it panic.
     #[test]
     fn any_text_has_one_answer(original in "[a-z:#\\-\\[\\]{} \n'\"|>&*!%]{0,40}", updated in "[a-z:#\\- \n'\"]{0,40}", local in "[a-z:#\\- \n\\[\\]]{0,40}") {
         let package = |text: String| -> Package { [("Kptfile".to_owned(), KPTFILE.to_owned()), ("a.yaml".to_owned(), text)].into() };

@@ -1,4 +1,5 @@
-//! What holds for every rendering, and for what the store does to packages, whatever is in the files (`packagevariants.md` 6.7, 6.8, 8).
+//! Properties of every rendering, and of the store's changes to packages, with generated files
+//! (`packagevariants.md` 6.7, 6.8, 8).
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: a\n";
 
-/// A function with a config that has something to do in the objects below.
+/// Functions with configs that change the objects below.
 const FUNCTIONS: &[&str] = &[
     "{image: set-namespace, configMap: {namespace: x}}",
     "{image: set-namespace, configMap: {namespace: x, namespaceMatcher: b}}",
@@ -76,7 +77,7 @@ fn package(function: &str, objects: &[String]) -> Package {
 }
 
 proptest! {
-    /// 8.5: running a function twice changes nothing the second time.
+    /// A second run of a function changes nothing (`packagevariants.md` 8.5).
     #[test]
     fn functions_have_fixed_points(function in prop::sample::select(FUNCTIONS), objects in prop::collection::vec(object(), 1..4)) {
         let files = package(function, &objects);
@@ -90,7 +91,7 @@ proptest! {
         prop_assert!(same_content(&once.files, &twice.files), "{}\n{:#?}\n{:#?}", function, once.files, twice.files);
     }
 
-    /// No text makes anything fall over, and everything has its fixed point.
+    /// No text causes a panic, and every operation has a fixed point.
     #[test]
     fn any_text_has_one_answer(text in "[a-z:#\\-\\[\\]{} \n'\"|>&*!%]{0,60}", name in prop::sample::select(vec!["a.yaml", "Kptfile", "a.json", "package-context.yaml"])) {
         let mut files = package(FUNCTIONS[2], &[]);

@@ -1,4 +1,5 @@
-//! The package context (`packagevariants.md` 6.7): a ConfigMap that says what the package is called and where it stands.
+//! Package context (`packagevariants.md` 6.7): a ConfigMap with the name and the path of the
+//! package.
 
 use groundwork_yaml::tree::{Node, Pair};
 
@@ -13,12 +14,14 @@ use crate::package::{Package, base_name, is_yaml, owner, subpackages};
 pub(super) const FILE: &str = "package-context.yaml";
 /// Name of the ConfigMap.
 const NAME: &str = "kptfile.kpt.dev";
-/// Keys that belong to the store.
+/// Keys that the store owns.
 const RESERVED: [&str; 2] = ["name", "package-path"];
 
-/// Gives a package of a deployment repository its context, and sets `name` and `package-path` in one that is there.
+/// Creates the context of a package in a deployment repository, or sets `name` and `package-path`
+/// in the present one.
 ///
-/// A ConfigMap whose `data` is no map is left alone: mutations tell what is wrong with it (3.1).
+/// A ConfigMap whose `data` is not a map is left alone: the mutations report it
+/// (`packagevariants.md` 3.1).
 pub fn set_context(files: &mut Package, package_path: &str) {
     let values = [base_name(package_path), package_path].map(Some);
     if let Some((path, at)) = place(files) {
@@ -26,7 +29,7 @@ pub fn set_context(files: &mut Package, package_path: &str) {
     }
     let new = text(package_path);
     let text = match files.get(FILE) {
-        // What cannot be read is not overwritten; rendering tells of it.
+        // A file that cannot be parsed is not overwritten; the rendering reports it.
         Some(old) => appended(old, &new),
         None => Some(new),
     };
@@ -35,10 +38,11 @@ pub fn set_context(files: &mut Package, package_path: &str) {
     }
 }
 
-/// Puts right what a merge did to the context of the local package.
+/// Repairs the context of the local package after a merge.
 ///
-/// `force-delete-replace` and `fast-forward` may have dropped it: it comes back. Where the merge kept one, `name` and
-/// `package-path` are again those of the local package.
+/// `force-delete-replace` and `fast-forward` may have dropped the context, so it is restored. If
+/// the merge kept a context, `name` and `package-path` are set to the values of the local package
+/// again.
 pub fn restore_context(merged: &mut Package, local: &Package, strategy: Strategy) {
     let Some((local_path, local_at)) = place(local) else { return };
     let Some(local_text) = local.get(&local_path) else { return };
@@ -52,7 +56,7 @@ pub fn restore_context(merged: &mut Package, local: &Package, strategy: Strategy
         return;
     }
     let text = match merged.get(&local_path) {
-        // Upstream has something else under this name.
+        // The upstream has another file with this name.
         Some(old) => appended(old, &local_file.with(&[(document, &local_file)])),
         None => Some(local_text.clone()),
     };
@@ -61,7 +65,8 @@ pub fn restore_context(merged: &mut Package, local: &Package, strategy: Strategy
     }
 }
 
-/// File and position of the context in the root package; that of the usual file comes first.
+/// Returns the file and the position of the context in the root package; the usual file comes
+/// first.
 fn place(files: &Package) -> Option<(String, usize)> {
     let (subpackages, ignored) = (subpackages([files]), Ignored::of(files));
     let mut own: Vec<(&String, &String)> = files
@@ -87,7 +92,7 @@ fn is_context(root: &Node) -> bool {
         && root.str_at(&["metadata", "name"]) == Some(NAME)
 }
 
-/// Sets those of the reserved keys for which there is a value.
+/// Sets the reserved keys that have a value.
 fn set_values(files: &mut Package, path: &str, at: usize, values: [Option<&str>; 2]) {
     let Some(text) = files.get_mut(path) else { return };
     let Ok(mut file) = File::read(text) else { return };
@@ -111,7 +116,7 @@ fn set_values(files: &mut Package, path: &str, at: usize, values: [Option<&str>;
     }
 }
 
-/// Two texts as one file; none if the first cannot be read.
+/// Joins two texts to one file; `None` if the first cannot be parsed.
 fn appended(old: &str, new: &str) -> Option<String> {
     let (old, new) = (File::read(old).ok()?, File::read(new).ok()?);
     let documents: Vec<_> = old
@@ -123,7 +128,7 @@ fn appended(old: &str, new: &str) -> Option<String> {
     Some(old.with(&documents))
 }
 
-/// The text of a new context (3.2).
+/// Returns the text of a new context (`packagevariants.md` 3.2).
 pub(super) fn text(package_path: &str) -> String {
     let data = RESERVED.into_iter().zip([base_name(package_path), package_path]);
     let data = data.map(|(key, value)| Pair::new(key, Node::string(value))).collect();
@@ -154,7 +159,8 @@ mod tests {
         assert_eq!(found, package(expected));
     }
 
-    /// 6.7: created only where missing, otherwise kept with its other keys.
+    /// A context is created only if it is missing; other keys of a present one are kept
+    /// (`packagevariants.md` 6.7).
     #[test]
     fn contexts() {
         let data = |data: &str| format!("{HEAD}{data}");
@@ -181,14 +187,14 @@ mod tests {
         check(&broken, &broken);
     }
 
-    /// 6.7: only that of the root package counts.
+    /// Only the context of the root package counts (`packagevariants.md` 6.7).
     #[test]
     fn subpackages_get_none() {
         let sub = [("s/Kptfile", "kind: Kptfile\n"), ("s/package-context.yaml", HEAD)];
         check(&sub, &[sub[0], sub[1], ("package-context.yaml", NEW)]);
     }
 
-    /// 6.7, about merges.
+    /// Merges (`packagevariants.md` 6.7).
     #[test]
     fn merges() {
         let renamed = NEW.replace("net/dns", "x").replace("name: dns", "name: x");

@@ -1,4 +1,4 @@
-//! A package from scratch (`packagevariants.md` 6.6, init).
+//! New packages from scratch (`packagevariants.md` 6.6, init).
 
 use groundwork_api::InitTask;
 use groundwork_yaml::tree::{Layout, Node, Pair, write};
@@ -6,7 +6,7 @@ use groundwork_yaml::tree::{Layout, Node, Pair, write};
 use super::context;
 use crate::package::{KPTFILE, Package, base_name};
 
-/// The files of a new package. `package` is its path; its name is the last part.
+/// Returns the files of a new package. `package` is its path; its name is the last part.
 pub fn init_package(package: &str, task: &InitTask) -> Package {
     let name = base_name(package);
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
@@ -45,7 +45,8 @@ pub fn init_package(package: &str, task: &InitTask) -> Package {
 mod tests {
     use super::*;
 
-    /// 6.6: Kptfile (name, description, keywords, site), README.md, package-context.yaml.
+    /// The files are the Kptfile (name, description, keywords, site), README.md and
+    /// package-context.yaml (`packagevariants.md` 6.6).
     #[test]
     fn new_packages() {
         let task = InitTask {

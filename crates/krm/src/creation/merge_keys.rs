@@ -1,4 +1,5 @@
-//! Merge keys (`packagevariants.md` 6.8): what an object was called upstream, in a comment and in an annotation.
+//! Merge keys (`packagevariants.md` 6.8): the upstream name of an object, in a comment and in an
+//! annotation.
 
 use groundwork_yaml::tree::{Node, Pair};
 
@@ -8,7 +9,7 @@ use crate::identity::{MERGE_COMMENT, UPSTREAM_IDENTIFIER, upstream_name};
 use crate::ignore::Ignored;
 use crate::package::{Package, is_of_git, is_yaml};
 
-/// Gives every object its merge keys. A file that cannot be read stays as it is.
+/// Adds the merge keys to every object. A file that cannot be parsed stays unchanged.
 pub fn add_merge_keys(files: &mut Package) {
     let ignored = Ignored::of(files);
     for (path, text) in files.iter_mut() {
@@ -24,7 +25,7 @@ pub fn add_merge_keys(files: &mut Package) {
 }
 
 fn add(root: &mut Node) {
-    // In flow form there is no line that a comment could stand on.
+    // A mapping in flow form has no line of its own for the comment.
     if root.as_mapping().is_none_or(|mapping| mapping.is_flow) || !is_identified(root) {
         return;
     }
@@ -42,7 +43,7 @@ fn add(root: &mut Node) {
     }
 }
 
-/// Whether the object has a name, a namespace or labels.
+/// Reports whether the object has a name, a namespace or labels.
 fn is_identified(root: &Node) -> bool {
     let Some(metadata) = root.get("metadata") else { return false };
     let has_text = |key: &str| metadata.get(key).and_then(Node::text).is_some_and(|text| !text.is_empty());
@@ -51,7 +52,7 @@ fn is_identified(root: &Node) -> bool {
         || metadata.get("labels").and_then(Node::as_mapping).is_some_and(|labels| !labels.pairs.is_empty())
 }
 
-/// Writes the comment, and says what is in it. A comment that stands in its place moves above the key.
+/// Adds the comment, and returns its namespace and name. A present comment moves above the key.
 fn add_comment(root: &mut Node) -> (String, String) {
     let text = |key: &str| root.at(&["metadata", key]).and_then(Node::text).unwrap_or_default().to_owned();
     let (namespace, name) = (text("namespace"), text("name"));
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(files["a.yaml"], expected);
     }
 
-    /// The example of 6.8, and its rules.
+    /// The example of `packagevariants.md` 6.8, and its rules.
     #[test]
     fn keys() {
         let head = "apiVersion: v1\nkind: ConfigMap\n";
@@ -112,7 +113,7 @@ mod tests {
         );
     }
 
-    /// 6.8: best effort.
+    /// Objects and files without merge keys (`packagevariants.md` 6.8).
     #[test]
     fn what_gets_none() {
         for text in [

@@ -1,4 +1,4 @@
-//! Metadata and readiness gates that a revision is created with (`packagevariants.md` 6.6, after the task).
+//! Metadata and readiness gates of a new revision (`packagevariants.md` 6.6, after the task).
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use groundwork_yaml::tree::{Content, Node, Pair};
 use super::{CreationError, edit_kptfile, metadata_of, section, set_string};
 use crate::package::Package;
 
-/// Merges labels and annotations into those of the root Kptfile. `package` is for messages.
+/// Merges labels and annotations into those of the root Kptfile. Messages contain `package`.
 ///
 /// # Errors
-/// There is no root Kptfile, or it cannot be read; see [`CreationError`].
+/// The root Kptfile is missing or cannot be parsed; see [`CreationError`].
 pub fn set_package_metadata(
     files: &mut Package,
     package: &str,
@@ -33,10 +33,10 @@ pub fn set_package_metadata(
     })
 }
 
-/// Makes the gates of the root Kptfile exactly the given ones. `package` is for messages.
+/// Replaces the gates of the root Kptfile. Messages contain `package`.
 ///
 /// # Errors
-/// There is no root Kptfile, or it cannot be read; see [`CreationError`].
+/// The root Kptfile is missing or cannot be parsed; see [`CreationError`].
 pub fn set_readiness_gates(
     files: &mut Package,
     package: &str,
@@ -61,7 +61,7 @@ fn set_gates(root: &mut Node, types: &[&str]) {
     let gate = |wanted: &&str| {
         let known =
             old.and_then(|old| old.items.iter().find(|gate| gate.str_at(&["conditionType"]) == Some(wanted)));
-        // What is there already keeps its comments.
+        // Present gates keep their comments.
         known
             .cloned()
             .unwrap_or_else(|| Node::mapping(vec![Pair::new("conditionType", Node::string(wanted))]))
@@ -88,7 +88,8 @@ mod tests {
         assert_eq!(files["Kptfile"], expected);
     }
 
-    /// 6.6: merged; the maps that are written hold strings (1.7).
+    /// Labels and annotations are merged (`packagevariants.md` 6.6), and the written maps contain
+    /// strings (`packagevariants.md` 1.7).
     #[test]
     fn labels_and_annotations() {
         let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
@@ -106,7 +107,7 @@ mod tests {
         assert_eq!(error.to_string(), "package \"p\" is missing Kptfile");
     }
 
-    /// 6.6: the Kptfile's gates become exactly those.
+    /// The Kptfile gets exactly the given gates (`packagevariants.md` 6.6).
     #[test]
     fn gates() {
         let gates = |types: &[&str]| -> Vec<ReadinessGate> {

@@ -1,4 +1,4 @@
-//! Where a package comes from (`packagevariants.md` 6.6): `upstream` and `upstreamLock` of its Kptfile.
+//! Origin of a package (`packagevariants.md` 6.6): `upstream` and `upstreamLock` of its Kptfile.
 
 use groundwork_yaml::tree::{Node, Pair};
 
@@ -6,12 +6,12 @@ use super::{CreationError, edit_kptfile, metadata_of, set_string};
 use crate::package::Package;
 use crate::value::assign;
 
-/// The place in git that a package was copied from, or merged with last.
+/// Location in git that a package was copied from, or last merged with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Address of the repository; what lacks `.git` at its end gets it.
+    /// Address of the repository; a missing `.git` is added.
     pub repo: String,
-    /// Path of the package; a slash at its beginning goes.
+    /// Path of the package; a leading slash is removed.
     pub directory: String,
     /// Short ref, such as `net/coredns/v4`.
     pub reference: String,
@@ -20,7 +20,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Both sections, in the order in which they stand in a Kptfile.
+    /// Returns both sections, in their order in a Kptfile.
     fn sections(&self) -> [(&'static str, Node); 2] {
         let repo = if self.repo.ends_with(".git") { self.repo.clone() } else { format!("{}.git", self.repo) };
         let text = |key: &str, value: &str| Pair::new(key, Node::string(value));
@@ -37,10 +37,11 @@ impl Origin {
     }
 }
 
-/// Writes where a package comes from into its root Kptfile, and its new name if one is given. `package` is for messages.
+/// Writes the origin of a package into its root Kptfile, and its new name if one is given. Messages
+/// contain `package`.
 ///
 /// # Errors
-/// There is no root Kptfile, or it cannot be read; see [`CreationError`].
+/// The root Kptfile is missing or cannot be parsed; see [`CreationError`].
 pub fn set_origin(
     files: &mut Package,
     package: &str,
@@ -55,7 +56,8 @@ pub fn set_origin(
     })
 }
 
-/// Replaces each section as a whole; comments on what is there before and after stay. New ones stand behind `metadata`.
+/// Replaces each section as a whole. Keys that stay keep their comments. New sections come after
+/// `metadata`.
 fn set_sections(root: &mut Node, sections: [(&str, Node); 2]) {
     let Some(mapping) = root.as_mapping_mut() else { return };
     let place = |name: &str, pairs: &[Pair]| pairs.iter().position(|pair| pair.name() == name);
@@ -87,7 +89,8 @@ mod tests {
         assert_eq!(files["Kptfile"], expected);
     }
 
-    /// The example of 6.6: both sections directly behind `metadata`, comments stay.
+    /// The example of `packagevariants.md` 6.6: both sections come directly after `metadata`, and
+    /// comments stay.
     #[test]
     fn sections_of_a_clone() {
         check(
@@ -101,7 +104,8 @@ mod tests {
         );
     }
 
-    /// 6.6: replaced as a whole, an `updateStrategy` goes, the name of an upgrade stays.
+    /// The sections are replaced as a whole, an `updateStrategy` is removed, and an upgrade keeps
+    /// the name (`packagevariants.md` 6.6).
     #[test]
     fn sections_of_an_upgrade() {
         check(
@@ -115,7 +119,7 @@ mod tests {
         );
     }
 
-    /// 6.6: texts.
+    /// The error texts of `packagevariants.md` 6.6.
     #[test]
     fn packages_without_a_kptfile() {
         let error = |text: Option<&str>| {

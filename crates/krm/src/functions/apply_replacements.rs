@@ -10,7 +10,7 @@ use super::{id, text, type_of};
 use crate::render::{Item, ResourceList};
 use crate::value::assign;
 
-/// What it costs to compare one object with the expressions of a selector.
+/// Steps that the meter counts for the comparison of one object with the expressions of a selector.
 const STEPS_OF_SELECTION: usize = 32;
 const KIND: (&str, &str) = ("ApplyReplacements", "fn.kpt.dev/v1alpha1");
 
@@ -25,7 +25,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     }
     for replacement in items(config, "replacements") {
         let targets = items(replacement, "targets");
-        // A source is looked for among all objects, and so are the places of each target.
+        // Both the source and the targets of each replacement are searched among all objects.
         if !list.meter.steps(list.items.len().saturating_mul(STEPS_OF_SELECTION)) {
             break;
         }
@@ -41,7 +41,7 @@ fn items<'a>(node: &'a Node, key: &str) -> &'a [Node] {
     node.get(key).and_then(Node::as_sequence).map_or(&[], |list| &list.items)
 }
 
-/// What is to stand in the targets.
+/// Returns the value for the targets.
 fn value(replacement: &Node, has_no_targets: bool, objects: &[Item]) -> Result<Node, String> {
     let given = |key: &str| replacement.get(key).filter(|node| !node.is_null());
     let source = match (given("source"), given("sourceValue")) {
@@ -70,7 +70,7 @@ fn value(replacement: &Node, has_no_targets: bool, objects: &[Item]) -> Result<N
     Ok(Node::string(part))
 }
 
-/// The index of the options, 0 if there is none.
+/// Returns the index in the options, or 0.
 fn index(node: &Node) -> Result<i64, String> {
     let index = text(node, &["options", "index"]);
     if index.is_empty() {
@@ -106,7 +106,7 @@ fn replace(target: &Node, value: &Node, objects: &mut [Item], meter: &Meter) -> 
         for field in &fields {
             let mut set = |found: &mut Node| {
                 let whole = if delimiter.is_empty() { 0 } else { found.text().unwrap_or_default().len() };
-                // The parts, the whole, and the text of the object.
+                // The bytes of the parts, of the joined value, and of the text in the object.
                 let is_granted = meter.bytes((size + whole).saturating_mul(2)) && meter.steps(whole);
                 if is_granted { set(found, value, delimiter, index) } else { Ok(()) }
             };
@@ -131,7 +131,8 @@ fn set(target: &mut Node, value: &Node, delimiter: &str, index: i64) -> Result<(
     };
     let mut parts: Vec<&str> = if target.is_null() { Vec::new() } else { whole.split(delimiter).collect() };
     match usize::try_from(index) {
-        // What stands in front or at the end already is not put there again.
+        // A part that is already first or last is not added again, so that a second run changes
+        // nothing.
         Err(_) if parts.first() == Some(&part) => {}
         Err(_) => parts.insert(0, part),
         Ok(at) if at < parts.len() => parts[at] = part,
@@ -143,7 +144,7 @@ fn set(target: &mut Node, value: &Node, delimiter: &str, index: i64) -> Result<(
     Ok(())
 }
 
-/// Sets the text of a scalar, which stays a number or a truth value if the text is one.
+/// Sets the text of a scalar. A number or a boolean keeps its type if the text is one too.
 fn set_text(target: &mut Node, text: &str) {
     if target.text() == Some(text) {
         return;
@@ -177,7 +178,7 @@ mod tests {
         check("apply-replacements", &config, OBJECTS, &expected);
     }
 
-    /// 8.5: sources, targets and options.
+    /// Sources, targets and options (`packagevariants.md` 8.5).
     #[test]
     fn replacements() {
         let source = |path: &str| format!("source: {{kind: ConfigMap, name: src, {path}}}");
@@ -234,7 +235,7 @@ mod tests {
         check_targets("sourceValue: y", rejected, &["n: \"3\""], &["n: \"y\""]);
     }
 
-    /// 8.5: texts.
+    /// The error texts of `packagevariants.md` 8.5.
     #[test]
     fn faults() {
         let target = "targets: [{select: {kind: Deployment}, fieldPaths: [spec.none]}]";

@@ -40,13 +40,14 @@ struct Setters<'a> {
     meter: &'a Meter,
 }
 
-/// The pattern in a comment.
+/// Returns the pattern in a comment.
 fn pattern(comment: &str) -> Option<&str> {
     let text = comment.trim_start_matches('#').trim_start().strip_prefix("kpt-set:")?.trim();
     (!text.is_empty()).then_some(text)
 }
 
-/// `${name}` and the texts between them: every second part is a name.
+/// Splits a pattern into `${name}` references and the texts between them: every second part is a
+/// name.
 fn split(pattern: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = pattern;
@@ -64,7 +65,7 @@ impl Setters<'_> {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether a pattern holds one of the setters.
+    /// Reports whether a pattern contains one of the setters.
     fn concern(&self, pattern: &str) -> bool {
         if !self.meter.steps(pattern.len().saturating_mul(self.values.len().max(1))) {
             return false;
@@ -83,7 +84,7 @@ impl Setters<'_> {
                 if pair.value.as_sequence().is_some() {
                     self.list(pair, set)?;
                 }
-                // Behind a key without a value the comment may be the key's.
+                // After a key without a value, the parser may attach the comment to the key.
                 if pair.value.is_null() && pair.value.comments.line.is_empty() {
                     let comment = pair.key.comments.line.clone();
                     return self.scalar(&mut pair.value, &comment, set);
@@ -97,7 +98,7 @@ impl Setters<'_> {
         let Some(pattern) = pattern(comment).filter(|pattern| self.concern(pattern)) else { return Ok(()) };
         let parts = split(pattern);
         let longest: usize = parts.iter().map(|part| self.value(part).unwrap_or(part).len()).sum();
-        // Once in the object, twice on the way to what is said.
+        // The text is written once into the object, and twice for the message.
         if !self.meter.bytes(longest.saturating_mul(3)) {
             return Ok(());
         }
@@ -137,7 +138,7 @@ impl Setters<'_> {
             return Err(format!("invalid setter pattern for array node: \"{pattern}\""));
         };
         let value = self.value(name).unwrap_or_default();
-        // Nodes of a list take more than its text.
+        // Nodes of a list take more memory than its text.
         if !self.meter.bytes(value.len().saturating_mul(16)) {
             return Ok(());
         }
@@ -171,7 +172,7 @@ impl Setters<'_> {
     }
 }
 
-/// The values that a pattern gives its names for a text.
+/// Derives the values of a pattern's names from a text.
 fn derive(parts: &[&str], text: &str) -> Strings {
     let expression: String = parts
         .iter()
@@ -198,7 +199,7 @@ mod tests {
         check("apply-setters", &config(setters), text, expected);
     }
 
-    /// 8.5: the examples, and the rules about scalars.
+    /// The examples, and the rules for scalars (`packagevariants.md` 8.5).
     #[test]
     fn scalars() {
         check_setters(
@@ -221,7 +222,7 @@ mod tests {
         }
     }
 
-    /// 8.5: the example, and the rules about lists.
+    /// The example, and the rules for lists (`packagevariants.md` 8.5).
     #[test]
     fn lists() {
         let zones = &[("zones", "[b, c]")];
@@ -244,7 +245,7 @@ mod tests {
         check_setters(zones, "zones: [] # kpt-set: ${zones}\n", "zones: # kpt-set: ${zones}\n- b\n- c\n");
     }
 
-    /// 8.5: texts.
+    /// The message texts of `packagevariants.md` 8.5.
     #[test]
     fn results() {
         let to = |value: &str| config(&[("x", value)]);

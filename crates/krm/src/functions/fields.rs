@@ -1,12 +1,14 @@
-//! Fields by paths such as `spec/template/metadata/labels`; a part that ends with `[]` stands for every item of a list.
+//! Fields by paths such as `spec/template/metadata/labels`; a part that ends with `[]` means every
+//! item of a list.
 
 use super::meter::Meter;
 use groundwork_yaml::tree::{Content, Kind, Node, Notation, Pair};
 
-/// Keys and values in the order in which they are written.
+/// Keys and values in their order in the file.
 pub(super) type Strings = Vec<(String, String)>;
 
-/// Calls a function with every value that a path leads to. `create`: maps that are missing on the way are made.
+/// Calls a function with every value at a path. With `create`, missing maps on the path are
+/// created.
 pub(super) fn visit(node: &mut Node, path: &str, create: bool, apply: &mut dyn FnMut(&mut Node)) {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     descend(node, &parts, create, apply);
@@ -33,7 +35,7 @@ fn descend(node: &mut Node, path: &[&str], create: bool, apply: &mut dyn FnMut(&
     }
 }
 
-/// Where the pod template of a kind stands.
+/// Returns the path of the pod template in a kind.
 pub(super) fn template(group: &str, kind: &str) -> Option<&'static str> {
     match (kind, group) {
         ("Deployment" | "ReplicaSet" | "DaemonSet", _)
@@ -45,7 +47,8 @@ pub(super) fn template(group: &str, kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Sets pairs of strings in a map: all of them, or only those whose keys are there. Says how many it looked at.
+/// Sets pairs of strings in a map: all of them, or only those whose keys exist. Returns the number
+/// of pairs considered.
 pub(super) fn set_strings(map: &mut Node, values: &[(String, String)], create: bool, meter: &Meter) -> usize {
     let Some(mapping) = map.as_mapping_mut() else { return 0 };
     let mut count = 0;
@@ -66,7 +69,7 @@ pub(super) fn set_strings(map: &mut Node, values: &[(String, String)], create: b
     count
 }
 
-/// The pairs of a map of scalars.
+/// Returns the pairs of a map of scalars.
 pub(super) fn pairs(map: Option<&Node>) -> Strings {
     let pairs = map.and_then(Node::as_mapping).into_iter().flat_map(|map| &map.pairs);
     let text = |node: &Node| {
@@ -76,7 +79,8 @@ pub(super) fn pairs(map: Option<&Node>) -> Strings {
     pairs.filter_map(|pair| Some((pair.name().to_owned(), text(&pair.value)?))).collect()
 }
 
-/// Sets the text of a scalar: in quotes where quotes are, otherwise its type follows from the text.
+/// Sets the text of a scalar. A quoted scalar stays quoted; otherwise the type follows from the
+/// text.
 pub(super) fn set_inferred(node: &mut Node, text: &str) {
     let is_quoted = matches!(
         &node.content,
@@ -87,7 +91,7 @@ pub(super) fn set_inferred(node: &mut Node, text: &str) {
     }
     let plain = Node::plain(text);
     if text.is_empty() || is_quoted || plain.kind() == Kind::String {
-        // An empty text in quotes, too: it would be null.
+        // An empty text needs quotes too, since it would be null without them.
         node.set_text(text);
     } else {
         node.content = plain.content;

@@ -1,14 +1,14 @@
-//! What one function that is built in may use (`packagevariants.md` 8.4). It is counted, and not measured: so a package that is too much
-//! for a function is so on every machine.
+//! Limits for one built-in function (`packagevariants.md` 8.4). They count steps instead of
+//! measuring time, so that a package exceeds a limit on every machine or on none.
 
 use std::cell::Cell;
 
-/// What a function that is built in may use.
+/// Limits for a built-in function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NativeLimits {
-    /// Looks at a field, a pattern or a byte of text that is searched.
+    /// Steps: fields or patterns that are looked at, and bytes of text that are searched.
     pub steps: u64,
-    /// Bytes of texts that it writes, in objects and in results.
+    /// Bytes of the texts that it writes, in objects and in results.
     pub bytes: u64,
 }
 
@@ -18,7 +18,7 @@ impl Default for NativeLimits {
     }
 }
 
-/// Why a function was ended.
+/// Reason why a function was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Limit {
     #[error("took more than {0} steps")]
@@ -27,8 +27,8 @@ pub(crate) enum Limit {
     Bytes(u64),
 }
 
-/// Counts for one function. Once a limit is passed, nothing is granted any more: the function leaves its loops, and what it has made does
-/// not count.
+/// Counter for one function. After a limit is exceeded, every request is denied: the function
+/// leaves its loops, and its output is discarded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     limits: NativeLimits,
@@ -42,17 +42,18 @@ impl Meter {
         Self { limits, ..Self::default() }
     }
 
-    /// Whether so many more steps may be taken.
+    /// Counts steps, and reports whether they are within the limit.
     pub(crate) fn steps(&self, count: usize) -> bool {
         self.add(&self.steps, count, self.limits.steps, Limit::Steps)
     }
 
-    /// Whether so many more bytes may be written. Each text costs something beside its bytes.
+    /// Counts bytes, and reports whether they are within the limit. Each text has a fixed cost in
+    /// addition to its bytes.
     pub(crate) fn bytes(&self, count: usize) -> bool {
         self.add(&self.bytes, count.saturating_add(64), self.limits.bytes, Limit::Bytes)
     }
 
-    /// The limit that was passed first.
+    /// Returns the first limit that was exceeded.
     pub(crate) fn passed(&self) -> Option<Limit> {
         self.passed.get()
     }
@@ -71,7 +72,7 @@ mod tests {
     use super::NativeLimits;
     use crate::{Package, RenderOptions, render};
 
-    /// A package with `count` ConfigMaps of a few fields each.
+    /// Returns a package with `count` ConfigMaps of a few fields each.
     fn package(function: &str, count: usize, objects: impl Fn(usize) -> String) -> Package {
         let kptfile = format!(
             "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n{function}"
@@ -99,7 +100,7 @@ mod tests {
         format!("  - name: f\n    image: {image}\n    configMap: {{{data}}}\n")
     }
 
-    /// One long text in very many places, by each of the functions that can do that.
+    /// Each function that can write one long text to very many places is ended.
     #[test]
     fn texts_that_multiply_are_ended() {
         let long = "x".repeat(10_000);
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(ended(&files), "package \".\": function \"f\": used more than 1 MiB");
     }
 
-    /// Each replacement makes its target twice as long.
+    /// Each replacement doubles the length of its target.
     #[test]
     fn replacements_that_double_are_ended() {
         let twice = |from: &str, to: &str| {
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(ended(&files), "package \".\": function \"f\": used more than 1 MiB");
     }
 
-    /// Each of very many replacements looks at each of very many objects.
+    /// Very many replacements look at very many objects.
     #[test]
     fn loops_in_loops_are_ended() {
         let replacement = "- {sourceValue: x, targets: [{select: {kind: None}}]}\n";

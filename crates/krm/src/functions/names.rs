@@ -1,4 +1,5 @@
-//! `ensure-name-substring`, `set-name-prefix` and `set-name-suffix` (`packagevariants.md` 8.5): new names, and references to them.
+//! `ensure-name-substring`, `set-name-prefix` and `set-name-suffix` (`packagevariants.md` 8.5): new
+//! names, and references to them.
 
 mod references;
 
@@ -48,8 +49,9 @@ fn config(list: &ResourceList) -> Result<&Node, String> {
     config.ok_or_else(|| "`functionConfig` must be a `ConfigMap`".to_owned())
 }
 
-/// Other things hang on these names: on those of a CRD and an APIService its group, on that of a Namespace what is in it. Kptfiles and
-/// local configuration are looked for by name.
+/// Reports whether an object keeps its name. The name of a CRD or an APIService contains its group,
+/// and that of a Namespace is referenced by its contents. Kptfiles and local configuration are
+/// found by name.
 fn keeps_name(item: &Item) -> bool {
     let kind = text(&item.root, &["kind"]);
     matches!(
@@ -101,7 +103,7 @@ mod tests {
         format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}} # c\n{rest}")
     }
 
-    /// 8.5: names, and what keeps its own.
+    /// New names, and objects that keep their names (`packagevariants.md` 8.5).
     #[test]
     fn names() {
         let a = |name: &str| object("ConfigMap", name, "");
@@ -126,7 +128,7 @@ mod tests {
         }
     }
 
-    /// 8.5: references follow, in the same namespace.
+    /// References in the same namespace are updated (`packagevariants.md` 8.5).
     #[test]
     fn references() {
         let config = config(&[("prepend", "x-")]);

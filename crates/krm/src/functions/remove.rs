@@ -1,4 +1,5 @@
-//! `delete-resource` and `remove-local-config-resources` (`packagevariants.md` 8.5). Kptfiles stay: without them there is no package.
+//! `delete-resource` and `remove-local-config-resources` (`packagevariants.md` 8.5). Kptfiles stay,
+//! since a package needs its Kptfile.
 
 use super::is_local_config;
 use crate::render::{Item, ResourceList};
@@ -12,7 +13,7 @@ pub(super) fn delete_resource(list: &mut ResourceList) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes what is only for tools.
+/// Removes objects that are only for local tools.
 #[expect(clippy::unnecessary_wraps, reason = "the type of all functions")]
 pub(super) fn remove_local_config(list: &mut ResourceList) -> Result<(), String> {
     list.items.retain(|item| item.is_kptfile() || !is_local_config(&item.root));
@@ -27,7 +28,8 @@ mod tests {
     const A: &str = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n";
     const B: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\n";
 
-    /// 8.5: the "remove Namespace" example of the design document, with a selector.
+    /// The "remove Namespace" example of the design document, with a selector (`packagevariants.md`
+    /// 8.5).
     #[test]
     fn deleted() {
         check_error("delete-resource", "", A, "delete-resource needs selectors");
@@ -43,7 +45,7 @@ mod tests {
         assert_eq!(render(&found.files, &RenderOptions::default()).files, found.files);
     }
 
-    /// 8.5: what counts as local configuration.
+    /// Objects that count as local configuration (`packagevariants.md` 8.5).
     #[test]
     fn local_config() {
         let with =

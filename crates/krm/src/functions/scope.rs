@@ -1,6 +1,6 @@
-//! Which kinds of Kubernetes belong to a namespace.
+//! Scope of the kinds of Kubernetes.
 
-/// Whether objects of a kind do; none for kinds that are not part of Kubernetes.
+/// Reports whether a kind is namespaced; `None` for kinds that are not part of Kubernetes.
 pub(super) fn is_namespaced(group: &str, kind: &str) -> Option<bool> {
     let is_in = |table: &[(&str, &[&str])]| {
         table.iter().any(|(known, kinds)| *known == group && kinds.contains(&kind))

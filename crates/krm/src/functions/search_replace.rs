@@ -122,7 +122,8 @@ impl Search {
         meter: &Meter,
     ) -> Result<(), String> {
         let fitting = self.path.as_ref().map_or(1, |pattern| pattern.len().saturating_mul(path.len()));
-        // A search costs at most the product of both lengths, and mostly a small part of it.
+        // The worst case of a search is the product of both lengths; most searches take a small
+        // part of it.
         let searching = self.regex.as_ref().map_or(0, |regex| {
             node.text().unwrap_or_default().len().saturating_mul(regex.as_str().len() / 16 + 1)
         });
@@ -143,7 +144,7 @@ impl Search {
             _ => None,
         };
         let put = [&self.put_value, &self.put_comment].into_iter().flatten().map(String::len).sum::<usize>();
-        // Groups may bring the whole text along as often as they are named; what is said of it is as long again.
+        // Each named group may copy the whole text, and the message contains the result again.
         let groups_named = put / 4 + 1;
         let longest = put.saturating_add(if groups.is_some() {
             text.len().saturating_mul(groups_named)
@@ -170,7 +171,7 @@ impl Search {
         Ok(())
     }
 
-    /// Makes the field that the path names, if it names exactly one.
+    /// Creates the field at the path, if the path names exactly one.
     fn create(&self, root: &mut Node) -> Option<String> {
         let (path, value) = (self.path.as_ref()?, self.put_value.as_ref()?);
         let is_exact = path.iter().all(|part| !part.contains(['*', '[']));
@@ -200,7 +201,7 @@ impl Search {
     }
 }
 
-/// Fills `${1}`, `${2}` and so on in.
+/// Replaces `${1}`, `${2}` and so on with the groups.
 fn resolve(text: &str, groups: Option<&Captures<'_>>) -> Result<String, String> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("${") {
@@ -213,7 +214,7 @@ fn resolve(text: &str, groups: Option<&Captures<'_>>) -> Result<String, String> 
             continue;
         };
         let Some(groups) = groups else {
-            // Without an expression there are no groups that could be meant.
+            // Without a regular expression there are no groups, so the text stays.
             out.push_str(&format!("${{{number}}}"));
             rest = behind;
             continue;
@@ -226,7 +227,7 @@ fn resolve(text: &str, groups: Option<&Captures<'_>>) -> Result<String, String> 
     Ok(out)
 }
 
-/// The parts of a path: names, and `[0]` or `[*]` for items.
+/// Splits a path into names, and `[0]` or `[*]` for items.
 fn split(path: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = path.chars().peekable();
@@ -250,9 +251,9 @@ fn split(path: &str) -> Vec<String> {
     parts
 }
 
-/// Whether a path is one of those that a pattern names.
+/// Reports whether a path matches a pattern.
 fn fits(pattern: &[String], path: &[String]) -> bool {
-    // Which beginnings of the pattern the path may have gone through.
+    // State: the positions in the pattern that the parts of the path so far may have reached.
     let after_stars = |mut at: Vec<bool>| {
         for index in 0..pattern.len() {
             if at[index] && pattern[index] == "**" {
@@ -297,7 +298,7 @@ mod tests {
         check("search-replace", &config(search), TEXT, &expected);
     }
 
-    /// 8.5: matchers and what is put.
+    /// Matchers and replaced values (`packagevariants.md` 8.5).
     #[test]
     fn fields() {
         check_search(&[("by-value", "one"), ("put-value", "x")], &["a: one"], &["a: x"]);
@@ -344,7 +345,7 @@ mod tests {
         );
     }
 
-    /// 8.5: texts.
+    /// The message texts of `packagevariants.md` 8.5.
     #[test]
     fn results() {
         let search = |pairs: &[(&str, &str)]| said("search-replace", &config(pairs), TEXT);

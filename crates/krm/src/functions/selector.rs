@@ -1,11 +1,11 @@
-//! Selectors as kustomize has them: exact for sources, regular expressions for targets.
+//! Selectors as in kustomize: exact for sources, regular expressions for targets.
 
 use groundwork_yaml::tree::Node;
 use regex::Regex;
 
 use super::{group, text};
 
-/// The fields by which objects are selected; empty ones stand for any value.
+/// Fields by which objects are selected; an empty field matches any value.
 pub(super) struct Exact<'a> {
     fields: [&'a str; 5],
 }
@@ -20,7 +20,7 @@ impl<'a> Exact<'a> {
     }
 }
 
-/// In the notation of kustomize: `Deployment.v1.apps/name.namespace`.
+/// Writes the notation of kustomize: `Deployment.v1.apps/name.namespace`.
 impl std::fmt::Display for Exact<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [group, version, kind, name, namespace] = self.fields;
@@ -40,7 +40,7 @@ fn fields_of(root: &Node) -> [&str; 5] {
     [group(root), version, text(root, &["kind"]), metadata("name"), metadata("namespace")]
 }
 
-/// A selector of targets.
+/// Selector of targets.
 pub(super) struct Pattern {
     fields: [Option<Regex>; 5],
     labels: Vec<Requirement>,
@@ -48,8 +48,10 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
+    /// Parses a selector.
+    ///
     /// # Errors
-    /// What is no regular expression, or no selector of labels.
+    /// A text that is not a regular expression, or not a label selector.
     pub(super) fn of(node: &Node) -> Result<Self, String> {
         let mut fields = [const { None }; 5];
         for (field, key) in fields.iter_mut().zip(["group", "version", "kind", "name", "namespace"]) {
@@ -86,13 +88,13 @@ impl Pattern {
             && meets(&self.annotations, "annotations")
     }
 
-    /// Whether it says nothing.
+    /// Reports whether the selector has no fields.
     pub(super) fn is_empty(&self) -> bool {
         self.fields.iter().all(Option::is_none) && self.labels.is_empty() && self.annotations.is_empty()
     }
 }
 
-/// One part of a selector of labels.
+/// One requirement of a label selector.
 struct Requirement {
     key: String,
     test: Test,

@@ -7,7 +7,7 @@ use super::fields::{Strings, pairs, set_strings, template, visit};
 use super::{group, text, type_of};
 use crate::render::ResourceList;
 
-/// A place that the config adds.
+/// Additional place in the config.
 struct Place {
     group: String,
     version: String,
@@ -79,7 +79,7 @@ fn config(config: Option<&Node>) -> Result<(Strings, Vec<Place>), String> {
     }
 }
 
-/// Where annotations stand in an object, and whether they are added there.
+/// Returns the paths of annotations in an object, and whether missing ones are created there.
 fn paths(root: &Node, places: &[Place]) -> Vec<(String, bool)> {
     let (kind, group) = (text(root, &["kind"]), group(root));
     let mut paths = vec![("metadata/annotations".to_owned(), true)];
@@ -101,7 +101,7 @@ fn paths(root: &Node, places: &[Place]) -> Vec<(String, bool)> {
 mod tests {
     use super::super::testing::{check, check_error, config, said};
 
-    /// 8.5: every object, pod templates and job templates.
+    /// Every object, pod templates and job templates (`packagevariants.md` 8.5).
     #[test]
     fn places() {
         let to = config(&[("a", "1")]);
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// 8.5: configs and results.
+    /// Configs and results (`packagevariants.md` 8.5).
     #[test]
     fn configs() {
         let own = "apiVersion: fn.kpt.dev/v1alpha1\nkind: SetAnnotations\nannotations: {b: x, a: z}\nadditionalAnnotationFields:\n- {group: \

@@ -73,7 +73,7 @@ fn pod_spec(kind: &str) -> Option<&'static str> {
 }
 
 impl Config {
-    /// The new image; none for an image of another name.
+    /// Returns the new image; `None` for an image with another name.
     fn apply(&self, image: &str) -> Option<String> {
         let name = image.split('@').next().unwrap_or(image);
         let name = match name.rsplit_once(':') {
@@ -97,7 +97,7 @@ impl Config {
 mod tests {
     use super::super::testing::{check, check_error, config, said};
 
-    /// 8.5: digests win over tags, both over the old ones.
+    /// Digests take precedence over tags, and both over the old ones (`packagevariants.md` 8.5).
     #[test]
     fn images() {
         let pod = |image: &str| {

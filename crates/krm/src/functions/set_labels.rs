@@ -39,7 +39,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     Ok(())
 }
 
-/// Where labels stand in an object, and whether they are added there.
+/// Returns the paths of labels in an object, and whether missing ones are created there.
 fn paths(root: &Node) -> Vec<(String, bool)> {
     let (kind, group) = (text(root, &["kind"]), group(root));
     let mut paths = vec![("metadata/labels".to_owned(), true)];
@@ -87,7 +87,7 @@ mod tests {
         check("set-labels", &config(&[("app", "new")]), text, expected);
     }
 
-    /// 8.5: the table of places.
+    /// The table of places in `packagevariants.md` 8.5.
     #[test]
     fn places() {
         let meta = |more: &str| format!("metadata:\n  name: a\n  labels: {{app: {more}}}\n");
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// 8.5: what a deployment gets that has nothing yet, and its pod spec.
+    /// Labels for a Deployment without any, and for its pod template (`packagevariants.md` 8.5).
     #[test]
     fn deployments() {
         let head = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: a\n";
@@ -159,7 +159,7 @@ mod tests {
         );
     }
 
-    /// 8.5: configs and results.
+    /// Configs and results (`packagevariants.md` 8.5).
     #[test]
     fn configs() {
         let object = "apiVersion: v1\nkind: A\nmetadata: {name: a, labels: {app: 5}}\n";

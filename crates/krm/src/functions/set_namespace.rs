@@ -11,33 +11,34 @@ use crate::identity::UPSTREAM_IDENTIFIER;
 use crate::render::{Item, ResourceList, Severity};
 
 const EXPECTED: &str = "`ConfigMap.v1` or `SetNamespace.v1alpha1.fn.kpt.dev`";
-/// Of the config: adds the Namespace, too. An extension (12.5).
+/// Key of the config that also adds the Namespace object. An extension of Groundwork
+/// (`packagevariants.md` 12.5).
 const CREATE: &str = "create";
 const DEPENDS_ON: &str = "config.kubernetes.io/depends-on";
-/// A namespace that is not known.
+/// Value of an unknown namespace in upstream identifiers.
 const UNKNOWN: &str = "~C";
 
-/// What is wanted.
+/// Requested change.
 struct Change<'a> {
     namespace: &'a str,
     matcher: Option<&'a str>,
-    /// Values that were replaced, and how many there were.
+    /// Replaced values, and their number.
     old: BTreeSet<String>,
     count: usize,
     meter: &'a Meter,
 }
 
-/// Namespace and name that an object had upstream.
+/// Upstream namespace and name of an object.
 struct Origin {
     namespace: String,
     name: String,
 }
 
-/// Where an object is before anything changes, for `depends-on`.
+/// Namespaces of the objects before any change, for `depends-on`.
 type Known = BTreeMap<[String; 4], Option<String>>;
 
 pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
-    // Apart from the list, which is changed and spoken to meanwhile.
+    // Take the meter out of the list, since the list is borrowed mutably meanwhile.
     let meter = std::mem::take(&mut list.meter);
     let result = set(list, &meter);
     list.meter = meter;
@@ -87,7 +88,7 @@ fn set(list: &mut ResourceList, meter: &Meter) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds the Namespace where it is missing (12.5).
+/// Adds the Namespace if it is missing (`packagevariants.md` 12.5).
 fn create(list: &mut ResourceList, namespace: &str) {
     let is_there = list.items.iter().any(|item| {
         type_of(&item.root) == ("Namespace", "v1") && text(&item.root, &["metadata", "name"]) == namespace
@@ -96,7 +97,8 @@ fn create(list: &mut ResourceList, namespace: &str) {
         return;
     }
     if list.is_selection {
-        // The Namespace may be among what the selectors leave out, and another one would come with each rendering.
+        // With a selection, the Namespace may be among the items left out. Each rendering would add
+        // another one.
         return list.info(format!("namespace \"{namespace}\" not created: the function sees a selection"));
     }
     let is_used = |path: &str| {
@@ -114,7 +116,7 @@ fn create(list: &mut ResourceList, namespace: &str) {
     list.info(format!("namespace \"{namespace}\" created"));
 }
 
-/// The namespace, and the one that is to be replaced.
+/// Returns the new namespace, and the one to replace.
 fn config(config: Option<&Node>) -> Result<(String, Option<String>), String> {
     let Some(config) = config else { return Err(format!("FunctionConfig is missing. Expect {EXPECTED}")) };
     let given = |path: &[&str]| Some(text(config, path).to_owned()).filter(|text| !text.is_empty());
@@ -142,7 +144,7 @@ fn origin(root: &Node) -> Option<Origin> {
     Some(Origin { namespace: parts.next()?.to_owned(), name: parts.next()?.to_owned() })
 }
 
-/// Whether the object belongs to a namespace.
+/// Reports whether the object is namespaced.
 fn has_namespace(root: &Node) -> bool {
     let is_set = || root.at(&["metadata", "namespace"]).is_some_and(|node| !node.is_null());
     is_namespaced(group(root), text(root, &["kind"])).unwrap_or_else(is_set)
@@ -190,7 +192,7 @@ fn check_origins(list: &mut ResourceList, matcher: Option<&str>) -> Result<(), S
 }
 
 impl Change<'_> {
-    /// Whether a value is to become another one.
+    /// Reports whether a value is to be replaced.
     fn concerns(&self, value: &str, origin: Option<&str>) -> bool {
         self.matcher.is_none_or(|matcher| matcher == value || origin == Some(matcher))
             && value != self.namespace
@@ -202,7 +204,7 @@ impl Change<'_> {
         self.count += 1;
     }
 
-    /// Sets a value that is there.
+    /// Replaces a value that exists.
     fn set(&mut self, node: Option<&mut Node>, origin: Option<&str>) {
         let Some(node) = node else { return };
         let Some(old) = node.text().map(str::to_owned) else { return };
@@ -245,7 +247,7 @@ fn set_fields(root: &mut Node, origin: Option<&Origin>, change: &mut Change<'_>)
     }
 }
 
-/// Sets the namespace of an object; one that is missing comes behind the name.
+/// Sets the namespace of an object; a missing one is added after the name.
 fn set_own(root: &mut Node, origin: Option<&str>, change: &mut Change<'_>) {
     let old = namespace_of(root).to_owned();
     if !change.concerns(&old, origin) {
@@ -291,7 +293,7 @@ mod tests {
 
     const CM: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
 
-    /// 8.5: fields, without a matcher.
+    /// Fields, without a matcher (`packagevariants.md` 8.5).
     #[test]
     fn fields() {
         let to = config(&[("namespace", "new")]);
@@ -345,7 +347,7 @@ mod tests {
         check("set-namespace", &to, &local, &local);
     }
 
-    /// 8.5: with a matcher, values and origins.
+    /// With a matcher: values and origins (`packagevariants.md` 8.5).
     #[test]
     fn matchers() {
         let to = config(&[("namespace", "new"), ("namespaceMatcher", "old")]);
@@ -362,7 +364,7 @@ mod tests {
             &all([("a", "old", "x"), ("b", "y", "old"), ("c", "z", "x")]),
             &all([("a", "new", "x"), ("b", "new", "old"), ("c", "z", "x")]),
         );
-        // A Namespace counts by what it was called upstream.
+        // A Namespace is matched by its upstream name.
         let namespace = |name: &str, origin: &str| {
             let identifier =
                 format!("{{internal.kpt.dev/upstream-identifier: '|Namespace|default|{origin}'}}");
@@ -396,7 +398,7 @@ mod tests {
         );
     }
 
-    /// 8.5: `depends-on` of objects that are there.
+    /// `depends-on` with objects of the package (`packagevariants.md` 8.5).
     #[test]
     fn depends_on() {
         let to = config(&[("namespace", "new")]);
@@ -417,7 +419,7 @@ mod tests {
         );
     }
 
-    /// V-022, 12.5: the Namespace is added, once.
+    /// V-022: the Namespace is added once (`packagevariants.md` 12.5).
     #[test]
     fn creation() {
         let to = config(&[("namespace", "new"), ("create", "true")]);
@@ -430,7 +432,7 @@ mod tests {
         check("set-namespace", &no, CM, &format!("{CM}  namespace: new\n"));
     }
 
-    /// 8.5: configs and their faults.
+    /// Configs and their errors (`packagevariants.md` 8.5).
     #[test]
     fn configs() {
         let context =

@@ -1,4 +1,4 @@
-//! Runs functions over the documents of one text.
+//! Helpers that run functions over the documents of one text.
 
 use groundwork_yaml::tree::Node;
 
@@ -6,7 +6,7 @@ use super::native;
 use crate::file::File;
 use crate::render::{Item, ResourceList};
 
-/// A config of pairs.
+/// Returns a config with these pairs.
 pub(super) fn config(data: &[(&str, &str)]) -> String {
     let mut text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: function-input}\ndata:\n".to_owned();
     for (key, value) in data {
@@ -43,7 +43,7 @@ fn run(function: &str, config: &str, text: &str) -> Result<(String, ResourceList
     Ok((written, list))
 }
 
-/// Once, and a second time, which changes nothing.
+/// Runs a function twice and checks that the second run changes nothing.
 pub(super) fn check(function: &str, config: &str, text: &str, expected: &str) {
     let (written, _) = run(function, config, text).unwrap();
     assert_eq!(written, expected, "{function} on {text}");
@@ -55,7 +55,7 @@ pub(super) fn check_error(function: &str, config: &str, text: &str, expected: &s
     assert_eq!(run(function, config, text).err().as_deref(), Some(expected));
 }
 
-/// The results: severity and message.
+/// Returns severity and message of each result.
 pub(super) fn said(function: &str, config: &str, text: &str) -> Vec<String> {
     let (_, list) = run(function, config, text).unwrap();
     let said = list.results.iter().map(|result| {

@@ -1,4 +1,4 @@
-//! `upsert-resource` (`packagevariants.md` 8.5): the config is what is to be there.
+//! `upsert-resource` (`packagevariants.md` 8.5): the config is the object to add or replace.
 
 use groundwork_yaml::tree::{Layout, Node, write};
 
@@ -39,7 +39,7 @@ pub(super) fn run(list: &mut ResourceList) -> Result<(), String> {
     Ok(())
 }
 
-/// By what an object is known.
+/// Returns the fields that identify an object.
 fn key(root: &Node) -> [&str; 4] {
     [
         group(root),
@@ -49,7 +49,7 @@ fn key(root: &Node) -> [&str; 4] {
     ]
 }
 
-/// Takes the path out that an annotation gives.
+/// Removes the annotation with the path, and returns the path.
 fn take_target(object: &mut Node) -> Option<String> {
     let metadata = object.get_mut("metadata").and_then(Node::as_mapping_mut)?;
     let annotations = metadata.get_mut("annotations").and_then(Node::as_mapping_mut)?;
@@ -69,7 +69,7 @@ mod tests {
     const A: &str =
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a # why\ndata:\n  b: c # keep\n  d: e\n";
 
-    /// 8.5: replaced in place, otherwise appended.
+    /// A present object is replaced in place, a new one is appended (`packagevariants.md` 8.5).
     #[test]
     fn objects() {
         let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {b: x}\n";
@@ -87,7 +87,7 @@ mod tests {
         check_error("upsert-resource", "", A, "functionConfig must be the resource to upsert");
     }
 
-    /// 8.5: through `configPath`, with a path.
+    /// The config comes from `configPath`, with a path annotation (`packagevariants.md` 8.5).
     #[test]
     fn target_paths() {
         let kptfile = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n  - {image: upsert-resource, \

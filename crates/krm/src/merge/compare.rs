@@ -1,4 +1,4 @@
-//! Whether somebody changed a package (`packagevariants.md` 7.1, 7.2).
+//! Detection of local changes to a package (`packagevariants.md` 7.1, 7.2).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::identity::without_merge_keys;
 use crate::package::{KPTFILE, Package, is_kptfile, is_of_git, is_yaml, owner, subpackages};
 use crate::value::{canonical, canonical_with_comments};
 
-/// What differs between a package and what it was made of: subpackages that one side lacks, then files.
+/// Returns the differences between a package and its original: subpackages that one side lacks,
+/// then files.
 pub(super) fn changed(original: &Package, local: &Package) -> Vec<String> {
     let (in_original, in_local) = (subpackages([original]), subpackages([local]));
     let lacking: BTreeSet<&str> = in_original.symmetric_difference(&in_local).copied().collect();
@@ -29,13 +30,15 @@ fn is_unchanged(path: &str, original: Option<&String>, local: Option<&String>) -
         (Some(original), Some(local)) if original == local => true,
         (Some(original), Some(local)) if is_kptfile(path) => same_kptfile(path, original, local),
         (Some(original), Some(local)) if is_yaml(path) => same_documents(original, local, true),
-        // Every package gets a Kptfile when it is cloned.
+        // A clone adds a Kptfile to every package, so a new one without other content is not a
+        // change.
         (None, Some(local)) if path == KPTFILE => says_nothing(local),
         _ => false,
     }
 }
 
-/// Whether all files of a package are the same as data (7.4): what the local side may lose.
+/// Reports whether all files of a package are the same data (`packagevariants.md` 7.4), so that the
+/// local ones may be deleted.
 pub(super) fn is_same(original: &Package, local: &Package, paths: &[&str]) -> bool {
     paths.iter().all(|path| match (original.get(*path), local.get(*path)) {
         (None, None) => true,
@@ -76,7 +79,8 @@ fn same_kptfile(path: &str, original: &str, local: &str) -> bool {
     matches!((shown(original), shown(local)), (Some(original), Some(local)) if original == local)
 }
 
-/// A Kptfile without what stores and renderings write there; gates and conditions in one order.
+/// Returns a Kptfile without the fields that stores and renderings write, and with sorted gates and
+/// conditions.
 fn essence(root: &Node, is_root: bool) -> Node {
     let mut root = root.clone();
     super::kptfile::drop_rendering(&mut root);
@@ -98,7 +102,7 @@ fn essence(root: &Node, is_root: bool) -> Node {
     root
 }
 
-/// Whether a Kptfile holds nothing that somebody would have written.
+/// Reports whether a Kptfile contains only generated fields.
 fn says_nothing(text: &str) -> bool {
     let Ok(file) = File::read(text) else { return false };
     let [document] = file.documents.as_slice() else { return false };
@@ -115,7 +119,7 @@ fn says_nothing(text: &str) -> bool {
     })
 }
 
-/// Whether somebody gave a subpackage another upstream than it had (7.2).
+/// Reports whether the user has changed the upstream of a subpackage (`packagevariants.md` 7.2).
 pub(super) fn is_repointed(kptfile: &str, original: &Package, local: &Package) -> bool {
     let root = |tree: &Package| -> Option<Node> {
         let file = File::read(tree.get(kptfile)?).ok()?;
@@ -123,7 +127,7 @@ pub(super) fn is_repointed(kptfile: &str, original: &Package, local: &Package) -
     };
     let upstream = |root: &Node| root.get("upstream").filter(|upstream| !upstream.is_null()).cloned();
     let Some(before) = root(original).as_ref().and_then(upstream) else { return false };
-    // Without a Kptfile there is nothing that could say so.
+    // Without a Kptfile there is no upstream to change.
     let Some(now) = root(local) else { return false };
     match upstream(&now) {
         None => true,

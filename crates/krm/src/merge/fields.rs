@@ -1,4 +1,4 @@
-//! Three versions of one value to one (`packagevariants.md` 7.5; for Kptfiles 7.6).
+//! Three-way merge of one value (`packagevariants.md` 7.5; for Kptfiles 7.6).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,7 +6,7 @@ use groundwork_yaml::tree::{Content, Mapping, Node, Notation, Pair, Scalar};
 
 use crate::schema::Schema;
 
-/// The versions of a value: local, original, updated.
+/// Versions of a value: local, original, updated.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sides<'a> {
     pub(super) local: Option<&'a Node>,
@@ -14,14 +14,14 @@ pub(super) struct Sides<'a> {
     pub(super) updated: Option<&'a Node>,
 }
 
-/// Whose rules count.
+/// Rules of the merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rules {
     Object,
     Kptfile,
 }
 
-/// A field whose versions are of different kinds.
+/// Field whose versions have different types.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: wrong node kind: expected {expected} but got {got}")]
 pub(super) struct KindMismatch {
@@ -30,11 +30,11 @@ pub(super) struct KindMismatch {
     got: &'static str,
 }
 
-/// Merges the fields of one object.
+/// Merger for the fields of one object.
 pub(super) struct Fields<'a> {
     pub(super) rules: Rules,
     pub(super) crds: &'a crate::crd::Schemas,
-    /// What people should look at, without the path of the file.
+    /// Warnings for users, without the path of the file.
     pub(super) warnings: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Sides<'a> {
         Self { local: change(self.local), original: change(self.original), updated: change(self.updated) }
     }
 
-    /// The pairs of each side by their keys.
+    /// Returns the pairs of each side by their keys.
     fn pairs(&self) -> [HashMap<&'a str, &'a Pair>; 3] {
         self.in_order().map(|side| {
             let pairs = side.and_then(Node::as_mapping).into_iter().flat_map(|mapping| &mapping.pairs);
@@ -73,13 +73,13 @@ fn kind_name(node: &Node) -> &'static str {
     }
 }
 
-/// The path of a member.
+/// Returns the path of a member.
 pub(super) fn member(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 impl Fields<'_> {
-    /// The merged value; none if there is to be none.
+    /// Returns the merged value; `None` to remove it.
     pub(super) fn merge(
         &mut self,
         sides: Sides<'_>,
@@ -103,7 +103,7 @@ impl Fields<'_> {
         }
     }
 
-    /// An explicit null takes a value away.
+    /// Reports whether an explicit null removes the value.
     fn is_cleared(&self, sides: &Sides<'_>, present: &Sides<'_>) -> bool {
         let is_null = |side: Option<&Node>| side.is_some_and(Node::is_null);
         let nulls = is_null(sides.local) || is_null(sides.updated);
@@ -129,7 +129,7 @@ impl Fields<'_> {
         if sides.local.is_none() && sides.updated.is_none() {
             return Ok(None);
         }
-        // An object in a field that no schema describes says itself what it is.
+        // In a field without a schema, an embedded object names its own type.
         let own = if schema.is_open() && !path.is_empty() {
             Schema::of(sides.in_order(), self.crds)
         } else {
@@ -146,7 +146,7 @@ impl Fields<'_> {
                 updated.map(|pair| &pair.value),
             );
             if let Some(mut value) = self.merge(below, &schema.member(key), &member(path, key))? {
-                // The comment behind a map in flow form is that of its key.
+                // The comment after a map in flow form belongs to the map, but documents its key.
                 if let (None, Some(updated), Content::Mapping(_)) = (original, updated, &value.content) {
                     value.comments.line.clone_from(&updated.value.comments.line);
                 }
@@ -156,7 +156,7 @@ impl Fields<'_> {
         Ok(self.finish_map(sides, pairs))
     }
 
-    /// Puts the pairs into the local map, if there is one. What ends empty is kept or not.
+    /// Puts the pairs into the local map, if there is one. Decides whether an empty result is kept.
     fn finish_map(&self, sides: Sides<'_>, pairs: Vec<Pair>) -> Option<Node> {
         let is_empty = |node: &Node| node.as_mapping().is_some_and(|mapping| mapping.pairs.is_empty());
         if let Some(local) = sides.local {
@@ -205,7 +205,7 @@ impl Fields<'_> {
     }
 }
 
-/// The keys of all sides: those of the local map in its order, then new ones in byte order.
+/// Returns the keys of all sides: those of the local map in its order, then new ones in byte order.
 fn keys<'a>(sides: &Sides<'a>) -> Vec<&'a str> {
     let names = |side: Option<&'a Node>| {
         side.and_then(Node::as_mapping).into_iter().flat_map(|mapping| mapping.pairs.iter().map(Pair::name))
@@ -217,7 +217,8 @@ fn keys<'a>(sides: &Sides<'a>) -> Vec<&'a str> {
     keys
 }
 
-/// The key with its comments: local ones, unless upstream has the key anew.
+/// Returns the key with the local comments, or with the upstream's if the upstream has added the
+/// key.
 fn merged_key(local: Option<&Pair>, original: Option<&Pair>, updated: Option<&Pair>, key: &str) -> Node {
     let is_new = original.is_none();
     match (local, updated) {
@@ -238,7 +239,7 @@ fn merge_scalars(sides: Sides<'_>) -> Option<Node> {
     }
 }
 
-/// The value of upstream, quoted as the local one unless that would change its type.
+/// Returns the upstream's value, quoted like the local one unless that would change its type.
 fn in_style_of(local: Option<&Node>, updated: &Node) -> Node {
     let Some(Content::Scalar(Scalar { notation, .. })) = local.map(|local| &local.content) else {
         return updated.clone();
@@ -246,7 +247,8 @@ fn in_style_of(local: Option<&Node>, updated: &Node) -> Node {
     let text = updated.text().unwrap_or_default();
     let fits = match notation {
         Notation::Plain => {
-            // As long as it is plain upstream too, or would be if it were written anew.
+            // Plain is possible if the upstream's value is plain too, or would be if it were
+            // written anew.
             let is_plain =
                 matches!(&updated.content, Content::Scalar(scalar) if scalar.notation == Notation::Plain);
             is_plain

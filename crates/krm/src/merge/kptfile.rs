@@ -1,4 +1,5 @@
-//! Kptfiles (`packagevariants.md` 7.6): only some sections are merged, and functions, gates and conditions one by one.
+//! Merge of Kptfiles (`packagevariants.md` 7.6): only some sections are merged, and functions,
+//! gates and conditions one by one.
 
 use std::collections::HashMap;
 
@@ -8,14 +9,15 @@ use super::fields::{Fields, KindMismatch, Rules, Sides};
 use crate::kptfile::write_strings;
 use crate::schema::{Key, Keys, Schema};
 
-/// Marks the name that a function without one has during a merge.
+/// Prefix of the temporary name that a function without a name has during a merge.
 const TEMPORARY: &str = "_kpt-merge_";
-/// The condition that renderings leave.
+/// Condition that renderings write.
 const RENDERED: &str = "Rendered";
-/// Sections that are merged, in the order in which new ones are added.
+/// Merged sections, in the order in which new ones are added.
 const SECTIONS: [&str; 4] = ["info", "pipeline", "inventory", "status"];
 
-/// The merged Kptfile. `takes_upstream`: the sections about the upstream are those of the updated one, if it has them.
+/// Merges a Kptfile. With `takes_upstream`, the updated Kptfile's sections about the upstream are
+/// used, if it has them.
 pub(super) fn merge_kptfile(
     local: &Node,
     original: Option<&Node>,
@@ -54,7 +56,7 @@ pub(super) fn merge_kptfile(
     Ok(merged)
 }
 
-/// Which lists of a Kptfile are associative.
+/// Returns the keys of the associative lists of a Kptfile.
 pub(super) fn keys(sides: [Option<&Node>; 3], path: &str) -> Option<Keys> {
     let by = |name: &str| Some(Keys::Fields(vec![Key { name: name.to_owned(), default: None }]));
     match path {
@@ -70,14 +72,14 @@ pub(super) fn keys(sides: [Option<&Node>; 3], path: &str) -> Option<Keys> {
     (items.peek().is_some() && items.all(is_named)).then(|| by("name")).flatten()
 }
 
-/// A Kptfile as upstream has it in a merge: without what renderings left there.
+/// Returns the upstream's Kptfile for a merge, without the fields that renderings write.
 fn prepared(root: &Node) -> Node {
     let mut root = named(root);
     drop_rendering(&mut root);
     root
 }
 
-/// Takes out what renderings leave: a condition, and `status.renderStatus`.
+/// Removes the fields that renderings write: a condition, and `status.renderStatus`.
 pub(crate) fn drop_rendering(root: &mut Node) {
     let Some(status) = root.get_mut("status").and_then(Node::as_mapping_mut) else { return };
     status.remove("renderStatus");
@@ -106,7 +108,7 @@ fn functions_of(root: &mut Node) -> impl Iterator<Item = &mut Vec<Node>> {
     lists.filter_map(|pair| pair.value.as_sequence_mut()).map(|list| &mut list.items)
 }
 
-/// Gives every function without a name one that says what it runs.
+/// Gives every function without a name a temporary one, made of its image or program.
 fn named(root: &Node) -> Node {
     let mut root = root.clone();
     for functions in functions_of(&mut root) {
@@ -130,7 +132,7 @@ fn named(root: &Node) -> Node {
     root
 }
 
-/// An image without its tag and digest.
+/// Returns an image without its tag and digest.
 fn without_version(image: &str) -> &str {
     let image = image.split('@').next().unwrap_or(image);
     match image.rsplit_once(':') {
@@ -139,7 +141,7 @@ fn without_version(image: &str) -> &str {
     }
 }
 
-/// Takes the temporary names off again, and drops functions that run nothing.
+/// Removes the temporary names, and functions without an image or program.
 fn unnamed(root: &mut Node) {
     for functions in functions_of(root) {
         functions.retain(|function| {
@@ -162,7 +164,7 @@ fn unnamed(root: &mut Node) {
     drop_empty_lists(root);
 }
 
-/// A list, and a pipeline, that lost all of its functions.
+/// Removes lists, and a pipeline, that have lost all of their functions.
 fn drop_empty_lists(root: &mut Node) {
     let Some(pipeline) = root.get_mut("pipeline").and_then(Node::as_mapping_mut) else { return };
     let before = pipeline.pairs.len();
@@ -196,7 +198,7 @@ fn put(map: &mut Node, name: &str, value: Option<Node>) {
     }
 }
 
-/// Sets `upstream` and `upstreamLock`, each as a whole; new ones stand behind `metadata`.
+/// Replaces `upstream` and `upstreamLock`, each as a whole; new ones come after `metadata`.
 fn take_upstream(root: &mut Node, updated: &Node) {
     let Some(mapping) = root.as_mapping_mut() else { return };
     let mut at = mapping

@@ -1,4 +1,5 @@
-//! Associative lists: elements that have keys are merged one by one (`packagevariants.md` 7.5).
+//! Merge of associative lists, whose elements are identified by keys and merged one by one
+//! (`packagevariants.md` 7.5).
 
 use std::collections::HashSet;
 
@@ -8,16 +9,16 @@ use super::fields::{Fields, KindMismatch, Rules, Sides};
 use crate::schema::{Key, Keys, Schema};
 use crate::value::canonical;
 
-/// What tells an element from others.
+/// Identity of an element.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Name {
-    /// The texts of its key fields.
+    /// Texts of its key fields.
     Fields(Vec<Option<String>>),
-    /// All that it is.
+    /// Whole value.
     Value(String),
 }
 
-/// The elements of one source, by name; of equal ones the first.
+/// Elements of one source by identity; of equal ones the first.
 struct Elements<'a>(Vec<(Name, &'a Node)>);
 
 impl<'a> Elements<'a> {
@@ -141,7 +142,7 @@ impl Fields<'_> {
         }
     }
 
-    /// The key fields of an element and what one side alone has in it, if anything.
+    /// Returns the key fields of an element, and the fields that only one side has in it, if any.
     fn stub(
         &mut self,
         merged: Option<Node>,
@@ -161,7 +162,8 @@ impl Fields<'_> {
         }
         let Mapping { pairs: source_pairs, is_flow } = source.as_mapping()?;
         let mut kept: Vec<Pair> = source_pairs.iter().filter(|pair| is_key(pair)).cloned().collect();
-        // The keys stand where the source has them: before what follows them there.
+        // The keys keep their position from the source, in front of the fields that follow them
+        // there.
         let position =
             |name: &str| source_pairs.iter().position(|pair| pair.name() == name).unwrap_or(usize::MAX);
         let is_local = rest.iter().all(|pair| position(pair.name()) != usize::MAX);
@@ -169,7 +171,8 @@ impl Fields<'_> {
         if is_local {
             kept.sort_by_key(|pair| position(pair.name()));
         }
-        // What is left of a function without its image is dropped (7.6).
+        // A function without its image is dropped later (`packagevariants.md` 7.6), so it needs no
+        // warning.
         if !(self.rules == Rules::Kptfile && path.starts_with("pipeline.")) {
             self.warnings.push(format!(
                 "{path}: element {name} is incomplete: upstream and local changes exclude one another"
@@ -181,7 +184,7 @@ impl Fields<'_> {
     }
 }
 
-/// Whether anything is in a value but empty maps.
+/// Reports whether a value contains anything besides empty maps.
 fn holds_anything(node: &Node) -> bool {
     match &node.content {
         Content::Mapping(mapping) => mapping.pairs.iter().any(|pair| holds_anything(&pair.value)),
@@ -196,7 +199,7 @@ fn with_comments_of(mut node: Node, local: &Node) -> Node {
     node
 }
 
-/// An element without keys is there or it is not.
+/// Merges an element without keys: it is either present or absent.
 fn by_value(element: Sides<'_>) -> Option<Node> {
     let is_kept = match (element.original.is_some(), element.updated.is_some()) {
         (true, false) => false,

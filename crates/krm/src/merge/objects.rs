@@ -1,4 +1,4 @@
-//! Files of resources, object by object (`packagevariants.md` 7.3, 7.4).
+//! Merge of files with resources, object by object (`packagevariants.md` 7.3, 7.4).
 
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
@@ -14,17 +14,18 @@ use crate::schema::Schema;
 /// Names of the versions in messages about duplicates.
 const SOURCES: [&str; 3] = ["original", "updated", "dest"];
 
-/// The versions of a file: original, updated, local. Those of one text are one.
+/// Versions of a file: original, updated, local. Versions with the same text share one parsed file.
 type Versions = [Option<Rc<File>>; 3];
 
-/// Merges the files at some paths; answers with those that are to be taken or left as a whole instead.
+/// Merges the files at some paths. Returns the paths that have to be merged as whole files instead.
 pub(super) fn merge_files<'a>(merge: &mut Merge<'_>, paths: &[&'a str]) -> Result<Vec<&'a str>, MergeError> {
     let mut read: BTreeMap<&str, Versions> = paths.iter().map(|path| (*path, [const { None }; 3])).collect();
     for (at, tree) in TREES.into_iter().enumerate() {
         for (path, versions) in &mut read {
             let texts = merge.trees.texts(path);
             let Some(text) = texts[at] else { continue };
-            // Most files differ in one version at most, and reading is the larger part of a merge.
+            // Parsing is the larger part of a merge, and most files have at most one version that
+            // differs. So equal texts are parsed once.
             if let Some(same) = texts[..at].iter().position(|former| *former == Some(text)) {
                 versions[at] = versions[same].clone();
                 continue;
@@ -66,7 +67,7 @@ fn has_duplicates(file: &File) -> bool {
     file.documents.iter().any(|document| !known.insert(Identity::of(&document.root)))
 }
 
-/// Whether two documents that do not say what they are are called the same.
+/// Reports whether two documents without a type have the same identity.
 fn has_anonymous_twins(file: &File) -> bool {
     let mut known = HashSet::new();
     let anonymous =
@@ -74,7 +75,7 @@ fn has_anonymous_twins(file: &File) -> bool {
     anonymous.into_iter().any(|root| !known.insert(Identity::of(root)))
 }
 
-/// A document with its position among those of its file.
+/// A document with its position in its file.
 type Place<'a> = (usize, &'a Document);
 
 fn find<'a>(file: Option<&'a File>, identity: &Identity) -> Option<Place<'a>> {
@@ -82,14 +83,14 @@ fn find<'a>(file: Option<&'a File>, identity: &Identity) -> Option<Place<'a>> {
     documents.find(|(_, document)| Identity::of(&document.root) == *identity)
 }
 
-/// A document of the result: where it stands, and whose layout it has.
+/// Document of the result, with its position and the file whose layout it has.
 struct Found {
     position: usize,
     document: Document,
     is_local: bool,
 }
 
-/// The new text; none if nothing is left.
+/// Returns the new text; `None` if no document is left.
 fn merge_file(merge: &mut Merge<'_>, path: &str, versions: &Versions) -> Result<Option<String>, MergeError> {
     let [original, updated, local] = versions;
     let files = [original, updated, local].map(Option::as_deref);
@@ -152,12 +153,13 @@ fn merge_object(
     Ok(Some(Found { position, document, is_local }))
 }
 
-/// Equal as data, whatever the merge keys say.
+/// Reports whether two documents are the same data, apart from merge keys.
 fn is_same(left: &Node, right: &Node) -> bool {
     without_merge_keys(left).equals(&without_merge_keys(right))
 }
 
-/// The annotation of 6.8 takes no part in merges: the local one stays.
+/// Returns a document without the annotation of `packagevariants.md` 6.8, which is not merged: the
+/// local one stays.
 fn without_annotation(root: &Node) -> Node {
     let mut root = root.clone();
     drop_annotation(&mut root);

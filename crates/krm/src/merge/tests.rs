@@ -7,7 +7,7 @@ fn package(files: &[(&str, &str)]) -> Package {
     [&[kptfile], files].concat().into_iter().map(|(path, text)| (path.to_owned(), text.to_owned())).collect()
 }
 
-/// Merges one file of resources; the answer is its text, `-` for none, or the error.
+/// Merges one file of resources. Returns its text, `-` if it is removed, or the error.
 fn merged(original: &str, updated: &str, local: &str) -> (String, Vec<String>) {
     let file = |text: &str| if text == "-" { package(&[]) } else { package(&[("a.yaml", text)]) };
     match merge(Strategy::ResourceMerge, &file(original), &file(updated), &file(local)) {
@@ -23,14 +23,14 @@ fn check(original: &str, updated: &str, local: &str, expected: &str) {
     assert_eq!(merged(original, updated, local).0, expected, "{original}\n{updated}\n{local}");
 }
 
-/// Fields below the same head of an object of unknown kind.
+/// Merges fields of an object of unknown kind.
 fn check_fields(original: &str, updated: &str, local: &str, expected: &str) {
     let whole =
         |fields: &str| format!("apiVersion: example.org/v1\nkind: X\nmetadata: {{name: a}}\n{fields}");
     check(&whole(original), &whole(updated), &whole(local), &whole(expected));
 }
 
-/// V-003, V-030: the worked example of 7.5.
+/// V-003, V-030: the worked example of `packagevariants.md` 7.5.
 #[test]
 fn the_worked_example() {
     check_fields(
@@ -88,7 +88,7 @@ fn maps_that_end_empty() {
     check_fields("", "m: {b: 1, a: [x]} # c\n", "", "m: # c\n  a: [x]\n  b: 1\n");
 }
 
-/// The example of associative lists in 7.5.
+/// The example of associative lists in `packagevariants.md` 7.5.
 #[test]
 fn elements_by_their_keys() {
     let pod = |containers: &str| {
@@ -122,7 +122,7 @@ fn elements_by_their_keys() {
     );
 }
 
-/// The example of a list that a CRD of the package describes.
+/// The example of a list in a kind with a CRD in the package.
 #[test]
 fn elements_by_the_keys_of_a_crd() {
     let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec:\n  group: \
@@ -160,7 +160,7 @@ fn objects_come_and_go() {
     check(&both, &both, &a, &a);
     check(&both, "-", &both, "-");
     check("-", &both, "-", &both);
-    // The merge key says what it was called.
+    // The merge key contains the upstream name.
     let keyed = a.replace("metadata:", "metadata: # kpt-merge: /a").replace("name: a", "name: mine");
     check(
         &a,
@@ -169,7 +169,7 @@ fn objects_come_and_go() {
         &keyed.replace("name: mine\n", "name: mine\nnew: 1\n"),
     );
     check(&a, "-", &a.replace("metadata:", "metadata: # kpt-merge: /a"), "-");
-    // What changes places takes its comments along.
+    // An object that moves takes its comments along.
     check(&both, &format!("{b}---\n{a}"), &both, &format!("# of b\n{b}---\n{a}"));
 }
 
@@ -192,14 +192,14 @@ fn errors_in_the_words_of_the_chapter() {
     assert_eq!("x".parse::<Strategy>().unwrap_err().to_string(), "unrecognized update strategy x");
 }
 
-/// Merges Kptfiles that have a head in common.
+/// Merges Kptfiles with the same head.
 fn check_kptfile(strategy: Strategy, original: &str, updated: &str, local: &str, expected: &str) {
     let package = |text: &str| -> Package { [(KPTFILE.to_owned(), format!("{KPTFILE_TEXT}{text}"))].into() };
     let merged = merge(strategy, &package(original), &package(updated), &package(local)).unwrap();
     assert_eq!(merged.files, package(expected), "{original}\n{updated}\n{local}");
 }
 
-/// The example of 7.6: V-111.
+/// V-111: the example of `packagevariants.md` 7.6.
 #[test]
 fn functions_of_kptfiles() {
     check_kptfile(
@@ -221,7 +221,7 @@ fn functions_of_kptfiles() {
     );
 }
 
-/// V-092: what people and variants added stays when upstream changes its own.
+/// V-092: entries that users and variants have added stay when the upstream changes its own.
 #[test]
 fn gates_conditions_and_other_sections() {
     check_kptfile(
@@ -267,7 +267,7 @@ fn check_subpackage(sides: [Option<(&str, u8)>; 3], expected: Result<Option<(&st
     assert_eq!(found, expected.map(build).map_err(str::to_owned), "{sides:?}");
 }
 
-/// The tables of 7.2.
+/// The tables of `packagevariants.md` 7.2.
 #[test]
 fn subpackages_row_by_row() {
     let (one, two) = (Some(("", 1)), Some(("", 2)));
@@ -284,7 +284,7 @@ fn subpackages_row_by_row() {
     check_subpackage([one, two, Some(("v1", 1))], Ok(Some(("v1", 2))));
 }
 
-/// 7.7, in the order O, L, U; the paths say what is expected.
+/// The rows of `packagevariants.md` 7.7, in the order O, L, U; each path names the expected result.
 #[test]
 fn whole_files_row_by_row() {
     let original = package(&[("both", "1"), ("mine", "1"), ("gone", "1"), ("dropped", "1"), ("back", "1")]);

@@ -40,7 +40,8 @@ pub(super) fn apply(files: &mut Package, mutation: &Mutation<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The file of the context: that of its own name, or else the only other one of the root package that holds it.
+/// Returns the file of the context: the one with the usual name, or else the only other file of the
+/// root package that contains a context.
 fn place(files: &Package) -> Option<String> {
     if files.contains_key(FILE) {
         return Some(FILE.to_owned());
@@ -63,7 +64,7 @@ fn place(files: &Package) -> Option<String> {
     }
 }
 
-/// Sets and removes keys, and says whether the map is another one then.
+/// Sets and removes keys. Returns true if the map has changed.
 fn edit(data: &mut Node, context: &PackageContext) -> Result<bool, String> {
     let Some(mapping) = data.as_mapping_mut() else {
         return Err(
@@ -96,7 +97,7 @@ fn strings(mapping: &Mapping) -> Result<BTreeMap<String, String>, String> {
     pairs.collect()
 }
 
-/// A scalar as text, whatever its type; null is the empty text.
+/// Returns a scalar as text, whatever its type; null is the empty text.
 fn text_of(node: &Node) -> String {
     if node.kind() == Kind::Null { String::new() } else { node.text().unwrap_or_default().to_owned() }
 }

@@ -1,4 +1,5 @@
-//! Config injection (`packagevariants.md` 3.4): objects of the cluster into objects of the package.
+//! Config injection (`packagevariants.md` 3.4): copies fields from objects of the cluster into
+//! objects of the package.
 
 use std::collections::BTreeMap;
 
@@ -13,28 +14,28 @@ use crate::json;
 use crate::kptfile::write_strings;
 use crate::package::{KPTFILE, Package, base_name, is_kptfile, is_yaml};
 
-/// Says on an object that it is to be filled.
+/// Annotation of an object that is an injection point.
 const INJECTION: &str = "kpt.dev/config-injection";
-/// Says which object of the cluster filled it.
+/// Annotation with the name of the injected cluster object.
 const MARKER: &str = "kpt.dev/injected-resource-name";
-/// The same as the reference writes it.
+/// The same annotation as Porch writes it.
 const OLD_MARKER: &str = "kpt.dev/injected-resource";
-/// What the types of conditions begin with.
+/// Prefix for the types of conditions.
 const CONDITION: &str = "config.injection";
 
-/// A place that is to be filled.
+/// Injection point.
 struct Point {
     file: String,
     document: usize,
     api_version: String,
     kind: String,
     condition: String,
-    /// `required` or `optional`, as it should be.
+    /// Value of the annotation, which should be `required` or `optional`.
     value: String,
     name: String,
 }
 
-/// What became of a point.
+/// Result for an injection point.
 struct Outcome {
     is_injected: bool,
     message: String,
@@ -44,7 +45,8 @@ pub(super) fn apply(files: &mut Package, mutation: &Mutation<'_>) -> Result<(), 
     let mut read = scan(files).map_err(MutationError::Injection)?;
     let points = points(&read);
     check(&points).map_err(MutationError::Injection)?;
-    // Only now is it said that the Kptfile is something else (3.3).
+    // The kind of the Kptfile is only checked here, so an invalid injection point is reported first
+    // (`packagevariants.md` 3.3).
     let kind = files
         .get(KPTFILE)
         .and_then(|text| File::read(text).ok())
@@ -55,7 +57,7 @@ pub(super) fn apply(files: &mut Package, mutation: &Mutation<'_>) -> Result<(), 
     if points.is_empty() {
         return Ok(());
     }
-    // What is wrong with the injectors themselves was told by their validation.
+    // The validation has already reported invalid injectors.
     let selectors = mutation.variant.spec.injectors().unwrap_or_default();
     let mut outcomes = Vec::with_capacity(points.len());
     for point in &points {
@@ -76,7 +78,7 @@ pub(super) fn apply(files: &mut Package, mutation: &Mutation<'_>) -> Result<(), 
     set_conditions(files, &points, &outcomes, mutation)
 }
 
-/// Reads all files in which points may be.
+/// Parses all files that may contain injection points.
 fn scan(files: &Package) -> Result<BTreeMap<String, File>, String> {
     let ignored = Ignored::of(files);
     let mut read = BTreeMap::new();
@@ -124,7 +126,7 @@ fn points(files: &BTreeMap<String, File>) -> Vec<Point> {
     points
 }
 
-/// What authors of packages have to put right (3.4.2).
+/// Returns the errors that authors of packages have to correct (`packagevariants.md` 3.4.2).
 fn check(points: &[Point]) -> Result<(), String> {
     let mut errors = Vec::new();
     let mut first: BTreeMap<&str, &str> = BTreeMap::new();
@@ -142,7 +144,7 @@ fn check(points: &[Point]) -> Result<(), String> {
     if errors.is_empty() { Ok(()) } else { Err(format!("errors in injection points: {}", errors.join(", "))) }
 }
 
-/// Fills a point if anything is selected for it (3.4.4 to 3.4.6).
+/// Fills an injection point if an object is selected for it (`packagevariants.md` 3.4.4 to 3.4.6).
 fn fill(root: &mut Node, point: &Point, selectors: &[InjectionSelector], mutation: &Mutation<'_>) -> Outcome {
     let failed = |message: String| Outcome { is_injected: false, message };
     let Point { api_version, kind, .. } = point;
@@ -170,7 +172,7 @@ fn fill(root: &mut Node, point: &Point, selectors: &[InjectionSelector], mutatio
     Outcome { is_injected: true, message: format!("injected resource {name:?} from cluster") }
 }
 
-/// The object of the first selector that finds one.
+/// Returns the object of the first selector that matches one.
 fn select<'a>(
     point: &Point,
     selectors: &'a [InjectionSelector],
@@ -190,7 +192,7 @@ fn select<'a>(
     })
 }
 
-/// Copies a field and says where it came from. What is right already is not touched.
+/// Copies a field, and writes the name of the cluster object. Equal values are not touched.
 fn copy(root: &mut Node, field: &str, value: &Value, name: &str) {
     let mut new = Node::from_json(value);
     let marker = |key: &str| root.str_at(&["metadata", "annotations", key]) == Some(name);
@@ -219,7 +221,7 @@ fn copy(root: &mut Node, field: &str, value: &Value, name: &str) {
     }
 }
 
-/// Comments of keys that are there before and after stay.
+/// Keeps the comments of keys that stay.
 fn keep_comments(old: &Node, new: &mut Node) {
     new.comments = old.comments.clone();
     let (Some(old), Some(new)) = (old.as_mapping(), new.as_mapping_mut()) else { return };
@@ -231,7 +233,8 @@ fn keep_comments(old: &Node, new: &mut Node) {
     }
 }
 
-/// Writes gates and conditions of all points into the root Kptfile (3.4.3).
+/// Writes gates and conditions of all injection points into the root Kptfile (`packagevariants.md`
+/// 3.4.3).
 fn set_conditions(
     files: &mut Package,
     points: &[Point],
@@ -254,7 +257,7 @@ fn set_conditions(
     Ok(())
 }
 
-/// The list at a path, made where it is missing.
+/// Returns the list at a path, and creates a missing one.
 fn list<'a>(root: &'a mut Node, [section, name]: [&str; 2]) -> Option<&'a mut Vec<Node>> {
     let mapping = root.as_mapping_mut()?;
     if mapping.get(section).is_none_or(|found| found.as_mapping().is_none()) {
@@ -264,7 +267,7 @@ fn list<'a>(root: &'a mut Node, [section, name]: [&str; 2]) -> Option<&'a mut Ve
     match section.get_mut(name) {
         Some(found) if found.as_sequence().is_some() => {}
         Some(found) => *found = Node::sequence(Vec::new()),
-        // New ones stand first, as kpt's tools write them.
+        // New fields come first, as kpt's tools write them.
         None => section.pairs.insert(0, Pair::new(name, Node::sequence(Vec::new()))),
     }
     Some(&mut section.get_mut(name)?.as_sequence_mut()?.items)

@@ -7,7 +7,7 @@ use super::{Mutation, only};
 use crate::kptfile::{write_strings, write_strings_of_function};
 use crate::package::{KPTFILE, Package};
 
-/// What the names of functions of variants begin with.
+/// Prefix for the names of variants' functions.
 const PREFIX: &str = "PackageVariant";
 
 pub(super) fn apply(files: &mut Package, mutation: &Mutation<'_>) -> Result<(), String> {
@@ -85,7 +85,7 @@ fn edit_list(pipeline: &mut Node, name: &str, variant: &str, functions: &[Functi
     for (index, function) in functions.iter().enumerate() {
         let name = format!("{PREFIX}.{variant}.{}.{index}", function.name.as_deref().unwrap_or_default());
         let new = function_node(function, &name);
-        // What is there already keeps its comments.
+        // Unchanged functions keep their comments.
         let same = ours.iter().find(|entry| {
             let mut entry = (*entry).clone();
             write_strings_of_function(&mut entry);
@@ -105,7 +105,7 @@ fn edit_list(pipeline: &mut Node, name: &str, variant: &str, functions: &[Functi
     Ok(())
 }
 
-/// Whether a function was written for a variant: only its name says so.
+/// Reports whether a function belongs to a variant, which is only visible in its name.
 fn is_owned(name: &str, variant: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix('.'));
     let rest = rest.and_then(|rest| rest.strip_prefix(variant)).and_then(|rest| rest.strip_prefix('.'));
@@ -115,7 +115,7 @@ fn is_owned(name: &str, variant: &str) -> bool {
     is_number && !function.contains('.')
 }
 
-/// The entry of a function; fields in the order in which kpt's tools write new ones.
+/// Returns the entry of a function, with its fields in the order of kpt's tools.
 fn function_node(function: &Function, name: &str) -> Node {
     let text = |field: &str, value: &Option<String>| Some(Pair::new(field, Node::string(value.as_deref()?)));
     let mut pairs = vec![Pair::new("name", Node::string(name))];
@@ -166,7 +166,7 @@ fn string_map(map: &std::collections::BTreeMap<String, String>) -> Node {
 mod tests {
     use super::*;
 
-    /// The vectors of 3.3.
+    /// The test vectors of `packagevariants.md` 3.3.
     #[test]
     fn whose_function_it_is() {
         for (name, expected) in [

@@ -8,7 +8,7 @@ const CONTEXT: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfi
 const SITE: &str = "apiVersion: net.example/v1\nkind: Site\nmetadata:\n  name: site\n  annotations:\n    \
                     kpt.dev/config-injection: required\nspec: # from infra\n  zone: a # keep\n  old: 1 # lost\n";
 
-/// A cluster with objects of one kind each.
+/// Cluster with these objects.
 struct Objects(Vec<Value>);
 
 impl Cluster for Objects {
@@ -38,13 +38,13 @@ fn mutated(files: &[(&str, &str)], spec: &Value, objects: Vec<Value>) -> Result<
     let cluster = Objects(objects);
     let mutation = Mutation { variant: &variant, namespace: "fleet", revision: "draft", cluster: &cluster };
     let mutated = mutate(Some(&files), &mutation)?;
-    // Applied to its own result it changes nothing.
+    // Mutations are idempotent.
     let again = mutate(Some(&mutated.files), &mutation).unwrap();
     assert_eq!((again.changed, &again.files), (false, &mutated.files), "{spec}");
     Ok(mutated)
 }
 
-/// One file besides the Kptfile; the answer is its new text, or the error.
+/// Mutates one file besides the Kptfile, and checks its new text or the error.
 fn check(file: (&str, &str), spec: &Value, objects: Vec<Value>, expected: &str) {
     let found = match mutated(&[("Kptfile", KPTFILE), file], spec, objects) {
         Ok(mutated) => mutated.files[file.0].clone(),
@@ -53,7 +53,7 @@ fn check(file: (&str, &str), spec: &Value, objects: Vec<Value>, expected: &str) 
     assert_eq!(found, expected, "{spec} on {}", file.1);
 }
 
-/// V-018, V-063, V-064: the rows of 3.1.
+/// V-018, V-063, V-064: the rows of `packagevariants.md` 3.1.
 #[test]
 fn package_context() {
     let file = |data: &str| format!("{CONTEXT}{data}");
@@ -112,7 +112,8 @@ fn package_contexts_that_cannot_be_edited() {
     check(("ctx.yaml", &elsewhere), &spec, Vec::new(), &format!("{CONTEXT}data: {{a: b}}\n"));
 }
 
-/// V-070 to V-076: the functions of the design document's example stand first, those of others stay.
+/// V-070 to V-076: the functions of the design document's example come first, and functions of
+/// others stay.
 #[test]
 fn pipeline() {
     let before = "pipeline:\n  mutators:\n  - image: x:v1 # c\n    configMap: {n: 5}\n  - {name: PackageVariant.my-pv.old.0, image: \
@@ -163,7 +164,7 @@ fn pipelines_that_cannot_be_edited() {
     );
 }
 
-/// V-025, V-100, V-101: values of the cluster, comments of the package.
+/// V-025, V-100, V-101: values come from the cluster, comments from the package.
 #[test]
 fn injection() {
     let objects = vec![site("edge", &json!({"zone": "b", "cpu": 2}))];
@@ -186,7 +187,7 @@ fn injection() {
     );
 }
 
-/// V-088 to V-098: what the condition of a point says.
+/// V-088 to V-098: the conditions of injection points.
 #[test]
 fn conditions_of_points() {
     let message = |kind: &str, spec: Value, objects: Vec<Value>| {
@@ -273,7 +274,8 @@ fn without_resources() {
     );
 }
 
-/// V-053: a function of a variant comes with all that a Kptfile can say of one, mutators and validators alike.
+/// V-053: a function of a variant is written with all fields that a Kptfile can have, both for
+/// mutators and validators.
 #[test]
 fn functions_come_whole() {
     let function = json!({
@@ -295,7 +297,7 @@ fn functions_come_whole() {
     }
 }
 
-/// An injection point of a kind, with nothing in it.
+/// Returns an empty injection point of a kind.
 fn point(kind: &str, name: &str) -> String {
     format!(
         "apiVersion: net.example/v1\nkind: {kind}\nmetadata:\n  name: {name}\n  annotations:\n    \
@@ -303,7 +305,8 @@ fn point(kind: &str, name: &str) -> String {
     )
 }
 
-/// The objects that fill points of these kinds, in order; nothing where one stays as it was.
+/// Returns the names of the objects that fill points of these kinds, in order; empty for a point
+/// that stays unchanged.
 fn filled(kinds: &[&str], injectors: &Value, objects: &[Value]) -> Vec<String> {
     let mut files = vec![("Kptfile".to_owned(), KPTFILE.to_owned())];
     for (index, kind) in kinds.iter().enumerate() {
@@ -331,8 +334,8 @@ fn of_kind(api_version: &str, kind: &str, name: &str) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {"from": name}})
 }
 
-/// V-078 to V-080, V-082, V-105, V-106: selectors are tried in their order; what they give has to be so of the object and of the point; and an
-/// object is one of the point's own version.
+/// V-078 to V-080, V-082, V-105, V-106: selectors are tried in order. The fields of a selector must
+/// match both the object and the point. An object must have the same version as the point.
 #[test]
 fn selectors_of_injectors() {
     const API: &str = "net.example/v1";
@@ -342,13 +345,13 @@ fn selectors_of_injectors() {
         .collect();
     let two = ["K1", "K2"];
     for (injectors, expected) in [
-        // The vector of 3.4.5, and its two entries the other way round.
+        // The vector of `packagevariants.md` 3.4.5, and its two entries in the other order.
         (json!([{"kind": "K1", "name": "foo"}, {"kind": "K2", "name": "bar"}]), ["foo", "bar"]),
         (json!([{"kind": "K2", "name": "bar"}, {"kind": "K1", "name": "foo"}]), ["foo", "bar"]),
         (json!([{"name": "foo"}, {"name": "bar"}]), ["foo", "foo"]),
         (json!([{"name": "bar"}, {"name": "foo"}]), ["bar", "bar"]),
         (json!([{"name": "gone"}, {"name": "bar"}]), ["bar", "bar"]),
-        // A `foo` of the other kind is there, and is not asked for.
+        // A `foo` of the other kind exists and must not be selected.
         (json!([{"kind": "K1", "name": "foo"}]), ["foo", ""]),
         (json!([{"version": "v2", "name": "foo"}]), ["", ""]),
         (json!([{"group": "other.example", "name": "foo"}]), ["", ""]),

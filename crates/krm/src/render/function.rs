@@ -1,4 +1,4 @@
-//! Functions of a Kptfile (`packagevariants.md` 1.7): how they are read, and what may not stand in them.
+//! Parsing and validation of functions in a Kptfile (`packagevariants.md` 1.7).
 
 use groundwork_api::{Function, List, Map, Pipeline, Selector};
 use groundwork_yaml::tree::Node;
@@ -7,7 +7,7 @@ use super::image::is_reference;
 use crate::file::File;
 use crate::package::{Package, join};
 
-/// Reads the pipeline of a Kptfile that was checked before. Scalars are texts, whatever they look like.
+/// Reads the pipeline of a validated Kptfile. Scalars are texts, even if they look like numbers.
 pub(super) fn pipeline(root: &Node) -> Pipeline {
     let functions = |name: &str| nodes(root.at(&["pipeline", name])).map(function).collect::<Vec<_>>();
     Pipeline { mutators: List::from(functions("mutators")), validators: List::from(functions("validators")) }
@@ -53,18 +53,18 @@ fn selector(node: &Node) -> Selector {
     }
 }
 
-/// What a function is called in messages.
+/// Returns the name of a function for messages.
 pub(super) fn label(function: &Function) -> &str {
     let given = [&function.name, &function.image, &function.exec];
     given.into_iter().flatten().map(String::as_str).find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// A path in the package, without what says nothing.
+/// Normalizes a path in the package.
 pub(super) fn clean(path: &str) -> String {
     path.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/")
 }
 
-/// Checks all functions of a package.
+/// Validates all functions of a package.
 pub(super) fn validate(pipeline: &Pipeline, files: &Package, package: &str) -> Result<(), String> {
     for (name, functions) in [("mutators", &pipeline.mutators), ("validators", &pipeline.validators)] {
         for (index, function) in functions.iter().enumerate() {
@@ -132,7 +132,7 @@ fn config_file(path: &str, files: &Package, package: &str) -> Result<(), String>
 mod tests {
     use super::*;
 
-    /// The faults of 1.7.
+    /// The errors of `packagevariants.md` 1.7.
     #[test]
     fn functions_that_are_wrong() {
         let files: Package = [

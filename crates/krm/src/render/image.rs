@@ -1,39 +1,41 @@
-//! Images of functions (`packagevariants.md` 8.3, 8.4): full names, tags, and the versions that built-in functions stand for.
+//! Images of functions (`packagevariants.md` 8.3, 8.4): full names, tags, and the versions that the
+//! built-in functions implement.
 
 use groundwork_api::Function;
 
-/// A function's image after its `tag` is applied.
+/// Image of a function after its `tag` was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Image {
-    /// The name in full, as messages show it.
+    /// Full name, as messages show it.
     pub(super) text: String,
-    /// Without tag and digest.
+    /// Name without tag and digest.
     name: String,
     version: Version,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Version {
-    /// Whatever is newest.
+    /// Latest version.
     Latest,
-    /// A digest, or a tag that is no version: only a registry knows what it is.
+    /// Digest, or a tag that is not a version: only a registry knows its content.
     Opaque,
-    /// Versions from one on to another one, the latter excluded; any of the spans.
+    /// Any version in one of these spans; a span excludes its end.
     Spans(Vec<[Triple; 2]>),
 }
 
-/// Major, minor, patch.
+/// Major, minor and patch version.
 type Triple = [u64; 3];
 
 const END: Triple = [u64::MAX; 3];
-/// Versions whose behaviour the built-in functions have.
+/// Span of the versions that the built-in functions implement.
 const SUPPORTED: [Triple; 2] = [[0, 1, 0], [1, 0, 0]];
 
 impl Image {
     /// Applies the default prefix and the tag.
     ///
     /// # Errors
-    /// The tag is neither a version, nor a constraint, nor a tag; in the words of 8.3.
+    /// The tag is neither a version, nor a constraint, nor a valid tag; the text is that of
+    /// `packagevariants.md` 8.3.
     pub(super) fn of(function: &Function, default_prefix: &str) -> Result<Self, String> {
         let image = function.image.as_deref().unwrap_or_default();
         let image = if image.contains('/') { image.to_owned() } else { format!("{default_prefix}{image}") };
@@ -63,7 +65,7 @@ impl Image {
         Ok(Self { text: format!("{name}:{wanted}"), name: name.to_owned(), version })
     }
 
-    /// The name of the built-in function that may stand in for the image.
+    /// Returns the name of the built-in function that may replace the image.
     pub(super) fn native_name<'a>(&'a self, prefixes: &[String]) -> Option<&'a str> {
         let is_supported = match &self.version {
             Version::Latest => true,
@@ -77,7 +79,7 @@ impl Image {
     }
 }
 
-/// Name, tag and digest.
+/// Splits an image into name, tag and digest.
 fn split(image: &str) -> (&str, Option<&str>, Option<&str>) {
     let (image, digest) =
         image.split_once('@').map_or((image, None), |(image, digest)| (image, Some(digest)));
@@ -87,7 +89,7 @@ fn split(image: &str) -> (&str, Option<&str>, Option<&str>) {
     }
 }
 
-/// Whether a text may be the reference of an image.
+/// Reports whether a text is a valid image reference.
 pub(super) fn is_reference(image: &str) -> bool {
     let (name, tag, digest) = split(image);
     let is_part = |part: &str| {
@@ -120,7 +122,8 @@ fn is_tag(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
 }
 
-/// The numbers of a version, up to three; none for anything else. What stands behind a dash or a plus does not count.
+/// Parses up to three numbers of a version; `None` for any other text. A suffix after a dash or a
+/// plus is ignored.
 fn numbers(text: &str) -> Option<Vec<u64>> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let core = text.split(['-', '+']).next().unwrap_or(text);
@@ -134,7 +137,7 @@ fn numbers(text: &str) -> Option<Vec<u64>> {
     numbers.filter(|numbers| numbers.len() <= 3)
 }
 
-/// The versions that a tag such as `v0.4` may be: all that begin with its numbers.
+/// Returns the versions that a tag such as `v0.4` covers: all that begin with its numbers.
 fn exact(text: &str) -> Option<[Triple; 2]> {
     Some(prefix_span(&numbers(text)?))
 }
@@ -147,13 +150,13 @@ fn filled(numbers: &[u64]) -> Triple {
     triple
 }
 
-/// From these numbers to the next ones of the same length.
+/// Returns the span from these numbers to the next ones of the same length.
 fn prefix_span(numbers: &[u64]) -> [Triple; 2] {
     let Some(last) = numbers.len().checked_sub(1) else { return [[0; 3], END] };
     [filled(numbers), after(numbers, last)]
 }
 
-/// The first version with a higher number at a place.
+/// Returns the first version with a higher number at a position.
 fn after(numbers: &[u64], place: usize) -> Triple {
     let mut high = filled(numbers.get(..=place).unwrap_or(numbers));
     if let Some(number) = high.get_mut(place) {
@@ -162,7 +165,8 @@ fn after(numbers: &[u64], place: usize) -> Triple {
     high
 }
 
-/// The spans of a semantic version constraint: `||` between alternatives, blanks or commas between what must all hold.
+/// Parses a semantic version constraint into spans: `||` separates alternatives; white space or
+/// commas separate conditions that must all be true.
 fn constraint(text: &str) -> Option<Vec<[Triple; 2]>> {
     text.split("||").map(alternative).collect()
 }
@@ -233,7 +237,7 @@ mod tests {
         assert_eq!(found.map_err(|text| &text[..30]), expected, "{function:?}");
     }
 
-    /// 8.3 and 8.4: prefixes, tags and ranges.
+    /// Prefixes, tags and ranges (`packagevariants.md` 8.3, 8.4).
     #[test]
     fn which_images_are_built_in() {
         for (image, tag, expected) in [
@@ -266,7 +270,7 @@ mod tests {
         check("set-namespace", Some("-x"), Err("`function.tag` \"-x\" must be a "));
     }
 
-    /// 8.3: how an image is shown.
+    /// The form of an image in messages (`packagevariants.md` 8.3).
     #[test]
     fn full_names() {
         for (image, tag, expected) in [

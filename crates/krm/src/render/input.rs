@@ -1,4 +1,5 @@
-//! Objects that functions see (`packagevariants.md` 8.2): what is read, and which of it a function gets.
+//! Input of functions (`packagevariants.md` 8.2): the objects that are read, and those that a
+//! function gets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +11,19 @@ use crate::file::File;
 use crate::ignore::Ignored;
 use crate::package::{Package, base_name, directory, is_kptfile, is_of_git, is_yaml, owner};
 
-/// The files that are read, by path.
+/// Parsed files, by path.
 pub(super) type Files = BTreeMap<String, File>;
 
-/// Directories of packages, the root excepted. What is ignored is none.
+/// Returns the directories of packages without the root. Ignored ones do not count.
 pub(super) fn boundaries<'a>(files: &'a Package, ignored: &Ignored) -> BTreeSet<&'a str> {
     let kptfiles = files.keys().filter(|path| is_kptfile(path) && !is_of_git(path) && !ignored.holds(path));
     kptfiles.map(|path| directory(path)).filter(|directory| !directory.is_empty()).collect()
 }
 
-/// Reads all files that hold objects.
+/// Parses all files with objects.
 ///
 /// # Errors
-/// The path of a file that is not YAML, and why.
+/// The path of a file that is not YAML, and the reason.
 pub(super) fn read(files: &Package, ignored: &Ignored) -> Result<Files, String> {
     let mut read = Files::new();
     for (path, text) in files {
@@ -37,7 +38,7 @@ pub(super) fn read(files: &Package, ignored: &Ignored) -> Result<Files, String> 
     Ok(read)
 }
 
-/// The objects of all files, by the package that owns them, in the order of paths.
+/// Returns the objects of all files, by the package that owns them, in the order of paths.
 pub(super) fn items(files: &Files, boundaries: &BTreeSet<&str>) -> BTreeMap<String, Vec<Item>> {
     let mut pools: BTreeMap<String, Vec<Item>> = BTreeMap::new();
     let mut next = 0;
@@ -59,7 +60,7 @@ pub(super) fn items(files: &Files, boundaries: &BTreeSet<&str>) -> BTreeMap<Stri
     pools
 }
 
-/// The first of the fields that an object of Kubernetes lacks.
+/// Returns the first required field of a Kubernetes object that is missing.
 pub(super) fn krm(root: &Node) -> Result<(), &'static str> {
     let has = |path: &[&str]| {
         root.at(path).is_some_and(|node| !node.is_null() && node.text().is_some_and(|text| !text.is_empty()))
@@ -72,7 +73,7 @@ pub(super) fn krm(root: &Node) -> Result<(), &'static str> {
     }
 }
 
-/// Checks that there are only objects of Kubernetes. `side` is `input` or `output`.
+/// Checks that all items are Kubernetes objects. `side` is `input` or `output`.
 pub(super) fn check(items: &[Item], side: &str) -> Result<(), String> {
     for item in items.iter().filter(|item| !item.is_kustomization()) {
         krm(&item.root).map_err(|field| {
@@ -85,12 +86,12 @@ pub(super) fn check(items: &[Item], side: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a function is for some items only.
+/// Reports whether a function has selectors or exclusions.
 pub(super) fn is_selective(function: &Function) -> bool {
     !function.selectors.is_empty() || !function.exclude.is_empty()
 }
 
-/// Whether a function sees an item.
+/// Reports whether a function gets an item.
 pub(super) fn is_selected(item: &Item, function: &Function) -> bool {
     let is_in =
         function.selectors.is_empty() || function.selectors.iter().any(|selector| fits(item, selector));

@@ -1,4 +1,4 @@
-//! What functions take and give (`packagevariants.md` 8.3): objects with the place where they are written.
+//! Input and output of functions (`packagevariants.md` 8.3): objects with their place in the files.
 
 use groundwork_api::{List, ResourceIdentifier, ResultItem};
 use groundwork_yaml::tree::Node;
@@ -8,24 +8,24 @@ use crate::functions::meter::Meter;
 use crate::package::{base_name, is_kptfile, join};
 use crate::value::to_json;
 
-/// An object of a package.
+/// Object of a package.
 #[derive(Debug, Clone)]
 pub struct Item {
     /// The object with its comments.
     pub root: Node,
-    /// Directory of the package that owns it; that of the root package is empty.
+    /// Directory of the package that owns the object; empty for the root package.
     pub package: String,
-    /// Path in that package; none for an object that nobody has given a place.
+    /// Path in that package; `None` for an object without a place.
     pub path: Option<String>,
-    /// Where it was read.
+    /// Document from which the object was read.
     pub(super) source: Option<Source>,
-    /// By which it is known again; none for objects that functions have made.
+    /// Identity across functions; `None` for objects that functions have created.
     pub(super) id: Option<usize>,
-    /// Place among the documents of its file, where a function has said so.
+    /// Position in its file, if a function has set it.
     pub(super) index: Option<usize>,
 }
 
-/// A document of a file.
+/// Document of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Source {
     pub(super) file: String,
@@ -33,44 +33,44 @@ pub(super) struct Source {
 }
 
 impl Item {
-    /// An object that a function has made.
+    /// Creates an object, as a function does.
     pub fn new(root: Node, path: Option<String>) -> Self {
         Self { root, package: String::new(), path, source: None, id: None, index: None }
     }
 
-    /// Path from the root package on.
+    /// Returns the path from the root package.
     pub(crate) fn full_path(&self) -> Option<String> {
         self.path.as_deref().map(|path| join(&self.package, path))
     }
 
-    /// Place among the documents of its file; none behind those that are there.
+    /// Returns the position in its file; `None` means after the present documents.
     pub(super) fn place(&self) -> Option<usize> {
         let read = self.source.as_ref().filter(|source| Some(&source.file) == self.full_path().as_ref());
         self.index.or(read.map(|source| source.index))
     }
 
-    /// Whether it says what a package is, and must not go.
+    /// Reports whether the object is a Kptfile, which must not be deleted.
     pub fn is_kptfile(&self) -> bool {
         self.path.as_deref().is_some_and(is_kptfile)
     }
 
-    /// Files of kustomize have no names.
+    /// Reports whether the object is a kustomization, which has no name.
     pub(super) fn is_kustomization(&self) -> bool {
         let name = self.path.as_deref().map(base_name).unwrap_or_default();
         matches!(name, "kustomization.yaml" | "kustomization.yml" | "Kustomization")
     }
 
-    /// A text that a path of keys leads to, whatever its type; empty if there is none.
+    /// Returns the text at a path of keys, whatever its type; empty if it is missing.
     pub(crate) fn text(&self, path: &[&str]) -> &str {
         self.root.at(path).filter(|node| !node.is_null()).and_then(Node::text).unwrap_or_default()
     }
 
-    /// The object as data.
+    /// Returns the object as JSON.
     pub fn to_value(&self) -> Value {
         to_json(&self.root)
     }
 
-    /// Names the object in results.
+    /// Returns the identifier of the object for results.
     pub fn reference(&self) -> ResourceIdentifier {
         let text = |path: &[&str]| Some(self.text(path).to_owned()).filter(|text| !text.is_empty());
         ResourceIdentifier {
@@ -92,13 +92,13 @@ pub struct ResourceList {
     /// `functionConfig`.
     pub config: Option<Node>,
     pub results: Vec<ResultItem>,
-    /// Whether the items are those that selectors or exclusions have left.
+    /// True if selectors or exclusions have reduced the items.
     pub is_selection: bool,
-    /// What a function that is built in has used.
+    /// Usage of a built-in function.
     pub(crate) meter: Meter,
 }
 
-/// How much a result matters.
+/// Severity of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
     Error,
@@ -117,7 +117,7 @@ impl Severity {
 }
 
 impl ResourceList {
-    /// `functionConfig` as data.
+    /// Returns `functionConfig` as JSON.
     pub fn config_value(&self) -> Option<Value> {
         self.config.as_ref().map(to_json)
     }
@@ -144,18 +144,18 @@ impl ResourceList {
     }
 }
 
-/// Messages of the results of severity error.
+/// Returns the messages of the results with severity error.
 pub(super) fn errors(results: &[ResultItem]) -> Vec<&str> {
     let errors = results.iter().filter(|result| result.severity.as_deref() == Some(Severity::Error.as_str()));
     errors.map(|result| result.message.as_deref().unwrap_or_default()).collect()
 }
 
-/// What a function left behind besides its output.
+/// Result of a function besides its items.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     pub exit_code: i32,
     pub stderr: String,
     pub results: List<ResultItem>,
-    /// Why it fails although it ran to its end or was running: a limit, or output that cannot be read. Says more than the exit code.
+    /// Reason of a failure that the exit code does not show: an exceeded limit, or invalid output.
     pub error: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! What rendering leaves behind (`packagevariants.md` 8.2, afterwards): files, and the status in the root Kptfile.
+//! Result of a rendering (`packagevariants.md` 8.2, afterwards): files, and the status in the root
+//! Kptfile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,41 +15,41 @@ use crate::kptfile::write_strings;
 use crate::package::{KPTFILE, Package};
 use crate::value::assign;
 
-/// The condition, and the gate that a deferred rendering adds.
+/// Type of the condition, and of the gate that a deferred rendering adds.
 const RENDERED: &str = "Rendered";
 
-/// What became of one function.
+/// Result of one function.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
-    /// What the function is called in messages.
+    /// Name of the function in messages.
     pub(super) label: String,
     pub(super) name: Option<String>,
     pub(super) result: FunctionResult,
-    /// Why it never ran.
+    /// Reason why the function did not run.
     pub(super) error: Option<String>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// Whether any package has a function.
+    /// True if any package has a function.
     pub(super) has_functions: bool,
     pub(super) mutations: Vec<Step>,
     pub(super) validations: Vec<Step>,
 }
 
-/// Whether an annotation of the root Kptfile is `true`.
+/// Reports whether an annotation of the root Kptfile is `true`.
 pub(super) fn root_annotation(files: &Package, name: &str) -> bool {
     let Some(Ok(file)) = files.get(KPTFILE).map(|text| File::read(text)) else { return false };
     let root = file.documents.first().map(|document| &document.root);
     root.and_then(|root| root.at(&["metadata", "annotations", name])).and_then(Node::text) == Some("true")
 }
 
-/// Whether partial results are to be kept.
+/// Reports whether partial results are saved after a failure.
 pub(super) fn saves_failures(files: &Package) -> bool {
     root_annotation(files, "kpt.dev/save-on-render-failure")
 }
 
-/// Writes items to their places. Files that have none left go, if `removes`.
+/// Writes items to their places. With `removes`, files without any item left are deleted.
 pub(super) fn write(
     files: &Package,
     read: &Files,
@@ -61,7 +62,7 @@ pub(super) fn write(
     }
     let mut written = files.clone();
     for (path, items) in &mut places {
-        // What functions have added stands behind what was there.
+        // New objects come after the present ones.
         items.sort_by_key(|item| item.place().unwrap_or(usize::MAX));
         let mut taken = BTreeSet::new();
         for at in items.iter().filter_map(Item::place) {
@@ -87,7 +88,7 @@ pub(super) fn write(
 fn text(path: &str, items: &[Item], old: Option<&String>, read: &Files) -> Result<String, String> {
     let unreadable = |error: crate::ReadError| format!("{path}: {error}");
     let known = |item: &Item| read.get(&item.source.as_ref()?.file);
-    // What functions have made is laid out first, as a file of its own.
+    // New objects are laid out first, as a file of their own.
     let mut made: Vec<File> = Vec::new();
     for item in items.iter().filter(|item| known(item).is_none()) {
         made.push(File::read(&write_node(&item.root, Layout::default())).map_err(unreadable)?);
@@ -119,7 +120,7 @@ fn text(path: &str, items: &[Item], old: Option<&String>, read: &Files) -> Resul
     Ok(base.with(&documents))
 }
 
-/// Says in the root Kptfile how rendering went.
+/// Writes the result of the rendering into the root Kptfile.
 pub(super) fn set_status(files: &mut Package, outcome: Result<(), &str>, steps: &Steps) {
     let condition = match outcome {
         Ok(()) => condition("True", "RenderSuccess", None),
@@ -141,7 +142,8 @@ pub(super) fn set_status(files: &mut Package, outcome: Result<(), &str>, steps: 
     });
 }
 
-/// Says that rendering waits for somebody who can run a function, and keeps the package from being published.
+/// Writes a condition and a gate: the rendering waits for a runner of a missing function, and the
+/// package cannot be published until then.
 pub(super) fn defer(files: &mut Package, cause: &str) {
     edit(files, |root| {
         if let Some(status) = section(root, "status", &[]) {
@@ -181,7 +183,7 @@ fn condition(status: &str, reason: &str, message: Option<&str>) -> Node {
     Node::mapping(pairs)
 }
 
-/// Appends the condition; older ones go. One that says the same, and is the last, stays as it is.
+/// Appends the condition and removes older ones. An equal condition at the end stays unchanged.
 fn put_condition(status: &mut Node, condition: Node) {
     let Some(status) = status.as_mapping_mut() else { return };
     match status.get_mut("conditions") {

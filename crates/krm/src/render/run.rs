@@ -1,4 +1,4 @@
-//! The walk over packages and their functions (`packagevariants.md` 8.2, 8.4).
+//! Run of the functions of all packages (`packagevariants.md` 8.2, 8.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,18 +16,18 @@ use crate::functions::{Native, native};
 use crate::kptfile::read;
 use crate::package::{KPTFILE, Package, join, owner};
 
-/// Why rendering ends early.
+/// Reason why a rendering ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stop {
     Failed(String),
-    /// A function that nobody can run, where that only defers rendering.
+    /// A function is missing, and the options defer the rendering in this case.
     Deferred(String),
 }
 
-/// Who runs a function.
+/// Executor of a function.
 enum Engine<'a> {
     Native(Native),
-    /// The first one that has it.
+    /// Host runners; the first one that has the function runs it.
     Hosts(Vec<&'a dyn FunctionRunner>),
 }
 
@@ -36,13 +36,13 @@ pub(super) struct Renderer<'a> {
     options: &'a RenderOptions<'a>,
     boundaries: &'a BTreeSet<&'a str>,
     next_id: usize,
-    /// Objects by the package that has them now.
+    /// Objects by the package that owns them now.
     pub(super) pools: BTreeMap<String, Vec<Item>>,
     pub(super) steps: Steps,
     pub(super) results: Vec<FunctionResult>,
 }
 
-/// How `.` stands for the root in messages.
+/// Returns the name of a package for messages, `.` for the root.
 pub(super) fn shown(package: &str) -> &str {
     if package.is_empty() { "." } else { package }
 }
@@ -65,7 +65,7 @@ impl<'a> Renderer<'a> {
         Self { files, options, boundaries, next_id, pools, steps, results: Vec::new() }
     }
 
-    /// Renders all packages; what was reached is in the pools, also after a failure.
+    /// Renders all packages. The pools contain the result, after a failure too.
     pub(super) fn run(&mut self) -> Option<Stop> {
         if super::output::root_annotation(self.files, "kpt.dev/bfs-rendering") {
             return self.top_down();
@@ -73,7 +73,7 @@ impl<'a> Renderer<'a> {
         self.bottom_up()
     }
 
-    /// The packages directly below each one, in alphabetical order.
+    /// Returns the direct subpackages of each package, in alphabetical order.
     fn children(&self) -> BTreeMap<&'a str, Vec<&'a str>> {
         let mut children: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for path in self.boundaries {
@@ -82,7 +82,8 @@ impl<'a> Renderer<'a> {
         children
     }
 
-    /// Subpackages before their parent. Nesting is as deep as paths are long, hence no recursion.
+    /// Renders subpackages before their parent. Without recursion, since the nesting is as deep as
+    /// paths are long.
     fn bottom_up(&mut self) -> Option<Stop> {
         let mut children = self.children();
         let mut open = vec![("", None)];
@@ -120,7 +121,7 @@ impl<'a> Renderer<'a> {
                     items.extend(self.pools.remove(*below).unwrap_or_default());
                 }
                 let stop = self.package(package, &mut items);
-                // What lies in another package is the input of that one later.
+                // An object whose path is in another package becomes an input of that package.
                 for item in items {
                     let item = self.moved(item);
                     self.pools.entry(item.package.clone()).or_default().push(item);
@@ -135,7 +136,7 @@ impl<'a> Renderer<'a> {
         None
     }
 
-    /// An item as one of the package that its path lies in.
+    /// Assigns an item to the package that contains its path.
     fn moved(&self, mut item: Item) -> Item {
         let Some(path) = item.full_path() else { return item };
         let package = owner(&path, self.boundaries);
@@ -147,7 +148,7 @@ impl<'a> Renderer<'a> {
         item
     }
 
-    /// Runs the pipeline of one package over its input.
+    /// Runs the pipeline of one package on its input.
     fn package(&mut self, package: &str, items: &mut Vec<Item>) -> Option<Stop> {
         self.pipeline(package, items).err()
     }
@@ -172,7 +173,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// The pipeline of a package, with everything checked that can be checked without running it.
+    /// Returns the pipeline of a package, after all checks that need no run.
     fn kptfile(&self, package: &str) -> Result<Pipeline, String> {
         let path = join(package, KPTFILE);
         let text = self.files.get(&path).map(String::as_str).unwrap_or_default();
@@ -241,7 +242,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// Places what a function put out, and checks it.
+    /// Assigns paths to the output of a function, and checks it.
     fn check_output(&self, items: &mut [Item], package: &str) -> Result<(), String> {
         let mut size = 0;
         for item in items.iter_mut() {
@@ -264,7 +265,7 @@ impl<'a> Renderer<'a> {
         input::check(items, "output")
     }
 
-    /// Who runs a function: what is built in, then the host's runners.
+    /// Returns the executor of a function: a built-in function, or else the host's runners.
     fn engine(&self, function: &Function) -> Result<(Engine<'a>, Target), Missing> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let target = if let Some(exec) = given(&function.exec) {
@@ -285,7 +286,7 @@ impl<'a> Renderer<'a> {
         if runners.is_empty() { Err(not_available(&target)) } else { Ok((Engine::Hosts(runners), target)) }
     }
 
-    /// The words of a command line that may run.
+    /// Splits a command line that is allowed to run into words.
     fn check_exec(&self, exec: &str) -> Result<Vec<String>, String> {
         if !self.options.allow_exec {
             return Err("must run with `--allow-exec` option to allow running function binaries".to_owned());
@@ -299,7 +300,8 @@ impl<'a> Renderer<'a> {
         Err(format!("exec function \"{path}\" is not allowed"))
     }
 
-    /// A function that did not run is told of like one that failed, unless that only defers rendering.
+    /// Records a function that did not run. It counts as failed, unless the options defer the
+    /// rendering.
     fn never_ran(&mut self, function: &Function, is_validator: bool, package: &str, cause: Missing) -> Stop {
         let cause = match cause {
             Missing::Engine(cause) if self.options.on_missing == OnMissing::Defer => {
@@ -330,9 +332,9 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// Why a function cannot run.
+/// Reason why a function cannot run.
 enum Missing {
-    /// Nobody has it.
+    /// No executor has the function.
     Engine(String),
     Other(String),
 }
@@ -348,7 +350,8 @@ fn not_available(target: &Target) -> Missing {
     ))
 }
 
-/// Why a function failed: its limit, its errors, or what it printed (8.3, 8.4).
+/// Returns the reason of a failure: an exceeded limit, error results, or printed text
+/// (`packagevariants.md` 8.3, 8.4).
 fn cause_of(outcome: &Outcome) -> String {
     if let Some(error) = &outcome.error {
         return error.clone();
@@ -366,7 +369,7 @@ fn cause_of(outcome: &Outcome) -> String {
 fn run_native(native: Native, list: &mut ResourceList) -> Outcome {
     let result = native(list);
     if let Some(limit) = list.meter.passed() {
-        // What it says is about half of the work, and may be much.
+        // Results are dropped too: they describe a part of the work, and may be very many.
         return Outcome { exit_code: 1, error: Some(limit.to_string()), ..Outcome::default() };
     }
     let exit_code = match result {
@@ -379,7 +382,8 @@ fn run_native(native: Native, list: &mut ResourceList) -> Outcome {
     Outcome { exit_code, results: std::mem::take(&mut list.results).into(), ..Outcome::default() }
 }
 
-/// Asks the host's runners in turn: one that has no list of its functions knows only then what it does not have.
+/// Asks the host's runners in order. A runner without a list of its functions may only find out
+/// here that it lacks the function.
 fn run_hosted(
     runners: &[&dyn FunctionRunner],
     target: &Target,
@@ -400,7 +404,8 @@ fn run_hosted(
     Err(not_available(target))
 }
 
-/// The config of a function, taken anew from the items each time.
+/// Returns the config of a function. It is looked up for each function, since earlier ones may have
+/// changed it.
 fn config(function: &Function, package: &str, items: &[Item]) -> Result<Option<Node>, String> {
     if let Some(path) = &function.config_path {
         let cleaned = clean(path);
@@ -424,7 +429,8 @@ fn config(function: &Function, package: &str, items: &[Item]) -> Result<Option<N
     ])))
 }
 
-/// Functions that see only data lose comments: objects that come back without any get those that they had.
+/// Restores comments that a function has dropped: an object without any comments gets those of its
+/// input.
 fn restore_comments(output: &mut [Item], input: &[Item]) {
     let known: BTreeMap<usize, &Item> = input.iter().filter_map(|item| Some((item.id?, item))).collect();
     for item in output.iter_mut().filter(|item| !has_comments(&item.root)) {
@@ -434,14 +440,14 @@ fn restore_comments(output: &mut [Item], input: &[Item]) {
     }
 }
 
-/// Where an object goes that has no place: `<namespace>/<kind>_<name>.yaml`.
+/// Returns the path for an object without one: `<namespace>/<kind>_<name>.yaml`.
 fn default_path(root: &Node) -> String {
     let text = |path: &[&str]| root.at(path).and_then(Node::text).unwrap_or_default();
     let file = format!("{}_{}.yaml", text(&["kind"]).to_lowercase(), text(&["metadata", "name"]));
     join(text(&["metadata", "namespace"]), &file)
 }
 
-/// Brings the output of a function back among all items: changed ones in place, new ones at the end.
+/// Merges the output of a function into all items: changed ones in place, new ones at the end.
 fn put_back(items: &mut Vec<Item>, output: Vec<Item>, given: &BTreeSet<usize>, next_id: &mut usize) {
     let mut changed: BTreeMap<usize, Item> = BTreeMap::new();
     let mut new = Vec::new();

@@ -14,7 +14,7 @@ fn package(files: &[(&str, &str)]) -> Package {
 fn rendered(files: &[(&str, &str)]) -> Rendered {
     let found = render(&package(files), &RenderOptions::default());
     let again = render(&found.files, &RenderOptions::default());
-    // Only what the functions say may be another thing then (2.12).
+    // A second rendering may only change the results of functions (`packagevariants.md` 2.12).
     assert!(crate::same_content(&again.files, &found.files), "the second time: {again:?}");
     found
 }
@@ -23,7 +23,8 @@ fn mutators(functions: &str) -> String {
     format!("{HEAD}pipeline:\n  mutators:\n{functions}")
 }
 
-/// 8.2: the condition is written also where nothing runs; files that are none of ours stay.
+/// The condition is written even without functions, and files without objects stay unchanged
+/// (`packagevariants.md` 8.2).
 #[test]
 fn empty_pipelines() {
     let found = rendered(&[("Kptfile", HEAD), ("README.md", "x"), ("a.yaml", CM), ("c.yaml", "# nothing\n")]);
@@ -34,7 +35,8 @@ fn empty_pipelines() {
     assert_eq!(found.status.result.unwrap().exit_code, Some(0));
 }
 
-/// The example of the design document (8.4): rendered with no configuration; 8.2: what is written.
+/// The example of the design document (`packagevariants.md` 8.4), rendered with the default
+/// options, and the written files (`packagevariants.md` 8.2).
 #[test]
 fn the_example_of_the_design_document() {
     let kptfile = mutators(
@@ -51,7 +53,7 @@ fn the_example_of_the_design_document() {
     assert!(!text.contains("errorSummary") && !text.contains("validationSteps"));
 }
 
-/// 8.2: the input check, also without functions.
+/// The input is checked even without functions (`packagevariants.md` 8.2).
 #[test]
 fn what_is_no_resource() {
     for (text, field) in [
@@ -81,7 +83,8 @@ fn what_is_no_resource() {
     assert!(error.starts_with("package \".\": a.yaml: failed to parse input bytes: line 1: "), "{error}");
 }
 
-/// 8.4: nothing is skipped in silence; 8.2: before any function runs.
+/// A missing function is never skipped silently (`packagevariants.md` 8.4). It is reported before
+/// any function runs (`packagevariants.md` 8.2).
 #[test]
 fn functions_that_nobody_has() {
     let not_there = |image: &str| {
@@ -116,7 +119,7 @@ fn functions_that_nobody_has() {
     }
 }
 
-/// 8.4: the option `onMissing`.
+/// The option `onMissing` (`packagevariants.md` 8.4).
 #[test]
 fn deferred() {
     let files = package(&[("Kptfile", &mutators("  - image: starlark\n")), ("a.yaml", CM)]);
@@ -138,7 +141,7 @@ fn deferred() {
     assert_eq!(render(&found.files, &options).files, found.files);
 }
 
-/// 8.4: executables that may run go to the host.
+/// Executables that are allowed are run by the host (`packagevariants.md` 8.4).
 #[test]
 fn executables() {
     let files = package(&[("Kptfile", &mutators("  - exec: /bin/x -a\n"))]);
@@ -154,7 +157,8 @@ fn executables() {
     ));
 }
 
-/// 8.2: a Kptfile that is wrong runs nothing; 1.7: its texts.
+/// With an invalid Kptfile, no function runs (`packagevariants.md` 8.2); the error texts are those
+/// of `packagevariants.md` 1.7.
 #[test]
 fn kptfiles_that_are_wrong() {
     for (body, expected) in [
@@ -171,7 +175,7 @@ fn kptfiles_that_are_wrong() {
     }
 }
 
-/// 8.2: selectors and exclusions.
+/// Selectors and exclusions (`packagevariants.md` 8.2).
 #[test]
 fn selections() {
     let objects =
@@ -199,7 +203,7 @@ fn selections() {
     }
 }
 
-/// 8.2: `configPath`; a config is an item like the others.
+/// `configPath`; the config is also an ordinary item (`packagevariants.md` 8.2).
 #[test]
 fn config_files() {
     let kptfile = mutators("  - {image: set-namespace, configPath: ./c.yaml}\n");
@@ -210,7 +214,7 @@ fn config_files() {
     assert_eq!(found.files["c.yaml"], config);
 }
 
-/// Notes which objects it is given, and does what its name says.
+/// Runner that records its input objects, and acts by the name of the function.
 #[derive(Default)]
 struct Recorder(RefCell<Vec<String>>);
 
@@ -266,7 +270,8 @@ fn hosted(files: &[(&str, &str)]) -> (Rendered, Vec<String>) {
     (found, recorder.0.into_inner())
 }
 
-/// 8.2: subpackages first, in alphabetical order; with the annotation from the root on.
+/// Subpackages come first, in alphabetical order; with the annotation, the root comes first
+/// (`packagevariants.md` 8.2).
 #[test]
 fn order_of_packages() {
     let one = |image: &str| mutators(&format!("  - image: host/{image}\n"));
@@ -309,7 +314,8 @@ fn order_of_packages() {
     );
 }
 
-/// 8.3: texts of failures; 8.2: what is written then.
+/// Texts of failures (`packagevariants.md` 8.3), and the files written after them
+/// (`packagevariants.md` 8.2).
 #[test]
 fn failures() {
     for (image, cause) in [
@@ -343,7 +349,7 @@ fn failures() {
     assert!(found.error.unwrap().ends_with("wrote more than 1000 bytes"));
 }
 
-/// 8.3: absent items are deleted, new ones get a path.
+/// Missing output items are deleted, and new ones get a path (`packagevariants.md` 8.3).
 #[test]
 fn objects_that_come_and_go() {
     let add = mutators("  - image: host/add\n");
@@ -356,14 +362,14 @@ fn objects_that_come_and_go() {
     let delete = mutators("  - image: host/delete\n");
     let (found, _) = hosted(&[("Kptfile", &delete), ("a.yaml", CM), ("t.txt", "x")]);
     assert_eq!(found.files.keys().collect::<Vec<_>>(), ["Kptfile", "t.txt"]);
-    // Validators get a copy.
+    // Validators get a copy, so their changes are dropped.
     let validate = delete.replace("mutators", "validators");
     let (found, _) = hosted(&[("Kptfile", &validate), ("a.yaml", CM)]);
     assert_eq!((found.error, found.files["a.yaml"].as_str()), (None, CM));
     assert!(found.files["Kptfile"].contains("validationSteps:"));
 }
 
-/// 8.2: comments and order of what comes back from elsewhere.
+/// Comments and order of objects that come back from other programs (`packagevariants.md` 8.2).
 #[test]
 fn comments_of_functions_that_see_only_data() {
     let text = format!("{CM}data:\n  k: v # of k\n");
@@ -372,7 +378,7 @@ fn comments_of_functions_that_see_only_data() {
     assert_eq!((found.error, &found.files["a.yaml"]), (None, &text));
 }
 
-/// 8.2: the status after a failure, where the Kptfile is written at all.
+/// The status after a failure, if the Kptfile is written (`packagevariants.md` 8.2).
 #[test]
 fn status_of_a_failure() {
     let head =

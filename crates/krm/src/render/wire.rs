@@ -1,7 +1,9 @@
-//! What functions of other programs read and write (`packagevariants.md` 8.3): one YAML document with all objects.
+//! Wire format of functions in other programs (`packagevariants.md` 8.3): one YAML document with
+//! all objects.
 //!
-//! Objects carry annotations that say where they are from. What comes back is known again by them; what such a function did not
-//! change keeps its quotes, its form, its order and its comments, although the function saw only data.
+//! Annotations identify the origin of each object, so that the output can be matched with the
+//! input. Parts that the function did not change keep their quotes, form, order and comments,
+//! although the function saw only data.
 
 use std::collections::BTreeMap;
 
@@ -17,30 +19,31 @@ use crate::value::{canonical_with_comments, to_json};
 
 const API_VERSION: &str = "config.kubernetes.io/v1";
 const KIND: &str = "ResourceList";
-/// The annotation, and the one that older functions know.
+/// Annotation with the path, and its older spelling.
 const PATH: [&str; 2] = ["internal.config.kubernetes.io/path", "config.kubernetes.io/path"];
 const INDEX: [&str; 2] = ["internal.config.kubernetes.io/index", "config.kubernetes.io/index"];
 const ID: [&str; 2] = ["internal.config.kubernetes.io/id", "config.k8s.io/id"];
 const PACKAGE: &str = "internal.config.kubernetes.io/package-path";
-/// What begins so is for tools alone.
+/// Prefix of annotations that are only for tools.
 const INTERNAL: &str = "internal.config.kubernetes.io/";
 
-/// What a program that ran a function left behind.
+/// Output of a program that ran a function.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The document that it wrote.
+    /// Document on its standard output.
     pub output: Vec<u8>,
-    /// What else it wrote, for people.
+    /// Other output, for users.
     pub log: String,
     pub exit_code: i32,
-    /// The limit that it exceeded, in the words of 8.4; then its output does not count.
+    /// Limit that the program exceeded, in the words of `packagevariants.md` 8.4; its output is
+    /// discarded then.
     pub exceeded: Option<String>,
 }
 
-/// Lets a program that reads and writes documents change a list.
+/// Applies a program that reads and writes documents to a list.
 ///
 /// # Errors
-/// Those of the program: it did not run the function.
+/// The error of the program, if it did not run the function.
 pub fn on_wire<E>(
     list: &mut ResourceList,
     run: impl FnOnce(String) -> Result<Answer, E>,
@@ -53,14 +56,14 @@ pub fn on_wire<E>(
             list.items = items;
             outcome.results = results.into();
         }
-        // A function that fails need not write anything.
+        // A failed function may have no output.
         Err(_) if exit_code != 0 => {}
         Err(problem) => outcome.error = Some(format!("output is not a {KIND}: {problem}")),
     }
     Ok(outcome)
 }
 
-/// The document of a list.
+/// Returns the document of a list.
 fn document(list: &ResourceList) -> String {
     let text = |key: &str, value: &str| Pair::new(key, Node::string(value));
     let items = list.items.iter().map(annotated).collect();
@@ -70,7 +73,7 @@ fn document(list: &ResourceList) -> String {
     write(&Node::mapping(pairs), Layout::default())
 }
 
-/// An object with the annotations that say where it is from.
+/// Returns an object with the annotations that identify its origin.
 fn annotated(item: &Item) -> Node {
     let mut root = item.root.clone();
     strip(&mut root);
@@ -94,7 +97,7 @@ fn annotated(item: &Item) -> Node {
     root
 }
 
-/// Takes the annotations away that say where an object is from.
+/// Removes the annotations that identify an object's origin.
 fn strip(root: &mut Node) {
     let Some(metadata) = root.get_mut("metadata").and_then(Node::as_mapping_mut) else { return };
     let Some(annotations) = metadata.get_mut("annotations").and_then(Node::as_mapping_mut) else { return };
@@ -103,13 +106,14 @@ fn strip(root: &mut Node) {
         let name = pair.name();
         !name.starts_with(INTERNAL) && ![PATH[1], INDEX[1], ID[1]].contains(&name)
     });
-    // What was empty before we came is the author's.
+    // An empty map of annotations in the source stays; one that is empty because of the removal
+    // goes.
     if annotations.pairs.is_empty() && before > 0 {
         metadata.remove("annotations");
     }
 }
 
-/// The objects and results of a document.
+/// Parses the objects and results of a document.
 fn read(output: &[u8], input: &[Item]) -> Result<(Vec<Item>, Vec<ResultItem>), String> {
     let text = std::str::from_utf8(output).map_err(|_| "it is not UTF-8".to_owned())?;
     let tree =
@@ -136,7 +140,8 @@ fn read(output: &[u8], input: &[Item]) -> Result<(Vec<Item>, Vec<ResultItem>), S
     Ok((items, results))
 }
 
-/// An object that came back. Each one that was handed out comes back once: a copy of it is a new object.
+/// Matches an output object with its input. Each input is matched once; a second copy is a new
+/// object.
 fn item(mut root: Node, known: &mut BTreeMap<usize, &Item>) -> Item {
     let annotation = |name: &str| {
         let value = root.at(&["metadata", "annotations", name]).filter(|value| !value.is_null());
@@ -176,7 +181,7 @@ fn is_empty(node: &Node) -> bool {
     node.as_mapping().is_some_and(|mapping| mapping.pairs.is_empty())
 }
 
-/// The value of an annotation that goes by two names: that which was changed.
+/// Returns the value of an annotation with two spellings: the one that was changed.
 fn changed(old: Option<&str>, [new, legacy]: [Option<String>; 2]) -> Option<String> {
     match (new, legacy) {
         (Some(new), Some(legacy)) => Some(if Some(new.as_str()) == old { legacy } else { new }),
@@ -184,7 +189,7 @@ fn changed(old: Option<&str>, [new, legacy]: [Option<String>; 2]) -> Option<Stri
     }
 }
 
-/// What is the same as before looks as it did.
+/// Restores the form of unchanged parts.
 fn settle(old: &Node, new: &mut Node) {
     if canonical_with_comments(old) == canonical_with_comments(new) {
         *new = old.clone();
@@ -208,7 +213,7 @@ fn settle(old: &Node, new: &mut Node) {
     }
 }
 
-/// Lays out what was written as JSON like other YAML.
+/// Lays out JSON as block-style YAML.
 fn unfold(node: &mut Node) {
     match &mut node.content {
         Content::Mapping(mapping) => {
@@ -230,7 +235,7 @@ fn unfold(node: &mut Node) {
     }
 }
 
-/// Results, in the forms that functions write them.
+/// Parses results, in all forms that functions write.
 fn results(node: Option<&Node>) -> Vec<ResultItem> {
     let list = node.and_then(|node| node.as_sequence().or_else(|| node.get("items")?.as_sequence()));
     list.into_iter().flat_map(|list| &list.items).map(result).collect()
@@ -256,7 +261,7 @@ fn result(node: &Node) -> ResultItem {
     if let Value::Object(members) = &mut value {
         members.retain(|key, _| !matches!(key.as_str(), "message" | "severity"));
     }
-    // What is not as it should be is left out; the message is what counts.
+    // Invalid fields are left out, since the message is what matters.
     let rest: ResultItem = serde_json::from_value(value).unwrap_or_default();
     ResultItem { message: text("message"), severity: text("severity"), ..rest }
 }

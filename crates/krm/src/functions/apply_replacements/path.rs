@@ -2,7 +2,7 @@
 
 use groundwork_yaml::tree::{Node, Pair};
 
-/// The parts of a path: dots in brackets, and those behind a backslash, are part of a name.
+/// Splits a path into its parts. Dots in brackets or after a backslash belong to a name.
 pub(super) fn split(path: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut in_brackets = false;
@@ -22,18 +22,18 @@ pub(super) fn split(path: &str) -> Vec<String> {
     parts
 }
 
-/// Key and value of a part `[key=value]`.
+/// Returns key and value of a part `[key=value]`.
 fn condition(part: &str) -> Option<(&str, &str)> {
     part.strip_prefix('[')?.strip_suffix(']')?.split_once('=')
 }
 
 fn is_match(item: &Node, key: &str, value: &str) -> bool {
-    // A list of scalars is searched with an empty key.
+    // In a list of scalars, the key is empty.
     let found = if key.is_empty() { Some(item) } else { item.get(key) };
     found.and_then(Node::text) == Some(value)
 }
 
-/// The first value that a path leads to.
+/// Returns the first value at a path.
 pub(super) fn find<'a>(node: &'a Node, path: &[String]) -> Option<&'a Node> {
     let Some((first, rest)) = path.split_first() else { return Some(node) };
     if let Some(list) = node.as_sequence() {
@@ -49,7 +49,7 @@ pub(super) fn find<'a>(node: &'a Node, path: &[String]) -> Option<&'a Node> {
     find(node.get(first)?, rest)
 }
 
-/// Calls a function with every value that a path leads to, and says how many there were.
+/// Calls a function with every value at a path, and returns their number.
 ///
 /// # Errors
 /// The first error of the function.
@@ -81,7 +81,7 @@ pub(super) fn visit(
     Ok(count)
 }
 
-/// Makes what a part of a path names, if it is missing.
+/// Creates the value that a part of a path names, if it is missing.
 fn make(node: &mut Node, part: &str, rest: &[String]) {
     let is_list = |part: Option<&String>| {
         part.is_some_and(|part| condition(part).is_some() || part.parse::<usize>().is_ok())

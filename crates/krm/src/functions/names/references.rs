@@ -1,4 +1,4 @@
-//! Where objects of Kubernetes name others.
+//! Fields of Kubernetes objects that contain the names of other objects.
 
 use groundwork_yaml::tree::Node;
 
@@ -20,7 +20,7 @@ static OF_PODS: &[(&str, &str)] = &[
     ("PersistentVolumeClaim", "volumes[]/persistentVolumeClaim/claimName"),
 ];
 
-/// The same of a container.
+/// Fields of a container, with the kind that they name.
 static OF_CONTAINERS: &[(&str, &str)] = &[
     ("ConfigMap", "env[]/valueFrom/configMapKeyRef/name"),
     ("Secret", "env[]/valueFrom/secretKeyRef/name"),
@@ -28,7 +28,7 @@ static OF_CONTAINERS: &[(&str, &str)] = &[
     ("Secret", "envFrom[]/secretRef/name"),
 ];
 
-/// Fields of other kinds: the kind that has them, the kind that they name, the path.
+/// Fields of other kinds: the kind with the field, the named kind, and the path.
 static OF_KINDS: &[(&str, &str, &str)] = &[
     ("StatefulSet", "Service", "spec/serviceName"),
     ("StatefulSet", "StorageClass", "spec/volumeClaimTemplates[]/spec/storageClassName"),
@@ -45,7 +45,7 @@ static OF_KINDS: &[(&str, &str, &str)] = &[
     ("PersistentVolume", "StorageClass", "spec/storageClassName"),
 ];
 
-/// Maps with a name and a namespace, and the kind that they name where the map does not say it.
+/// Maps with a name and a namespace, and the named kind if the map does not contain it.
 static WITH_NAMESPACE: &[(&str, &str, &str)] = &[
     ("HorizontalPodAutoscaler", "", "spec/scaleTargetRef"),
     ("RoleBinding", "", "roleRef"),
@@ -59,7 +59,7 @@ static WITH_NAMESPACE: &[(&str, &str, &str)] = &[
     ("CustomResourceDefinition", "Service", "spec/conversion/webhook/clientConfig/service"),
 ];
 
-/// Makes an object name others by their new names.
+/// Updates the names of other objects in an object.
 pub(super) fn update(root: &mut Node, renames: &Renames, meter: &Meter) {
     let (kind, namespace) = (text(root, &["kind"]).to_owned(), namespace_of(root).to_owned());
     let mut update = |path: &str, wanted: &str| {
@@ -104,7 +104,7 @@ fn pod_spec(root: &Node, kind: &str) -> Option<String> {
     }
 }
 
-/// A name in the same namespace, or of an object that has none.
+/// Updates a name of an object in the same namespace, or of one without a namespace.
 fn set(name: &mut Node, kind: &str, namespace: &str, renames: &Renames, meter: &Meter) {
     let Some(old) = name.as_str() else { return };
     let new = [namespace, ""]

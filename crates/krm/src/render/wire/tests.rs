@@ -7,7 +7,7 @@ const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata: {name: p
 const A: &str =
     "# above\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a # why\ndata: {x: 'one', y: \"2\"}\n";
 
-/// A function that sees its input as a text.
+/// Function that gets its input as text.
 struct Far<F> {
     function: F,
     seen: RefCell<String>,
@@ -39,14 +39,15 @@ fn answer(output: &str) -> Result<Answer, RunError> {
     Ok(Answer { output: output.as_bytes().to_vec(), ..Answer::default() })
 }
 
-/// What a function in another language does: read, change, write; comments, quotes, order and form get lost.
+/// Acts like a function in another language: parses, changes and writes the input, and drops
+/// comments, quotes, order and form.
 fn as_data(input: &str, change: impl Fn(&mut Vec<Value>)) -> Result<Answer, RunError> {
     let mut list = to_json(compose(input).unwrap().root.as_ref().unwrap());
     change(list["items"].as_array_mut().unwrap());
     answer(&list.to_string())
 }
 
-/// 8.3: the document, with the annotations in both spellings.
+/// The input document, with the annotations in both spellings (`packagevariants.md` 8.3).
 #[test]
 fn what_functions_read() {
     let (found, seen) = far(&[("Kptfile", KPTFILE), ("d/a.yaml", A)], answer);
@@ -72,7 +73,7 @@ fn what_functions_read() {
     );
 }
 
-/// 8.2: whatever a function does to the form, what it did not change stays as it was written.
+/// Unchanged objects keep their form, whatever form the function writes (`packagevariants.md` 8.2).
 #[test]
 fn what_comes_back_looks_as_before() {
     let two = format!("{A}---\nkind: B\napiVersion: x/v1\nmetadata: {{name: b, annotations: {{}}}}\n");
@@ -97,7 +98,8 @@ fn annotate(item: &mut Value, name: &str, value: &str) {
     item["metadata"]["annotations"][name] = value.into();
 }
 
-/// 8.3: a change of either spelling is honoured; absent items are deleted, new ones get a place.
+/// A change of either spelling of an annotation counts; missing items are deleted, and new ones get
+/// a path (`packagevariants.md` 8.3).
 #[test]
 fn objects_move() {
     let two = format!("{A}---\n{}", A.replace("name: a", "name: b"));
@@ -132,7 +134,7 @@ fn objects_move() {
             "\"far/f\": function must not modify resources outside of package: resource has path d/../../x.yaml"
         ));
     }
-    // A copy with all its annotations is another object, in the same place.
+    // A copy with all its annotations is a new object at the same place, which is an error.
     let copies = |items: &mut Vec<Value>| items.push(items[1].clone());
     let (found, _) = far(&files, |input| as_data(input, copies));
     assert_eq!(found.error.unwrap(), "resource at path \"a.yaml\" and index \"0\" already exists");
@@ -151,7 +153,8 @@ fn objects_move() {
     );
 }
 
-/// 8.3: results in all the forms that functions write, kept whether the function fails or not.
+/// Results in all forms that functions write; they are kept whether or not the function fails
+/// (`packagevariants.md` 8.3).
 #[test]
 fn forms_of_results() {
     let item = "{message: bad, severity: SEVERITY, resourceRef: {kind: A, metadata: {name: n, namespace: m}}, field: {path: a.b, \
@@ -184,7 +187,8 @@ fn forms_of_results() {
     }
 }
 
-/// 8.4: limits in their own words; output that is none; runners that do not have the function after all.
+/// Exceeded limits with their own texts, invalid output, and runners that turn out not to have the
+/// function (`packagevariants.md` 8.4).
 #[test]
 fn failures_of_runners() {
     let failed = |cause: &str| format!("package \".\": function \"far/f\": {cause}");
@@ -225,7 +229,7 @@ fn failures_of_runners() {
     );
 }
 
-/// 8.4, 4: a runner that does not have a function leaves it to the next one.
+/// If a runner lacks a function, the next one is asked (`packagevariants.md` 8.4, 4).
 #[test]
 fn the_next_runner_is_asked() {
     let first = Far { function: |_: &str| Err(RunError::NotAvailable), seen: RefCell::default() };
