@@ -61,7 +61,8 @@
 //!     Value::Str(name) => Ok(Value::from(format!("{prefix}{}", name.to_text()))),
 //!     _ => Err("expected a name".into()),
 //! });
-//! let template = Template::parse("t", r#"{{ named "web" }}"#, &Arc::new(functions), &Options::default())?;
+//! let (source, functions) = (r#"{{ named "web" }}"#, Arc::new(functions));
+//! let template = Template::parse("t", source, &functions, &Options::default())?;
 //! assert_eq!(template.render(Value::Nil)?, b"app-web");
 //! # Ok::<(), groundwork_gotemplate::Error>(())
 //! ```

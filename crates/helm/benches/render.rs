@@ -1,4 +1,4 @@
-//! Loading and rendering of a chart like those that people begin with.
+//! Benchmark: loading and rendering of a chart like the one that `helm create` makes.
 
 use std::hint::black_box;
 

@@ -1,5 +1,5 @@
-//! Measures this engine on the charts of a folder: NAME.json, an object of paths and texts. The counterpart of `benches/helm`;
-//! `cargo xtask bench charts` runs both.
+//! Measures this engine on the charts of a folder: NAME.json, an object of paths and texts. The
+//! counterpart of `benches/helm`; `cargo xtask bench charts` runs both.
 //!
 //! Each line of its output is a name and nanoseconds for one operation.
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use groundwork_helm::{Chart, File, Release, Renderer, Request};
 
-/// How long one measurement takes at least.
+/// Shortest duration of one measurement; `report` repeats the operation until it is reached.
 const LONG: Duration = Duration::from_millis(300);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -49,7 +49,7 @@ fn bench(file: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Measures an operation, repeated until that takes long enough.
+/// Measures an operation, repeated until the measurement takes `LONG`, and prints its line.
 fn report<E>(name: &str, mut operation: impl FnMut() -> Result<(), E>) -> Result<(), E> {
     operation()?;
     let mut count = 1_u32;

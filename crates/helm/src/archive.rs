@@ -7,12 +7,12 @@ use groundwork_go::path;
 
 use crate::chart::{File, LARGEST_FILE, MOST_FILES};
 
-/// Of all files together, unpacked, in bytes.
+/// Largest size of all files of a chart together, unpacked, in bytes.
 const LARGEST_CHART: u64 = 100 << 20;
-/// Of the archive as it comes, in bytes.
+/// Largest size of a compressed archive, in bytes.
 pub const LARGEST_ARCHIVE: usize = 20 << 20;
 
-/// Why an archive cannot be used.
+/// The reason why an archive cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
     #[error("chart archive larger than {LARGEST_ARCHIVE} bytes")]
@@ -25,7 +25,7 @@ pub enum ArchiveError {
     NoGzip,
     #[error("archive/tar: invalid tar header")]
     NoTar,
-    /// What the decoder says.
+    /// Message of the decoder.
     #[error("{0}")]
     Unreadable(String),
     #[error("chart illegally contains absolute paths")]
@@ -48,17 +48,18 @@ pub enum ArchiveError {
     ManyFiles,
 }
 
-/// What an archive holds.
+/// The content of an archive.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     pub(crate) files: Vec<File>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// The files below the one folder at the top.
+/// Unpacks the files below the one folder at the top.
 pub(crate) fn unpack(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
     check_header(bytes)?;
-    // What is read beyond the bounds is not kept: a bomb costs time in proportion to what it may hold, and no memory.
+    // The reader stops a little beyond the limit on unpacked bytes, and files beyond it are not
+    // kept: a bomb costs bounded time and no memory.
     let mut archive = tar::Archive::new(MultiGzDecoder::new(bytes).take(LARGEST_CHART + (64 << 20)));
     let mut unpacked = Unpacked { files: Vec::new(), warnings: Vec::new() };
     let mut left = LARGEST_CHART;
@@ -115,7 +116,7 @@ fn unreadable(error: &io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => ArchiveError::Truncated,
         io::ErrorKind::InvalidInput => ArchiveError::NoTar,
-        // The library wraps what its reader says.
+        // The tar library wraps the message of its reader, so the kind is found by its text.
         _ => match error.get_ref().map(ToString::to_string) {
             Some(text) if text.contains("cksum") || text.contains("numeric field") => ArchiveError::NoTar,
             Some(text)
@@ -131,7 +132,7 @@ fn unreadable(error: &io::Error) -> ArchiveError {
     }
 }
 
-/// The path below the top folder.
+/// Returns the path below the top folder.
 pub(crate) fn path_inside(name: &str) -> Result<String, ArchiveError> {
     let separator = if name.contains('\\') { '\\' } else { '/' };
     let rest = name.split_once(separator).map_or("", |(_, rest)| rest).replace('\\', "/");

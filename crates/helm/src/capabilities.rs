@@ -1,13 +1,13 @@
-//! What a chart sees of the cluster (`helm.md` 6.3).
+//! The cluster as charts see it (`helm.md` 6.3).
 
 use serde::{Deserialize, Serialize};
 
-/// The version of Kubernetes that charts see offline.
+/// The version of Kubernetes that charts see without a cluster.
 const DEFAULT_VERSION: &str = "v1.34.0";
 pub(crate) const HELM_VERSION: &str = "v3.19";
 pub(crate) const GO_VERSION: &str = "go1.25.5";
 
-/// Groups and their versions that charts see offline, behind `v1`.
+/// API groups and their versions that charts see without a cluster, in addition to `v1`.
 const OFFLINE: &[(&str, &[&str])] = &[
     ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
     ("apiextensions.k8s.io", &["v1", "v1beta1"]),
@@ -41,7 +41,7 @@ pub struct KubeVersion {
     pub minor: String,
 }
 
-/// A text that names no version, in the words of Kubernetes.
+/// The text is not a version. The messages are those of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KubeVersionError {
     #[error("could not parse {0:?} as version")]
@@ -53,11 +53,11 @@ pub enum KubeVersionError {
 }
 
 impl KubeVersion {
-    /// What people write: what follows the numbers is dropped.
+    /// Parses a version as users write it. The text behind the numbers is dropped.
     ///
     /// # Errors
     ///
-    /// The text is no version.
+    /// The text is not a version.
     pub fn parse(text: &str) -> Result<KubeVersion, KubeVersionError> {
         let text = text.trim_start();
         let numbers = text.strip_prefix('v').unwrap_or(text);
@@ -77,7 +77,7 @@ impl KubeVersion {
     }
 }
 
-/// The version of Kubernetes, and the API versions that are there.
+/// The version of Kubernetes, and the API versions of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     pub kube_version: KubeVersion,
@@ -86,7 +86,7 @@ pub struct Capabilities {
 }
 
 impl Default for Capabilities {
-    /// What charts see without a cluster.
+    /// Returns the capabilities that charts see without a cluster.
     fn default() -> Capabilities {
         let versions = OFFLINE
             .iter()

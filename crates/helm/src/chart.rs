@@ -13,16 +13,16 @@ use crate::ignore::{IGNORE_FILE, Ignore};
 use crate::metadata::{LOCK, METADATA, Metadata};
 use crate::values::{self, Table};
 
-/// Bounds of a chart (`helm.md` 11).
+/// Largest number of files of a chart (`helm.md` 11).
 pub(crate) const MOST_FILES: usize = 20_000;
 const DEEPEST: usize = 16;
 const MOST_CHARTS: usize = 500;
-/// Of a description or defaults, in bytes.
+/// Largest size of a Chart.yaml or values.yaml, in bytes.
 const LARGEST_RECORD: usize = 1 << 20;
-/// Of one file, in bytes.
+/// Largest size of one file, in bytes.
 pub const LARGEST_FILE: usize = 5 << 20;
 
-/// A file of a chart. The path is relative to the chart, with `/`.
+/// A file of a chart. The path is relative to the chart and uses `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     pub path: String,
@@ -34,30 +34,32 @@ impl File {
         File { path: path.into(), data: data.into() }
     }
 
-    /// Without the byte order mark that it may begin with.
+    /// Creates a file without the byte order mark at its beginning.
     pub fn without_mark(path: impl Into<String>, data: &[u8]) -> File {
         File { path: path.into(), data: data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data).into() }
     }
 }
 
-/// A chart with its subcharts, as loaded: rendering does not change it.
+/// A chart with its subcharts, as loaded. Rendering does not change it.
 #[derive(Debug, Clone)]
 pub struct Chart {
     pub metadata: Metadata,
-    /// The defaults of values.yaml; all numbers are floats.
+    /// The default values of values.yaml. All numbers are floats, as in Helm.
     pub values: Table,
-    /// Of the values, as JSON Schema.
+    /// JSON Schema of the values.
     pub schema: Option<Arc<[u8]>>,
-    /// Targets of references of the schema: the files of this chart and of those in it; empty without a schema.
+    /// Files to which references of the schema may lead: those of this chart and of the charts in
+    /// it. Empty without a schema.
     pub(crate) holdings: Arc<[Holding]>,
     pub templates: Arc<[File]>,
-    /// What is none of the other things.
+    /// Files that are neither a description, values, a schema, a template nor part of a subchart.
     pub files: Arc<[File]>,
-    /// Those in `charts/`, in byte order of their entries there.
+    /// Charts in `charts/`, in byte order of their entries there.
     pub charts: Vec<Chart>,
-    /// What is odd but no error.
+    /// Oddities of the chart that are not errors.
     pub warnings: Vec<String>,
-    /// The name that paths of its subcharts have for it, where that is not its name (`helm.md` 3.2).
+    /// Name of this chart in the paths of its subcharts, if it differs from its own name (`helm.md`
+    /// 3.2).
     pub(crate) name_in_paths: Option<String>,
 }
 
@@ -69,29 +71,30 @@ pub(crate) struct Holding {
 }
 
 impl Chart {
-    /// A chart from its files; of two of one path the later one counts.
+    /// Loads a chart from its files. Of two files with the same path the later one counts.
     ///
     /// # Errors
     ///
-    /// The files are no chart; see [`LoadError`].
+    /// The files are not a chart; see [`LoadError`].
     pub fn from_files(files: Vec<File>) -> Result<Chart, LoadError> {
         load(files, &mut Budget { depth: 0, charts: 0 })
     }
 
-    /// A chart from an archive, compressed with gzip.
+    /// Loads a chart from an archive, compressed with gzip.
     ///
     /// # Errors
     ///
-    /// The archive cannot be read, says what it may not, or holds no chart.
+    /// The archive cannot be read, contains a forbidden entry, or does not contain a chart.
     pub fn from_archive(bytes: &[u8]) -> Result<Chart, LoadError> {
         load_archive(bytes, &mut Budget { depth: 0, charts: 0 })
     }
 
-    /// A chart from what an archive would hold in its top folder: paths are held to the rules of archives, and nothing is ignored.
+    /// Loads a chart from the files of an archive's top folder. The rules of archives apply to the
+    /// paths, and `.helmignore` is not applied.
     ///
     /// # Errors
     ///
-    /// As those of [`Chart::from_archive`].
+    /// As [`Chart::from_archive`].
     pub fn from_archived(mut files: Vec<File>) -> Result<Chart, LoadError> {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let unpacked = files.into_iter().map(|file| {
@@ -104,11 +107,13 @@ impl Chart {
         Chart::from_files(unpacked.collect::<Result<_, _>>()?)
     }
 
-    /// A chart from the files of a directory, held in memory: those that `.helmignore` names are left out.
+    /// Loads a chart from the files of a directory, held in memory. Files that `.helmignore` names
+    /// are left out.
     ///
     /// # Errors
     ///
-    /// A rule of `.helmignore` is none, a path leads out of the directory, a file is too large, or the files are no chart.
+    /// A line of `.helmignore` is not a rule, a path leads out of the directory, a file is too
+    /// large, or the files are not a chart.
     pub fn from_directory(mut files: Vec<File>) -> Result<Chart, LoadError> {
         for file in &mut files {
             let cleaned = String::from_utf8_lossy(&path::clean(file.path.as_bytes())).into_owned();
@@ -117,7 +122,7 @@ impl Chart {
             }
             file.path = cleaned;
         }
-        // Depth first, the names of each directory in byte order.
+        // Helm walks a directory depth first, with the names of each directory in byte order.
         files.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
         let rules = files.iter().find(|file| file.path == IGNORE_FILE);
         let ignore = Ignore::parse(rules.map_or(&[], |file| &*file.data))?;
@@ -144,7 +149,7 @@ impl Chart {
         Holding { schema: self.schema.clone(), files: Arc::clone(&self.files) }
     }
 
-    /// This chart and all below it, parents first, with their paths.
+    /// Returns this chart and all below it, parents first, with their paths.
     pub(crate) fn tree(&self) -> Vec<(String, &Chart)> {
         let mut found = Vec::new();
         self.collect(self.name().to_owned(), &mut found);
@@ -159,7 +164,7 @@ impl Chart {
         }
     }
 
-    /// Where its subcharts are, given where it is itself.
+    /// Returns the path of its subcharts, given its own path.
     pub(crate) fn path_for_children(&self, path: &str) -> String {
         let Some(name) = &self.name_in_paths else { return path.to_owned() };
         let parent = path.rfind('/').map_or("", |slash| &path[..=slash]);
@@ -167,7 +172,7 @@ impl Chart {
     }
 }
 
-/// What is used up of a tree of charts.
+/// Files and bytes that a tree of charts may still use.
 struct Budget {
     depth: usize,
     charts: usize,
@@ -225,7 +230,8 @@ fn load(files: Vec<File>, budget: &mut Budget) -> Result<Chart, LoadError> {
         chart.charts.push(loaded);
     }
     if chart.schema.is_some() {
-        // Now: which subcharts take part, and under which names, is another question.
+        // The files are collected now, before any subchart is disabled or renamed: references may
+        // lead to all of them.
         chart.holdings = chart.tree().into_iter().map(|(_, chart)| chart.holding()).collect();
     }
     Ok(chart)
@@ -254,17 +260,17 @@ fn subchart(name: &str, files: Vec<File>, chart: &str, budget: &mut Budget) -> R
     })
 }
 
-/// The files of one chart, by what they are.
+/// The files of one chart, sorted by their purpose.
 #[derive(Default)]
 struct Sorted {
     is_described: bool,
-    /// What Chart.yaml and requirements.yaml say, laid over one another.
+    /// Members of Chart.yaml, overridden by those of requirements.yaml.
     members: serde_json::Map<String, Value>,
     values: Table,
     schema: Option<Arc<[u8]>>,
     templates: Vec<File>,
     files: Vec<File>,
-    /// Files below `charts`, by the name there.
+    /// Files below `charts`, by the name of their entry there.
     groups: BTreeMap<String, Vec<File>>,
     warnings: Vec<String>,
 }
@@ -312,7 +318,8 @@ impl Sorted {
                 self.values = values::floats(decode::table(&file.data).map_err(failed)?);
             }
             "values.schema.json" => {
-                // Generated ones hold all of Kubernetes' API, and count as any file does.
+                // Generated schemas may contain all of Kubernetes' API, so they have the limit of
+                // files, not that of records.
                 check_bytes(&file, LARGEST_FILE)?;
                 self.schema = Some(file.data);
             }

@@ -1,10 +1,11 @@
-//! YAML into the records of charts and manifests, by the rules of Go's JSON decoder behind sigs.k8s.io/yaml
-//! (`helm.md` 2.4): keys match without case, scalars become texts where a text is wanted, null leaves a scalar as it is.
+//! Decoder from YAML to the records of charts and manifests, by the rules of Go's JSON decoder
+//! behind sigs.k8s.io/yaml (`helm.md` 2.4): keys match without case, a scalar becomes a text where
+//! a text is expected, null leaves a scalar unchanged.
 
 use groundwork_yaml::{self as yaml, format_g64};
 use serde_json::{Map, Value};
 
-/// What a member of a record is made for.
+/// The type of a member of a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
     Any,
@@ -13,7 +14,7 @@ pub(crate) enum Shape {
     Flag,
     Texts,
     TextMap,
-    /// A record; the name is that of Go's type.
+    /// A record with the name of Go's type.
     Record(&'static Record),
     Records(&'static Record),
 }
@@ -21,16 +22,16 @@ pub(crate) enum Shape {
 /// A Go struct.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// With its package, as errors about the whole document have it.
+    /// Name with its package, for errors about the whole document.
     pub(crate) qualified: &'static str,
-    /// Without.
+    /// Name without its package.
     pub(crate) name: &'static str,
-    /// How a field of this type is named in errors.
+    /// Name of this type in errors about a field.
     pub(crate) field_type: &'static str,
     pub(crate) fields: &'static [(&'static str, Shape)],
 }
 
-/// The first document of a text as JSON, or what the Go tools say about it.
+/// Reads the first document of a text as JSON. Errors are those of the Go tools.
 pub(crate) fn document(bytes: &[u8]) -> Result<Value, String> {
     let text = crate::yaml_errors::text_of(bytes)?;
     let read = yaml::parse_first(text, yaml::Options::default());
@@ -38,7 +39,8 @@ pub(crate) fn document(bytes: &[u8]) -> Result<Value, String> {
     Ok(node.into_value())
 }
 
-/// The first document of a text, which has to be a table; nothing and null are an empty one.
+/// Reads the first document of a text, which must be a table. An empty document or null gives an
+/// empty one.
 pub(crate) fn table(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     match document(bytes)? {
         Value::Null => Ok(Map::new()),
@@ -47,7 +49,7 @@ pub(crate) fn table(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Decodes the first document of a text into the members that are known already.
+/// Decodes the first document of a text over the members that are already known.
 pub(crate) fn decode_over(
     known: &mut Map<String, Value>,
     bytes: &[u8],
@@ -64,7 +66,7 @@ pub(crate) fn unexpected(kind: &str, wanted: &str) -> String {
     format!("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into Go {wanted}")
 }
 
-/// What Go's decoder calls a JSON value.
+/// Returns the word of Go's decoder for a JSON value.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -76,7 +78,8 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Members come in the order of their keys, so that of two that differ in case the later one wins.
+/// Decodes members in the order of their keys, so that of two keys that differ only in case the
+/// later one wins.
 fn fill(
     known: &mut Map<String, Value>,
     members: Map<String, Value>,
@@ -91,7 +94,7 @@ fn fill(
         path.push(name);
         let result = member(known, name, value, *shape, record, path);
         path.pop();
-        // Go decodes on, and reports the first that did not fit.
+        // Go continues after an error and reports the first one.
         first_error = first_error.and(result);
     }
     first_error
@@ -171,7 +174,7 @@ fn member(
     Ok(())
 }
 
-/// A scalar as text: numbers as the Go tools print them.
+/// Returns a scalar as text. Numbers are formatted as the Go tools do.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

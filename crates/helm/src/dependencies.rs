@@ -1,4 +1,5 @@
-//! Which subcharts take part, under which names, and what they hand to their parents (`helm.md` 3).
+//! Dependencies of a chart: which subcharts are enabled, under which names, and the values that
+//! parents import (`helm.md` 3).
 
 use std::collections::HashMap;
 
@@ -12,7 +13,8 @@ use crate::metadata::Dependency;
 use crate::objects;
 use crate::values::{Coalesce, Table, path};
 
-/// Takes out what conditions and tags switch off, makes copies for aliases, and imports values.
+/// Removes the subcharts that conditions and tags disable, makes copies for aliases, and imports
+/// values.
 pub(crate) fn process(
     chart: &mut Chart,
     given: &Table,
@@ -22,7 +24,8 @@ pub(crate) fn process(
     import(chart, warnings)
 }
 
-/// Whether a version satisfies a constraint; one that cannot be read is never satisfied (`helm.md` 3.1).
+/// Reports whether a version satisfies a constraint. An unreadable constraint or version is never
+/// satisfied (`helm.md` 3.1).
 pub(crate) fn fits(constraint: &str, version: &str) -> bool {
     match (Constraint::parse(constraint), Version::parse(version)) {
         (Ok(constraint), Ok(version)) => constraint.accepts(&version),
@@ -38,7 +41,7 @@ fn enable(
 ) -> Result<(), RenderError> {
     let Some(entries) = chart.metadata.dependencies.take() else { return Ok(()) };
     let mut entries: Vec<Dependency> = entries.into_iter().flatten().collect();
-    // From here on its subcharts know it by the name that it has now.
+    // From here on its subcharts refer to the chart by its current name.
     chart.name_in_paths = None;
     chart.charts = taken(&chart.charts, &mut entries);
     let mut coalesced = values.clone();
@@ -53,12 +56,13 @@ fn enable(
         let inside = format!("{path}{}.", sub.name());
         enable(sub, &coalesced, &inside, warnings)?;
     }
-    // An empty list is none afterwards.
+    // Helm turns an empty list into a missing one.
     chart.metadata.dependencies = (!entries.is_empty()).then(|| entries.into_iter().map(Some).collect());
     Ok(())
 }
 
-/// Charts without an entry, then one for each entry that one fits; entries are called as their charts are now.
+/// Returns the charts without an entry, then one for each entry with a chart that fits. Entries are
+/// renamed like their charts.
 fn taken(charts: &[Chart], entries: &mut [Dependency]) -> Vec<Chart> {
     let is_for = |entry: &Dependency, chart: &Chart| {
         chart.name() == entry.name && fits(&entry.version, &chart.metadata.version)
@@ -155,8 +159,8 @@ fn import(chart: &mut Chart, warnings: &mut Vec<String>) -> Result<(), RenderErr
     Ok(())
 }
 
-/// Takes what an entry imports. As in Helm, a table that is imported stays the one that it is in the values: what later imports add to
-/// it is added there, too.
+/// Imports the values of an entry. As in Helm, an imported table is shared with the values, not
+/// copied: later imports into it change the values, too.
 fn import_entry(entry: &mut Dependency, values: &Map, imported: &Map, warnings: &mut Vec<String>) {
     let Some(wishes) = entry.import_values.take() else { return };
     let mut done = Vec::new();
@@ -174,7 +178,7 @@ fn import_entry(entry: &mut Dependency, values: &Map, imported: &Map, warnings: 
     entry.import_values = (!done.is_empty()).then_some(done);
 }
 
-/// Tables nested deeper are not merged.
+/// Levels of tables that are merged; deeper ones are left as they are.
 const DEEPEST_TABLE: usize = 300;
 
 fn merge_shared(above: &Map, below: &Map, warnings: &mut Vec<String>, depth: usize) {
@@ -202,7 +206,7 @@ fn merge_shared(above: &Map, below: &Map, warnings: &mut Vec<String>, depth: usi
     }
 }
 
-/// The table at a path, or the first part that is none.
+/// Returns the table at a path, or the first part that is not a table.
 fn shared_table(values: &Map, path: &str) -> Result<Map, String> {
     path.split('.').try_fold(values.clone(), |table, part| match table.get(part.as_bytes()) {
         Some(Template::Map(inner)) => Ok(inner),
@@ -210,7 +214,7 @@ fn shared_table(values: &Map, path: &str) -> Result<Map, String> {
     })
 }
 
-/// A table under a path.
+/// Returns the table, nested under a path.
 fn nested(path: &str, table: Map) -> Map {
     if path == "." {
         return table;
@@ -225,7 +229,7 @@ fn plain(map: &Map) -> Option<Table> {
     }
 }
 
-/// Where an imported table is, where it goes, and whether both were written.
+/// Returns the source and the target path of an import, and whether both were written.
 fn pair(wish: &Value) -> Option<(String, String, bool)> {
     let text = |value: Option<&Value>| match value {
         Some(Value::String(text)) => text.clone(),

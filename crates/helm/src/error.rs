@@ -1,6 +1,7 @@
-//! Why a chart cannot be loaded or rendered, in Helm's words where Helm has any (`helm.md` 2 to 7 and 12).
+//! Errors of loading and rendering a chart, in Helm's words where Helm has the same error
+//! (`helm.md` 2 to 7 and 12).
 
-/// Why files are no chart.
+/// The reason why files are not a chart.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     #[error("Chart.yaml file is missing")]
@@ -17,7 +18,7 @@ pub enum LoadError {
     Archive(#[from] crate::archive::ArchiveError),
     #[error("{0}")]
     Ignore(#[from] crate::ignore::PatternError),
-    /// A file that is too large to be read as what it is.
+    /// A Chart.yaml, values.yaml or schema that is larger than its kind may be.
     #[error("{name} larger than {limit} bytes")]
     TooLarge { name: String, limit: usize },
     #[error("chart has more than {0} files")]
@@ -28,25 +29,25 @@ pub enum LoadError {
     TooManyCharts(usize),
     #[error("the path {0:?} leads out of the chart")]
     PathOutside(String),
-    /// A file of a directory that is larger than a chart's may be.
+    /// A file of a directory that is larger than a file of a chart may be.
     #[error("chart file {name:?} is larger than the maximum file size {limit}")]
     LargeFile { name: String, limit: usize },
 }
 
-/// Why a chart gave no manifests.
+/// The reason why a chart gave no manifests.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// Subcharts want tables for values; some are none.
+    /// The values for a subchart are not a table.
     #[error("type mismatch on {name}: expected a table, got {got}")]
     TypeMismatch { name: String, got: &'static str },
     #[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{0}")]
     Schema(String),
     #[error("chart requires kubeVersion: {required} which is incompatible with Kubernetes {actual}")]
     KubeVersion { required: String, actual: String },
-    /// A template cannot be parsed or failed; the text is Helm's.
+    /// A template cannot be parsed or failed. The text is Helm's.
     #[error("{0}")]
     Template(String),
-    /// A bound of [`crate::Limits`] was reached.
+    /// A limit of [`crate::Limits`] was reached.
     #[error("rendering stopped: {0}")]
     Stopped(String),
     #[error("YAML parse error on {file}: {message}")]

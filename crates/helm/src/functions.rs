@@ -1,4 +1,4 @@
-//! What Helm adds to the functions of sprig, and what it takes away (`helm.md` 6.5).
+//! Template functions that Helm adds to those of sprig, and those that it removes (`helm.md` 6.5).
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -14,32 +14,35 @@ use crate::decode::{document, kind, unexpected};
 use crate::objects::to_yaml;
 use crate::toml_text;
 
-/// What a chart may ask a cluster for (`helm.md` 6.6).
+/// Access of a chart to a cluster (`helm.md` 6.6).
 pub trait Lookup: Send + Sync {
-    /// The object, or the list if the name is empty; an empty table if there is none.
+    /// Returns the object, or the list if the name is empty. Returns an empty table if there is no
+    /// such object.
     ///
     /// # Errors
     ///
-    /// What the call fails with.
+    /// The error of the call, which becomes that of the template.
     fn look_up(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Json, String>;
 }
 
-/// What functions find of the render that they run in.
+/// Data of the render that functions use.
 pub(crate) struct Surroundings {
     pub(crate) lookup: Option<Arc<dyn Lookup>>,
 }
 
-/// Around what `required` and `fail` say, so that it can be found in the error of the outermost template.
+/// Mark before the message of `required` and `fail`, as in Helm, so that the message can be found
+/// in the error of the outermost template.
 const SAID_FROM: &str = "HELM_ERR_START";
 const SAID_TO: &str = "HELM_ERR_END";
-/// What Go prints for a missing value; Helm takes it away.
+/// Text that Go prints for a missing value. Helm removes it from the output.
 const NO_VALUE: &[u8] = b"<no value>";
-/// One name may be active so often, and one more time.
+/// Nested includes of one name. As in Helm, one more is allowed.
 const DEEPEST_INCLUDE: usize = 1_000;
 const DEEPEST_TPL: usize = 1_000;
-/// Counts `tpl` among what is active; no template is called so.
+/// Name under which nested uses of `tpl` are counted. No template can have it.
 const TPL: &str = "\0tpl";
-/// Errors of nested renders are not passed on in full beyond this size, in bytes: each level repeats what is below it.
+/// Size in bytes above which the errors of nested renders are shortened, because each level repeats
+/// those below it.
 const LARGEST_ERROR: usize = 256 << 10;
 
 type Outcome = Result<Value, CallError>;
@@ -71,7 +74,7 @@ fn functions() -> Functions {
         let [version, kind, namespace, name] =
             [0, 1, 2, 3].map(|at| string(arguments, at).to_text().into_owned());
         let found = lookup.look_up(&version, &kind, &namespace, &name)?;
-        // The client of a cluster reads integers as such.
+        // Helm's client of the cluster reads integers as `int64`, unlike values.
         Ok(Value::from_json(&found, NumberMode::Int64))
     });
     functions
@@ -103,7 +106,7 @@ fn said(message: &Str) -> CallError {
     CallError::Message(format!("{SAID_FROM}{}{SAID_TO}", message.to_text()))
 }
 
-/// What a template said by `required` or `fail`, if that is why it failed.
+/// Returns the message of `required` or `fail`, if that is why a template failed.
 pub(crate) fn what_was_said(message: &str) -> Option<&str> {
     let begin = message.find(SAID_FROM)? + SAID_FROM.len();
     let length = message[begin..].rfind(SAID_TO)?;
@@ -122,7 +125,7 @@ fn include(context: &mut Context<'_>, name: &Str, data: Value) -> Outcome {
 }
 
 fn tpl(context: &mut Context<'_>, source: &Str, data: Value) -> Outcome {
-    // Most values have nothing in them that a template engine would look at.
+    // Most values contain no action, so parsing them is skipped.
     if memchr::memmem::find(source, b"{{").is_none() {
         return Ok(match without_missing(source) {
             Cow::Borrowed(_) => Value::Str(source.clone()),
@@ -151,7 +154,7 @@ fn tpl(context: &mut Context<'_>, source: &Str, data: Value) -> Outcome {
     }
 }
 
-/// A text without what stands for missing values.
+/// Removes Go's text for missing values.
 pub(crate) fn without_missing(text: &[u8]) -> Cow<'_, [u8]> {
     let finder = memchr::memmem::Finder::new(NO_VALUE);
     let Some(first) = finder.find(text) else { return Cow::Borrowed(text) };
@@ -166,7 +169,8 @@ pub(crate) fn without_missing(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(kept)
 }
 
-/// An error whose text does not grow without end; what was said stays.
+/// Shortens the text of an error, which would otherwise grow with each level. The message of
+/// `required` or `fail` stays.
 fn shortened(error: CallError) -> CallError {
     match error {
         CallError::Template(error) if error.message().len() > LARGEST_ERROR => {
@@ -253,7 +257,8 @@ fn add_json(functions: &mut Functions) {
     });
 }
 
-/// What readers answer instead of failing.
+/// Returns the table that `fromYaml` and its relatives return instead of failing, with the error in
+/// it.
 fn complaint(error: &str) -> Map {
     Map::from_iter([("Error".into(), Value::from(error))])
 }

@@ -1,6 +1,6 @@
-//! The patterns of `.Files.Glob` (`helm.md` 6.4): shell patterns of paths, with `**` and alternatives.
+//! Patterns of `.Files.Glob` (`helm.md` 6.4): shell patterns of paths, with `**` and alternatives.
 
-/// A compiled pattern. One that does not compile matches everything.
+/// A compiled pattern. As in Helm, a pattern that does not compile matches every path.
 #[derive(Debug)]
 pub(crate) struct Glob {
     parts: Option<Vec<Part>>,
@@ -9,17 +9,17 @@ pub(crate) struct Glob {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Literal(char),
-    /// Any character but a slash.
+    /// Any character except a slash.
     One,
-    /// Any characters but slashes.
+    /// Any characters except slashes.
     Star,
-    /// Anything.
+    /// Any characters.
     Stars,
     Class {
         negated: bool,
         members: Members,
     },
-    /// One of these.
+    /// One of these sequences.
     Either(Vec<Vec<Part>>),
 }
 
@@ -44,8 +44,9 @@ impl Glob {
     }
 }
 
-/// Where a match of the parts may end that begins at one of the places; both are sorted. What has been seen once is not followed
-/// again, so that no pattern takes more than its length times that of the name, for each level of alternatives.
+/// Returns the positions at which a match of the parts may end that begins at one of the start
+/// positions. Both are sorted and free of duplicates, so that the time is at most the length of the
+/// pattern times that of the name, for each level of alternatives.
 fn ends(parts: &[Part], name: &[char], starts: &[usize]) -> Vec<usize> {
     let mut places = starts.to_vec();
     for part in parts {
@@ -83,7 +84,7 @@ fn ends(parts: &[Part], name: &[char], starts: &[usize]) -> Vec<usize> {
 }
 
 impl Part {
-    /// Whether it stands for this character.
+    /// Reports whether the part accepts this character.
     fn accepts(&self, c: char) -> bool {
         match self {
             Part::Literal(literal) => *literal == c,
@@ -100,7 +101,7 @@ impl Part {
     }
 }
 
-/// Alternatives may nest so deep.
+/// Levels of nested alternatives that are accepted.
 const DEEPEST: usize = 32;
 
 struct Reader<'p> {
@@ -121,7 +122,8 @@ impl Reader<'_> {
         is_next
     }
 
-    /// The parts up to the end, or inside of braces up to a comma or the closing brace, which is not taken.
+    /// Parses the parts up to the end, or inside braces up to a comma or the closing brace, which
+    /// is not consumed.
     fn sequence(&mut self, depth: usize) -> Option<Vec<Part>> {
         let mut parts = Vec::new();
         loop {
@@ -137,7 +139,7 @@ impl Reader<'_> {
                 '[' => self.class()?,
                 '{' if depth < DEEPEST => self.alternatives(depth + 1)?,
                 '{' => return None,
-                // A backslash at the end stands for itself no more than for anything else.
+                // A backslash at the end escapes no character, and does not match itself either.
                 '\\' => match self.next() {
                     Some(escaped) => Part::Literal(escaped),
                     None => return Some(parts),
@@ -147,7 +149,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A brace that is not closed counts as closed at the end.
+    /// Parses alternatives. A missing closing brace is assumed at the end.
     fn alternatives(&mut self, depth: usize) -> Option<Part> {
         let mut alternatives = vec![self.sequence(depth)?];
         while self.takes(',') {
@@ -157,7 +159,7 @@ impl Reader<'_> {
         Some(Part::Either(alternatives))
     }
 
-    /// One range, or a list of characters, in brackets.
+    /// Parses one range, or a list of characters, in brackets.
     fn class(&mut self) -> Option<Part> {
         let negated = self.takes('!');
         let mut list = Vec::new();

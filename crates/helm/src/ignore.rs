@@ -1,13 +1,14 @@
-//! `.helmignore` (`helm.md` 2.2): rules that are tried in order, of which the first that decides wins.
+//! The rules of `.helmignore` (`helm.md` 2.2): they are tried in order, and the first that decides
+//! wins.
 
 use groundwork_go::path_match;
 
-/// Where the rules stand, at the top of a chart.
+/// Name of the file with the rules, at the top of a chart.
 pub const IGNORE_FILE: &str = ".helmignore";
-/// A rule that every chart has: hidden files of templates.
+/// Rule of every chart: hidden files of templates are left out.
 const BUILT_IN: &str = "templates/.?*";
 
-/// A line that is no rule.
+/// A line is not a valid rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     #[error("double-star (**) syntax is not supported")]
@@ -16,7 +17,7 @@ pub enum PatternError {
     Syntax,
 }
 
-/// Which files of a directory do not belong to its chart.
+/// The rules about files of a directory that do not belong to its chart.
 #[derive(Debug, Clone)]
 pub struct Ignore {
     rules: Vec<Rule>,
@@ -27,16 +28,16 @@ struct Rule {
     pattern: String,
     negated: bool,
     only_directories: bool,
-    /// Whether the whole path is compared, not only the last component.
+    /// True if the whole path is compared, not only the last component.
     whole_path: bool,
 }
 
 impl Ignore {
-    /// The rules of a text, and the one that is always there.
+    /// Parses the rules of a text, and adds the built-in one.
     ///
     /// # Errors
     ///
-    /// A line is no rule.
+    /// A line is not a valid rule.
     pub fn parse(text: &[u8]) -> Result<Ignore, PatternError> {
         let text = String::from_utf8_lossy(text);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -44,12 +45,14 @@ impl Ignore {
         Ok(Ignore { rules: rules.filter_map(Result::transpose).collect::<Result<_, _>>()? })
     }
 
-    /// Whether a file, or a directory with all that is in it, is left out. The path is relative to the chart.
+    /// Reports whether a file, or a directory with its content, is left out. The path is relative
+    /// to the chart.
     pub fn leaves_out(&self, path: &str, is_directory: bool) -> bool {
         for rule in &self.rules {
             let applies = is_directory || !rule.only_directories;
             if rule.negated {
-                // It leaves out what it does not match; the others after it still decide about what it does.
+                // As in Helm, a negated rule leaves out every path that it does not match. For a
+                // path that it matches, the rules after it decide.
                 if !applies || !rule.matches(path) {
                     return true;
                 }

@@ -1,14 +1,16 @@
 //! Helm charts: from files to manifests.
 //!
-//! The law is the chapter `helm.md`. No Helm code is linked, and nothing here reads files or asks a cluster: files come in as bytes,
-//! what a chart may ask for is a trait.
+//! The behaviour is specified in the chapter `helm.md` of docs/reference. No Helm code is linked.
+//! The crate neither reads files nor calls a cluster: files come in as bytes, and look-ups in a
+//! cluster go through a trait.
 //!
 //! ```text
 //! archive ──archive──┐
 //!                    ├─> files ──chart──> Chart (metadata, values, templates, subcharts)
 //! directory ─ignore──┘
-//! Chart + values ──dependencies──> what takes part ──values──> coalesced ──schema──> checked
-//!      ──render──> text a file (templates of all charts are one set, `gotemplate`) ──manifest──> documents, hooks, notes
+//! Chart + values ──dependencies──> enabled charts ──values──> coalesced ──schema──> checked
+//!      ──render──> a text for each file (templates of all charts are one set, `gotemplate`)
+//!      ──manifest──> documents, hooks, notes
 //! ```
 //!
 //! ```
@@ -21,7 +23,8 @@
 //! ];
 //! let renderer = Renderer::new(Chart::from_files(files)?);
 //! let rendered = renderer.render(&Request::default())?;
-//! assert_eq!(rendered.manifest(), "---\n# Source: web/templates/service.yaml\nkind: Service\nport: 80\n");
+//! let expected = "---\n# Source: web/templates/service.yaml\nkind: Service\nport: 80\n";
+//! assert_eq!(rendered.manifest(), expected);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -24,14 +24,14 @@ const LARGEST_DOCUMENT: usize = 3 << 20;
 /// A document of a chart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
-    /// Path of the template, from the name of the root chart on.
+    /// Path of the template, beginning with the name of the root chart.
     pub file: String,
     pub content: String,
-    /// Empty where there is none.
+    /// Kind of the object; empty if the document has none.
     pub kind: String,
 }
 
-/// A document that is applied when something happens to the release (`helm.md` 7.2).
+/// A document that is applied at an event of the release (`helm.md` 7.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
     pub name: String,
@@ -40,12 +40,13 @@ pub struct Hook {
     pub content: String,
     pub events: Vec<Cow<'static, str>>,
     pub weight: i64,
-    /// As written; none is another thing than what is meant where none is given.
+    /// Policies as written. An empty list is kept apart from the default policy, which readers
+    /// apply.
     pub delete_policies: Vec<String>,
     pub output_log_policies: Vec<String>,
 }
 
-/// Documents in the order in which they are installed.
+/// Documents in the order of their installation.
 #[derive(Debug, Default)]
 pub(crate) struct Sorted {
     pub(crate) documents: Vec<Document>,
@@ -53,7 +54,7 @@ pub(crate) struct Sorted {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What is read of a document.
+/// The members of a document that the sorting needs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Head {
@@ -86,7 +87,7 @@ static HEAD: Record = Record {
     ],
 };
 
-/// Takes rendered files apart, in the order of their paths.
+/// Splits rendered files into documents, in the order of their paths.
 pub(crate) fn sort(files: &BTreeMap<String, String>) -> Result<Sorted, RenderError> {
     let mut sorted = Sorted::default();
     let mut count = 0;
@@ -140,7 +141,7 @@ impl Sorted {
 }
 
 fn head(content: &str) -> Result<Head, String> {
-    // Of most documents only the head is read.
+    // A fast path: of most documents only the head has to be read.
     let is_of_head = |key: &str| HEAD.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(key));
     let skimmed = skim::members(content, is_of_head);
     if let Some(head) = skimmed.as_deref().and_then(usual_head) {
@@ -148,12 +149,12 @@ fn head(content: &str) -> Result<Head, String> {
     }
     let mut members = Map::new();
     decode_over(&mut members, skimmed.as_deref().unwrap_or(content).as_bytes(), &HEAD)?;
-    // The members were fitted, so they are of the right shapes.
+    // The decoder has fitted the members to their types, so the conversion cannot fail.
     Ok(serde_json::from_value(members.into()).unwrap_or_default())
 }
 
-/// The head of a plain document without annotations, where its members are of the shapes that they should have: words, and a block of
-/// metadata. Nothing of it matters then but the kind.
+/// Returns the head of a plain document without annotations, if its members have their usual forms:
+/// words, and a block of metadata. Only its kind matters then.
 fn usual_head(text: &str) -> Option<Head> {
     let is_word = |value: &str| {
         value.starts_with(|c: char| c.is_ascii_uppercase())
@@ -189,7 +190,7 @@ fn usual_head(text: &str) -> Option<Head> {
         }
         match content.trim_end().split_once(':')? {
             ("apiVersion", value) if is_version(value.trim_start()) => {}
-            // `True`, `Null` and the like are no words.
+            // Shorter words may be YAML's `True`, `Null` and the like, which are not texts.
             ("kind", value)
                 if kind.is_none() && is_word(value.trim_start()) && value.trim_start().len() > 5 =>
             {
@@ -205,7 +206,7 @@ fn usual_head(text: &str) -> Option<Head> {
     (!awaits_block).then(|| Head { kind: kind.unwrap_or_default(), metadata: None })
 }
 
-/// The events of a hook, or the first word that is none.
+/// Returns the events of a hook, or the first word that is not an event.
 fn hook_events(text: &str) -> Result<Vec<Cow<'static, str>>, String> {
     const EVENTS: [&str; 9] = [
         "pre-install",
@@ -226,7 +227,7 @@ fn hook_events(text: &str) -> Result<Vec<Cow<'static, str>>, String> {
     text.split(',').map(event).collect()
 }
 
-/// An integer as Go's `Atoi` reads it; anything else is 0.
+/// Reads an integer as Go's `Atoi`; any other text is 0.
 fn integer(text: &str) -> i64 {
     text.parse().unwrap_or(0)
 }
@@ -241,7 +242,7 @@ fn words(list: Option<&String>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// The short way says what the long way says, or nothing.
+    /// Case: the fast path gives the result of the full one, or no result.
     #[test]
     fn usual_heads() {
         let check = |text: &str, expected: Option<&str>| {

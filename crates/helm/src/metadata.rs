@@ -1,4 +1,4 @@
-//! Chart.yaml (`helm.md` 2.4).
+//! The description of a chart, Chart.yaml (`helm.md` 2.4).
 
 use groundwork_go::semver::Version;
 use groundwork_go::{path, text};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::decode::{Record, Shape};
 
-/// What Chart.yaml says.
+/// The content of Chart.yaml.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
@@ -26,7 +26,7 @@ pub struct Metadata {
     pub deprecated: bool,
     pub annotations: Option<std::collections::BTreeMap<String, String>>,
     pub kube_version: String,
-    /// Absent is another thing than empty (`helm.md` 3.2).
+    /// The dependencies. An absent list and an empty one differ (`helm.md` 3.2).
     pub dependencies: Option<Vec<Option<Dependency>>>,
     #[serde(rename = "type")]
     pub chart_type: String,
@@ -115,19 +115,20 @@ pub(crate) static LOCK: Record = Record {
 };
 
 impl Metadata {
-    /// From the members that [`crate::decode`] has fitted; they cannot be of another shape, but for import values.
+    /// Converts members that [`crate::decode`] has fitted to their types. Only import values can
+    /// have another type.
     pub(crate) fn from_members(members: Map<String, Value>) -> Result<Metadata, String> {
         serde_json::from_value(Value::Object(members)).map_err(|_| {
             crate::decode::unexpected("object", "struct field Metadata.dependencies of type []interface {}")
         })
     }
 
-    /// Whether its templates are only there to be included.
+    /// Reports whether the chart is a library, whose templates can only be included.
     pub fn is_library(&self) -> bool {
         self.chart_type.eq_ignore_ascii_case("library")
     }
 
-    /// Cleans texts, then checks what Helm checks, in its order.
+    /// Cleans texts, then runs Helm's checks in Helm's order.
     pub(crate) fn validate(&mut self) -> Result<(), String> {
         self.sanitise();
         if self.api_version.is_empty() {
@@ -199,7 +200,7 @@ impl Metadata {
 }
 
 impl Dependency {
-    /// What it is called: its alias, if it has one.
+    /// Returns the name under which the parent uses it: its alias, if it has one.
     pub fn key(&self) -> &str {
         if self.alias.is_empty() { &self.name } else { &self.alias }
     }
@@ -210,7 +211,7 @@ impl Dependency {
     }
 }
 
-/// White space becomes a blank, what cannot be printed vanishes.
+/// Replaces white space by a blank, and removes unprintable characters.
 fn sanitise(text: &mut String) {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return;

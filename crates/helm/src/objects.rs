@@ -1,4 +1,5 @@
-//! What templates see of a chart (`helm.md` 6.1 to 6.4): native values with the names, fields and methods of Helm's.
+//! Objects that templates of a chart see (`helm.md` 6.1 to 6.4): native values with the names,
+//! fields and methods of Helm's.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -14,13 +15,13 @@ use crate::values::Table;
 
 pub(crate) mod files;
 
-/// Go's type of values: a map with methods.
+/// Go's type of the values: a map with methods.
 pub(crate) static VALUES: NamedType =
     NamedType { name: "chartutil.Values", method: values_method, call: values_call };
 static VERSION_SET: NamedType =
     NamedType { name: "chartutil.VersionSet", method: version_set_method, call: version_set_call };
 
-/// Values of files and of users: what is an integer there is an `int64` (`helm.md` 4).
+/// Converts values of files and users. Integers there become `int64` (`helm.md` 4).
 pub(crate) fn from_table(table: &Table) -> Map {
     table
         .iter()
@@ -83,7 +84,7 @@ fn path_value(map: &Map, name: &str) -> Result<Value, CallError> {
     }
 }
 
-/// A value as the Go tools write it, with the final line break; `None` where it has no YAML.
+/// Writes a value as YAML as the Go tools do, with the final line break; `None` if it has no YAML.
 pub(crate) fn to_yaml(context: &mut Context<'_>, value: &Value) -> Result<Option<String>, CallError> {
     let text = context.to_json(value)?.and_then(|json| yaml::to_string_through_json(&json));
     let length = text.as_ref().map_or(0, String::len);
@@ -124,14 +125,14 @@ fn objects<T>(type_name: &'static str, items: Option<&Vec<Option<T>>>, make: imp
     Value::List(List::typed(element, items.iter().map(item).collect()))
 }
 
-/// A Go struct without methods: fields in their order, and how they are called in files.
+/// A Go struct without methods: its fields in order, with their names in files.
 #[derive(Debug)]
 pub(crate) struct Record {
     type_name: &'static str,
     fields: Vec<Field>,
-    /// Fields of an embedded struct are also fields of this one.
+    /// The embedded struct, whose fields are also fields of this one.
     embedded: Option<&'static str>,
-    /// Printed in place of the fields where the value is part of its owner.
+    /// Text that is printed instead of the fields if the value is part of its owner.
     text_in_place: Option<String>,
     methods: &'static [&'static str],
 }
@@ -139,7 +140,7 @@ pub(crate) struct Record {
 #[derive(Debug, Clone)]
 struct Field {
     name: &'static str,
-    /// In JSON and YAML; an empty field is left out if it may be.
+    /// Name in JSON and YAML, and whether an empty field is left out there.
     key: &'static str,
     keeps_empty: bool,
     value: Value,
@@ -241,14 +242,14 @@ impl Record {
         let fields = fields.map(|(name, text)| Field::kept(name, name, Value::from(text.as_str())));
         Record {
             text_in_place: in_place.then(|| version.clone()),
-            // Methods of the pointer: a copy has them not.
+            // These are methods of the pointer in Go, so a copy of the value does not have them.
             methods: if in_place { &["String", "GitVersion"] } else { &[] },
             ..Record::new("chartutil.KubeVersion", fields.into())
         }
     }
 }
 
-/// The object `Chart`.
+/// Returns the object `Chart`.
 pub(crate) fn chart(metadata: &Metadata, is_root: bool) -> Value {
     let mut fields = vec![Field::kept("Metadata", "", {
         let inner = Record::new("chart.Metadata", Record::metadata(metadata));
@@ -261,7 +262,7 @@ pub(crate) fn chart(metadata: &Metadata, is_root: bool) -> Value {
     }))
 }
 
-/// The object `Capabilities`.
+/// Returns the object `Capabilities`.
 pub(crate) fn capabilities(capabilities: &Capabilities) -> Value {
     let record = |record: Record| Value::Object(Rc::new(record));
     let versions = capabilities.api_versions.iter().map(|version| version.as_str().into());
@@ -318,7 +319,8 @@ impl Object for Record {
     }
 
     fn text(&self) -> String {
-        // Where a pointer stands inside of something.
+        // Go prints the fields of a pointer only at the top level; this text is for a pointer
+        // inside another value.
         let text = |value: &Value| match value {
             Value::Str(text) => text.to_text().into_owned(),
             Value::Bool(flag) => flag.to_string(),
@@ -368,7 +370,8 @@ impl Object for Record {
 }
 
 impl Record {
-    /// What JSON shows: fields that are not empty, those of an embedded struct among its own.
+    /// Returns the members in JSON: fields that are not empty, with those of an embedded struct
+    /// among its own.
     fn entries(&self) -> Vec<(&'static str, Value)> {
         let mut entries = Vec::new();
         for field in &self.fields {
@@ -384,8 +387,9 @@ impl Record {
     }
 }
 
-/// The values of a subchart: what its parent has under its name, the same map (`helm.md` 6.1).
+/// Returns the values of a subchart: the same map that its parent has under its name (`helm.md`
+/// 6.1).
 pub(crate) fn sub_values(parent: &Map, name: &str) -> Map {
-    // A chart's name may have points, which are steps of a path here.
+    // Helm uses the chart's name as a path, so a dot in the name is a step.
     table(parent, name).unwrap_or_default()
 }

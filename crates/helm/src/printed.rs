@@ -6,17 +6,17 @@ use groundwork_go::text::is_space;
 use crate::manifest::{Hook, documents};
 use crate::render::Rendered;
 
-/// Which documents are printed.
+/// The choice of documents to print.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Printing {
-    /// Only those of these files, in the order of the patterns; all of them if there is none. A pattern is Go's `path.Match`, against the
-    /// path behind the name of the chart.
+    /// Patterns of files to print, in the order of the patterns; all documents if there are none. A
+    /// pattern is Go's `path.Match`, against the path behind the name of the chart.
     pub show_only: Vec<String>,
     pub no_hooks: bool,
     pub skip_tests: bool,
 }
 
-/// No document is of a file that was asked for.
+/// No document comes from a requested file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not find template {0} in chart")]
 pub struct NoSuchTemplateError(String);
@@ -27,11 +27,11 @@ impl Printing {
         !(self.no_hooks || self.skip_tests && is_test())
     }
 
-    /// The documents of this text that were asked for.
+    /// Returns the requested documents of this text.
     ///
     /// # Errors
     ///
-    /// A pattern fits none.
+    /// A pattern matches no document.
     pub fn of_text(&self, text: String) -> Result<String, NoSuchTemplateError> {
         if self.show_only.is_empty() {
             return Ok(text);
@@ -40,7 +40,7 @@ impl Printing {
         let documents: Vec<(&str, &str)> = documents(&text).into_iter().filter_map(with_source).collect();
         let mut shown = String::new();
         for pattern in &self.show_only {
-            // A pattern that is none fits nothing.
+            // A malformed pattern matches no document.
             let fits = |path: &str| path_match::matches(pattern, path).unwrap_or(false);
             let mut found = documents.iter().filter(|(source, _)| fits(source)).peekable();
             if found.peek().is_none() {
@@ -54,8 +54,8 @@ impl Printing {
     }
 }
 
-/// The file of a document behind the name of the chart, by the first place that looks like the line which stands above each document:
-/// what Helm finds with `# Source: [^/]+/(.+)`.
+/// Returns the file of a document, behind the name of the chart. It is found by the first text that
+/// looks like the source line above a document, as Helm finds it with `# Source: [^/]+/(.+)`.
 fn source(document: &str) -> Option<&str> {
     const MARK: &str = "# Source: ";
     document.match_indices(MARK).find_map(|(at, _)| {
@@ -66,11 +66,11 @@ fn source(document: &str) -> Option<&str> {
 }
 
 impl Rendered {
-    /// The output of `helm template`: the manifest, trimmed, then the hooks.
+    /// Returns the output of `helm template`: the manifest, trimmed, then the hooks.
     ///
     /// # Errors
     ///
-    /// A file that was asked for has no document.
+    /// A requested file has no document.
     pub fn printed(&self, printing: &Printing) -> Result<String, NoSuchTemplateError> {
         let mut text = self.manifest().trim_matches(is_space).to_owned();
         text.push('\n');
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(shown(&["templates/b.yaml", "templates/[ab].yaml"]), Ok(format!("{b}{a}{second}{b}")));
         let inside = document("charts/s/templates/s.yaml", "kind: S");
         assert_eq!(shown(&["charts/*/templates/*"]), Ok(inside));
-        // The second document of a file of `crds` does not say where it is from.
+        // Only the first document of a file in `crds` has a source line.
         assert_eq!(shown(&["crds/x.yaml"]), Ok(document("crds/x.yaml", "kind: X")));
         for pattern in
             ["templates/none.yaml", "web/templates/a.yaml", "templates/c.yaml", "templates/[", "templates"]

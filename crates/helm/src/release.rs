@@ -1,4 +1,5 @@
-//! Records of releases, one for each revision, as the ordinary client keeps and reads them (`helm.md` 8).
+//! Release records, one for each revision, in the format in which Helm stores and reads them
+//! (`helm.md` 8).
 
 use std::io::{Read as _, Write as _};
 
@@ -15,16 +16,17 @@ use crate::manifest::Hook;
 use crate::render::{Release, Rendered};
 use crate::values::Table;
 
-/// Larger than this, compressed and in base64, a record is not stored; the API server takes 48,576 bytes more.
+/// Largest record in bytes, compressed and in base64. A Secret may have 48,576 bytes more, which
+/// leaves room for its other fields.
 const LARGEST: usize = 1_000_000;
-/// What a record unpacks to at most.
+/// Largest unpacked record in bytes.
 const LARGEST_UNPACKED: u64 = 24 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const LONGEST_NAME: usize = 53;
-/// The pattern of [`check_release_name`], as messages tell it.
+/// The pattern of [`check_release_name`], as messages show it.
 const NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// Where a revision is in its life.
+/// The state of a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Unknown,
@@ -51,7 +53,7 @@ impl Status {
         (Self::PendingRollback, "pending-rollback"),
     ];
 
-    /// As records and labels have it.
+    /// Returns the word in records and labels.
     pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(status, _)| *status == self).map_or("unknown", |(_, text)| text)
     }
@@ -60,13 +62,13 @@ impl Status {
         Self::ALL.iter().find(|(_, known)| *known == text).map_or(Self::Unknown, |(status, _)| *status)
     }
 
-    /// Somebody is at work on the revision, or was when a process ended.
+    /// Reports whether an operation on the revision is running, or was when its process ended.
     pub fn is_pending(self) -> bool {
         matches!(self, Self::PendingInstall | Self::PendingUpgrade | Self::PendingRollback)
     }
 }
 
-/// Why a record cannot be read or stored.
+/// The reason why a record cannot be read or stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     #[error("the release record cannot be read: it is no base64, no gzip or no JSON")]
@@ -75,11 +77,11 @@ pub enum RecordError {
     TooLarge(usize),
 }
 
-/// One revision of a release. Members that nobody here knows stay as they are.
+/// One revision of a release. Unknown members are kept as they are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record(Map<String, Value>);
 
-/// The bytes of a record, and what had to be left out of it to make them few enough.
+/// The bytes of a record, and the parts that were left out to make it small enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
     pub data: Vec<u8>,
@@ -87,7 +89,7 @@ pub struct Encoded {
 }
 
 impl Record {
-    /// A revision that is about to be brought about.
+    /// Creates the record of a revision that is about to be applied.
     pub fn new(chart: &Chart, given: &Table, rendered: &Rendered, release: &Release) -> Self {
         let (description, status) = match release.is_upgrade {
             true => ("Preparing upgrade", Status::PendingUpgrade),
@@ -127,7 +129,7 @@ impl Record {
         Self(if let Value::Object(members) = record { members } else { Map::new() })
     }
 
-    /// The content of an earlier revision again, as a new one.
+    /// Creates a new revision with the content of an earlier one.
     pub fn rollback(target: &Self, revision: i64) -> Self {
         let mut record = target.clone();
         record.0.insert("version".to_owned(), json!(revision));
@@ -141,11 +143,11 @@ impl Record {
         record
     }
 
-    /// Reads what stands under `release` in the data of a Secret, once the API's own base64 is taken away.
+    /// Reads the entry `release` in the data of a Secret, after the API's own base64 is decoded.
     ///
     /// # Errors
     ///
-    /// It is no record.
+    /// The data is not a record.
     pub fn decode(data: &[u8]) -> Result<Self, RecordError> {
         let packed = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Unreadable)?;
         let mut text = Vec::new();
@@ -158,12 +160,13 @@ impl Record {
         serde_json::from_slice(&text).map(Self).map_err(|_| RecordError::Unreadable)
     }
 
-    /// The entry `release` in the data of a Secret. A record that is too large does without its files, then without its templates
-    /// and then without its schema too, which only people read (R30).
+    /// Returns the entry `release` for the data of a Secret. If the record is too large, its files
+    /// are left out, then its templates, then its schema, which only people read (`helm.md` 15,
+    /// R30).
     ///
     /// # Errors
     ///
-    /// It is too large all the same.
+    /// The record is too large even without them.
     pub fn encode(&self) -> Result<Encoded, RecordError> {
         let mut record = self.clone();
         let mut size = 0;
@@ -224,7 +227,8 @@ impl Record {
         self.text(&["chart", "metadata", "version"])
     }
 
-    /// When the last operation on it began, as it stands there; empty if it says nothing.
+    /// Returns the time at which the last operation on the revision began, as recorded; empty if
+    /// there is none.
     pub fn last_deployed(&self) -> &str {
         self.text(&["info", "last_deployed"])
     }
@@ -240,7 +244,7 @@ impl Record {
         self.set_info(member, json!(time));
     }
 
-    /// The first deployment is that of the revision before.
+    /// Takes over the time of the first deployment from the revision before.
     pub fn keep_first_deployed(&mut self, before: &Self) {
         let first = before.text(&["info", "first_deployed"]).to_owned();
         self.set_info("first_deployed", json!(first));
@@ -254,7 +258,7 @@ impl Record {
         info[member] = value;
     }
 
-    /// The hooks, as they stand there.
+    /// Returns the hooks as recorded.
     pub fn hooks(&self) -> &[Value] {
         self.0.get("hooks").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
@@ -263,7 +267,8 @@ impl Record {
         self.0.get_mut("hooks").and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
     }
 
-    /// Whether a new rendering says the same as this revision (R20): chart, values, manifest and hooks.
+    /// Reports whether a new rendering has the same content as this revision: chart, values,
+    /// manifest and hooks (`helm.md` 15, R20).
     pub fn says_the_same(&self, other: &Self) -> bool {
         let same = |member: &str| {
             let of = |record: &Self| record.0.get(member).cloned().unwrap_or_default();
@@ -286,7 +291,8 @@ impl Record {
     }
 }
 
-/// Ours: how far a hook has come at each event, since one may belong to several, and a process may end at any time.
+/// Member of our own: the progress of a hook at each event. A hook may belong to several events,
+/// and a process may end at any time.
 pub const HOOK_RUNS: &str = "groundworkRuns";
 
 fn no_run() -> Value {
@@ -326,7 +332,7 @@ fn packed(record: &Map<String, Value>) -> Vec<u8> {
     BASE64.encode(&packed).into_bytes()
 }
 
-/// What Go leaves out because it is empty.
+/// Removes the empty members that Go leaves out.
 fn without_empty(value: Value) -> Value {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -346,7 +352,7 @@ fn without_empty(value: Value) -> Value {
     }
 }
 
-/// Why no release may have a name, in Helm's words.
+/// The reason why a name is not valid for a release, in Helm's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseNameError {
     #[error("release name \"\": no name provided")]
@@ -358,7 +364,8 @@ pub enum ReleaseNameError {
     Invalid(String),
 }
 
-/// Accepts the name of a release: a DNS subdomain that leaves room for what charts append to it.
+/// Checks the name of a release: a DNS subdomain with room for the suffixes that charts append to
+/// it.
 ///
 /// # Errors
 ///
@@ -424,7 +431,7 @@ mod tests {
         assert_eq!(hook.get("delete_policies"), None);
     }
 
-    /// What nobody here knows survives (`helm.md` 16, 6).
+    /// Case: unknown members survive (`helm.md` 16, 6).
     #[test]
     fn records_come_back_as_they_were() {
         let mut record = record();
@@ -438,7 +445,7 @@ mod tests {
         }
     }
 
-    /// R30.
+    /// Case of `helm.md` 15, R30.
     #[test]
     fn large_records_shrink() {
         let noise = |length: usize| {

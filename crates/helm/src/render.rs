@@ -1,4 +1,5 @@
-//! Rendering: templates of all enabled charts as one set, executed file by file (`helm.md` 6).
+//! Rendering: the templates of all enabled charts form one set, and are executed file by file
+//! (`helm.md` 6).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -20,10 +21,10 @@ use crate::objects::{self, VALUES, files::files};
 use crate::schema;
 use crate::values::{self, Table};
 
-/// The name of the set, which errors of `tpl` show.
+/// Name of the set, which errors of `tpl` show.
 const SET_NAME: &str = "gotpl";
 const NOTES: &str = "NOTES.txt";
-/// How long one render may take, where a host asks for the usual bound.
+/// Default limit on the time of one render, for hosts that set a deadline.
 pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A release as templates see it.
@@ -36,39 +37,39 @@ pub struct Release {
 }
 
 impl Release {
-    /// The first revision.
+    /// Creates the first revision of a release.
     pub fn install(name: impl Into<String>, namespace: impl Into<String>) -> Release {
         Release { name: name.into(), namespace: namespace.into(), revision: 1, is_upgrade: false }
     }
 }
 
-/// What a chart is rendered with.
+/// The inputs of a render besides the chart.
 #[derive(Clone, Default)]
 pub struct Request {
     pub values: Table,
     pub release: Option<Release>,
     pub capabilities: Capabilities,
-    /// Files of `crds` come first in the manifest.
+    /// True if files of `crds` come first in the manifest.
     pub include_crds: bool,
     pub skip_schema: bool,
-    /// A missing value is an error.
+    /// True if a missing value is an error.
     pub strict: bool,
     pub grants: Grants,
     pub deadline: Option<Deadline>,
-    /// What all templates of the chart may take together.
+    /// Limits that apply to all templates of the chart together.
     pub limits: TemplateLimits,
-    /// A cluster to look into; without it nothing is found.
+    /// Cluster for the function `lookup`; without one it finds no objects.
     pub lookup: Option<Arc<dyn Lookup>>,
 }
 
 impl std::fmt::Debug for Request {
-    /// Without the values, which may be secret.
+    /// Leaves out the values, which may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Request").field("release", &self.release).finish_non_exhaustive()
     }
 }
 
-/// A chart and its values, as its templates will see them.
+/// A chart and its values in the form that the templates see.
 #[derive(Clone)]
 pub struct Prepared {
     pub chart: Chart,
@@ -77,28 +78,28 @@ pub struct Prepared {
 }
 
 impl std::fmt::Debug for Prepared {
-    /// Without the values, which may be secret.
+    /// Leaves out the values, which may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Prepared").field("chart", &self.chart.name()).finish_non_exhaustive()
     }
 }
 
-/// What a chart says about a release.
+/// The result of rendering a chart for a release.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rendered {
-    /// In the order of installation.
+    /// Documents in the order of their installation.
     pub documents: Vec<Document>,
     pub hooks: Vec<Hook>,
-    /// Files of `crds`, not rendered; the root chart's first.
+    /// Files of `crds`, which are not rendered; those of the root chart come first.
     pub crds: Vec<Document>,
-    /// Of the root chart.
+    /// Notes of the root chart.
     pub notes: String,
     pub warnings: Vec<String>,
     include_crds: bool,
 }
 
 impl Rendered {
-    /// The text that a release has for its manifest (`helm.md` 7.1).
+    /// Returns the manifest, as a release record stores it (`helm.md` 7.1).
     pub fn manifest(&self) -> String {
         let crds = self.crds.iter().filter(|_| self.include_crds);
         let documents: Vec<&Document> = crds.chain(&self.documents).collect();
@@ -112,7 +113,8 @@ impl Rendered {
     }
 }
 
-/// A chart that is rendered again and again: its templates are parsed once for each choice of subcharts.
+/// A chart that is rendered repeatedly. Its templates are parsed once for each set of enabled
+/// subcharts.
 #[derive(Debug)]
 pub struct Renderer {
     chart: Chart,
@@ -120,7 +122,7 @@ pub struct Renderer {
     schemas: schema::Schemas,
 }
 
-/// Parsed templates, and what they were parsed from.
+/// Parsed templates with their sources.
 #[derive(Debug, Clone)]
 struct Parsed {
     sources: Vec<(String, Arc<[u8]>)>,
@@ -128,7 +130,7 @@ struct Parsed {
     template: Template,
 }
 
-/// Choices of subcharts that are kept.
+/// Sets of enabled subcharts whose parsed templates are cached.
 const KEPT_SETS: usize = 4;
 
 static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options {
@@ -138,7 +140,7 @@ static OPTIONS: LazyLock<Options> = LazyLock::new(|| Options {
     ..Options::default()
 });
 
-/// All templates of a chart are one render.
+/// All templates of a chart count as one render, with one account.
 fn limits(limits: TemplateLimits) -> Limits {
     Limits { steps: limits.work(), ..limits.into() }
 }
@@ -152,11 +154,13 @@ impl Renderer {
         &self.chart
     }
 
-    /// The chart with the subcharts that take part, and the values of the whole tree, which fit.
+    /// Prepares the chart with its enabled subcharts, and the values of the whole tree, checked
+    /// against the schemas.
     ///
     /// # Errors
     ///
-    /// The values do not fit, or the chart does not fit the cluster; see [`RenderError`].
+    /// The values do not match a schema, or the chart does not support the cluster's version; see
+    /// [`RenderError`].
     pub fn prepare(&self, request: &Request) -> Result<Prepared, RenderError> {
         let mut chart = self.chart.clone();
         let mut warnings = std::mem::take(&mut chart.warnings);
@@ -180,17 +184,18 @@ impl Renderer {
     ///
     /// # Errors
     ///
-    /// The values do not fit, a template fails, or what it gives is no manifest; see [`RenderError`].
+    /// The values do not match a schema, a template fails, or its output is not a manifest; see
+    /// [`RenderError`].
     pub fn render(&self, request: &Request) -> Result<Rendered, RenderError> {
         self.finish(self.prepare(request)?, request)
     }
 
-    /// The text of each file, as it is before anything reads it as YAML; files that are blank are left out. For whoever has to see why
-    /// [`Renderer::render`] could not read one.
+    /// Renders the text of each file, before it is read as YAML; blank files are left out. For
+    /// finding out why [`Renderer::render`] could not read a file.
     ///
     /// # Errors
     ///
-    /// The values do not fit, or a template fails; see [`RenderError`].
+    /// The values do not match a schema, or a template fails; see [`RenderError`].
     pub fn files(&self, request: &Request) -> Result<BTreeMap<String, String>, RenderError> {
         let Prepared { chart, values, .. } = self.prepare(request)?;
         let mut files = self.execute(&chart, &values, request)?;
@@ -198,11 +203,11 @@ impl Renderer {
         Ok(files)
     }
 
-    /// The rest of [`Renderer::render`], for whoever has prepared the same request.
+    /// Runs the rest of [`Renderer::render`] for the same request that was prepared.
     ///
     /// # Errors
     ///
-    /// A template fails, or what it gives is no manifest; see [`RenderError`].
+    /// A template fails, or its output is not a manifest; see [`RenderError`].
     pub fn finish(&self, prepared: Prepared, request: &Request) -> Result<Rendered, RenderError> {
         let Prepared { chart, values, mut warnings } = prepared;
         let mut rendered = self.execute(&chart, &values, request)?;
@@ -226,7 +231,7 @@ impl Renderer {
         })
     }
 
-    /// The text of each file that is not only there to be included.
+    /// Executes each file that is not only there to be included.
     fn execute(
         &self,
         chart: &Chart,
@@ -235,7 +240,8 @@ impl Renderer {
     ) -> Result<BTreeMap<String, String>, RenderError> {
         let mut files = Vec::new();
         collect(chart, chart.name(), &Scope::root(chart, values, request), &mut files);
-        // More slashes first, then the later names: what is parsed later wins.
+        // Helm sorts the files by more slashes first, then by later names. A template that is
+        // parsed later replaces an earlier one of the same name.
         files.sort_by(|a, b| b.depth().cmp(&a.depth()).then_with(|| b.path.cmp(&a.path)));
         let template = self.parsed(&files, request.strict)?;
         let surroundings = Surroundings { lookup: request.lookup.clone() };
@@ -301,7 +307,7 @@ impl Renderer {
     }
 }
 
-/// A template file, and what it is executed on.
+/// A template file, and the data for its execution.
 struct Source<'c> {
     path: String,
     base: String,
@@ -315,7 +321,7 @@ impl Source<'_> {
     }
 }
 
-/// What the objects of all charts have in common, and the values of one.
+/// The objects that all charts have in common, and the values of one.
 struct Scope {
     release: Value,
     capabilities: Value,
@@ -353,7 +359,7 @@ impl Scope {
     }
 }
 
-/// Gathers the templates of a chart and its subcharts; answers with the chart's root object.
+/// Collects the templates of a chart and its subcharts. Returns the chart's root object.
 fn collect<'c>(chart: &'c Chart, path: &str, scope: &Scope, files_found: &mut Vec<Source<'c>>) -> Map {
     let below = chart.path_for_children(path);
     let subcharts = Map::default();
@@ -377,7 +383,7 @@ fn collect<'c>(chart: &'c Chart, path: &str, scope: &Scope, files_found: &mut Ve
             continue;
         }
         let path = format!("{path}/{}", file.path);
-        // Of two files with one path the later one counts.
+        // If two files have the same path, the later one counts.
         let source = Source { path, base: base.clone(), file, dot: dot.clone() };
         match files_found.iter_mut().find(|known| known.path == source.path) {
             Some(known) => *known = source,
@@ -387,7 +393,7 @@ fn collect<'c>(chart: &'c Chart, path: &str, scope: &Scope, files_found: &mut Ve
     dot
 }
 
-/// Files of `crds` that hold manifests (`helm.md` 7.3).
+/// Returns the files of `crds` that contain manifests (`helm.md` 7.3).
 fn crds(chart: &Chart) -> Vec<Document> {
     let has_manifest_name = |path: &str| {
         let name = path.to_ascii_lowercase();
@@ -406,7 +412,8 @@ fn crds(chart: &Chart) -> Vec<Document> {
     found
 }
 
-/// `parse error at (FILE:LINE): MESSAGE`, with what follows the last colon of Go's text (`helm.md` 6.8).
+/// Returns `parse error at (FILE:LINE): MESSAGE`, with the text behind the last colon of Go's error
+/// (`helm.md` 6.8).
 fn parse_error(error: &Error) -> RenderError {
     let text = error.to_string();
     let pieces: Vec<&str> = text.split(": ").collect();
@@ -417,7 +424,8 @@ fn parse_error(error: &Error) -> RenderError {
     })
 }
 
-/// `execution error at (FILE:LINE:COLUMN): MESSAGE` for what templates say themselves, else Go's text.
+/// Returns `execution error at (FILE:LINE:COLUMN): MESSAGE` for the messages of `fail` and
+/// `required`, otherwise Go's text.
 fn execution_error(error: &Error) -> RenderError {
     let text = error.to_string();
     if error.kind() == ErrorKind::Limit {
@@ -432,7 +440,8 @@ fn execution_error(error: &Error) -> RenderError {
     RenderError::Template(chain_shortened(text))
 }
 
-/// Inclusions without end: the first and the last three of them (`helm.md` 6.5, R7).
+/// Shortens a chain of endless includes to the first and the last three of them (`helm.md` 6.5,
+/// R7).
 fn chain_shortened(text: String) -> String {
     const SHOWN: usize = 3;
     const BETWEEN: &str = ": error calling ";

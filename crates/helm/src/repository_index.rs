@@ -1,4 +1,4 @@
-//! The index of a chart repository: which chart an entry names, and where it lies (`helm.md` 1.2).
+//! The index of a chart repository: the chart of an entry, and its URL (`helm.md` 1.2).
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use groundwork_go::semver::{Constraint, ConstraintError, Version};
 use groundwork_yaml::{Options, Part};
 use serde_json::Value;
 
-/// Why an index leads to no chart, in Helm's words.
+/// The reason why an index leads to no chart, in Helm's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     #[error("empty index.yaml file")]
@@ -15,7 +15,7 @@ pub enum IndexError {
     Syntax(String),
     #[error("no API version specified")]
     NoApiVersion,
-    /// It may come: the repository does not have the chart yet.
+    /// The repository does not have the chart. It may be published later, so callers may retry.
     #[error("no chart name found")]
     NoName,
     #[error("no chart version found")]
@@ -31,16 +31,17 @@ pub enum IndexError {
 /// An entry of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// As it stands there, perhaps relative to the repository.
+    /// URL as written, possibly relative to the repository.
     pub url: String,
-    /// SHA-256 in hexadecimal digits, if it is said.
+    /// SHA-256 in hexadecimal digits, if the entry has one.
     pub digest: Option<String>,
 }
 
-/// Memory that the versions of one chart may take while they are read from YAML; the rest of an index takes none.
+/// Memory for the versions of the wanted chart while they are read from YAML. The rest of an index
+/// takes no memory.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The chart of a name and version, or of the newest version that a constraint allows.
+/// Finds the chart of a name and version, or of the newest version that a constraint allows.
 ///
 /// # Errors
 ///
@@ -52,7 +53,8 @@ pub fn find_in_index(index: &[u8], name: &str, version: &str) -> Result<IndexEnt
     if text.trim().is_empty() {
         return Err(IndexError::Empty);
     }
-    // Nearly all that is JSON has this form. Whatever has not is YAML, too.
+    // A fast path: nearly all indexes in JSON have this form. Any other text is read as YAML, which
+    // includes JSON.
     match json::read(text, name, version) {
         Some((api_version, _)) if api_version.is_empty() => Err(IndexError::NoApiVersion),
         Some((_, None)) => Err(IndexError::NoName),
@@ -86,7 +88,7 @@ fn find_in_yaml(text: &str, name: &str, version: &str) -> Result<IndexEntry, Ind
     selection.chosen(name)
 }
 
-/// A version of a chart. Texts that are not there are empty.
+/// A version of a chart. Missing texts are empty.
 #[derive(Debug, Default)]
 struct Candidate {
     version: String,
@@ -94,12 +96,12 @@ struct Candidate {
     digest: String,
 }
 
-/// The best of the versions that have been offered.
+/// The best version so far.
 struct Selection<'v> {
     wanted: &'v str,
     constraint: Result<Constraint, ConstraintError>,
     has_versions: bool,
-    /// The one that is called as it is wanted.
+    /// The candidate whose version is written exactly as requested.
     same: Option<Candidate>,
     newest: Option<(Version, Candidate)>,
 }
@@ -146,7 +148,7 @@ impl<'v> Selection<'v> {
     }
 }
 
-/// An index as JSON, of which one version is in memory at a time.
+/// Reader of an index as JSON, with one version in memory at a time.
 mod json {
     use std::fmt;
 
@@ -155,7 +157,8 @@ mod json {
 
     use super::{Candidate, Selection};
 
-    /// The API version of an index, and the versions of the chart if it has it; `None` if it is no JSON, or of another form.
+    /// Reads the API version of an index, and the versions of the chart if it has the chart.
+    /// Returns `None` if the text is not JSON, or has another form.
     pub(super) fn read<'v>(
         text: &str,
         name: &str,
@@ -335,7 +338,7 @@ mod tests {
         assert_eq!(broken.to_string(), "the index is no YAML: it is not UTF-8 from byte 18 on");
         assert_eq!(find_in_index(INDEX.as_bytes(), "web", "1.0.0").unwrap().digest.as_deref(), Some("abc"));
     }
-    /// JSON is read in a way of its own, which gives what the other one gives.
+    /// Case: the reader for JSON gives the same results as the one for YAML.
     #[test]
     fn json_and_yaml_agree() {
         for entries in [
@@ -357,7 +360,7 @@ mod tests {
         }
     }
 
-    /// Charts that nobody asks for take no memory, and the one that is asked for has a limit.
+    /// Case: charts other than the wanted one take no memory, and the wanted one has a limit.
     #[test]
     fn heavy_indexes_end() {
         let heavy = "{\"\":{\"\":{\"\":0}}},".repeat(110_000);
@@ -368,7 +371,7 @@ mod tests {
         };
         assert_eq!(find_in_index(beside("web").as_bytes(), "web", "").unwrap().url, "u");
         assert_eq!(find_in_index(beside("other").as_bytes(), "web", ""), Err(IndexError::NoName));
-        // Not JSON.
+        // The comment makes the text YAML instead of JSON.
         let yaml = |key: &str| format!("# {}", beside(key)).replacen("# ", "# x\n", 1);
         assert_eq!(find_in_index(yaml("other").as_bytes(), "web", ""), Err(IndexError::NoName));
         let error = find_in_index(yaml("web").as_bytes(), "web", "").unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! values.schema.json (`helm.md` 5).
+//! Validation against values.schema.json (`helm.md` 5).
 
 use std::sync::{Arc, Mutex};
 
@@ -9,16 +9,16 @@ use crate::chart::{Chart, Holding};
 use crate::error::RenderError;
 use crate::values::Table;
 
-/// The dialect of schemas that name none.
+/// Dialect of schemas that do not name one.
 const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
-/// What is meant by the newest dialect, whatever that is.
+/// Names of the newest dialect, whichever it is.
 const NEWEST: [&str; 2] = ["http://json-schema.org/schema", "https://json-schema.org/schema"];
 
 mod held;
 
 use held::Held;
 
-/// Compiled schemas, by the bytes that they were compiled from.
+/// Cache of compiled schemas by their source bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Schemas(Mutex<Vec<Known>>);
 
@@ -85,7 +85,7 @@ impl Compiled {
         Compiled { schema, warnings }
     }
 
-    /// What is wrong with the values, as Helm says it.
+    /// Returns the faults of the values, as Helm words them.
     fn complaint(&self, values: &Table) -> Option<String> {
         let schema = match &self.schema {
             Ok(schema) => schema,
@@ -125,7 +125,7 @@ fn with_known_dialect(mut document: Value) -> Value {
     document
 }
 
-/// What Go's decoder says about a text that is no JSON, where that can be told.
+/// Returns the error of Go's decoder about a text that is not JSON, as far as it can be derived.
 fn json_problem(text: &str, error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected EOF".to_owned();
@@ -140,7 +140,7 @@ fn json_problem(text: &str, error: &serde_json::Error) -> String {
     found.map_or_else(|| error.to_string(), |c| format!("invalid character {c:?} {place}"))
 }
 
-/// Whole numbers as integers: 1.0 is one in every draft.
+/// Converts whole numbers to integers: 1.0 is an integer in every draft.
 fn integral(value: Value) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {

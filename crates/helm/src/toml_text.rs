@@ -1,12 +1,12 @@
-//! `toToml` and `fromToml` (`helm.md` 6.5): the layout of Go's usual library.
+//! The functions `toToml` and `fromToml` (`helm.md` 6.5), in the layout of BurntSushi/toml.
 
 use groundwork_go::time::Instant;
 use groundwork_gotemplate::{CallError, Context, Element, List, Map, Str, Value};
 
-/// Tables deeper than this are refused.
+/// Levels of tables that are written; deeper ones are refused.
 const DEEPEST: usize = 100;
 
-/// A value as TOML, or the text of what it cannot be.
+/// Writes a value as TOML. For a value that TOML lacks, the result is the text of the error.
 pub(crate) fn encode(context: &mut Context<'_>, value: &Value) -> Result<String, CallError> {
     let mut encoder = Encoder { context, out: String::new(), key: Vec::new() };
     match encoder.top(value) {
@@ -22,7 +22,7 @@ pub(crate) fn encode(context: &mut Context<'_>, value: &Value) -> Result<String,
 }
 
 enum Trouble {
-    /// The result is its text.
+    /// A value that TOML lacks. The text becomes the result of the function.
     Unencodable(&'static str),
     Call(CallError),
 }
@@ -55,7 +55,7 @@ impl Encoder<'_, '_> {
         }
     }
 
-    /// Plain members first, then tables, each sorted.
+    /// Writes plain members first, then tables, each sorted.
     fn members(&mut self, map: &Map) -> Result<(), Trouble> {
         let (mut plain, mut tables) = (Vec::new(), Vec::new());
         for (key, value) in map.entries() {
@@ -108,7 +108,7 @@ impl Encoder<'_, '_> {
         }
     }
 
-    /// A line break unless nothing has been written.
+    /// Writes a line break, unless the output is empty.
     fn line(&mut self) {
         if !self.out.is_empty() {
             self.out.push('\n');
@@ -119,7 +119,7 @@ impl Encoder<'_, '_> {
         self.key.iter().map(|key| quoted_key(key)).collect::<Vec<_>>().join(".")
     }
 
-    /// A value behind its key, on one line.
+    /// Writes a value behind its key, on one line.
     fn element(&mut self, value: &Value) -> Result<(), Trouble> {
         self.context.spend(1)?;
         self.context.check_text(self.out.len())?;
@@ -164,7 +164,8 @@ impl Encoder<'_, '_> {
         Ok(())
     }
 
-    /// A table in braces. As in the original, a nil leaves the comma that follows what is before it.
+    /// Writes a table in braces. As in Helm, a nil element keeps the comma behind the element
+    /// before it.
     fn inline(&mut self, map: &Map) -> Result<(), Trouble> {
         let (mut plain, mut tables) = (Vec::new(), Vec::new());
         for (key, value) in map.entries() {
@@ -205,7 +206,8 @@ fn is_table(value: &Value) -> Result<bool, Trouble> {
     }
 }
 
-/// Whether all elements are tables, and there are some; no element may be nil, however deep.
+/// Reports whether all elements are tables, and there is at least one. A nil element is an error at
+/// any depth.
 fn is_list_of_tables(list: &List) -> Result<bool, Trouble> {
     let mut all = !list.is_empty();
     for item in list.items() {
@@ -227,7 +229,7 @@ fn push_float(out: &mut String, float: f64) {
     if float.is_infinite() {
         return out.push_str(if float < 0.0 { "-inf" } else { "inf" });
     }
-    // Rust prints doubles without an exponent.
+    // Rust prints doubles without an exponent, as Go does here.
     let text = format!("{float}");
     out.push_str(&text);
     if !text.contains('.') {
@@ -264,7 +266,7 @@ fn quote_into(out: &mut String, text: &[u8]) {
     out.push('"');
 }
 
-/// A text as a map, or what is wrong with it.
+/// Parses a text into a map, or returns the error.
 pub(crate) fn decode(text: &str) -> Result<Map, String> {
     let table: ::toml::Table = text.parse().map_err(|error: ::toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -279,7 +281,7 @@ pub(crate) fn decode(text: &str) -> Result<Map, String> {
     Ok(map(table))
 }
 
-/// The line and the key of a text that ends where a value should be.
+/// Returns the line and the key of a text that ends where a value is expected.
 fn value_missing(text: &str) -> Option<(usize, &str)> {
     let key = text.lines().last()?.trim_end().strip_suffix('=')?;
     (!text.ends_with('\n')).then(|| (text.lines().count(), key.trim()))
@@ -305,7 +307,8 @@ fn from_toml(value: ::toml::Value) -> Value {
     }
 }
 
-/// A time, whole or in part; what is left out of a local one is its zero.
+/// Converts a date and time, or a part of one. Missing parts of a local time are those of Go's zero
+/// time.
 fn time_of(time: &::toml::value::Datetime) -> Value {
     let date = time.date.map_or_else(|| "0000-01-01".to_owned(), |date| date.to_string());
     let clock = time.time.map_or_else(|| "00:00:00".to_owned(), |clock| clock.to_string());

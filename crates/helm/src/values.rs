@@ -1,4 +1,4 @@
-//! Values (`helm.md` 4): the defaults of charts, laid under what the user gives.
+//! Values (`helm.md` 4): the defaults of charts, overridden by those of the user.
 
 use serde_json::{Map, Number, Value};
 
@@ -10,12 +10,13 @@ mod set;
 
 pub use set::{SetError, Setter};
 
-/// Values by name. Integers are `int64`, everything else that is a number a `float64`: files have only the latter.
+/// Values by name. Integers are `int64`, other numbers `float64`. Values of files have only the
+/// latter.
 pub type Table = Map<String, Value>;
 
 const GLOBAL: &str = "global";
 
-/// A table as values of a file are: all numbers are floats.
+/// Converts all numbers to floats, as values of a file are.
 pub fn floats(table: Table) -> Table {
     table.into_iter().map(|(key, value)| (key, float(value))).collect()
 }
@@ -32,9 +33,9 @@ fn float(value: Value) -> Value {
     }
 }
 
-/// A value as Go writes it as JSON: floats that are whole have no fraction, as in `1` for `1.0`.
+/// Writes whole floats without a fraction, as Go's JSON does: `1` for `1.0`.
 pub fn without_fractions(value: Value) -> Value {
-    /// From here on a float is no exact `int64`.
+    /// 2^63: a float from here on is not an exact `int64`.
     const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
     match value {
         Value::Number(number) if number.is_f64() => match number.as_f64() {
@@ -51,25 +52,26 @@ pub fn without_fractions(value: Value) -> Value {
     }
 }
 
-/// The values of a YAML file: its first document, which has to be a table.
+/// Reads the values of a YAML file: its first document, which must be a table.
 ///
 /// # Errors
 ///
-/// What Helm says about such a file.
+/// Helm's error about such a file.
 pub fn from_yaml(bytes: &[u8]) -> Result<Table, String> {
     crate::decode::table(bytes).map(floats)
 }
 
-/// The same with its integers, which are `int64` in templates.
+/// Reads the values and keeps integers, which are `int64` in templates.
 ///
 /// # Errors
 ///
-/// What Helm says about such a file.
+/// Helm's error about such a file.
 pub fn from_yaml_with_integers(bytes: &[u8]) -> Result<Table, String> {
     crate::decode::table(bytes)
 }
 
-/// Lays one table over another, as several files of values are: tables deep, null kept as null.
+/// Merges one table over another, as Helm merges several values files: tables are merged at every
+/// level, null stays null.
 pub fn overlay(below: &mut Table, above: Table) {
     for (key, value) in above {
         match (below.get_mut(&key), value) {
@@ -79,18 +81,18 @@ pub fn overlay(below: &mut Table, above: Table) {
     }
 }
 
-/// How values of charts are laid under others.
+/// The merging of charts' default values under other values.
 #[derive(Debug)]
 pub(crate) struct Coalesce<'w> {
     pub(crate) warnings: &'w mut Vec<String>,
-    /// Nulls are kept, instead of removing what they stand over.
+    /// True if nulls are kept. Otherwise a null removes the default below it.
     pub(crate) keeps_nulls: bool,
-    /// What is no table where a subchart wants one counts as absent (`helm.md` 3.2, R4).
+    /// True if a value for a subchart that is not a table counts as absent (`helm.md` 3.2, R4).
     pub(crate) forgives: bool,
 }
 
 impl Coalesce<'_> {
-    /// The defaults of a chart and of all its subcharts under the given values.
+    /// Adds the defaults of a chart and of all its subcharts under the given values.
     pub(crate) fn fill(
         &mut self,
         chart: &Chart,
@@ -138,7 +140,7 @@ impl Coalesce<'_> {
         }
     }
 
-    /// Lays a table under another.
+    /// Merges a table under another.
     pub(crate) fn tables(&mut self, above: &mut Table, below: &Table, prefix: &str, keeps_nulls: bool) {
         for (key, value) in below {
             let path = || join(prefix, key);
@@ -163,7 +165,7 @@ impl Coalesce<'_> {
         }
     }
 
-    /// What the parent has under `global` goes over that of the child.
+    /// Merges the parent's `global` over that of the child.
     fn globals(&mut self, child: &mut Table, parent: &Table, prefix: &str) {
         let mut is_new = false;
         let mut mine = match child.remove(GLOBAL) {
@@ -209,7 +211,8 @@ impl Coalesce<'_> {
     }
 }
 
-/// The values of a chart and its subcharts: its defaults under what is given (`helm.md` 4).
+/// Returns the values of a chart and its subcharts: its defaults under the given values (`helm.md`
+/// 4).
 pub(crate) fn coalesced(
     chart: &Chart,
     given: &Table,
@@ -224,7 +227,7 @@ fn join(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
 }
 
-/// The kind of a value that is no table.
+/// Returns the kind of a value that is not a table.
 fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -236,7 +239,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A value in a warning. Values may be secret, so only its kind is told.
+/// Returns a value as warnings show it: by its kind, because values may be secret.
 fn shown(value: &Value) -> &'static str {
     type_name(value)
 }
@@ -247,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// What `encoding/json` writes for a `float64`, as far as it is exact.
+    /// The expected texts are those of `encoding/json` for a `float64`, as far as it is exact.
     #[test]
     fn whole_floats_have_no_fraction() {
         let given =

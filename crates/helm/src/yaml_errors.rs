@@ -1,14 +1,15 @@
-//! What the Go tools say about YAML that they cannot read.
+//! Messages of the Go tools about YAML that they cannot read.
 //!
-//! Their reader and ours find the same texts wrong, at the same places, but call it by other names. People search for theirs, so these
-//! are used: from our message, and where several of theirs fall together in ours, from what stands around the place.
+//! The Go reader and ours find the same faults at the same places, but name them differently. Users
+//! search for Go's messages, so they are derived here: from our message, and from the text around
+//! the place if several Go messages correspond to one of ours.
 
 use groundwork_yaml::{self as yaml, Error, Position};
 use serde_json::Value;
 
 const PREFIX: &str = "error converting YAML to JSON: ";
 
-/// The text, if it is one.
+/// Returns the bytes as text, if they are UTF-8.
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|error| {
         let problem = match error.error_len() {
@@ -22,18 +23,18 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, String> {
     })
 }
 
-/// Who noticed, which decides about the line that is told.
+/// The part of Go's reader that finds an error. It decides which line the message names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Finder {
-    /// Tells its line.
+    /// Names its own line.
     Scanner,
-    /// Tells the line before its own.
+    /// Names the line before its own.
     Parser,
-    /// Tells none.
+    /// Names no line.
     Other,
 }
 
-/// The error in the words of the Go tools.
+/// Returns the error in the words of the Go tools.
 pub(crate) fn words(text: &str, error: &Error) -> String {
     let place = Place::new(text, error.position());
     if let Some(number) = place.not_finite(error.message()) {
@@ -48,10 +49,10 @@ pub(crate) fn words(text: &str, error: &Error) -> String {
     format!("{PREFIX}yaml: {line}{problem}")
 }
 
-/// A place in a text that cannot be read.
+/// The place in a text at which reading failed.
 struct Place<'t> {
     text: &'t str,
-    /// From 1.
+    /// Line, from 1.
     line: usize,
     before: &'t str,
     behind: &'t str,
@@ -62,12 +63,12 @@ impl<'t> Place<'t> {
         let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum::<usize>();
         let inside = text[start..].char_indices().nth(column - 1).map_or(text.len() - start, |(at, _)| at);
         let (before, behind) = text.split_at(start + inside);
-        // Their reader knows more line breaks than ours.
+        // Go's reader counts more characters as line breaks than ours does.
         let line = line + before.matches(['\u{85}', '\u{2028}', '\u{2029}']).count();
         Place { text, line, before, behind }
     }
 
-    /// A number that JSON has not.
+    /// Returns a number that JSON lacks, such as infinity.
     fn not_finite(&self, message: &str) -> Option<&'static str> {
         if !message.contains("infinity") {
             return None;
@@ -124,7 +125,7 @@ impl<'t> Place<'t> {
         self.problem_of_tokens(message)
     }
 
-    /// Characters and brackets that cannot stand where they do.
+    /// Returns the message about a character or bracket that is not allowed at its place.
     fn problem_of_tokens(&self, message: &str) -> (Finder, usize, String) {
         let told = |finder, problem: &str| (finder, self.line, problem.to_owned());
         let has = |words: &str| message.contains(words);
@@ -177,7 +178,7 @@ impl<'t> Place<'t> {
         self.problem_as_told(message)
     }
 
-    /// The words of our reader, which are theirs but for what they were doing.
+    /// Returns the message of our reader without its context; that part is the same in Go's reader.
     fn problem_as_told(&self, message: &str) -> (Finder, usize, String) {
         let told = |finder, problem: &str| (finder, self.line, problem.to_owned());
         let has = |words: &str| message.contains(words);
@@ -191,7 +192,8 @@ impl<'t> Place<'t> {
         told(if is_of_parser { Finder::Parser } else { Finder::Scanner }, problem)
     }
 
-    /// Lines behind this one that belong to a text without quotes which begins here: they are deeper.
+    /// Returns the number of further lines of an unquoted text that begins here: those with a
+    /// deeper indentation.
     fn lines_that_go_on(&self) -> usize {
         let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
         let mut lines = self.text.lines().skip(self.line - 1);
@@ -199,12 +201,12 @@ impl<'t> Place<'t> {
         lines.take_while(|line| line.is_empty() || indent(line) > own).filter(|line| !line.is_empty()).count()
     }
 
-    /// Lines of the text, without what a final line break begins.
+    /// Returns the number of lines. A final line break does not begin a line.
     fn lines(&self) -> usize {
         self.text.lines().count().max(1)
     }
 
-    /// What is missing where the text ends in a bracket.
+    /// Returns the message about a text that ends inside a bracket.
     fn unclosed(&self) -> &'static str {
         match self.text.trim_end().as_bytes() {
             [.., b'[' | b'{' | b','] => "did not find expected node content",
@@ -215,7 +217,7 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// What is missing behind a value that goes on.
+    /// Returns the message about an unexpected text behind a value.
     fn expected(&self) -> &'static str {
         self.in_flow().unwrap_or_else(|| {
             let line = self.before.rsplit('\n').next().unwrap_or_default().trim_start();
@@ -235,7 +237,7 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// Brackets that are open at the end of a text, as far as its last lines tell.
+    /// Returns the brackets that are open at the end of a text, as far as its last lines show.
     fn open_brackets(&self, text: &str) -> Vec<char> {
         let mut open = Vec::new();
         let mut quote = None;
@@ -252,7 +254,7 @@ impl<'t> Place<'t> {
         open
     }
 
-    /// A list or map that stands where a key should, as Go prints it.
+    /// Returns a list or map in the place of a key, as Go prints it.
     fn key_literal(&self) -> String {
         let mut depth = 0;
         let end = self.behind.char_indices().find_map(|(at, c)| {

@@ -1,4 +1,5 @@
-//! Charts that never end, or grow without end (`helm.md` 11 and 12): an error, no panic, and soon.
+//! Tests of charts that never end, or grow without end (`helm.md` 11 and 12): the result is an
+//! error, without a panic, and soon.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use groundwork_helm::{Chart, File, Renderer, Request};
 
 const DESCRIPTION: &str = "apiVersion: v2\nname: c\nversion: 0.1.0\n";
 
-/// What becomes of a chart with one template, within a few seconds.
+/// Renders a chart with one template, and checks that it takes only a few seconds.
 fn outcome(template: &str) -> Result<String, String> {
     let files = vec![
         File::new("Chart.yaml", DESCRIPTION.as_bytes()),
@@ -18,7 +19,7 @@ fn outcome(template: &str) -> Result<String, String> {
     let request =
         Request { deadline: Some(Deadline::new(move || Instant::now() >= end)), ..Request::default() };
     let renderer = Renderer::new(Chart::from_directory(files).expect("it is a chart"));
-    // A small stack, as threads of services have it.
+    // The stack is as small as that of threads in services.
     let work = move || {
         renderer.render(&request).map(|rendered| rendered.manifest()).map_err(|error| error.to_string())
     };
@@ -69,7 +70,7 @@ fn work_without_end() {
 
 #[test]
 fn values_that_hold_themselves() {
-    // As in Go, what has no JSON is nothing.
+    // As in Go, a value without a JSON form becomes an empty text.
     let text = outcome("a: '{{ $_ := set .Values \"me\" .Values }}{{ toYaml .Values }}'");
     assert_eq!(text, Ok("---\n# Source: c/templates/t.yaml\na: ''\n".to_owned()));
     let error = stopped("{{ $_ := set .Values \"me\" .Values }}{{ toToml .Values }}");

@@ -1,4 +1,5 @@
-//! Archives and directories (`helm.md` 2.1 to 2.4), and what is refused (`helm.md` 11 and 12).
+//! Tests of archives and directories (`helm.md` 2.1 to 2.4), and of refused input (`helm.md` 11 and
+//! 12).
 
 use std::io::Write as _;
 
@@ -8,12 +9,13 @@ use groundwork_helm::{Chart, File};
 
 const DESCRIPTION: &str = "apiVersion: v2\nname: c\nversion: 0.1.0\n";
 
-/// An archive of entries: path, kind of entry, and content.
+/// Creates an archive from entries: path, kind of entry, and content.
 fn archive(entries: &[(&str, tar::EntryType, &[u8])]) -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, kind, content) in entries {
         let mut header = tar::Header::new_gnu();
-        // Not by the method for it, which refuses what this is about.
+        // The path is written into the header directly, because the library's method refuses the
+        // bad paths that the tests need.
         header.as_gnu_mut().expect("it is one").name[..path.len()].copy_from_slice(path.as_bytes());
         header.set_entry_type(*kind);
         header.set_size(content.len() as u64);
@@ -28,7 +30,7 @@ fn file<'t>(path: &'t str, content: &'t str) -> (&'t str, tar::EntryType, &'t [u
     (path, tar::EntryType::Regular, content.as_bytes())
 }
 
-/// What an archive gives that has this entry behind the description of a chart.
+/// Loads an archive with this entry behind Chart.yaml.
 fn with_entry(path: &str) -> Result<Vec<String>, String> {
     let bytes = archive(&[file("c/Chart.yaml", DESCRIPTION), file(path, "x")]);
     let chart = Chart::from_archive(&bytes).map_err(|error| error.to_string())?;
@@ -75,7 +77,7 @@ fn archives_that_are_none() {
     check(&vec![0; (20 << 20) + 1], "chart archive larger than 20971520 bytes");
 }
 
-/// Links are not followed, whatever they lead to; they are told.
+/// Case: links are not followed, whatever their target; a warning names them.
 #[test]
 fn links_in_archives_are_left_out() {
     let bytes = archive(&[
@@ -220,7 +222,7 @@ fn trees_have_an_end() {
     assert_eq!(error, Err("values.yaml larger than 1048576 bytes".to_owned()));
 }
 
-/// A schema that holds all of Kubernetes' API is larger than other records, and works.
+/// Case: a schema with all of Kubernetes' API is larger than other records may be, and is accepted.
 #[test]
 fn schemas_may_be_as_large_as_any_file() {
     let schema = |size: usize| {

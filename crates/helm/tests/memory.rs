@@ -1,4 +1,5 @@
-//! What a rendering takes of memory (`helm.md` 16, claim 12). Alone in its process, whose peak is what is looked at.
+//! Test of the memory of a rendering (`helm.md` 16, claim 12). It has a process of its own, because
+//! it measures the peak of the process.
 
 #![cfg(target_os = "linux")]
 
@@ -8,7 +9,7 @@ use groundwork_helm::{Chart, File, Renderer, Request};
 
 const MIB: usize = 1 << 20;
 
-/// The most that the process has had of memory since the peak was set back, and what it has now; in bytes.
+/// Returns the peak of the process's memory since it was reset, and the current memory, in bytes.
 fn memory() -> (usize, usize) {
     let status = std::fs::read_to_string("/proc/self/status").expect("a process has a status");
     let of = |name: &str| {
@@ -19,7 +20,7 @@ fn memory() -> (usize, usize) {
     (of("VmHWM:"), of("VmRSS:"))
 }
 
-/// A chart of everything that is large in charts: many templates over many values, files that are read, definitions.
+/// Creates a large chart: many templates over many values, files that are read, definitions.
 fn files() -> Vec<File> {
     let mut values = String::from("services:\n");
     for number in 0..4_000 {
@@ -52,7 +53,7 @@ fn a_rendering_takes_ten_times_its_chart_at_most() {
     let files = files();
     let size: usize = files.iter().map(|file| file.data.len()).sum();
     assert!(size > 2 * MIB, "{size}");
-    // Forgets the peak before.
+    // Resets the peak.
     std::fs::write("/proc/self/clear_refs", "5").expect("a process may look at itself");
     let (_, before) = memory();
     let renderer = Renderer::new(Chart::from_directory(files).expect("it is a chart"));

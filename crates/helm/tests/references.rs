@@ -1,11 +1,11 @@
-//! References of values.schema.json to files that the chart holds (`helm.md` 5, R8).
+//! Tests of references in values.schema.json to files of the chart (`helm.md` 5, R8).
 
 use groundwork_helm::{Chart, File, Renderer, Request};
 use serde_json::{Value, json};
 
 const DESCRIPTION: &str = "{apiVersion: v2, name: c, version: 0.1.0}";
 
-/// The faults of the values of a chart with these files, without what is said above it.
+/// Returns the faults of the values of a chart with these files, without the heading above them.
 fn complaint(files: &[(&str, Value)], values: Value) -> String {
     let mut all = vec![File::new("Chart.yaml", DESCRIPTION.as_bytes())];
     all.extend(files.iter().map(|(path, content)| {
@@ -40,13 +40,13 @@ fn files_are_known_by_their_ids() {
         assert_eq!(complaint(&files, json!({"v": 1})), TEXT, "{path}");
         assert_eq!(complaint(&files, json!({"v": "x"})), "", "{path}");
     }
-    // Templates and files of another kind are no documents.
+    // Templates, and files that are not JSON, cannot be referred to.
     for path in ["schemas/text.yaml", "templates/text.json"] {
         let files = [("values.schema.json", schema.clone()), (path, text.clone())];
         let expected = not_allowed("https://a.ex/schemas/text.json#/$defs/t");
         assert_eq!(complaint(&files, json!({"v": 1})), expected, "{path}");
     }
-    // The oldest draft has another keyword, and an id may be relative to where the file lies.
+    // Draft 4 has the keyword `id`, and an id may be relative to the place of the file.
     let old = json!({"$schema": "http://json-schema.org/draft-04/schema#", "id": "https://a.ex/schemas/text.json", "$defs": {"t": {"type": "string"}}});
     let files = [("values.schema.json", schema), ("x.json", old)];
     assert_eq!(complaint(&files, json!({"v": 1})), TEXT);
@@ -59,7 +59,8 @@ fn files_are_known_by_their_ids() {
     assert_eq!(complaint(&files, json!({"v": 1})), TEXT);
 }
 
-/// As the common library of bjw-s has it: the schema has an address, and the files beside it have none of their own.
+/// Case as in the common library of bjw-s: the schema has an address, and the files beside it have
+/// none of their own.
 #[test]
 fn files_lie_beside_the_schema() {
     let schema = json!({"$id": "https://a.ex/1.0/c/values.schema.json", "properties": {"v": {"$ref": "schemas/a.json#/instance"}}});
@@ -70,13 +71,14 @@ fn files_lie_beside_the_schema() {
     assert_eq!(complaint(&files, json!({"v": ""})), "");
     assert_eq!(complaint(&files[..1], json!({})), not_allowed("https://a.ex/1.0/c/schemas/a.json#/instance"));
     assert_eq!(complaint(&files[..2], json!({})), not_allowed("https://a.ex/1.0/c/schemas/b.json#/text"));
-    // Without an address of the schema nobody knows theirs, as in Helm.
+    // If the schema has no address, neither have the files, as in Helm.
     let schema = json!({"properties": {"v": {"$ref": "schemas/b.json#/text"}}});
     let files = [("values.schema.json", schema), ("schemas/b.json", json!({"text": {}}))];
     assert_eq!(complaint(&files, json!({})), not_allowed("schemas/b.json#/text"));
 }
 
-/// A chart may refer to what its subcharts hold, whether or not they take part; they may not look at what is above them.
+/// Case: a chart may refer to files of its subcharts, enabled or not. Subcharts may not refer to
+/// files of their parents.
 #[test]
 fn charts_below_hold_files() {
     let library = json!({
@@ -105,7 +107,8 @@ fn charts_below_hold_files() {
     assert!(text.ends_with(&format!("lib:\n{}", not_allowed("https://a.ex/t.json"))), "{text}");
 }
 
-/// Of two files with one address the chart's own counts, and the first by its path; what is no JSON is none.
+/// Case: of two files with the same address the chart's own counts, and then the first by path.
+/// Files that are not JSON do not count.
 #[test]
 fn the_first_file_counts() {
     let schema = json!({"$ref": "https://a.ex/t.json"});
@@ -121,7 +124,7 @@ fn the_first_file_counts() {
     assert_eq!(complaint(&files, json!({})), "- at '': missing property 'b'");
 }
 
-/// The same reference is refused each time: the first one by its place.
+/// Case: the error names the same reference each time, the first one by its place.
 #[test]
 fn the_first_reference_is_refused() {
     let schema = json!({"$id": "https://a.ex/root.json", "properties": {"a": {"$ref": "1.json"}, "b": {"$ref": "2.json"}}});
@@ -135,7 +138,7 @@ fn the_first_reference_is_refused() {
     assert_eq!(complaint(&files, json!({})), not_allowed("https://a.ex/x.json"));
 }
 
-/// The documents that one schema leads to have bounds, in files that are looked at and in bytes that are taken.
+/// Case: the documents of one schema are limited, in the number of files and in bytes.
 #[test]
 fn what_is_looked_at_has_an_end() {
     let schema = json!({"$ref": "https://a.ex/z.json"});

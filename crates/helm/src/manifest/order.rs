@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// Kinds in the order in which they are installed; others come after them.
+/// Kinds in the order of their installation; other kinds come after them.
 pub const INSTALL_ORDER: [&str; 36] = [
     "PriorityClass",
     "Namespace",
@@ -42,7 +42,7 @@ pub const INSTALL_ORDER: [&str; 36] = [
     "APIService",
 ];
 
-/// Kinds in the order in which they are removed; others come after them.
+/// Kinds in the order of their removal; other kinds come after them.
 pub const UNINSTALL_ORDER: [&str; 36] = [
     "APIService",
     "Ingress",
@@ -82,12 +82,12 @@ pub const UNINSTALL_ORDER: [&str; 36] = [
     "PriorityClass",
 ];
 
-/// The order of installation; kinds that are not in it by their names.
+/// Compares kinds by the order of installation. Kinds that are not in the list are ordered by name.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     compare_in(&INSTALL_ORDER, a, b)
 }
 
-/// The order in which objects of kinds are deleted; those that are not in it come last, by their names.
+/// Compares kinds by the order of removal. Kinds that are not in the list come last, by name.
 pub fn compare_for_uninstall(a: &str, b: &str) -> Ordering {
     compare_in(&UNINSTALL_ORDER, a, b)
 }

@@ -1,13 +1,14 @@
-//! A rendered file to documents: cut where Helm's expression `(?:^|\s*\n)---\s*` matches (`helm.md` 7.1 step 3).
+//! Splitter of a rendered file into documents, where Helm's expression `(?:^|\s*\n)---\s*` matches
+//! (`helm.md` 7.1 step 3).
 
 use groundwork_go::text::is_space;
 
-/// What the expression calls white space.
+/// Reports whether `\s` of the expression matches a byte.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | 0x0c | b'\r' | b' ')
 }
 
-/// The documents of a text, trimmed; empty ones are dropped.
+/// Returns the documents of a text, trimmed; empty ones are dropped.
 pub fn documents(text: &str) -> Vec<&str> {
     let text = text.trim_matches(is_space);
     let bytes = text.as_bytes();
@@ -21,14 +22,15 @@ pub fn documents(text: &str) -> Vec<&str> {
     pieces.into_iter().map(|piece| piece.trim_matches(is_space)).filter(|piece| !piece.is_empty()).collect()
 }
 
-/// The first match at or behind a place: dashes at the start of the text, or at that of a line, with the white space around them.
+/// Returns the first match at or behind a position: dashes at the start of the text or of a line,
+/// with the white space around them.
 fn separator(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
     let mut at = from;
     loop {
         let dashes = at + memchr::memmem::find(&bytes[at..], b"---")?;
         let starts_line = match dashes.checked_sub(1) {
             None => true,
-            // The line break has to be one that no earlier match has taken.
+            // An earlier match may have consumed the line break; then these dashes do not match.
             Some(before) => before >= from && bytes[before] == b'\n',
         };
         if !starts_line {

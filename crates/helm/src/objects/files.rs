@@ -51,7 +51,8 @@ fn call(
     }
 }
 
-/// One line break at the end ends the last line; an empty file has no line.
+/// Splits a text into lines. One line break at the end belongs to the last line; an empty file has
+/// no line.
 fn lines(text: &[u8]) -> Vec<Str> {
     if text.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Documents that a chart holds, by the addresses that schemas know them by (`helm.md` 5, R8).
+//! Documents of a chart by the addresses that schemas use for them (`helm.md` 5, R8).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,23 +10,24 @@ use serde_json::Value;
 use super::with_known_dialect;
 use crate::chart::{File, Holding, LARGEST_FILE};
 
-/// Files that are looked at for one schema, and their bytes.
+/// Largest number of files that are read for one schema.
 const MOST_FILES: usize = 1_000;
 const MOST_BYTES: usize = 20 << 20;
-/// Bytes of the documents that one schema may lead to.
+/// Largest total size in bytes of the documents to which one schema leads.
 const MOST_TAKEN: usize = LARGEST_FILE;
 
-/// The part of a file that tells its address.
+/// The members of a file that give its address.
 #[derive(Deserialize)]
 struct Head {
     #[serde(rename = "$id")]
     id: Option<Value>,
-    /// Of the oldest draft.
+    /// The `id` of draft 4.
     #[serde(rename = "id")]
     old_id: Option<Value>,
 }
 
-/// The files of a chart and of the charts in it. They are looked at when a reference leads out of the schema for the first time.
+/// The files of a chart and of the charts in it. They are read when a reference first leads out of
+/// the schema.
 pub(super) struct Held<'h> {
     holdings: &'h [Holding],
     by_address: Option<HashMap<String, Arc<[u8]>>>,
@@ -38,7 +39,7 @@ impl<'h> Held<'h> {
         Self { holdings, by_address: None, left: MOST_TAKEN }
     }
 
-    /// The document with an address, unless those that were taken so far are too large with it.
+    /// Returns the document with an address, unless the total size would become too large with it.
     pub(super) fn find(&mut self, address: &str) -> Option<Value> {
         let holdings = self.holdings;
         let data = self.by_address.get_or_insert_with(|| addresses(holdings)).get(address)?;
@@ -47,12 +48,14 @@ impl<'h> Held<'h> {
     }
 }
 
-/// Of two documents with one address the first counts: that of the chart itself before those of the charts in it.
+/// Returns the documents by address. Of two with the same address the first counts: the chart's own
+/// before those of its subcharts.
 fn addresses(holdings: &[Holding]) -> HashMap<String, Arc<[u8]>> {
     let mut found = HashMap::new();
     let mut left = (MOST_FILES, MOST_BYTES);
     for holding in holdings {
-        // Files lie beside the schema: where it has an address, so have they.
+        // Files without an id get an address relative to that of the schema beside them, if it has
+        // one.
         let mut base = None;
         if let Some(schema) = &holding.schema {
             base = head(schema, &mut left).and_then(|head| head.address(None));
@@ -62,7 +65,7 @@ fn addresses(holdings: &[Holding]) -> HashMap<String, Arc<[u8]>> {
         }
         let mut files: Vec<&File> =
             holding.files.iter().filter(|file| file.path.ends_with(".json")).collect();
-        // An archive may have them in any order.
+        // An archive may contain files in any order, so they are sorted.
         files.sort_by(|a, b| a.path.cmp(&b.path));
         for file in files {
             let Some(head) = head(&file.data, &mut left) else { continue };
@@ -75,7 +78,8 @@ fn addresses(holdings: &[Holding]) -> HashMap<String, Arc<[u8]>> {
     found
 }
 
-/// `None` where the file is no object, or too much has been read before.
+/// Reads the head of a file. Returns `None` if the file is not an object, or the limits are used
+/// up.
 fn head(data: &[u8], (files, bytes): &mut (usize, usize)) -> Option<Head> {
     *files = files.checked_sub(1)?;
     *bytes = bytes.checked_sub(data.len())?;
@@ -83,7 +87,7 @@ fn head(data: &[u8], (files, bytes): &mut (usize, usize)) -> Option<Head> {
 }
 
 impl Head {
-    /// Its id, which may be relative to where it lies, or else where it lies.
+    /// Returns the address: its id, which may be relative to its place, or else its place.
     fn address(&self, place: Option<&str>) -> Option<String> {
         let id = [&self.id, &self.old_id].into_iter().find_map(|id| id.as_ref()?.as_str());
         let id = id.and_then(|id| id.split('#').next()).filter(|id| !id.is_empty());
@@ -91,7 +95,8 @@ impl Head {
             Some(id) => joined(place.unwrap_or(PLACE), id)?,
             None => place?.to_owned(),
         };
-        // An address that is none: nobody has said where the chart is.
+        // A `file:` address comes from the placeholder: the schema has no absolute address, so
+        // neither has this file.
         (!address.starts_with("file:")).then_some(address)
     }
 }

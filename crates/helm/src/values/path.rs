@@ -1,10 +1,10 @@
-//! Paths with points into values.
+//! Look-up of values by paths with dots.
 
 use serde_json::Value;
 
 use super::Table;
 
-/// The table at a path, or the first part that is none.
+/// Returns the table at a path, or the first part that is not a table.
 pub(crate) fn table<'v>(values: &'v Table, path: &str) -> Result<&'v Table, String> {
     let mut found = values;
     for part in path.split('.') {
@@ -16,7 +16,7 @@ pub(crate) fn table<'v>(values: &'v Table, path: &str) -> Result<&'v Table, Stri
     Ok(found)
 }
 
-/// What is at a path and no table, or the part that is missing.
+/// Returns the value at a path that is not a table, or the part that is missing.
 pub(crate) fn value<'v>(values: &'v Table, path: &str) -> Result<&'v Value, String> {
     let (holder, key) = match path.rsplit_once('.') {
         Some((parent, key)) => (table(values, parent).map_err(|_| key.to_owned())?, key),

@@ -1,29 +1,29 @@
-//! Single values in the notation of `--set` and its family: `a.b[0]=x,c={1,2}`.
+//! The notation of `--set` and its family for single values: `a.b[0]=x,c={1,2}`.
 
 use serde_json::Value;
 
 use super::{Table, floats};
 
-/// Keys may be nested so deep.
+/// Levels of nested keys that are accepted, as in Helm.
 const DEEPEST: usize = 30;
 const LARGEST_INDEX: usize = 65_536;
 
-/// How the right side of an assignment is read.
+/// The reading of the right side of an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setter {
     /// `--set`: booleans, null, integers, else texts; several assignments, lists in braces.
     Typed,
     /// `--set-string`: texts only.
     Text,
-    /// `--set-json`: JSON; nothing is null.
+    /// `--set-json`: JSON; an empty right side is null.
     Json,
     /// `--set-file`: the right side names a file, whose text is the value.
     File,
-    /// `--set-literal`: one assignment, whose right side is a text as it stands.
+    /// `--set-literal`: one assignment, whose right side is taken literally.
     Literal,
 }
 
-/// Why a text is no assignment.
+/// The reason why a text is not an assignment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
     #[error("key {0:?} has no value")]
@@ -58,12 +58,12 @@ enum Step {
 }
 
 impl Setter {
-    /// Sets what the text says. `read` gives the text of a file, for [`Setter::File`].
+    /// Applies the assignments of a text. `read` returns the text of a file, for [`Setter::File`].
     ///
     /// # Errors
     ///
-    /// The text is malformed, or something else than a table or a list is where a path goes on. What stood before that in the
-    /// text has been set.
+    /// The text is malformed, or a path continues through a value that is neither a table nor a
+    /// list. The assignments before that in the text have been applied.
     pub fn apply(
         self,
         text: &str,
@@ -74,7 +74,7 @@ impl Setter {
         while !scanner.rest.is_empty() {
             let path = scanner.path()?;
             let value = scanner.value(&path, read)?;
-            // A trailing point or an empty name sets nothing.
+            // A trailing dot or an empty name sets no value.
             match path.last() {
                 Some(Step::Key(key)) if key.is_empty() => {
                     if let [.., Step::Key(table), _] = &path[..] {
@@ -94,7 +94,8 @@ struct Scanner<'t> {
 }
 
 impl Scanner<'_> {
-    /// What comes before the first of the stops, which is taken too; a backslash takes away the meaning of what follows it.
+    /// Reads up to the first of the stops, which is consumed too. A backslash makes the next
+    /// character literal.
     fn until(&mut self, stops: &[char]) -> (String, Option<char>) {
         let mut text = String::new();
         let mut chars = self.rest.char_indices();
@@ -112,7 +113,7 @@ impl Scanner<'_> {
         (text, None)
     }
 
-    /// The left side, with the `=` behind it.
+    /// Reads the left side, and the `=` behind it.
     fn path(&mut self) -> Result<Vec<Step>, SetError> {
         let stops: &[char] =
             if self.setter == Setter::Literal { &['=', '[', '.'] } else { &['=', '[', ',', '.'] };
@@ -137,7 +138,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Indexes behind an opened bracket; whether the left side ends there.
+    /// Reads indexes behind an opened bracket. Returns whether the left side ends there.
     fn indexes(&mut self, path: &mut Vec<Step>) -> Result<bool, SetError> {
         loop {
             let (number, _) = self.until(&[']']);
@@ -221,7 +222,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Numbers that begin with a zero stay texts.
+/// Converts a text to its type. Numbers that begin with a zero stay texts.
 fn typed(text: String) -> Value {
     match text.to_ascii_lowercase().as_str() {
         "true" => true.into(),
@@ -233,7 +234,8 @@ fn typed(text: String) -> Value {
     }
 }
 
-/// Makes the tables and lists on the way; a place in a list that holds no table is given one.
+/// Sets the value, and creates the tables and lists on the way. A list entry that is not a table is
+/// replaced by one.
 fn put(values: &mut Table, path: &[Step], value: Value) -> Result<(), SetError> {
     let [Step::Key(first), rest @ ..] = path else { return Ok(()) };
     if first.is_empty() {

@@ -1,4 +1,4 @@
-//! A case, and how both sides answer it.
+//! A case, and the answers of our engine and of Helm to it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use groundwork_helm::values::{self, Table};
 use groundwork_helm::{Capabilities, Chart, File, KubeVersion, Release, Renderer, Request};
 use serde::{Deserialize, Serialize};
 
-/// A line for `groundwork-judge template helm`, and for the original.
+/// A line for `groundwork-judge template helm`, and for the Helm program.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Case {
@@ -101,7 +101,8 @@ impl Answer {
         matches!(self, Answer::Output(_))
     }
 
-    /// Whether both say the same; findings of schemas are in another order each time in the original.
+    /// Reports whether both answers are equal. Helm reports the findings of schemas in a different
+    /// order each time.
     pub(crate) fn agrees(&self, other: &Answer) -> bool {
         match (self, other) {
             (Answer::Error(a), Answer::Error(b)) => {
@@ -117,7 +118,7 @@ impl Answer {
 }
 
 impl Case {
-    /// A chart that has only what its templates need.
+    /// Creates a chart that has only the files that its templates need.
     pub(crate) fn of(name: &str, files: impl IntoIterator<Item = (String, String)>, values: Table) -> Case {
         let mut chart = BTreeMap::from_iter(files);
         chart
@@ -128,7 +129,7 @@ impl Case {
         Case { name: name.to_owned(), chart, values, release, ..Case::default() }
     }
 
-    /// What our engine makes of it.
+    /// Returns our engine's answer.
     pub(crate) fn ours(&self) -> Answer {
         self.ours_from(self.files())
     }
@@ -137,11 +138,11 @@ impl Case {
         self.chart.iter().map(|(path, text)| File::new(path.as_str(), text.clone().into_bytes())).collect()
     }
 
-    /// The same from files in the order in which they come.
+    /// Returns our engine's answer for files in the given order.
     pub(crate) fn ours_from(&self, files: Vec<File>) -> Answer {
         let loaded = match self.from.as_str() {
             "archive" => Chart::from_archived(files),
-            // As an archive gives them: in any order, and those that are to be ignored, too.
+            // The files of an archive come in any order, and `.helmignore` does not apply to them.
             "files" => Chart::from_files(files),
             _ => Chart::from_directory(files),
         };
@@ -198,7 +199,7 @@ impl Case {
     }
 }
 
-/// What the original says in the same words each time (`helm.md` 5 and 15, R36).
+/// Replaces the parts of a message that differ in each run of Helm (`helm.md` 5 and 15, R36).
 fn comparable(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("type mismatch on ") {
         let name = rest.split(':').next().unwrap_or_default();
@@ -218,7 +219,7 @@ struct Line {
     error: Option<Failure>,
 }
 
-/// What the original makes of the cases.
+/// Starts the Helm program and returns its answers to the cases.
 pub(crate) fn originals(program: &Path, cases: &[Case]) -> Vec<Answer> {
     let mut child = Command::new(program)
         .stdin(Stdio::piped())
@@ -232,7 +233,8 @@ pub(crate) fn originals(program: &Path, cases: &[Case]) -> Vec<Answer> {
         lines.push(b'\n');
         lines
     });
-    // It answers before it has read everything; both pipes would fill up.
+    // The Helm program answers before it has read all cases. A thread writes, because otherwise
+    // both pipes would fill up and block.
     let writer = std::thread::spawn(move || input.write_all(&lines));
     let output = BufReader::new(child.stdout.take().expect("its standard output is a pipe"));
     let answers: Vec<Answer> = output

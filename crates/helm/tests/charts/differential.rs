@@ -1,4 +1,4 @@
-//! Generated charts, answered by both sides.
+//! Comparison of our engine with Helm on generated charts.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use crate::case::{Answer, Case, originals};
 use crate::generator::Generator;
 use crate::random::Random;
 
-/// Cases of a usual run, in seconds.
+/// Cases of a usual run, which takes seconds.
 const CASES: usize = 1_500;
 const SEED: u64 = 1;
-/// Cases that the original is started for.
+/// Cases for one start of the Helm program.
 const BATCH: usize = 500;
-/// Differences that are shown.
+/// Differences that are printed.
 const SHOWN: usize = 20;
 
 #[test]
@@ -44,7 +44,8 @@ fn generated_charts_agree_with_the_original() {
     assert!(report.succeeded * 2 >= report.cases, "{} of {} succeed", report.succeeded, report.cases);
 }
 
-/// The same bytes from the same chart, whenever it is rendered and in whatever order its files come (item 4 of 16).
+/// Property: the same chart gives the same bytes in each render and with any order of its files
+/// (`helm.md` 16, item 4).
 #[test]
 fn renderings_are_the_same_each_time() {
     let mut generator = Generator::new(SEED);
@@ -67,7 +68,7 @@ fn renderings_are_the_same_each_time() {
     assert!(succeeded > 300, "{succeeded} succeed");
 }
 
-/// What came out so far.
+/// Results of the cases so far.
 #[derive(Default)]
 struct Report {
     cases: usize,
@@ -100,7 +101,8 @@ impl Report {
     }
 }
 
-/// Values of nested charts that Helm looks for in the wrong place, and addresses of pointers (`helm.md` 15, R4 and R6).
+/// Reports known deviations: values of nested charts that Helm looks for in the wrong place, and
+/// addresses of pointers (`helm.md` 15, R4 and R6).
 fn deviates(expected: &Answer) -> bool {
     match expected {
         Answer::Error(failure) => failure.message.starts_with("type mismatch on "),

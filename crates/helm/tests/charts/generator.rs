@@ -1,4 +1,4 @@
-//! Makes charts up: what charts of people do with templates, and trees of charts with values for them.
+//! Generator of charts: common idioms in templates, and trees of charts with values for them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const HELPERS: &str = include_str!("../data/helpers.tpl");
 const VALUES: &str = include_str!("../data/idioms.json");
 const SEPARATOR: &str = "\n=====\n";
 
-/// What the idioms are part of.
+/// Chart.yaml of the charts with idioms.
 const DESCRIPTION: &str = "apiVersion: v2\nname: c\nversion: 0.1.0+b\nappVersion: \"1.2\"\nkeywords: [a, b]\n\
                            maintainers:\n- name: m\n  email: e\nannotations: {x: \"1\"}\ntype: application\n";
 const KINDS: [&str; 12] = [
@@ -46,7 +46,7 @@ impl Generator {
     }
 
     pub(crate) fn case(&mut self, at: usize) -> Case {
-        // Each idiom occurs, whatever the seed.
+        // The kinds of cases take turns, so that each idiom occurs with every seed.
         match at % 3 {
             0 => self.idiom(at),
             1 => self.tree(at),
@@ -54,7 +54,8 @@ impl Generator {
         }
     }
 
-    /// Some idioms, one of them a manifest or a text that nobody reads as YAML.
+    /// Generates a chart with some idioms, one of them a manifest or a text that is never read as
+    /// YAML.
     fn idiom(&mut self, at: usize) -> Case {
         let first = self.idioms[(at / 3) % self.idioms.len()];
         let file = if self.random.chance(30) { "templates/t.yaml" } else { "templates/NOTES.txt" };
@@ -79,7 +80,7 @@ impl Generator {
         Case::of(&format!("idiom {at}"), files, Table::new())
     }
 
-    /// Takes one of the values away, or puts something else there.
+    /// Removes one of the values, or replaces it.
     fn change(&mut self, values: &mut Value) {
         let Some(members) = values.as_object_mut().filter(|_| self.random.chance(60)) else { return };
         let keys: Vec<String> = members.keys().cloned().collect();
@@ -131,7 +132,7 @@ impl Generator {
         table
     }
 
-    /// A tree of charts with dependencies, and values for it.
+    /// Generates a tree of charts with dependencies, and values for it.
     fn tree(&mut self, at: usize) -> Case {
         let mut files = Files::new();
         self.chart(&mut files, "", "c", 2);
@@ -163,7 +164,8 @@ impl Generator {
             if self.random.chance(75) {
                 entries.push(self.entry(sub, ""));
             }
-            // A chart that is taken twice has nothing below it (`helm.md` 15, R3).
+            // A chart with a second entry has no subcharts, because Helm handles those wrongly
+            // (`helm.md` 15, R3).
             if is_leaf && self.random.chance(20) {
                 entries.push(self.entry(sub, &format!("{sub}2")));
             }
@@ -218,7 +220,7 @@ impl Generator {
         entry
     }
 
-    /// Documents of all kinds, hooks among them, in files at several depths.
+    /// Generates documents of all kinds, hooks among them, in files at several depths.
     fn documents(&mut self, at: usize) -> Case {
         let mut files = Files::new();
         for file in ["a.yaml", "b.yaml", "z/c.yaml", "_skipped.yaml", "noext", "NOTES.txt", "y/NOTES.txt"] {

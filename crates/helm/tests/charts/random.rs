@@ -1,4 +1,4 @@
-//! Numbers that are the same in each run.
+//! A seeded source of random numbers, so that each run has the same ones.
 
 pub(crate) struct Random(u64);
 
@@ -19,7 +19,7 @@ impl Random {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    /// True in so many of a hundred times.
+    /// Returns true with a probability of `percent`.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -1,4 +1,4 @@
-//! Cases with the answers that the original gave.
+//! Cases with recorded answers of Helm.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{Answer, Case, originals};
 
-/// A case, and what the original said.
+/// A case, and Helm's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Recorded {
-    /// Where the files of the chart are, if they are not in the case.
+    /// Folder with the files of the chart, if the case does not contain them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     folder: Option<String>,
     case: Case,
     answer: Answer,
-    /// What we say instead, on purpose.
+    /// Our answer, where it deviates from Helm's on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ours: Option<Answer>,
 }
@@ -27,7 +27,7 @@ fn data(name: &str) -> PathBuf {
 }
 
 impl Recorded {
-    /// The case with the files of its chart.
+    /// Returns the case with the files of its chart.
     fn whole_case(&self) -> Case {
         let mut case = self.case.clone();
         if let Some(folder) = &self.folder {
@@ -49,7 +49,7 @@ fn collect(folder: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Compares a file of cases; writes the answers anew if that is asked for.
+/// Compares a file of cases, or records the answers anew if the environment asks for it.
 fn check(name: &str) {
     let path = data(name);
     let text = fs::read_to_string(&path).expect("the cases can be read");
@@ -84,31 +84,31 @@ fn check(name: &str) {
     );
 }
 
-/// `helm.md` 13.1 to 13.6.
+/// Cases of `helm.md` 13.1 to 13.6.
 #[test]
 fn worked_examples() {
     check("worked.jsonl");
 }
 
-/// The charts in `data/charts`, with values that turn them about.
+/// Cases with the charts in `data/charts` and values that change their output.
 #[test]
 fn charts() {
     check("charts.jsonl");
 }
 
-/// `helm.md` 5: each keyword, alone and behind others.
+/// Cases for each keyword of schemas, alone and behind others (`helm.md` 5).
 #[test]
 fn schemas() {
     check("schemas.jsonl");
 }
 
-/// Texts that are no YAML, and what is said about them.
+/// Cases with texts that are not YAML, and the messages about them.
 #[test]
 fn broken_yaml() {
     check("yaml.jsonl");
 }
 
-/// Descriptions, defaults, versions and templates that are odd or broken, one at a time.
+/// Cases with odd or broken descriptions, defaults, versions and templates, one fault at a time.
 #[test]
 fn odd_charts() {
     check("odd.jsonl");

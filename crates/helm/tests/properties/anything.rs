@@ -1,4 +1,5 @@
-//! What is no chart, and nearly one: an answer, the same each time, and no panic (`helm.md` 16, item 1).
+//! Property tests with input that is not a chart, or nearly one: an answer, the same each time,
+//! without a panic (`helm.md` 16, item 1).
 
 use std::io::Write as _;
 
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 
 const DESCRIPTION: &str = "{apiVersion: v2, name: c, version: 0.1.0}";
 
-/// What descriptions and values are made of.
+/// Pieces of descriptions and values.
 const YAML: [&str; 26] = [
     "a",
     "name",
@@ -39,7 +40,7 @@ const YAML: [&str; 26] = [
     "\u{0}",
 ];
 
-/// What templates are made of.
+/// Pieces of templates.
 const TEMPLATE: [&str; 36] = [
     "{{",
     "}}",
@@ -79,7 +80,7 @@ const TEMPLATE: [&str; 36] = [
     "kind: Pod\n",
 ];
 
-/// Text of pieces, with a character here and there that belongs to none.
+/// Generates a text of pieces, with some other characters in between.
 fn text(pieces: &'static [&'static str]) -> impl Strategy<Value = String> {
     let piece = prop_oneof![12 => prop::sample::select(pieces.to_vec()).prop_map(str::to_owned), 1 => any::<char>().prop_map(String::from)];
     prop::collection::vec(piece, 0..32).prop_map(|pieces| pieces.concat())
@@ -96,7 +97,7 @@ fn of_files(files: &[(&str, &[u8])]) -> Result<Rendered, String> {
     ))
 }
 
-/// An archive before it is compressed.
+/// Returns an archive before its compression.
 fn tar() -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (path, text) in [
@@ -118,7 +119,7 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory takes it")
 }
 
-/// Bytes with some others in their places, and the rest cut off.
+/// Returns bytes with some of them changed, and cut to a length.
 fn damaged(bytes: &[u8], changes: &[(usize, u8)], length: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for (at, byte) in changes {
@@ -130,7 +131,7 @@ fn damaged(bytes: &[u8], changes: &[(usize, u8)], length: usize) -> Vec<u8> {
 }
 
 fn changes() -> impl Strategy<Value = Vec<(usize, u8)>> {
-    // Most of an archive is empty; what matters is at the beginning of its blocks.
+    // Most of an archive is padding, so changes mostly hit the beginnings of its blocks.
     let place = prop_oneof![1 => any::<usize>(), 3 => (0usize..8, 0usize..260).prop_map(|(block, at)| block * 512 + at)];
     prop::collection::vec((place, any::<u8>()), 0..6)
 }

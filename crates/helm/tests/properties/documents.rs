@@ -1,4 +1,5 @@
-//! Texts to documents, and their order (`helm.md` 7.1, item 5 of 16).
+//! Property tests of splitting texts into documents, and of their order (`helm.md` 7.1, and 16,
+//! item 5).
 
 use std::collections::BTreeSet;
 
@@ -9,18 +10,19 @@ use groundwork_helm::{
 use proptest::prelude::*;
 use regex::Regex;
 
-/// What cuts a text, what nearly does, and white space of all kinds: Go's expression knows less of it than what trims.
+/// Separators, near-separators, and white space of all kinds. Go's `\s` knows fewer kinds of white
+/// space than the trimming does.
 const PIECES: [&str; 14] =
     ["---", "--", "-", "\n", "\n---", " ", "\t", "\r\n", "\x0b", "\x0c", "\u{a0}", "\u{2003}", "a: b", "# c"];
 
-/// The expression of the original, read by a library that is not ours.
+/// Splits by Helm's expression, with a library that is not ours.
 fn by_expression(text: &str) -> Vec<String> {
     let separator = Regex::new(r"(?:^|[\t\n\x0C\r ]*\n)---[\t\n\x0C\r ]*").expect("it is an expression");
     let pieces = separator.split(text.trim_matches(is_space)).map(|piece| piece.trim_matches(is_space));
     pieces.filter(|piece| !piece.is_empty()).map(str::to_owned).collect()
 }
 
-/// The kinds of documents in the order in which a chart has them that gives these.
+/// Returns the kinds and files of the documents in a chart, in its order.
 fn sorted(kinds: &[String]) -> Vec<(String, String)> {
     let text: Vec<String> = kinds
         .iter()
@@ -55,7 +57,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
 
-    /// Known kinds by the list, the others behind them by name, and those of one kind as they were written.
+    /// Property: known kinds are ordered by the list, the others behind them by name, and documents
+    /// of the same kind stay in their order.
     #[test]
     fn documents_are_in_the_order_of_their_kinds(kinds in prop::collection::vec(kind(), 1..40)) {
         let place = |kind: &str| INSTALL_ORDER.iter().position(|known| *known == kind).unwrap_or(INSTALL_ORDER.len());
@@ -66,7 +69,8 @@ proptest! {
     }
 }
 
-/// What is installed early goes late, with the exceptions that the original has; no kind is in one of the lists alone.
+/// Case: the order of removal is that of installation reversed, with Helm's exceptions. Every kind
+/// is in both lists.
 #[test]
 fn the_lists_are_those_of_the_original() {
     let (install, uninstall) = (INSTALL_ORDER.to_vec(), UNINSTALL_ORDER.to_vec());

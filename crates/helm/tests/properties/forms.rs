@@ -1,4 +1,5 @@
-//! One chart in every form that charts have (`helm.md` 2, item 2 of 16), and archives that would fill a memory.
+//! Property tests of one chart in every form of charts (`helm.md` 2, and 16, item 2), and of
+//! archives that would fill the memory.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -13,7 +14,8 @@ const DEPENDENCIES: &str =
 const SUBCHART: &str = "apiVersion: v2\nname: alpine\nversion: 0.1.0\n";
 const MARINER: &str = "apiVersion: v2\nname: mariner\nversion: 4.3.2\n";
 
-/// Files of both versions of the API but for descriptions; the mark at the beginning of some is none of their content.
+/// Returns files for both API versions, except the descriptions. The byte order mark at the
+/// beginning of some does not belong to their content.
 fn common(mark: &str) -> Vec<(String, Vec<u8>)> {
     [
         (".helmignore", "ignore/\n"),
@@ -80,7 +82,8 @@ fn directory(files: &[(String, Vec<u8>)]) -> Chart {
     Chart::from_directory(files).expect("it is a chart")
 }
 
-/// All of a chart in words. Files in the order of their paths, since archives may have any.
+/// Returns a chart as text. Files are in the order of their paths, since archives may have any
+/// order.
 fn told(chart: &Chart) -> String {
     let files = |files: &[File]| {
         let mut all: Vec<String> = files
@@ -127,7 +130,8 @@ fn a_chart_is_the_same_in_every_form() {
     assert_eq!(told(&directory(&of_version_2("\u{feff}"))), expected, "directory with marks");
 }
 
-/// Version 1 keeps what it requires in a file of its own, which templates may read; else it is the same chart.
+/// Case: a chart of API version 1 has its requirements in a file of its own, which templates may
+/// read; everything else is the same.
 #[test]
 fn a_chart_of_version_1_says_the_same() {
     let (old, new) = (directory(&of_version_1()), directory(&of_version_2("")));
@@ -142,7 +146,7 @@ fn a_chart_of_version_1_says_the_same() {
     assert_eq!(told(&packed), told(&old));
 }
 
-/// Content that is there only when it is read.
+/// Content that is generated while it is read.
 struct Zeros(u64);
 
 impl Read for Zeros {
@@ -154,7 +158,7 @@ impl Read for Zeros {
     }
 }
 
-/// What says of itself that it is larger than a chart may be is refused by its word: nobody unpacks it to see.
+/// Case: an entry whose header gives a size above the limit is refused without unpacking it.
 #[test]
 fn bombs_are_not_unpacked() {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));

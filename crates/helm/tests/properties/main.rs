@@ -1,4 +1,5 @@
-//! What holds for all charts, tried with such as nobody would write (`helm.md` 16, items 1 to 5).
+//! Property tests for all charts, with inputs that users would not write (`helm.md` 16, items 1 to
+//! 5).
 
 mod anything;
 mod documents;

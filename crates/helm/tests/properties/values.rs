@@ -1,4 +1,4 @@
-//! Values of users over defaults (`helm.md` 4, item 3 of 16).
+//! Property tests of users' values over defaults (`helm.md` 4, and 16, item 3).
 
 use groundwork_helm::values::Table;
 use groundwork_helm::{Chart, File, Renderer, Request};
@@ -9,7 +9,7 @@ const KEYS: [&str; 4] = ["a", "b", "m", "list"];
 /// The name of the subchart.
 const SUB: &str = "s";
 
-/// Values of any form; nulls only where they are wanted.
+/// Generates values of any form; nulls only if asked for.
 fn value(has_null: bool) -> BoxedStrategy<Value> {
     let number = |number: i32| json!(f64::from(number));
     let scalar = prop_oneof![
@@ -34,7 +34,7 @@ fn table(has_null: bool) -> BoxedStrategy<Table> {
     table_of(value(has_null))
 }
 
-/// Values of a chart, with such for its subchart and globals, which are no tables.
+/// Generates values of a chart, with values for its subchart and globals that are not tables.
 fn tree(has_null: bool) -> BoxedStrategy<Table> {
     let globals = prop::collection::btree_map(prop::sample::select(KEYS.to_vec()), 0..9, 0..3);
     (
@@ -81,11 +81,12 @@ fn chart(own: &Table, sub: &Table, templates: &[(&str, &str)]) -> Renderer {
 fn coalesced(renderer: &Renderer, given: &Table) -> Table {
     let request = Request { values: given.clone(), ..Request::default() };
     let prepared = renderer.prepare(&request).expect("nothing is wrong with them");
-    // JSON knows no floats: what is a number compares as one.
+    // JSON does not distinguish floats, so all numbers are compared as floats.
     groundwork_helm::values::floats(prepared.values)
 }
 
-/// What a user has given and is not there any more, by its path. Globals of a subchart are its parent's to say.
+/// Collects the paths of values that the user gave and that are missing in the result. Globals of a
+/// subchart are skipped, since its parent decides about them.
 fn lost(given: &Table, found: &Table, path: &str, is_root: bool, lost_now: &mut Vec<String>) {
     for (key, value) in given.iter().filter(|(key, _)| is_root || *key != "global") {
         let path = format!("{path}.{key}");
@@ -101,7 +102,8 @@ fn lost(given: &Table, found: &Table, path: &str, is_root: bool, lost_now: &mut 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
-    /// Whatever defaults say, also those for a subchart; null takes a default away, and never becomes one.
+    /// Property: users' values win over all defaults, also for a subchart. A null removes a
+    /// default, and never becomes a value.
     #[test]
     fn what_users_give_wins(own in tree(true), sub in table(true), given in tree(true)) {
         let given = groundwork_helm::values::floats(given);
@@ -111,7 +113,7 @@ proptest! {
         prop_assert!(problems.is_empty(), "{problems:?}");
     }
 
-    /// A default is there where nobody has said anything else.
+    /// Property: a default is in the result unless another value replaces it.
     #[test]
     fn defaults_are_what_is_left(own in table(false), sub in table(false), given in tree(false)) {
         let found = coalesced(&chart(&own, &sub, &[]), &given);
@@ -132,7 +134,8 @@ proptest! {
         prop_assert_eq!(coalesced(&renderer, &once), once);
     }
 
-    /// Globals go the other way: what the parent has, from the user or by default, the child has, and its own beside it.
+    /// Property: globals go from parent to child. The child has the parent's, from the user or by
+    /// default, and its own beside them.
     #[test]
     fn parents_decide_about_globals(own in tree(false), sub in tree(false), given in tree(false)) {
         let sub: Table = sub.into_iter().filter(|(key, _)| key != SUB).collect();
@@ -150,7 +153,8 @@ proptest! {
         }
     }
 
-    /// Templates that change what they see change it for one render: values and chart are as they were, and so is the next text.
+    /// Property: templates may change their data during a render, but values, chart and the next
+    /// output are not affected.
     #[test]
     fn nothing_leaks_from_one_render_to_the_next(own in table(true), given in table(true)) {
         let greedy = "{{- $_ := set .Values \"a\" (print (.Values.a | toJson) \"!\") }}{{- $_ := set .Values.global \"x\" 1 }}\
