@@ -1,4 +1,5 @@
-//! Cron expressions as robfig/cron v3 reads them: their form, and when they are due (`installations.md` 1.1 rule 7, 3.5; `packagevariants.md` 1.4).
+//! Cron expressions as robfig/cron v3 reads them: their form, and the times that they give
+//! (`installations.md` 1.1 rule 7, 3.5; `packagevariants.md` 1.4).
 
 use std::str::FromStr;
 
@@ -22,13 +23,14 @@ const DESCRIPTORS: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// An expression that has no time within so many years has none.
+/// Years after which the search for the next time ends, as in robfig/cron: an expression without a
+/// time until then has none.
 const LONGEST_SEARCH_YEARS: i16 = 5;
 
-/// Points in time.
+/// The times of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cron {
-    /// At this distance from one another, whole seconds.
+    /// Times at a fixed distance from one another, in whole seconds.
     Every(SignedDuration),
     At {
         zone: TimeZone,
@@ -36,7 +38,7 @@ pub enum Cron {
     },
 }
 
-/// Which values each of the five fields allows, as bits.
+/// The allowed values of each of the five fields, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     minutes: Values,
@@ -49,7 +51,7 @@ pub struct Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Values {
     bits: u64,
-    /// Written as `*` or `?`: it restricts nothing.
+    /// True if written as `*` or `?`, which matters for the two fields of days, see `allow_day`.
     is_any: bool,
 }
 
@@ -59,7 +61,7 @@ impl Values {
     }
 }
 
-/// What one of the five fields may hold.
+/// The range and names of one of the five fields.
 struct Field {
     name: &'static str,
     first: u32,
@@ -79,7 +81,8 @@ const FIELDS: [Field; 5] = [
 impl FromStr for Cron {
     type Err = String;
 
-    /// Five fields, a descriptor such as `@hourly` or `@every <duration>`, behind an optional `TZ=<zone>` or `CRON_TZ=<zone>`.
+    /// Reads five fields, a descriptor such as `@hourly`, or `@every <duration>`, behind an
+    /// optional `TZ=<zone>` or `CRON_TZ=<zone>`.
     fn from_str(expression: &str) -> Result<Self, String> {
         let (zone, schedule) = zone_of(expression)?;
         if let Some(distance) = schedule.strip_prefix("@every ") {
@@ -100,12 +103,12 @@ impl FromStr for Cron {
     }
 }
 
-/// No distance is shorter than a second.
+/// Rounds down to whole seconds, with one second as the minimum.
 fn whole_seconds(duration: SignedDuration) -> SignedDuration {
     SignedDuration::from_secs(duration.as_secs().max(1))
 }
 
-/// The zone, UTC if none is given (3.5), and the expression behind it.
+/// Returns the zone, UTC if none is given (`installations.md` 3.5), and the expression behind it.
 fn zone_of(expression: &str) -> Result<(TimeZone, &str), String> {
     let zoned = ["TZ=", "CRON_TZ="].into_iter().find_map(|prefix| expression.strip_prefix(prefix));
     let Some(zoned) = zoned else { return Ok((TimeZone::UTC, expression.trim())) };
@@ -138,7 +141,8 @@ impl Times {
         })
     }
 
-    /// Where both days are restricted, one of them is enough.
+    /// Reports whether the days allow this one. If both days of the month and days of the week are
+    /// restricted, one of them is enough.
     fn allow_day(&self, day: &Zoned) -> bool {
         let of_month = self.days.contains(day.day());
         let of_week = self.weekdays.contains(day.weekday().to_sunday_zero_offset());
@@ -157,7 +161,7 @@ impl Field {
         Ok(values)
     }
 
-    /// `*`, `5`, `1-5`, each with an optional `/step`; `5/step` goes on to the end.
+    /// Reads `*`, `5`, `1-5`, each with an optional `/step`. `5/step` means from 5 to the end.
     fn range(&self, text: &str) -> Result<Values, String> {
         let wrong = |problem: &str| Err(format!("{}: {text:?} {problem}", self.name));
         let (range, step) = match text.split_once('/') {
@@ -196,9 +200,11 @@ impl Field {
 }
 
 impl Cron {
-    /// The first point in time behind this one; `None` if there is none for years, as for the 30th of February.
+    /// Returns the first time after this one; `None` if there is none for years, as for the 30th of
+    /// February.
     ///
-    /// An hour that a clock leaves out is left out, and one that it shows twice counts twice.
+    /// When clocks are set forward, times in the skipped hour are left out. When they are set back,
+    /// times in the repeated hour count twice.
     pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(distance) => {
@@ -214,7 +220,8 @@ impl Cron {
 }
 
 impl Times {
-    /// The first time from a full minute on. What does not fit is passed over in one step: months, days, hours.
+    /// Returns the first time from a full minute on. Months, days and hours that do not match are
+    /// skipped in one step each.
     fn first_from(&self, mut time: Zoned) -> Option<Zoned> {
         let last_year = time.year().checked_add(LONGEST_SEARCH_YEARS)?;
         while time.year() <= last_year {
@@ -274,7 +281,7 @@ mod tests {
         }
     }
 
-    /// I-121: the next times of expressions, in the zone that is given.
+    /// I-121: the next times of expressions, in the given zone.
     #[test]
     fn next_times() {
         for (expression, from, next) in [
@@ -284,7 +291,8 @@ mod tests {
             ("5/20 * * * *", "2026-01-01T02:26:00Z", "2026-01-01T02:45:00Z"),
             ("0 0 1 mar *", "2026-03-01T00:00:00Z", "2027-03-01T00:00:00Z"),
             ("0 0 29 2 *", "2026-03-01T00:00:00Z", "2028-02-29T00:00:00Z"),
-            // Either day, where both are restricted; both, where one is not.
+            // If both fields of days are restricted, either may match. If one is not, the other
+            // must match.
             ("0 0 13 * fri", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
             ("0 0 13 * *", "2026-01-01T00:00:00Z", "2026-01-13T00:00:00Z"),
             ("0 0 ? * fri", "2026-01-03T00:00:00Z", "2026-01-09T00:00:00Z"),

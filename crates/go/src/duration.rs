@@ -1,13 +1,13 @@
-//! The texts of `time.Duration`, and reading them.
+//! Durations as Go's `time.Duration` prints and reads them.
 
 use std::fmt;
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
-/// The nanoseconds of the longest duration; only a negative one has them all.
+/// Nanoseconds of the longest duration. Only a negative one can have this many.
 const LARGEST: u64 = 1 << 63;
 
-/// Why a text is no duration.
+/// The reason why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurationError {
     source: Vec<u8>,
@@ -23,7 +23,7 @@ enum DurationErrorKind {
 }
 
 impl DurationError {
-    /// It is a duration, but one beyond 292 years.
+    /// Reports whether the text is a duration, but one beyond 292 years.
     pub fn is_too_long(&self) -> bool {
         self.kind == DurationErrorKind::Overflow
     }
@@ -47,7 +47,7 @@ impl fmt::Display for DurationError {
 
 impl std::error::Error for DurationError {}
 
-/// The text of so many nanoseconds, such as `1h2m3.5s`.
+/// Returns the text of this many nanoseconds, such as `1h2m3.5s`.
 pub fn text(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let rest = nanoseconds.unsigned_abs();
@@ -70,7 +70,7 @@ pub fn text(nanoseconds: i64) -> String {
     }
 }
 
-/// A number whose last `digits` digits are its fraction, without trailing zeros.
+/// Formats a number whose last `digits` digits are its fraction, without trailing zeros.
 fn with_fraction(number: u64, digits: u32) -> String {
     let scale = 10_u64.pow(digits);
     let fraction = format!("{:0width$}", number % scale, width = digits as usize);
@@ -84,7 +84,7 @@ fn with_fraction(number: u64, digits: u32) -> String {
 ///
 /// # Errors
 ///
-/// The text is no duration, or one that does not fit.
+/// The text is not a duration, or the duration is too long.
 pub fn parse(source: &[u8]) -> Result<i64, DurationError> {
     let because = |kind| DurationError { source: source.to_vec(), kind };
     let too_long = || because(DurationErrorKind::Overflow);
@@ -129,7 +129,7 @@ fn digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(text.iter().take_while(|b| b.is_ascii_digit()).count())
 }
 
-/// Nanoseconds of a unit.
+/// Returns the nanoseconds of a unit.
 fn unit(name: &[u8]) -> Option<u64> {
     Some(match std::str::from_utf8(name).ok()? {
         "ns" => 1,
@@ -142,12 +142,12 @@ fn unit(name: &[u8]) -> Option<u64> {
     })
 }
 
-/// The nanoseconds of a number with a unit; `None`: too many. The fraction is taken times the unit in floating point, as
-/// Go does it.
+/// Returns the nanoseconds of a number with a unit, or `None` if there are too many. The fraction
+/// is multiplied with the unit in floating point, as Go does it.
 fn scaled(whole: &[u8], fraction: &[u8], unit: u64) -> Option<u64> {
     let whole = whole.iter().try_fold(0, |number, digit| append(number, *digit))?;
     let whole = whole.checked_mul(unit).filter(|whole| *whole <= LARGEST)?;
-    // Digits that no longer fit are below a nanosecond.
+    // Digits beyond the range of the integer are below a nanosecond, so they are dropped.
     let (mut part, mut scale) = (0, 1.0);
     for digit in fraction {
         let Some(more) = append(part, *digit) else { break };
@@ -158,13 +158,13 @@ fn scaled(whole: &[u8], fraction: &[u8], unit: u64) -> Option<u64> {
     whole.checked_add(part as u64).filter(|sum| *sum <= LARGEST)
 }
 
-/// A number with one more digit.
+/// Appends a digit to a number.
 fn append(number: u64, digit: u8) -> Option<u64> {
     let number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
     (number <= LARGEST).then_some(number)
 }
 
-/// The quoting of this package's errors: everything that is not printable ASCII as `\xHH`.
+/// Quotes as Go's package `time` does in errors: everything that is not printable ASCII as `\xHH`.
 pub fn quote(text: &[u8]) -> String {
     let mut out = String::from("\"");
     for &byte in text {
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Go multiplies fractions in floating point, so that long ones are rounded up.
+    /// Case: Go multiplies fractions in floating point, so that long ones are rounded up.
     #[test]
     fn fractions_are_rounded_as_in_go() {
         for (source, expected) in [

@@ -1,19 +1,21 @@
-//! What Go's standard library and Masterminds/semver do with texts.
+//! The text functions of Go's standard library, and the versions of Masterminds/semver.
 //!
-//! Both template languages, the YAML that Go tools read and write, and the fields of the objects follow programs written
-//! in Go: how a float is written, what `printf` makes of a wrong verb, which patterns compile. All of that is here once,
-//! and knows nothing of templates or objects. The modules bear the names of Go's packages.
+//! Both template languages, the YAML that Go tools read and write, and the fields of the objects
+//! follow programs written in Go: how a float is written, how `printf` handles a wrong verb, which
+//! patterns compile. All of that is implemented here once, without knowledge of templates or
+//! objects. The modules have the names of Go's packages.
 //!
 //! * [`strconv`]: numbers to texts and back.
 //! * [`text`]: strings of bytes: their characters, their classes, quoting.
-//! * [`fmt`]: `printf`, for whatever implements [`fmt::Argument`].
+//! * [`fmt`]: `printf`, for types that implement [`fmt::Argument`].
 //! * [`regexp`]: Go's regular expressions on top of the `regex` crate.
 //! * [`time`]: instants, zones and layouts; [`duration`]: the texts of `time.Duration`.
-//! * [`cron`]: when the expressions of robfig/cron are due.
+//! * [`cron`]: the times of robfig/cron's expressions.
 //! * [`path`], [`url`]: slash-separated paths and `net/url`.
 //! * [`semver`]: versions and constraints as Masterminds/semver v3 reads them.
 //!
-//! Where originals differ, a parameter says so, and the rule stays with who follows that original.
+//! If two Go programs differ, a parameter chooses, and the calling crate knows which program it
+//! follows.
 
 pub mod cron;
 pub mod duration;

@@ -1,6 +1,7 @@
-//! Go's slash-separated paths (`gotemplate.md`, section 12.11). No function looks at the file system.
+//! Go's slash-separated paths (`gotemplate.md` 12.11). These functions do not access the file
+//! system.
 
-/// The last component.
+/// Returns the last component.
 pub fn base(path: &[u8]) -> &[u8] {
     if path.is_empty() {
         return b".";
@@ -10,19 +11,19 @@ pub fn base(path: &[u8]) -> &[u8] {
     if end == 0 { b"/" } else { &path[start..end] }
 }
 
-/// What begins with the last point of the last component.
+/// Returns the extension: the text from the last dot of the last component on.
 pub fn ext(path: &[u8]) -> &[u8] {
     let name = path.iter().rposition(|&b| b == b'/').map_or(path, |slash| &path[slash..]);
     name.iter().rposition(|&b| b == b'.').map_or(b"", |point| &name[point..])
 }
 
-/// All but the last component, cleaned.
+/// Returns all but the last component, cleaned.
 pub fn dir(path: &[u8]) -> Vec<u8> {
     let end = path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
     clean(&path[..end])
 }
 
-/// Without empty and `.` components, `..` resolved against its parent.
+/// Removes empty and `.` components, and resolves `..` against its parent.
 pub fn clean(path: &[u8]) -> Vec<u8> {
     let rooted = path.starts_with(b"/");
     let mut kept: Vec<&[u8]> = Vec::new();

@@ -1,11 +1,13 @@
-//! Go's `path.Match`: `*` and `?` stop at a slash, `[...]` is a class, `\` takes what follows as it is.
+//! Go's `path.Match`: `*` and `?` do not match a slash, `[...]` is a class, `\` makes the next
+//! character literal.
 
 /// The pattern is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("syntax error in pattern")]
 pub struct BadPattern;
 
-/// Whether the whole name matches. As in Go, a pattern that is malformed behind the place where it is decided may pass.
+/// Reports whether the whole name matches. As in Go, a fault of the pattern behind the place where
+/// the result is decided may stay unnoticed.
 ///
 /// # Errors
 ///
@@ -17,7 +19,7 @@ pub fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
         let (star, chunk, rest) = scan_chunk(pattern);
         pattern = rest;
         if star && chunk.is_empty() {
-            // A star at the end takes all up to a slash.
+            // A star at the end matches everything up to a slash.
             return Ok(!name.contains('/'));
         }
         match match_chunk(chunk, name)? {
@@ -31,7 +33,7 @@ pub fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
         match skipped {
             Some(after) => name = after,
             None => {
-                // What is left is looked at, so that a malformed pattern is told.
+                // Go checks the rest of the pattern, so that a malformed one is an error.
                 while !pattern.is_empty() {
                     let (_, chunk, rest) = scan_chunk(pattern);
                     pattern = rest;
@@ -44,7 +46,7 @@ pub fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
     Ok(name.is_empty())
 }
 
-/// The rest of the name behind the chunk, with something skipped before it.
+/// Returns the rest of the name behind the chunk, after skipping some characters.
 fn after_skipping<'n>(chunk: &str, name: &'n str, is_last: bool) -> Result<Option<&'n str>, BadPattern> {
     for (at, c) in name.char_indices() {
         if c == '/' {
@@ -59,7 +61,7 @@ fn after_skipping<'n>(chunk: &str, name: &'n str, is_last: bool) -> Result<Optio
     Ok(None)
 }
 
-/// Leading stars, the piece up to the next star, and the rest.
+/// Splits off leading stars and the piece up to the next star.
 fn scan_chunk(pattern: &str) -> (bool, &str, &str) {
     let piece = pattern.trim_start_matches('*');
     let star = piece.len() < pattern.len();
@@ -79,10 +81,10 @@ fn scan_chunk(pattern: &str) -> (bool, &str, &str) {
     (star, piece, "")
 }
 
-/// Matches a piece without stars at the start of a text; answers with what is left of the text.
+/// Matches a piece without stars at the start of a text. Returns the rest of the text.
 fn match_chunk<'t>(chunk: &str, text: &'t str) -> Result<Option<&'t str>, BadPattern> {
     let (mut chunk, mut text) = (chunk, text);
-    // After a mismatch the piece is only checked.
+    // After a mismatch the rest of the piece is only checked for faults.
     let mut failed = false;
     while let Some(c) = chunk.chars().next() {
         failed |= text.is_empty();
@@ -110,7 +112,8 @@ fn match_chunk<'t>(chunk: &str, text: &'t str) -> Result<Option<&'t str>, BadPat
     Ok((!failed).then_some(text))
 }
 
-/// A class behind its bracket: whether the character is in it, and what follows.
+/// Reads a class behind its bracket. Returns whether the character is in it, and the text behind
+/// the class.
 fn class(body: &str, found: Option<char>) -> Result<(bool, &str), BadPattern> {
     let mut body = body;
     let negated = body.starts_with('^');
@@ -145,7 +148,7 @@ fn class_character(body: &str) -> Result<(char, &str), BadPattern> {
 mod tests {
     use super::*;
 
-    /// The answers of Go's `path.Match`.
+    /// The answers are those of Go's `path.Match`.
     #[test]
     fn patterns_match_as_in_go() {
         let table: &[(&str, &str, Result<bool, BadPattern>)] = &[

@@ -1,10 +1,11 @@
-//! Byte strings as Go sees them: decoding, character classes and quoting.
+//! Byte strings as Go handles them: decoding, character classes and quoting.
 
 use std::borrow::Cow;
 
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
-/// The first character of a byte string and its width; invalid UTF-8 gives `None` and width 1.
+/// Returns the first character of a byte string and its width. Invalid UTF-8 gives `None` and width
+/// 1.
 pub fn decode(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     let first = *bytes.first()?;
     if first < 0x80 {
@@ -18,7 +19,7 @@ pub fn decode(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     Some(valid.chars().next().map_or((None, 1), |c| (Some(c), c.len_utf8())))
 }
 
-/// The text of a byte string; each byte that is no part of a character becomes U+FFFD.
+/// Returns the text of a byte string. Each byte that does not belong to a character becomes U+FFFD.
 pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -28,7 +29,7 @@ pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The characters of a byte string with their byte ranges; `None` stands for an invalid byte.
+/// Iterates over the characters of a byte string with their bytes; `None` is an invalid byte.
 pub fn runes(bytes: &[u8]) -> impl Iterator<Item = (Option<char>, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -39,12 +40,12 @@ pub fn runes(bytes: &[u8]) -> impl Iterator<Item = (Option<char>, &[u8])> {
     })
 }
 
-/// The number of characters, each invalid byte counting as one.
+/// Returns the number of characters; each invalid byte counts as one.
 pub fn rune_count(bytes: &[u8]) -> usize {
     if bytes.is_ascii() { bytes.len() } else { runes(bytes).count() }
 }
 
-/// The position of a needle in a byte string.
+/// Returns the position of a needle in a byte string.
 pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     if needle.is_empty() {
         return Some(0);
@@ -61,7 +62,7 @@ pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     None
 }
 
-/// Unicode category L.
+/// Reports whether a character is of Unicode category L.
 pub fn is_letter(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphabetic();
@@ -76,12 +77,13 @@ pub fn is_letter(c: char) -> bool {
     )
 }
 
-/// Unicode category Nd.
+/// Reports whether a character is of Unicode category Nd.
 pub fn is_digit(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_digit() } else { get_general_category(c) == Category::DecimalNumber }
 }
 
-/// Unicode categories L, M, N, P, S and the ASCII space: what Go prints unescaped.
+/// Reports whether Go prints a character unescaped: Unicode categories L, M, N, P, S and the ASCII
+/// space.
 pub fn is_print(c: char) -> bool {
     if c.is_ascii() {
         return matches!(c, ' '..='~');
@@ -105,14 +107,14 @@ pub fn is_space(c: char) -> bool {
         || (!c.is_ascii() && c.is_whitespace())
 }
 
-/// The text as a Go string literal.
+/// Returns the text as a Go string literal.
 pub fn quote(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len() + 2);
     quote_into(&mut out, bytes, false);
     lossy(&out).into_owned()
 }
 
-/// Appends a Go string literal; with `ascii` only ASCII characters.
+/// Appends a Go string literal; with `ascii` it has only ASCII characters.
 pub fn quote_into(out: &mut Vec<u8>, bytes: &[u8], ascii: bool) {
     out.push(b'"');
     let mut rest = bytes;
@@ -171,7 +173,7 @@ fn escape_char(out: &mut Vec<u8>, c: char, quote: char, ascii: bool) {
     out.push(short as u8);
 }
 
-/// Whether a raw string literal can hold the text unchanged.
+/// Reports whether a raw string literal can contain the text unchanged.
 pub fn can_backquote(bytes: &[u8]) -> bool {
     runes(bytes).all(|(c, _)| match c {
         None | Some('\u{feff}' | '`' | '\u{7f}') => false,
@@ -179,7 +181,7 @@ pub fn can_backquote(bytes: &[u8]) -> bool {
     })
 }
 
-/// Go's `%#U`: the code point, with the character itself when it is printable.
+/// Formats as Go's `%#U`: the code point, with the character itself if it is printable.
 pub fn describe_char(c: Option<char>) -> String {
     let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
     let code = u32::from(c);

@@ -1,4 +1,4 @@
-//! URLs in the reading of Go's `net/url` (`gotemplate.md`, section 12.11; `spiff.md`, section 11.2).
+//! URLs as Go's `net/url` parses them (`gotemplate.md` 12.11; `spiff.md` 11.2).
 
 use std::net::IpAddr;
 
@@ -16,14 +16,14 @@ pub struct Url {
     pub fragment: Vec<u8>,
 }
 
-/// A user and, where there is a colon, the password.
+/// A user and, if there is a colon, the password.
 #[derive(Debug)]
 pub struct User {
     pub name: Vec<u8>,
     pub password: Option<Vec<u8>>,
 }
 
-/// The part of a URL that a text belongs to; it decides what must be escaped.
+/// The part of a URL that contains a text; it decides which characters are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Path,
@@ -54,7 +54,7 @@ impl Url {
     ///
     /// # Errors
     ///
-    /// Go's complaint with the text it is about.
+    /// Go's message with the text in question.
     pub fn parse(source: &[u8]) -> Result<Url, String> {
         let (body, fragment) = cut(source, b'#');
         let mut url = Url::without_fragment(body).map_err(|error| complaint(body, &error))?;
@@ -102,13 +102,13 @@ impl Url {
         Ok(())
     }
 
-    /// The host without its port and brackets.
+    /// Returns the host without its port and brackets.
     pub fn hostname(&self) -> &[u8] {
         let host = self.split_host().0;
         host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)
     }
 
-    /// The digits behind the host; empty if there are none.
+    /// Returns the digits of the port; empty if there are none.
     pub fn port(&self) -> &[u8] {
         self.split_host().1
     }
@@ -120,7 +120,7 @@ impl Url {
         }
     }
 
-    /// The URL as text, each part escaped where it must be.
+    /// Returns the URL as text, each part escaped as needed.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.scheme.is_empty() {
@@ -163,7 +163,7 @@ impl Url {
             out.push(b'/');
         }
         if out.is_empty() && cut(&path, b'/').0.contains(&b':') {
-            // Else the first segment would read as a scheme.
+            // Without this prefix the first segment would be read as a scheme.
             out.extend_from_slice(b"./");
         }
         out.extend(path);
@@ -190,7 +190,7 @@ impl User {
         }
     }
 
-    /// The user, and the password behind a colon.
+    /// Returns the user, and the password behind a colon.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.push(&mut out);
@@ -202,7 +202,7 @@ fn complaint(source: &[u8], error: &str) -> String {
     format!("parse {}: {error}", text::quote(source))
 }
 
-/// What is before and behind the first separator.
+/// Splits a text at the first separator.
 fn cut(source: &[u8], separator: u8) -> (&[u8], &[u8]) {
     match source.iter().position(|&b| b == separator) {
         Some(at) => (&source[..at], &source[at + 1..]),
@@ -248,7 +248,7 @@ fn parse_host(scheme: &str, host: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// An IPv6 address in brackets, with an optional zone and port.
+/// Parses an IPv6 address in brackets, with an optional zone and port.
 fn parse_literal(host: &[u8]) -> Result<Vec<u8>, String> {
     let Some(close) = host.iter().rposition(|&b| b == b']') else {
         return Err("missing ']' in host".to_string());
@@ -273,7 +273,7 @@ fn parse_literal(host: &[u8]) -> Result<Vec<u8>, String> {
     Ok([b"[", &address[..], b"]", port].concat())
 }
 
-/// A name or a value of a query.
+/// Decodes a name or a value of a query.
 ///
 /// # Errors
 ///

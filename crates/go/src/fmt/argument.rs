@@ -1,7 +1,7 @@
 use super::scalar::Integer;
 use super::{Argument, Sink, Spec, bad_verb, boolean, float, integer, string};
 
-/// An argument of one of the kinds that JSON knows, too.
+/// An argument of one of the kinds that JSON has, too.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
     Nil,

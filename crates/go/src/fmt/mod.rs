@@ -1,4 +1,4 @@
-//! Go's `fmt.Sprintf` for whatever can be an [`Argument`] (`gotemplate.md`, section 7.2).
+//! Go's `fmt.Sprintf` for every type that implements [`Argument`] (`gotemplate.md` 7.2).
 
 mod argument;
 mod printf;
@@ -21,37 +21,38 @@ pub struct Spec {
     pub sharp: bool,
     pub space: bool,
     pub zero: bool,
-    /// `%#v`, which `sharp` does not cover because it means something else to other verbs.
+    /// True for `%#v`. `sharp` does not cover it, because `#` means something else to other verbs.
     pub sharp_v: bool,
     pub width: Option<usize>,
     pub precision: Option<usize>,
 }
 
 impl Spec {
-    /// No flag, width or precision.
+    /// Reports whether there is no flag, width or precision.
     fn is_plain(self) -> bool {
         let Spec { plus, sharp, space, width, precision, .. } = self;
         !plus && !sharp && !space && width.is_none() && precision.is_none()
     }
 
-    /// The padding byte: zeros go to the left only.
+    /// Returns the padding byte. Zeros are used on the left only.
     fn padding(self) -> u8 {
         if self.zero && !self.minus { b'0' } else { b' ' }
     }
 }
 
-/// What a directive can print.
+/// A value that a directive can print.
 pub trait Argument {
-    /// Whether this is Go's nil interface, which has no type.
+    /// Reports whether this is Go's nil interface, which has no type.
     fn is_nil(&self) -> bool;
 
-    /// The name of the type, as `%T` and complaints show it.
+    /// Returns the name of the type, as `%T` and complaints show it.
     fn type_name(&self) -> &str;
 
-    /// The number, where this is an integer that can stand for a `*`.
+    /// Returns the number, if this is an integer that can be used for a `*`.
     fn integer(&self) -> Option<i64>;
 
-    /// Writes the value, which is not nil, under any verb but `T`; [`bad_verb`] if it does not fit.
+    /// Writes the value, which is not nil, under any verb except `T`. If the verb does not fit, it
+    /// writes [`bad_verb`].
     fn write(&self, sink: &mut Sink, spec: Spec, verb: char);
 
     /// Writes the value inside a complaint.
@@ -60,7 +61,7 @@ pub trait Argument {
     }
 }
 
-/// An argument of a directive.
+/// Writes an argument of a directive.
 pub fn write_argument<A: Argument>(sink: &mut Sink, spec: Spec, verb: char, argument: &A) {
     match verb {
         'T' | 'v' if argument.is_nil() => scalar::pad(sink, spec, b"<nil>"),
@@ -70,7 +71,7 @@ pub fn write_argument<A: Argument>(sink: &mut Sink, spec: Spec, verb: char, argu
     }
 }
 
-/// `%!verb(type=value)`, the value with the flags of the directive.
+/// Writes `%!verb(type=value)`, the value with the flags of the directive.
 pub fn bad_verb<A: Argument>(sink: &mut Sink, spec: Spec, verb: char, argument: &A) {
     sink.push(format!("%!{verb}(").as_bytes());
     if argument.is_nil() {
@@ -83,7 +84,7 @@ pub fn bad_verb<A: Argument>(sink: &mut Sink, spec: Spec, verb: char, argument: 
     sink.push(b")");
 }
 
-/// The formatted text; `None`: it would have more than `limit` bytes.
+/// Returns the formatted text, or `None` if it would have more than `limit` bytes.
 pub fn sprintf<A: Argument>(format: &str, arguments: &[A], limit: usize) -> Option<String> {
     let mut sink = Sink::new(limit);
     printf(&mut sink, format.as_bytes(), arguments);

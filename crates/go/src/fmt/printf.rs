@@ -1,9 +1,10 @@
-//! `printf`: directives, arguments, and complaints in the output (`gotemplate.md`, section 7.2).
+//! The formatting by `printf`: directives, arguments, and complaints in the output (`gotemplate.md`
+//! 7.2).
 
 use super::{Argument, Sink, Spec, write_argument};
 use crate::text;
 
-/// Larger widths and precisions are refused (`gotemplate.md`, section 7.2).
+/// Largest width or precision that Go accepts (`gotemplate.md` 7.2).
 const MAX_NUMBER: i64 = 1_000_000;
 
 /// Formats the arguments.
@@ -35,9 +36,9 @@ struct Printer<'p, A> {
     arguments: &'p [A],
     at: usize,
     next_argument: usize,
-    /// An explicit index was used somewhere, so unused arguments are no mistake.
+    /// True if an explicit index was used somewhere; then unused arguments are not a mistake.
     reordered: bool,
-    /// The explicit indexes of this directive are usable.
+    /// True if the explicit indexes of this directive are valid.
     index_ok: bool,
     spec: Spec,
 }
@@ -117,7 +118,7 @@ impl<A: Argument> Printer<'_, A> {
         }
     }
 
-    /// Digits at this place. Too large a number ends the whole format.
+    /// Reads digits. A number that is too large ends the whole format.
     fn number(&mut self) -> Option<usize> {
         let mut number: Option<i64> = None;
         while let Some(digit) = self.peek().filter(u8::is_ascii_digit) {
@@ -132,7 +133,7 @@ impl<A: Argument> Printer<'_, A> {
         number.and_then(|value| usize::try_from(value).ok())
     }
 
-    /// The value of `*`.
+    /// Returns the value of `*`.
     fn integer_argument(&mut self) -> Option<i64> {
         let argument = self.arguments.get(self.next_argument)?;
         self.next_argument += 1;
@@ -140,7 +141,7 @@ impl<A: Argument> Printer<'_, A> {
         (number.unsigned_abs() <= MAX_NUMBER.unsigned_abs()).then_some(number)
     }
 
-    /// `[n]`: tells whether a well-formed index stood here.
+    /// Reads `[n]`. Returns whether there was a well-formed index.
     fn argument_index(&mut self) -> bool {
         if self.peek() != Some(b'[') {
             return false;
@@ -209,7 +210,7 @@ impl<A: Argument> Printer<'_, A> {
     }
 }
 
-/// Only digits make an index; an overlong one is none.
+/// Reads an index. Only digits make an index; a number that is too large does not.
 fn parse_index(digits: &str) -> Option<usize> {
     let valid = !digits.is_empty() && digits.len() <= 8 && digits.bytes().all(|b| b.is_ascii_digit());
     if valid { digits.parse().ok() } else { None }

@@ -1,4 +1,4 @@
-//! Scalars under the flags of a directive (`gotemplate.md`, section 7.2).
+//! Formatting of scalars under the flags of a directive (`gotemplate.md` 7.2).
 
 use super::{Sink, Spec};
 use crate::strconv::{FloatVerb, append_float};
@@ -24,7 +24,7 @@ fn truncate(spec: Spec, bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// A string, cut to the precision.
+/// Writes a string, cut to the precision.
 pub fn string(sink: &mut Sink, spec: Spec, bytes: &[u8]) {
     pad(sink, spec, truncate(spec, bytes));
 }
@@ -39,7 +39,7 @@ pub(super) fn quoted(sink: &mut Sink, spec: Spec, bytes: &[u8]) {
     pad(sink, spec, &out);
 }
 
-/// `%x` and `%X` of a string: its bytes in hexadecimal.
+/// Writes `%x` and `%X` of a string: its bytes in hexadecimal.
 pub(super) fn hex_bytes(sink: &mut Sink, spec: Spec, bytes: &[u8], upper: bool) {
     let bytes = &bytes[..spec.precision.unwrap_or(bytes.len()).min(bytes.len())];
     if !sink.fits(bytes.len()) {
@@ -64,22 +64,22 @@ pub(super) fn hex_bytes(sink: &mut Sink, spec: Spec, bytes: &[u8], upper: bool) 
     pad(sink, spec, &out);
 }
 
-/// The digits up to 15.
+/// Returns the digits from 0 to 15.
 fn symbols(upper: bool) -> &'static [u8; 16] {
     if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" }
 }
 
-/// The digits of an integer verb.
+/// The number base and letters of an integer verb.
 #[derive(Clone, Copy, Debug)]
 pub struct Radix {
     pub base: u32,
     pub upper: bool,
-    /// `%O`: always with `0o`.
+    /// True for `%O`, which always writes `0o`.
     pub octal_prefix: bool,
 }
 
 impl Radix {
-    /// What `%d` and `%v` write.
+    /// The base of `%d` and `%v`.
     pub const DECIMAL: Radix = Radix { base: 10, upper: false, octal_prefix: false };
 }
 
@@ -90,7 +90,7 @@ pub struct Integer {
     pub signed: bool,
 }
 
-/// An integer in the digits of a radix.
+/// Writes an integer in the digits of a radix.
 pub fn integer(sink: &mut Sink, spec: Spec, value: Integer, radix: Radix) {
     let negative = value.signed && value.bits.cast_signed() < 0;
     let magnitude = if negative { value.bits.wrapping_neg() } else { value.bits };
@@ -134,7 +134,7 @@ pub fn integer(sink: &mut Sink, spec: Spec, value: Integer, radix: Radix) {
     pad(sink, Spec { zero: false, ..spec }, &out);
 }
 
-/// The digits of a number, at the end of the buffer; 64 suffice for base 2.
+/// Writes the digits of a number to the end of the buffer. 64 bytes are enough for base 2.
 fn write_digits(buffer: &mut [u8; 64], number: u64, radix: Radix) -> &[u8] {
     let symbols = symbols(radix.upper);
     let base = u64::from(radix.base);
@@ -149,24 +149,24 @@ fn write_digits(buffer: &mut [u8; 64], number: u64, radix: Radix) -> &[u8] {
     }
 }
 
-/// The character with this code point, U+FFFD for none.
+/// Returns the character with this code point, or U+FFFD if there is none.
 fn character(bits: u64) -> char {
     u32::try_from(bits).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// `%c`: the character with this code point.
+/// Writes `%c`: the character with this code point.
 pub(super) fn char_of(sink: &mut Sink, spec: Spec, bits: u64) {
     pad(sink, spec, character(bits).encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// `%q` of an integer.
+/// Writes `%q` of an integer.
 pub(super) fn quoted_char(sink: &mut Sink, spec: Spec, bits: u64) {
     let mut out = Vec::new();
     text::quote_char_into(&mut out, character(bits), spec.plus);
     pad(sink, spec, &out);
 }
 
-/// `%U`: a code point in hexadecimal, such as `U+0041`.
+/// Writes `%U`: a code point in hexadecimal, such as `U+0041`.
 pub(super) fn unicode(sink: &mut Sink, spec: Spec, bits: u64) {
     let digits = spec.precision.unwrap_or(4).max(4);
     if !sink.fits(digits) {
@@ -184,12 +184,13 @@ pub(super) fn unicode(sink: &mut Sink, spec: Spec, bits: u64) {
     pad(sink, Spec { zero: false, ..spec }, out.as_bytes());
 }
 
-/// Digits of the shortest form of a float, whose price is a piece each.
+/// Pieces charged for the shortest form of a float, one for each usual digit.
 const SHORTEST_DIGITS: usize = 8;
-/// Digits that a float has at most; all further ones are zeros.
+/// Largest number of significant digits of a float; all further ones are zeros, so they cost no
+/// work.
 const MOST_DIGITS: usize = 1_100;
 
-/// A float; `upper` turns the letters of the layout into capitals.
+/// Writes a float. `upper` turns the letters of the layout into capitals.
 pub fn float(sink: &mut Sink, spec: Spec, f: f64, verb: FloatVerb, precision: Option<usize>, upper: bool) {
     let precision = spec.precision.or(precision);
     sink.work(precision.map_or(SHORTEST_DIGITS, |digits| digits.min(MOST_DIGITS)));
@@ -228,11 +229,11 @@ pub fn float(sink: &mut Sink, spec: Spec, f: f64, verb: FloatVerb, precision: Op
     }
 }
 
-/// The `#` flag on floats: always a point, and for `%g` the zeros up to the precision.
+/// Applies the `#` flag to floats: always a point, and for `%g` the zeros up to the precision.
 fn keep_point_and_zeros(number: &mut Vec<u8>, verb: FloatVerb, precision: Option<usize>, upper: bool) {
     let hexadecimal = verb == FloatVerb::Hexadecimal;
     let mut missing = match verb {
-        // Go forgets `%X`.
+        // Go leaves `%X` out of this rule.
         FloatVerb::Hexadecimal if upper => 0,
         FloatVerb::General { .. } | FloatVerb::Hexadecimal => precision.unwrap_or(6),
         _ => 0,

@@ -1,18 +1,18 @@
-//! A growing text with an upper bound.
+//! A growing text with an upper limit.
 
-/// Why a text was not finished.
+/// The reason why a text was not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormatError {
-    /// It would have more bytes than this.
+    /// The text would have more bytes than this.
     Length(usize),
-    /// It would be made of more pieces than were allowed.
+    /// The text would be made of more pieces than were allowed.
     Pieces,
     /// The value nests too deep.
     Depth,
 }
 
-/// Collects output. Once a limit is hit it swallows everything, so that writers need no error handling; the error
-/// shows when the text is taken.
+/// A collector of output. Once a limit is reached it ignores all further output, so that writers
+/// need no error handling. The error is returned when the text is taken.
 #[derive(Debug)]
 pub struct Sink {
     bytes: Vec<u8>,
@@ -22,27 +22,27 @@ pub struct Sink {
     error: Option<FormatError>,
 }
 
-/// Room for most texts.
+/// Initial capacity in bytes, enough for most texts.
 const USUAL: usize = 64;
 
 impl Sink {
-    /// An empty text that may grow to so many bytes.
+    /// Creates an empty text that may grow to `limit` bytes.
     pub fn new(limit: usize) -> Sink {
         Sink { bytes: Vec::with_capacity(USUAL), limit, pieces: 0, most_pieces: usize::MAX, error: None }
     }
 
-    /// How many pieces may be written from now on, as [`Sink::take_pieces`] counts them.
+    /// Sets how many pieces may be written from now on, as [`Sink::take_pieces`] counts them.
     pub fn allow_pieces(&mut self, count: usize) {
         self.most_pieces = self.pieces.saturating_add(count);
     }
 
-    /// The pieces that were written since this was asked for last: what writing took, which bytes alone do not tell. An element of
-    /// a list takes two, an entry of a map four.
+    /// Returns the pieces that were written since the last call. They measure the work of writing
+    /// better than bytes do. An element of a list counts two, an entry of a map four.
     pub fn take_pieces(&mut self) -> usize {
         std::mem::take(&mut self.pieces)
     }
 
-    /// Accounts for the work of so many pieces that is about to be done.
+    /// Accounts for the work of this many pieces that is about to be done.
     #[inline]
     pub(super) fn work(&mut self, pieces: usize) {
         self.pieces = self.pieces.saturating_add(pieces);
@@ -67,7 +67,8 @@ impl Sink {
         }
     }
 
-    /// Whether one more piece of `count` bytes is allowed. Ask before building something large.
+    /// Reports whether one more piece of `count` bytes is allowed. Ask before building something
+    /// large.
     #[inline]
     pub fn fits(&mut self, count: usize) -> bool {
         self.work(1);
@@ -77,36 +78,36 @@ impl Sink {
         self.error.is_none()
     }
 
-    /// Bytes that were written.
+    /// Returns the number of bytes that were written.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing was written.
+    /// Reports whether no bytes were written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Gives up, e.g. because the value nests too deep.
+    /// Stops the output with an error, for example because the value nests too deep.
     pub fn fail(&mut self, error: FormatError) {
         self.error.get_or_insert(error);
     }
 
-    /// Why nothing more is taken.
+    /// Returns the error that stopped the output.
     pub fn error(&self) -> Option<FormatError> {
         self.error
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     ///
     /// # Errors
     ///
-    /// The limit that was hit.
+    /// The limit that was reached.
     pub fn into_bytes(self) -> Result<Vec<u8>, FormatError> {
         self.error.map_or(Ok(self.bytes), Err)
     }
 
-    /// What was written, whether or not a limit was hit.
+    /// Returns the output so far, even if a limit was reached.
     pub fn into_partial(self) -> Vec<u8> {
         self.bytes
     }

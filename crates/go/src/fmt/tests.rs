@@ -69,7 +69,7 @@ fn complaints_are_those_of_go() {
     ]);
 }
 
-/// Answers of Go that one of two earlier writings of `printf` did not give.
+/// Answers of Go that one of two earlier implementations of `printf` did not give.
 #[test]
 fn corners_are_those_of_go() {
     check(&[

@@ -1,11 +1,11 @@
-//! What the verbs make of the kinds of scalars (`gotemplate.md`, section 7.2). Each says whether the verb fits; if it does
-//! not, nothing is written.
+//! Formatting of scalars by verb (`gotemplate.md` 7.2). Each function returns whether the verb
+//! fits; if it does not, the function writes no output.
 
 use super::scalar::{self, Integer, Radix};
 use super::{Sink, Spec};
 use crate::strconv::FloatVerb;
 
-/// Writes a bool; false if the verb is not one of bools.
+/// Writes a bool. Returns false if the verb is not for bools.
 pub fn boolean(sink: &mut Sink, spec: Spec, verb: char, value: bool) -> bool {
     let fits = matches!(verb, 't' | 'v');
     if fits {
@@ -14,7 +14,7 @@ pub fn boolean(sink: &mut Sink, spec: Spec, verb: char, value: bool) -> bool {
     fits
 }
 
-/// Writes an integer; false if the verb is not one of integers.
+/// Writes an integer. Returns false if the verb is not for integers.
 pub fn integer(sink: &mut Sink, spec: Spec, verb: char, integer: Integer) -> bool {
     let radix = |base, upper| Radix { base, upper, octal_prefix: verb == 'O' };
     match verb {
@@ -34,7 +34,7 @@ pub fn integer(sink: &mut Sink, spec: Spec, verb: char, integer: Integer) -> boo
     true
 }
 
-/// Writes a float; false if the verb is not one of floats.
+/// Writes a float. Returns false if the verb is not for floats.
 pub fn float(sink: &mut Sink, spec: Spec, verb: char, f: f64) -> bool {
     let (layout, precision) = match verb {
         'v' | 'g' | 'G' => (FloatVerb::GENERAL, None),
@@ -48,7 +48,7 @@ pub fn float(sink: &mut Sink, spec: Spec, verb: char, f: f64) -> bool {
     true
 }
 
-/// A string of bytes.
+/// Writes a string of bytes. Returns false if the verb is not for strings.
 pub fn string(sink: &mut Sink, spec: Spec, verb: char, bytes: &[u8]) -> bool {
     match verb {
         'v' if spec.sharp_v => scalar::quoted(sink, spec, bytes),

@@ -1,13 +1,14 @@
-//! Go's regular expressions: patterns of RE2 as Go reads them, matched by the `regex` crate.
+//! Go's regular expressions: RE2 patterns as Go reads them, matched by the `regex` crate.
 //!
-//! Templates and spiff documents bring patterns that were written for Go.
+//! Templates and spiff documents contain patterns that were written for Go.
 
 mod syntax;
 mod weight;
 
 use regex::{Captures, Regex};
 
-/// A compiled pattern with the names of its groups: Go allows names that the crate refuses, so the expression has none.
+/// A compiled pattern with the names of its groups. The names are stored here and not in the
+/// expression, because Go allows names that the crate refuses.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     regex: Regex,
@@ -16,19 +17,21 @@ pub struct Pattern {
     looks_far: bool,
 }
 
-/// Heavier patterns are not worth keeping: those that are kept are many, and these take half a megabyte each.
+/// Largest weight of a pattern that callers cache. A pattern of this weight takes half a megabyte,
+/// and caches contain many.
 const LIGHT: usize = 5_000;
 
-/// What reading a pattern takes, in the parts of [`weight`], before anything else is done with it: a byte of a class takes a third of a
-/// kilobyte, and a class of Unicode that is named has hundreds of ranges.
+/// Returns the cost of reading a pattern, in the parts of [`weight`], before it is compiled: a byte
+/// of a class takes a third of a kilobyte, and a named Unicode class has hundreds of ranges.
 pub fn reading_weight(pattern: &str) -> usize {
     const NAMED: usize = 700;
     let named = pattern.as_bytes().windows(2).filter(|pair| matches!(pair, [b'\\', b'p' | b'P'])).count();
     pattern.len().saturating_mul(3).saturating_add(named.saturating_mul(NAMED))
 }
 
-/// How large a pattern becomes when it is compiled, in parts of a hundred bytes and half a microsecond each; 0 for one that does not compile.
-/// Searching a text takes, at worst, so many steps for each of its bytes.
+/// Returns the size of a pattern when it is compiled, in parts of a hundred bytes and half a
+/// microsecond each; 0 if it does not compile. In the worst case a search takes this many steps for
+/// each byte of the text.
 pub fn weight(pattern: &str) -> usize {
     let translated = syntax::translate(pattern).ok();
     translated
@@ -36,12 +39,13 @@ pub fn weight(pattern: &str) -> usize {
         .map_or(0, |parsed| weight::of(&parsed))
 }
 
-/// Whether a text is a pattern; it is read and not compiled, which takes [`reading_weight`] and no more.
+/// Reports whether a text is a pattern. It is read and not compiled, so the cost is only
+/// [`reading_weight`].
 pub fn is_valid(pattern: &str) -> bool {
     syntax::translate(pattern).is_ok_and(|translated| weight::parse(&translated.pattern).is_some())
 }
 
-/// Whether a pattern of this weight is small enough to be kept among many.
+/// Reports whether a pattern of this weight is small enough for a cache.
 pub fn is_light(weight: usize) -> bool {
     weight <= LIGHT
 }
@@ -51,7 +55,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Go's complaint, without the `error parsing regexp: ` in front.
+    /// Go's message, without its prefix `error parsing regexp: `.
     pub fn compile(pattern: &str) -> Result<Self, String> {
         let translated = syntax::translate(pattern)?;
         let regex = Regex::new(&translated.pattern)
@@ -61,27 +65,28 @@ impl Pattern {
         Ok(Self { regex, names: translated.names, weight: parsed.as_ref().map_or(0, weight::of), looks_far })
     }
 
-    /// As [`weight`] has it.
+    /// Returns the weight, see [`weight`].
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Of so many bytes behind a match, those that the search may have looked at.
+    /// Returns how many of the `rest` bytes behind a match the search may have read.
     pub fn bytes_beyond(&self, rest: usize) -> usize {
         if self.looks_far { rest } else { 0 }
     }
 
-    /// Whether it is small enough to be kept among many.
+    /// Reports whether the pattern is small enough for a cache.
     pub fn is_light(&self) -> bool {
         is_light(self.weight)
     }
 
-    /// What matches. Its groups have numbers only.
+    /// Returns the expression. Its groups have numbers only.
     pub fn regex(&self) -> &Regex {
         &self.regex
     }
 
-    /// The number of a group that is named by its number or its name; of groups with the same name, the first.
+    /// Returns the number of a group, given by number or name. Of groups with the same name it is
+    /// the first.
     pub fn group(&self, name: &str) -> Option<usize> {
         let is_number = name.bytes().all(|b| b.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
         if is_number {
@@ -90,7 +95,7 @@ impl Pattern {
         self.names.iter().position(|known| known.as_deref() == Some(name))
     }
 
-    /// Writes a replacement with `$1`, `${1}`, `$name`, `${name}` and `$$` filled in.
+    /// Writes a replacement with `$1`, `${1}`, `$name`, `${name}` and `$$` expanded.
     pub fn expand(&self, template: &str, captures: &Captures<'_>, out: &mut String) {
         let mut rest = template;
         while let Some((before, behind)) = rest.split_once('$') {
@@ -111,7 +116,7 @@ impl Pattern {
     }
 }
 
-/// The group name behind a `$`, and what follows it.
+/// Returns the group name behind a `$`, and the rest of the text.
 fn reference(text: &str) -> Option<(&str, &str)> {
     let body = text.strip_prefix('{');
     let name = body.unwrap_or(text);
@@ -151,7 +156,7 @@ mod tests {
         assert_eq!(Pattern::compile("a(").unwrap_err(), "missing closing ): `a(`");
     }
 
-    /// Counts inside of counts are multiplied, and the product has a limit of its own.
+    /// Case: nested repetition counts are multiplied, and the product has a limit of its own.
     #[test]
     fn repetitions_are_counted_together() {
         let refused = |count: &str| Some(format!("invalid repeat count: `{count}`"));
@@ -184,7 +189,7 @@ mod tests {
             assert_eq!(is_valid(pattern), wanted > 0, "{pattern}");
         }
         assert_eq!((reading_weight("abc"), reading_weight(r"\pL")), (9, 709));
-        // Hundreds of ranges, a hundred times.
+        // The class has hundreds of ranges, repeated a hundred times.
         assert!((60_000..400_000).contains(&weight(r"\pL{100}")));
         assert_eq!(
             weight(&format!("{}a{}", "(".repeat(1_000), ")".repeat(1_000))),

@@ -1,7 +1,9 @@
-//! Go's regular expressions in the syntax of the `regex` crate (`gotemplate.md`, sections 12.10 and 14; `spiff.md`, section 11.2).
+//! Translator of Go's regular expressions to the syntax of the `regex` crate (`gotemplate.md` 12.10
+//! and 14; `spiff.md` 11.2).
 //!
-//! Both descend from RE2. The differences: `\d \w \s \b` are ASCII in Go, an opening brace or bracket may be literal
-//! there, some escapes and flags exist on one side only, and the error texts are Go's own.
+//! Both descend from RE2. The differences: `\d \w \s \b` are ASCII in Go, an opening brace or
+//! bracket may be literal there, some escapes and flags exist on one side only, and the error texts
+//! are Go's own.
 
 use std::collections::HashSet;
 
@@ -14,7 +16,7 @@ pub(super) struct Translated {
     pub(super) names: Vec<Option<String>>,
 }
 
-/// Larger repetition counts are refused.
+/// Largest repetition count that Go accepts.
 const MAX_REPEAT: u32 = 1000;
 
 /// The names between `[:` and `:]`.
@@ -23,7 +25,7 @@ const CLASS_NAMES: [&str; 14] = [
     "upper", "word", "xdigit",
 ];
 
-/// Translates a pattern, or gives Go's complaint without the prefix `error parsing regexp: `.
+/// Translates a pattern, or returns Go's message without the prefix `error parsing regexp: `.
 pub(super) fn translate(pattern: &str) -> Result<Translated, String> {
     let mut translator = Translator {
         source: pattern,
@@ -50,23 +52,23 @@ struct Translator<'p> {
     rest: &'p str,
     out: String,
     names: Vec<Option<String>>,
-    /// What stands before each open group.
+    /// Repetitions of the part before each open group.
     open: Vec<Repeats>,
     repeats: Repeats,
-    /// Something stands before that an operator can repeat.
+    /// True if the part before can be repeated.
     can_repeat: bool,
-    /// The operator just read, with everything behind it.
+    /// The operator just read, with the text behind it.
     last_operator: Option<&'p str>,
-    /// Names of Unicode's classes that were met.
+    /// Names of Unicode classes that were found to exist.
     known: HashSet<&'p str>,
 }
 
-/// How often parts of a group are repeated, counts inside of counts multiplied.
+/// Repetition counts of parts of a group; nested counts are multiplied.
 #[derive(Clone, Copy)]
 struct Repeats {
-    /// The part just read.
+    /// Count of the part just read.
     last: u32,
-    /// Any part.
+    /// Largest count of all parts.
     most: u32,
 }
 
@@ -90,7 +92,7 @@ impl<'p> Translator<'p> {
         Some(c)
     }
 
-    /// The source from a former rest up to here.
+    /// Returns the source from an earlier position up to here.
     fn since(&self, start: &'p str) -> &'p str {
         &start[..start.len() - self.rest.len()]
     }
@@ -134,7 +136,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// Checks that the operator that starts at `start` has something to repeat.
+    /// Checks that the operator that begins at `start` has a part to repeat.
     fn repeated(&mut self, start: &'p str, before: Option<&'p str>) -> Result<(), String> {
         if self.rest.starts_with('?') {
             self.take();
@@ -150,7 +152,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// `{n}`, `{n,}` or `{n,m}` behind the brace; anything else is a literal brace.
+    /// Reads `{n}`, `{n,}` or `{n,m}` behind the brace. Any other text makes the brace literal.
     fn count(&mut self, start: &'p str) -> Result<bool, String> {
         let Some((body, rest)) = self.rest.split_once('}') else { return Ok(false) };
         let (low, high) = body
@@ -196,14 +198,14 @@ impl<'p> Translator<'p> {
         self.flags(start)
     }
 
-    /// Flags behind `(?`, up to the colon of a group or the parenthesis that ends them.
+    /// Reads flags behind `(?`, up to the colon of a group or the parenthesis that ends them.
     fn flags(&mut self, start: &'p str) -> Result<(), String> {
         let (mut set, mut cleared) = (String::new(), None::<String>);
         loop {
             match self.take() {
                 Some(flag @ ('i' | 'm' | 's' | 'U')) => {
                     let flags = cleared.as_mut().unwrap_or(&mut set);
-                    // The crate refuses a flag that is named twice.
+                    // The crate refuses a flag that is named twice; Go accepts it.
                     if !flags.contains(flag) {
                         flags.push(flag);
                     }
@@ -216,7 +218,7 @@ impl<'p> Translator<'p> {
                     let cleared = cleared.unwrap_or_default();
                     set.retain(|flag| !cleared.contains(flag));
                     let minus = if cleared.is_empty() { "" } else { "-" };
-                    // A group of flags must set or clear one.
+                    // The crate refuses `(?)` without any flag; Go accepts it.
                     if end == ':' || !(set.is_empty() && cleared.is_empty()) {
                         self.out.push_str(&format!("(?{set}{minus}{cleared}{end}"));
                     }
@@ -227,7 +229,8 @@ impl<'p> Translator<'p> {
         }
     }
 
-    /// Names are kept aside: Go allows ones that the crate refuses.
+    /// Reads a named group. Its name is stored separately, because Go allows names that the crate
+    /// refuses.
     fn named_group(&mut self, start: &'p str, named: &'p str) -> Result<(), String> {
         let Some((name, rest)) = named.split_once('>') else {
             return Err(format!("invalid named capture: `{start}`"));
@@ -242,7 +245,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// An escape outside a class.
+    /// Reads an escape outside a class.
     fn escape(&mut self, start: &'p str) -> Result<(), String> {
         let translated = match self.rest.chars().next() {
             Some('A') => "\\A",
@@ -270,7 +273,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// An escape that may also stand in a class; the backslash is read.
+    /// Reads an escape that is also allowed in a class; the backslash has been read.
     fn class_escape(&mut self, start: &'p str) -> Result<Escape, String> {
         let Some(c) = self.take() else {
             return Err("trailing backslash at end of expression: ``".to_string());
@@ -314,7 +317,7 @@ impl<'p> Translator<'p> {
         char::from_u32(code).unwrap_or_default()
     }
 
-    /// `\xHH` or `\x{H…}`; the `x` is read.
+    /// Reads `\xHH` or `\x{H…}`; the `x` has been read.
     fn hexadecimal(&mut self, start: &'p str) -> Result<Escape, String> {
         let braced = self.rest.strip_prefix('{');
         let digits = braced.unwrap_or(self.rest);
@@ -350,7 +353,7 @@ impl<'p> Translator<'p> {
             && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
         let mark = if class.starts_with("\\P") == negated { 'p' } else { 'P' };
         let translated = format!("\\{mark}{{{name}}}");
-        // Whether there is such a class is looked up once, however often it is named.
+        // Each class name is checked only once, because the check parses a pattern.
         if is_name && (self.known.contains(name) || weight::parse(&translated).is_some()) {
             self.known.insert(name);
             return Ok(Escape::Set(translated));
@@ -358,7 +361,7 @@ impl<'p> Translator<'p> {
         Err(format!("invalid character class range: `{class}`"))
     }
 
-    /// A bracketed class; the bracket is read.
+    /// Reads a class in brackets; the opening bracket has been read.
     fn class(&mut self, start: &'p str) -> Result<(), String> {
         self.out.push('[');
         if self.rest.starts_with('^') {
@@ -419,7 +422,7 @@ impl<'p> Translator<'p> {
     }
 }
 
-/// What an escape stands for.
+/// The meaning of an escape.
 enum Escape {
     Literal(char),
     /// The inside of a class.

@@ -1,20 +1,22 @@
-//! What a pattern takes, worked out from its form: `\pL{100}` is eight bytes, and five megabytes when it is compiled.
+//! The cost of a pattern, computed from its form before compiling: `\pL{100}` has eight bytes, and
+//! five megabytes when it is compiled.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// Parts of a range whose characters are of several lengths in UTF-8, such as all but one.
+/// Parts of a range whose characters have several lengths in UTF-8, such as a negated character.
 const WIDE: usize = 8;
-/// Groups inside each other that are followed; the `regex` crate refuses more than 250.
+/// Largest nesting of groups; the `regex` crate refuses more than 250 levels.
 const DEEPEST: u32 = 250;
 
-/// A pattern in the syntax of the `regex` crate. `None`: it does not compile.
+/// Parses a pattern in the syntax of the `regex` crate, or returns `None` if it does not compile.
 pub(super) fn parse(pattern: &str) -> Option<Hir> {
     ParserBuilder::new().nest_limit(DEEPEST).build().parse(pattern).ok()
 }
 
-/// Whether a search may go on to the end of a text although it ends in a match before: `x*y|x` looks for a `y` behind each `x`.
-/// Not so if only the end of the pattern has no limit, which goes on as long as the match does.
+/// Reports whether a search may read to the end of a text although its match ends before: `x*y|x`
+/// searches a `y` behind each `x`. A pattern in which only the end is unbounded does not, because
+/// it reads only as far as the match goes.
 pub(super) fn looks_far(hir: &Hir) -> bool {
     if hir.properties().maximum_len().is_some() {
         return false;
@@ -33,8 +35,8 @@ pub(super) fn looks_far(hir: &Hir) -> bool {
     }
 }
 
-/// Parts of the compiled pattern: one for each byte, and for each range of a class, as often as it is repeated. A part takes about a hundred
-/// bytes and half a microsecond.
+/// Returns the number of parts of the compiled pattern: one for each byte, and for each range of a
+/// class, times its repetitions. A part takes about a hundred bytes and half a microsecond.
 pub(super) fn of(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,

@@ -5,9 +5,10 @@ use regex::Regex;
 
 use super::version::{Version, compare_prerelease};
 
-/// White space as Go's `\s` reads it.
+/// White space as Go's `\s` matches it.
 const SPACE: &str = r"[\t\n\f\r ]";
-/// The empty operator stands second, so that it is preferred to the longer ones as in Masterminds/semver.
+/// Operators. The empty one is second, so that it is preferred to the longer ones, as in
+/// Masterminds/semver.
 const OPERATOR: &str = r"=||!=|>|<|>=|=>|<=|=<|~|~>|\^";
 /// A version whose numbers may be wildcards.
 const VERSION: &str = concat!(
@@ -24,7 +25,7 @@ struct Patterns {
 
 static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     let part = format!("({OPERATOR}){SPACE}*({VERSION})");
-    // The patterns are constants that the tests compile.
+    // The patterns are constants that the tests compile, so they are valid.
     let compile = |pattern: String| Regex::new(&pattern).expect("the constraint patterns are valid");
     Patterns {
         range: compile(format!("{SPACE}*({VERSION}){SPACE}+-{SPACE}+({VERSION}){SPACE}*")),
@@ -33,19 +34,20 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     }
 });
 
-/// Alternatives, each of parts that must all hold: `>= 1.2, < 2 || ~3.1`.
+/// A constraint: alternatives, each with parts that must all be satisfied, as in `>= 1.2, < 2 ||
+/// ~3.1`.
 #[derive(Debug)]
 pub struct Constraint {
     alternatives: Vec<Alternative>,
 }
 
-/// Why a text is no constraint, in Masterminds/semver's words.
+/// The reason why a text is not a constraint, in the words of Masterminds/semver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConstraintError {
-    /// The alternative that is none; ranges in it are rewritten.
+    /// An invalid alternative; its ranges are already rewritten.
     #[error("improper constraint: {0}")]
     Improper(String),
-    /// It looks like one, but a version in it is none.
+    /// The text has the form of a constraint, but a version in it is invalid.
     #[error("constraint parser error")]
     Version,
 }
@@ -53,7 +55,7 @@ pub enum ConstraintError {
 #[derive(Debug)]
 struct Alternative {
     parts: Vec<Part>,
-    /// Pre-releases are accepted only where a part names one.
+    /// True if a part names a pre-release; only then are pre-releases accepted.
     names_prerelease: bool,
 }
 
@@ -61,7 +63,7 @@ struct Alternative {
 struct Part {
     operator: Operator,
     version: Version,
-    /// The last number that was given; those behind it are wildcards.
+    /// The last number that was given; the numbers behind it are wildcards.
     precision: Precision,
     /// The version as it was written.
     text: String,
@@ -88,18 +90,18 @@ enum Operator {
 }
 
 impl Constraint {
-    /// Reads a constraint.
+    /// Parses a constraint.
     ///
     /// # Errors
     ///
-    /// An alternative that is none.
+    /// An alternative is invalid.
     pub fn parse(text: &str) -> Result<Constraint, ConstraintError> {
         let ranges = rewrite_ranges(text);
         let alternatives: Result<_, _> = ranges.split("||").map(parse_group).collect();
         Ok(Constraint { alternatives: alternatives? })
     }
 
-    /// Whether the version satisfies an alternative.
+    /// Reports whether the version satisfies an alternative.
     pub fn accepts(&self, version: &Version) -> bool {
         self.alternatives.iter().any(|alternative| {
             let eligible = version.prerelease.is_empty() || alternative.names_prerelease;
@@ -107,14 +109,14 @@ impl Constraint {
         })
     }
 
-    /// The same with reasons.
+    /// Checks the version like [`Constraint::accepts`], with reasons.
     ///
     /// # Errors
     ///
-    /// What the parts of all alternatives have against the version.
+    /// The reasons of all alternatives why the version is not accepted.
     pub fn check(&self, version: &Version) -> Result<(), Vec<String>> {
         let mut reasons = Vec::new();
-        // Told once, whatever else there is to tell.
+        // Masterminds/semver reports this reason only once, even if several alternatives have it.
         let mut told = false;
         for Alternative { parts, names_prerelease } in &self.alternatives {
             let is_eligible = version.prerelease.is_empty() || *names_prerelease;
@@ -136,11 +138,11 @@ impl Constraint {
     }
 }
 
-/// `a - b` means from a to b, both included.
+/// Rewrites `a - b` to a range from a to b, both included.
 fn rewrite_ranges(text: &str) -> String {
     let mut rewritten = text.to_string();
     for found in PATTERNS.range.captures_iter(text) {
-        // The second version's groups follow the five of the first.
+        // The groups of the second version follow the five groups of the first.
         if let (Some(whole), Some(low), Some(high)) = (found.get(0), found.get(1), found.get(6)) {
             let replacement = format!(">= {}, <= {} ", low.as_str(), high.as_str());
             rewritten = rewritten.replacen(whole.as_str(), &replacement, 1);
@@ -186,7 +188,7 @@ fn parse_part(found: &regex::Captures<'_>) -> Result<Part, ConstraintError> {
     Ok(Part { operator, version, precision, text: text(2).to_string() })
 }
 
-/// What is wrong between a version and the one of a constraint, and what is said behind them.
+/// The reason why a version does not satisfy a part, and the text behind both versions.
 type Objection = (&'static str, &'static str);
 
 const LESS: Objection = ("is less than", "");
@@ -201,13 +203,13 @@ const OTHER_PATCH_OF_ZERO: Objection =
     ("does not equal", ". Expect version and constraint to equal when major and minor versions are 0");
 
 impl Part {
-    /// Why a version is not accepted.
+    /// Returns the reason why a version is not accepted.
     fn reason(&self, version: &Version) -> Option<String> {
         let (relation, hint) = self.objection(version)?;
         Some(format!("{version} {relation} {}{hint}", self.text))
     }
 
-    /// `None`: the version is accepted.
+    /// Returns the objection to a version, or `None` if it is accepted.
     fn objection(&self, version: &Version) -> Option<Objection> {
         let wanted = &self.version;
         let order = version.compare(wanted);
@@ -234,14 +236,14 @@ impl Part {
         }
     }
 
-    /// The same major and, if given, minor number; not below.
+    /// Checks `~`: the same major and, if given, minor number, and not below the wanted version.
     fn tilde(&self, version: &Version) -> Option<Objection> {
         let wanted = &self.version;
         let is_zero = (wanted.major, wanted.minor, wanted.patch) == (0, 0, 0);
         if version.compare(wanted) == Ordering::Less {
             Some(LESS)
         } else if is_zero && !matches!(self.precision, Precision::Major | Precision::Minor) {
-            // Zeros alone fix nothing.
+            // In Masterminds/semver `~0.0.0` accepts every version that is not below.
             None
         } else if version.major != wanted.major {
             Some(OTHER_MAJOR)
@@ -252,7 +254,7 @@ impl Part {
         }
     }
 
-    /// The same leftmost number that is not zero; not below.
+    /// Checks `^`: the same leftmost number that is not zero, and not below the wanted version.
     fn caret(&self, version: &Version) -> Option<Objection> {
         let wanted = &self.version;
         if version.compare(wanted) == Ordering::Less {
@@ -286,7 +288,7 @@ impl Part {
         }
     }
 
-    /// Above everything that a partial version stands for.
+    /// Reports whether a version is above all versions that match a partial one.
     fn exceeds(&self, version: &Version) -> bool {
         let wanted = &self.version;
         match version.major.cmp(&wanted.major) {
@@ -308,7 +310,7 @@ mod tests {
     #[test]
     fn constraints_are_those_of_the_original() {
         for (constraint, version, expected) in [
-            // A pre-release that one part names counts for all parts beside it.
+            // If one part names a pre-release, the parts beside it accept pre-releases, too.
             (">=1.0.0-0, <2.0.0", "1.5.0-a", "accepted"),
             (">=1.0.0-0 <2.0.0 || 3", "1.5.0-a", "accepted"),
             (">2.x-a, <3", "2.5.0-b", "2.5.0-b is less than or equal to 2.x-a"),
@@ -329,7 +331,7 @@ mod tests {
             ("1.2|3", "1.2.0", "!constraint parser error"),
             (">=1.2-a.01", "1.2.0", "!constraint parser error"),
             ("x1", "1.0.0", "!constraint parser error"),
-            // A range behind an operator is rewritten, and none then.
+            // A range behind an operator is rewritten, which makes it invalid.
             (">=1.0.0 - 2.0", "1.0.0", "!improper constraint: >=>= 1.0.0, <= 2.0 "),
             ("1.2.3.4", "1.2.3", "!improper constraint: 1.2.3.4"),
             (">= 1.0.0,", "1.0.0", "!improper constraint: >= 1.0.0,"),

@@ -1,4 +1,5 @@
-//! Versions and constraints as Masterminds/semver v3.4 reads them (`gotemplate.md`, section 12.11; `spiff.md`, section 11.2).
+//! Versions and constraints as Masterminds/semver v3.4 reads them (`gotemplate.md` 12.11;
+//! `spiff.md` 11.2).
 
 mod constraint;
 mod version;

@@ -9,11 +9,13 @@ pub struct Version {
     pub patch: u64,
     pub prerelease: String,
     pub metadata: String,
-    /// The text it was read from; of one that was made from another, its own text, with the `v` that the other had.
+    /// The text from which the version was read. A version made from another one has its own text,
+    /// with the `v` of the other.
     pub original: String,
 }
 
-/// Why a text is no version, or no part of one, in Masterminds/semver's words.
+/// The reason why a text is not a version, or not a part of one, in the words of
+/// Masterminds/semver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     #[error("invalid semantic version")]
@@ -24,17 +26,18 @@ pub enum VersionError {
     Metadata,
     #[error("version segment starts with 0")]
     LeadingZero,
-    /// A number that does not fit.
+    /// A number that does not fit 64 bits.
     #[error("error parsing version segment: strconv.ParseUint: parsing \"{0}\": value out of range")]
     Segment(String),
 }
 
 impl Version {
-    /// Reads a version: an optional `v`, one to three numbers, then pre-release and build metadata.
+    /// Parses a version: an optional `v`, one to three numbers, then pre-release and build
+    /// metadata.
     ///
     /// # Errors
     ///
-    /// The text is no version, however leniently it is read.
+    /// The text is not a version, even in this lenient form.
     pub fn parse(text: &str) -> Result<Version, VersionError> {
         let body = text.strip_prefix('v').unwrap_or(text);
         let (body, metadata) = split_suffix(body, '+')?;
@@ -54,7 +57,7 @@ impl Version {
         Ok(Version { major, minor, patch, prerelease, metadata, original: text.to_string() })
     }
 
-    /// Precedence: numbers, then pre-release; metadata does not count.
+    /// Compares by precedence: numbers, then pre-release. Metadata does not count.
     pub fn compare(&self, other: &Version) -> Ordering {
         let numbers = |version: &Version| (version.major, version.minor, version.patch);
         numbers(self)
@@ -68,48 +71,48 @@ impl Version {
         self
     }
 
-    /// Without pre-release and metadata.
+    /// Returns the version without pre-release and metadata.
     pub fn release(&self) -> Version {
         self.at(self.major, self.minor, self.patch)
     }
 
-    /// The release with the given numbers.
+    /// Returns the release with the given numbers.
     fn at(&self, major: u64, minor: u64, patch: u64) -> Version {
         let (prerelease, metadata) = (String::new(), String::new());
         Version { major, minor, patch, prerelease, metadata, original: self.original.clone() }.renamed()
     }
 
-    /// The next major release; beyond the largest number comes zero.
+    /// Returns the next major release. The largest number wraps to zero, as in Go.
     pub fn next_major(&self) -> Version {
         self.at(self.major.wrapping_add(1), 0, 0)
     }
 
-    /// The next minor release.
+    /// Returns the next minor release.
     pub fn next_minor(&self) -> Version {
         self.at(self.major, self.minor.wrapping_add(1), 0)
     }
 
-    /// The release that a pre-release leads to, else the next patch.
+    /// Returns the release that follows a pre-release, else the next patch.
     pub fn next_patch(&self) -> Version {
         let step = u64::from(self.prerelease.is_empty());
         self.at(self.major, self.minor, self.patch.wrapping_add(step))
     }
 
-    /// The same with another pre-release.
+    /// Returns the version with another pre-release.
     ///
     /// # Errors
     ///
-    /// The text is no pre-release.
+    /// The text is not a pre-release.
     pub fn with_prerelease(&self, prerelease: &str) -> Result<Version, VersionError> {
         check_prerelease(prerelease)?;
         Ok(Version { prerelease: prerelease.to_string(), ..self.clone() }.renamed())
     }
 
-    /// The same with other build metadata.
+    /// Returns the version with other build metadata.
     ///
     /// # Errors
     ///
-    /// The text is no metadata.
+    /// The text is not metadata.
     pub fn with_metadata(&self, metadata: &str) -> Result<Version, VersionError> {
         if !metadata.is_empty() && !metadata.split('.').all(is_identifier) {
             return Err(VersionError::Metadata);
@@ -131,7 +134,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A text and its suffix behind a mark, empty if there is no mark.
+/// Splits a text at a mark. The suffix is empty if there is no mark.
 fn split_suffix(text: &str, mark: char) -> Result<(&str, &str), VersionError> {
     match text.split_once(mark) {
         None => Ok((text, "")),
@@ -159,7 +162,8 @@ fn check_prerelease(prerelease: &str) -> Result<(), VersionError> {
     Ok(())
 }
 
-/// A release comes after its pre-releases; these compare part by part, numbers before words.
+/// Compares pre-releases. A release comes after its pre-releases; these compare part by part,
+/// numbers before words.
 pub(super) fn compare_prerelease(a: &str, b: &str) -> Ordering {
     if a.is_empty() || b.is_empty() {
         return b.is_empty().cmp(&a.is_empty()).reverse();
@@ -226,7 +230,7 @@ mod tests {
         assert_eq!(version.original, "v1.2");
         assert_eq!(original(version.with_prerelease("a")), "v1.2.0-a");
         assert_eq!(original(version.with_metadata("b")), "v1.2.0+b");
-        // Part by part: the first that is wrong is told of.
+        // The parts are checked in order, and the first invalid one is reported.
         assert_eq!(original(version.with_prerelease("01.a_b")), "!version segment starts with 0");
         assert_eq!(original(version.with_prerelease("a..01")), "!invalid prerelease string");
         assert_eq!(original(version.with_metadata("01")), "v1.2.0+01");

@@ -1,20 +1,21 @@
-//! Floats in the layouts of Go's `strconv.FormatFloat` (`gotemplate.md`, sections 7.1 and 7.2) and `encoding/json` (12.6).
+//! Floats in the layouts of Go's `strconv.FormatFloat` (`gotemplate.md` 7.1 and 7.2) and
+//! `encoding/json` (`gotemplate.md` 12.6).
 
 use std::io::Write;
 
 use smallvec::SmallVec;
 
-/// The decimal exponent from which on the shortest digits are written in exponent form.
+/// Decimal exponent from which on the shortest digits are written in exponent form.
 const EXPONENT_FROM: i32 = 6;
 
-/// The layouts; capitals are done by the caller.
+/// The layouts of floats. Callers turn letters into capitals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloatVerb {
     /// `%e`.
     Exponent,
     /// `%f`.
     Decimal,
-    /// `%g`; without precision in exponent form from the given decimal exponent on.
+    /// `%g`. Without precision, exponent form begins at the given decimal exponent.
     General { exponent_from: i32 },
     /// `%b`: decimal mantissa and binary exponent.
     Binary,
@@ -23,18 +24,19 @@ pub enum FloatVerb {
 }
 
 impl FloatVerb {
-    /// What `%v` and `%g` write.
+    /// The layout of `%v` and `%g`.
     pub const GENERAL: FloatVerb = FloatVerb::General { exponent_from: EXPONENT_FROM };
 }
 
-/// A double has at most this many decimals; further ones are zeros.
+/// Largest number of decimals of a double; further ones are zeros.
 const MAX_DECIMALS: usize = 1074;
 
-/// With fewer digits no double, and no single, lies halfway between two of them that both read back.
+/// Digits from which on a number may lie halfway between two equally short texts that both read
+/// back. Below it there is no tie, for doubles here and for singles in the next constant.
 const LEAST_TIE: usize = 16;
 const LEAST_TIE_32: usize = 8;
 
-/// Appends the float; no precision means the shortest digits that read back.
+/// Appends the float. Without a precision, the shortest digits that read back are written.
 pub fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision: Option<usize>) {
     if f.is_nan() {
         return out.extend_from_slice(b"NaN");
@@ -71,15 +73,15 @@ pub fn append_float(out: &mut Vec<u8>, f: f64, verb: FloatVerb, precision: Optio
     }
 }
 
-/// `strconv.FormatFloat(f, 'g', -1, 64)`, such as `3`, `0.1`, `1e+06`, `+Inf`, `NaN`; the exponent begins where `%v` and the
-/// writers of YAML let it begin.
+/// Formats as `strconv.FormatFloat(f, 'g', -1, 64)`: `3`, `0.1`, `1e+06`, `+Inf`, `NaN`. The
+/// exponent form begins where `%v` and the writers of YAML begin it.
 pub fn format_g(f: f64) -> String {
     let mut out = Vec::with_capacity(24);
     append_float(&mut out, f, FloatVerb::GENERAL, None);
     ascii(out)
 }
 
-/// The same with the digits of single precision.
+/// Formats as [`format_g`], with the digits of single precision.
 pub fn format_g32(f: f32) -> String {
     if !f.is_finite() || f == 0.0 {
         return format_g(f64::from(f));
@@ -92,8 +94,8 @@ pub fn format_g32(f: f32) -> String {
     ascii(out)
 }
 
-/// A finite float as `encoding/json` writes it: an exponent only below 1e-6 and from 1e21 on, of one digit where one is
-/// enough.
+/// Appends a finite float as `encoding/json` writes it: with an exponent only below 1e-6 and from
+/// 1e21 on, of one digit if one is enough.
 pub fn append_json(out: &mut Vec<u8>, f: f64) {
     if f == 0.0 || (1e-6..1e21).contains(&f.abs()) {
         return append_float(out, f, FloatVerb::Decimal, None);
@@ -105,7 +107,7 @@ pub fn append_json(out: &mut Vec<u8>, f: f64) {
     }
 }
 
-/// [`append_json`] to a text of its own.
+/// Returns [`append_json`] as a text of its own.
 pub fn format_json(f: f64) -> String {
     let mut out = Vec::with_capacity(24);
     append_json(&mut out, f);
@@ -116,7 +118,8 @@ fn ascii(digits: Vec<u8>) -> String {
     String::from_utf8(digits).expect("digits, points, signs and letters of numbers are ASCII")
 }
 
-/// Fixed decimals by exact arithmetic in 128 bits, for the usual sizes; much faster than the general way.
+/// Appends fixed decimals by exact arithmetic in 128 bits, for the usual sizes. This is much faster
+/// than the general way.
 fn append_fixed(out: &mut Vec<u8>, f: f64, precision: usize) -> Option<()> {
     let (mantissa, exponent) = decompose(f);
     let decimals = u32::try_from(precision).ok().filter(|decimals| *decimals <= 15)?;
@@ -127,7 +130,7 @@ fn append_fixed(out: &mut Vec<u8>, f: f64, precision: usize) -> Option<()> {
     let mut whole = u64::try_from(whole).ok()? + u64::from(rounds_up);
     let mut digits = [b'0'; 24];
     let mut at = digits.len();
-    // At least one digit in front of the point.
+    // There is at least one digit before the point.
     while whole > 0 || digits.len() - at <= precision {
         at -= 1;
         digits[at] = b'0' + (whole % 10) as u8;
@@ -159,7 +162,7 @@ fn append_general(out: &mut Vec<u8>, f: f64, exponent_from: i32, precision: Opti
     append_shortest(out, &digits, exponent_from);
 }
 
-/// These digits and no more, in exponent form if they are small or as large as that.
+/// Appends exactly these digits, in exponent form if the number is small or has this exponent.
 fn append_shortest(out: &mut Vec<u8>, digits: &Digits, exponent_from: i32) {
     if digits.exponent < -4 || digits.exponent >= exponent_from {
         append_exponent_form(out, digits, digits.len() - 1);
@@ -180,7 +183,7 @@ impl Digits {
         if digits.len() < LEAST_TIE {
             return digits;
         }
-        // Halfway between two equally short ones Go takes the even one.
+        // If two equally short texts are equally near, Go takes the one with the even digit.
         let even = Digits::rounded(f, digits.len());
         if even.value() == Some(f) { even } else { digits }
     }
@@ -194,14 +197,14 @@ impl Digits {
         if even.value() == Some(f) { even } else { digits }
     }
 
-    /// What reads back.
+    /// Returns the number that the digits read as.
     fn value<F: std::str::FromStr>(&self) -> Option<F> {
         let digits = std::str::from_utf8(&self.digits).ok()?;
         let (first, rest) = digits.split_at_checked(1)?;
         format!("{first}.{rest}e{}", self.exponent).parse().ok()
     }
 
-    /// Correctly rounded to `count` digits.
+    /// Returns the float, correctly rounded to `count` digits.
     fn rounded(f: f64, count: usize) -> Digits {
         let decimals = count - 1;
         Digits::parse(format_args!("{f:.decimals$e}"))
@@ -210,7 +213,7 @@ impl Digits {
     fn parse(text: std::fmt::Arguments<'_>) -> Digits {
         let mut written =
             Scientific { digits: SmallVec::new(), exponent: SmallVec::new(), in_exponent: false };
-        // It takes everything.
+        // `Scientific` accepts every text, so this cannot fail.
         let _ = std::fmt::Write::write_fmt(&mut written, text);
         let exponent = std::str::from_utf8(&written.exponent).ok().and_then(|text| text.parse().ok());
         Digits { digits: written.digits, exponent: exponent.unwrap_or(0) }
@@ -232,7 +235,8 @@ impl Digits {
     }
 }
 
-/// Takes a number in scientific notation apart while it is written.
+/// A writer that splits a number in scientific notation into digits and exponent, without a text in
+/// between.
 struct Scientific {
     digits: SmallVec<[u8; 24]>,
     exponent: SmallVec<[u8; 8]>,
@@ -253,7 +257,7 @@ impl std::fmt::Write for Scientific {
     }
 }
 
-/// `d.ddde±XX` with the given number of decimals, filled up with zeros.
+/// Appends `d.ddde±XX` with the given number of decimals, filled up with zeros.
 fn append_exponent_form(out: &mut Vec<u8>, digits: &Digits, decimals: usize) {
     let (first, rest) = digits.as_bytes().split_at(1);
     out.extend_from_slice(first);
@@ -265,13 +269,13 @@ fn append_exponent_form(out: &mut Vec<u8>, digits: &Digits, decimals: usize) {
     append_exponent(out, b'e', digits.exponent);
 }
 
-/// A signed exponent of at least two digits.
+/// Appends a signed exponent of at least two digits.
 fn append_exponent(out: &mut Vec<u8>, mark: u8, exponent: i32) {
     let sign = if exponent < 0 { '-' } else { '+' };
     append(out, format_args!("{}{sign}{:02}", char::from(mark), exponent.unsigned_abs()));
 }
 
-/// Plain decimal notation of exactly these digits.
+/// Appends exactly these digits in plain decimal notation.
 fn append_plain(out: &mut Vec<u8>, digits: &Digits) {
     let text = digits.as_bytes();
     let Ok(point) = usize::try_from(digits.exponent + 1) else {
@@ -296,7 +300,7 @@ fn append_fraction(out: &mut Vec<u8>, digits: &[u8], zeros: usize) {
     out.extend_from_slice(digits);
 }
 
-/// Mantissa and exponent with `f = mantissa * 2^exponent`.
+/// Returns mantissa and exponent with `f = mantissa * 2^exponent`.
 fn decompose(f: f64) -> (u64, i32) {
     let bits = f.to_bits();
     let fraction = bits & ((1 << 52) - 1);
@@ -315,7 +319,7 @@ fn append_hexadecimal(out: &mut Vec<u8>, f: f64, precision: Option<usize>) {
         mantissa <<= shift;
         exponent += 52 - shift as i32;
     }
-    // One leading digit and 13 hexadecimal decimals.
+    // A double has one leading digit and 13 hexadecimal decimals.
     let decimals = match precision {
         Some(precision) if precision < 13 => {
             let drop = 4 * (13 - precision);
@@ -385,7 +389,8 @@ mod tests {
         check(1e100, "1e+100");
     }
 
-    /// Between two texts of the same length that both read back, Go takes the one with the even digit.
+    /// Case: of two texts of the same length that both read back, Go takes the one with the even
+    /// digit.
     #[test]
     fn ties_go_to_the_even_digit() {
         for (f, expected) in [
@@ -459,7 +464,7 @@ mod tests {
         assert_eq!(text(100.0, FloatVerb::GENERAL, Some(3)), "100");
         assert_eq!(text(1234567.0, FloatVerb::GENERAL, Some(20)), "1234567");
         assert_eq!(text(1.0, FloatVerb::Decimal, Some(1080)).len(), 1082);
-        // Both ways to fixed decimals agree.
+        // The fast and the general way to fixed decimals agree.
         for f in
             [0.0, 0.005, 0.015, 0.5, 1.005, 2.675, 99.995, 1e-9, 123456789.125, 1e15, 1e18, 1e22, 5e-324, 1.5]
         {

@@ -1,6 +1,8 @@
-//! Go's number syntax: integers with base prefixes, floats with underscores and hexadecimal mantissas.
+//! Go's number syntax: integers with base prefixes, floats with underscores and hexadecimal
+//! mantissas.
 
-/// The minimum `i64` for NaN and everything out of range, as on amd64 (`gotemplate.md`, section 14).
+/// Converts a float. NaN and everything out of range give the minimum `i64`, as on amd64
+/// (`gotemplate.md` 14).
 pub fn float_to_i64(f: f64) -> i64 {
     const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
     if (-TWO_POW_63..TWO_POW_63).contains(&f) { f as i64 } else { i64::MIN }
@@ -42,7 +44,7 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Underscores must separate digits, or follow a base prefix.
+/// Checks that underscores separate digits, or follow a base prefix.
 fn underscores_separate_digits(text: &[u8]) -> bool {
     let body = match text {
         [b'+' | b'-', rest @ ..] => rest,
@@ -69,7 +71,7 @@ fn separate(body: &[u8], hex: bool, mut last: u8) -> bool {
     last != b'_'
 }
 
-/// Go's `strconv.ParseFloat(text, 64)`; overflow is a failure.
+/// Go's `strconv.ParseFloat(text, 64)`; an overflow is a failure.
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     let (negative, body) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -110,7 +112,7 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
     Some(sign * magnitude)
 }
 
-/// A hexadecimal mantissa with a mandatory binary exponent, rounded to nearest even.
+/// Parses a hexadecimal mantissa with a mandatory binary exponent, rounded to nearest even.
 fn parse_hex_float(text: &str) -> Option<f64> {
     let (mantissa, exponent) = text.split_once('p')?;
     let mut exponent: i64 = parse_exponent(exponent)?;
@@ -127,7 +129,8 @@ fn parse_hex_float(text: &str) -> Option<f64> {
             value = value << 4 | u128::from(digit);
             exponent -= if seen_point { 4 } else { 0 };
         } else {
-            // Beyond any precision: keep only whether something is there.
+            // These digits are beyond the precision. For rounding it matters only whether one of
+            // them is not zero.
             value |= u128::from(digit != 0);
             exponent += if seen_point { 0 } else { 4 };
         }
@@ -141,13 +144,14 @@ fn parse_exponent(text: &str) -> Option<i64> {
     valid.then(|| text.parse().unwrap_or(if text.starts_with('-') { -100_000 } else { 100_000 }))
 }
 
-/// `value * 2^exponent`, rounded once.
+/// Returns `value * 2^exponent`, rounded once.
 fn scale(value: u128, exponent: i64) -> f64 {
     if value == 0 {
         return 0.0;
     }
     let bits = 128 - i64::from(value.leading_zeros());
-    // The lowest bit that the result can hold: 53 significant bits, fewer for subnormal numbers.
+    // The lowest bit that the result can represent: 53 significant bits, fewer for subnormal
+    // numbers.
     let lowest = (exponent + bits - 53).max(-1074);
     let drop = lowest - exponent;
     let rounded = if drop <= 0 {
@@ -161,7 +165,7 @@ fn scale(value: u128, exponent: i64) -> f64 {
     if lowest > 1023 {
         return f64::INFINITY;
     }
-    // Two exact factors: one power of two alone may be out of range.
+    // Two exact factors, because one power of two alone may be out of range.
     let half = lowest / 2;
     rounded as f64 * 2f64.powi(half as i32) * 2f64.powi((lowest - half) as i32)
 }

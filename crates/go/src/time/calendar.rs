@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
     pub year: i64,
-    /// 1 to 12.
+    /// Month, from 1 to 12.
     pub month: i64,
-    /// 1 to 31.
+    /// Day, from 1 to 31.
     pub day: i64,
 }
 
@@ -14,7 +14,7 @@ pub(super) fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// The number of days of a month from 1 to 12.
+/// Returns the number of days of a month from 1 to 12.
 pub(super) fn days_in(month: i64, year: i64) -> i64 {
     match month {
         2 => 28 + i64::from(is_leap(year)),
@@ -23,8 +23,8 @@ pub(super) fn days_in(month: i64, year: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01 of the first day of a month, which may lie outside of 1 to 12. Counts in cycles of 400 years
-/// that begin in March, so that the leap day comes last.
+/// Returns the days from 1970-01-01 to the first day of a month, which may lie outside of 1 to 12.
+/// The count is in cycles of 400 years that begin in March, so that the leap day comes last.
 fn first_of_month(year: i64, month: i64) -> i64 {
     let year = year.saturating_add((month - 1).div_euclid(12));
     let month = (month - 1).rem_euclid(12) + 1;
@@ -37,12 +37,12 @@ fn first_of_month(year: i64, month: i64) -> i64 {
     cycle.wrapping_mul(146_097).wrapping_add(day_of_cycle) - 719_468
 }
 
-/// Days since 1970-01-01; month and day may lie outside of their ranges, as in Go.
+/// Returns the days since 1970-01-01. Month and day may lie outside of their ranges, as in Go.
 pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     first_of_month(year, month).wrapping_add(day).wrapping_sub(1)
 }
 
-/// The date of a day counted from 1970-01-01.
+/// Returns the date of a day counted from 1970-01-01.
 pub(super) fn date(days: i64) -> Date {
     let shifted = days.saturating_add(719_468);
     let cycle = shifted.div_euclid(146_097);

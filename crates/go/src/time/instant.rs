@@ -1,4 +1,4 @@
-//! Instants and their arithmetic.
+//! Instants in time, and arithmetic with them.
 
 use std::cmp::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,50 +11,50 @@ use super::{SECOND, Zone};
 pub struct Instant {
     /// Seconds since 1970.
     pub seconds: i64,
-    /// Below a second.
+    /// Nanoseconds within the second.
     pub nanoseconds: i64,
     pub zone: Zone,
-    /// Read from a clock and only moved since, which shows when printed.
+    /// True if the instant was read from a clock and only moved since, which its text shows.
     pub monotonic: bool,
 }
 
-/// What a clock in the zone shows.
+/// Date and time of day that a clock in the zone shows.
 #[derive(Clone, Debug)]
 pub struct Wall {
     pub date: Date,
     pub hour: i64,
     pub minute: i64,
     pub second: i64,
-    /// 0 is Sunday.
+    /// Day of the week; 0 is Sunday.
     pub weekday: i64,
-    /// From 1.
+    /// Day of the year, from 1.
     pub year_day: i64,
-    /// Seconds east of Greenwich.
+    /// Offset of the zone, in seconds east of Greenwich.
     pub offset: i64,
     pub abbreviation: String,
 }
 
 const DAY: i64 = 86_400;
-/// Seconds from the year 1 to 1970.
+/// Seconds from 1970 back to the year 1, where Go's zero time is.
 const ZERO: i64 = -62_135_596_800;
 
 impl Instant {
-    /// The instant so many seconds and nanoseconds after 1970.
+    /// Creates the instant this many seconds and nanoseconds after 1970.
     pub fn new(seconds: i64, nanoseconds: i64, zone: Zone) -> Instant {
         Instant { seconds, nanoseconds, zone, monotonic: false }
     }
 
-    /// The zero of the type: the first second of the year 1, in UTC.
+    /// Returns the zero of the type: the first second of the year 1, in UTC.
     pub fn zero() -> Instant {
         Instant::new(ZERO, 0, Zone::Utc)
     }
 
-    /// Whether it is the zero of the type.
+    /// Reports whether this is the zero of the type.
     pub fn is_zero(&self) -> bool {
         self.seconds == ZERO && self.nanoseconds == 0
     }
 
-    /// What a clock of the host said.
+    /// Creates an instant from the time of the host's clock.
     pub fn now(time: SystemTime) -> Instant {
         let seconds = |duration: std::time::Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
         let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
@@ -67,13 +67,15 @@ impl Instant {
         Instant { seconds, nanoseconds, zone: Zone::Local, monotonic: true }
     }
 
-    /// The instant at which a clock in a zone shows this; parts may lie outside of their ranges.
+    /// Returns the instant at which a clock in a zone shows this. Parts may lie outside of their
+    /// ranges.
     pub fn from_wall(date: Date, seconds_of_day: i64, nanoseconds: i64, zone: Zone) -> Instant {
         let wall = calendar::days(date.year, date.month, date.day)
             .wrapping_mul(DAY)
             .wrapping_add(seconds_of_day)
             .wrapping_add(nanoseconds.div_euclid(SECOND));
-        // As in Go: the offset before a change of the clock is tried first, then the one that results.
+        // As in Go, the offset before a change of the clock is tried first, then the offset at the
+        // result.
         let (first, _) = zone.at(wall);
         let (second, _) = zone.at(wall.wrapping_sub(first));
         let offset =
@@ -81,7 +83,7 @@ impl Instant {
         Instant::new(wall.wrapping_sub(offset), nanoseconds.rem_euclid(SECOND), zone)
     }
 
-    /// Date and clock of its zone at this instant.
+    /// Returns date and time of day in its zone at this instant.
     pub fn wall(&self) -> Wall {
         let (offset, abbreviation) = self.zone.at(self.seconds);
         let local = self.seconds.saturating_add(offset);
@@ -100,7 +102,7 @@ impl Instant {
         }
     }
 
-    /// Moves by nanoseconds.
+    /// Moves the instant by nanoseconds.
     pub fn add(&self, duration: i64) -> Instant {
         let nanoseconds = self.nanoseconds + duration % SECOND;
         let seconds =
@@ -108,7 +110,7 @@ impl Instant {
         Instant { seconds, nanoseconds: nanoseconds.rem_euclid(SECOND), ..self.clone() }
     }
 
-    /// Moves the date on the calendar; the clock stays as it is.
+    /// Moves the date on the calendar; the time of day stays.
     pub fn add_date(&self, years: i64, months: i64, days: i64) -> Instant {
         let Wall { date, hour, minute, second, .. } = self.wall();
         let date = Date {
@@ -120,33 +122,35 @@ impl Instant {
         Instant::from_wall(date, of_day, self.nanoseconds, self.zone.clone())
     }
 
-    /// Nanoseconds from another instant to this one, within the bounds of the type.
+    /// Returns the nanoseconds from another instant to this one, within the range of the type.
     pub fn since(&self, other: &Instant) -> i64 {
         let seconds = i128::from(self.seconds) - i128::from(other.seconds);
         let nanoseconds = seconds * i128::from(SECOND) + i128::from(self.nanoseconds - other.nanoseconds);
         i64::try_from(nanoseconds).unwrap_or(if nanoseconds < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Seconds since the year 1.
+    /// Returns the seconds since the year 1.
     pub fn since_year_1(&self) -> i64 {
         self.seconds.wrapping_sub(ZERO)
     }
 
-    /// Nanoseconds past the last multiple of a positive duration, counted from the year 1.
+    /// Returns the nanoseconds past the last multiple of a positive duration, counted from the year
+    /// 1.
     fn remainder(&self, duration: i64) -> i64 {
         let seconds = i128::from(self.seconds) - i128::from(ZERO);
         let nanoseconds = seconds * i128::from(SECOND) + i128::from(self.nanoseconds);
-        // Less than the duration, so it fits.
+        // The remainder is less than the duration, so it fits.
         i64::try_from(nanoseconds.rem_euclid(i128::from(duration))).unwrap_or(0)
     }
 
-    /// Down to a multiple of the duration; only strips the clock's mark if it is not positive.
+    /// Rounds down to a multiple of the duration. If the duration is not positive, only the mark of
+    /// the clock is removed.
     pub fn truncate(&self, duration: i64) -> Instant {
         let plain = Instant { monotonic: false, ..self.clone() };
         if duration <= 0 { plain } else { plain.add(-plain.remainder(duration)) }
     }
 
-    /// To the nearest multiple of the duration, half up.
+    /// Rounds to the nearest multiple of the duration, half up.
     pub fn round(&self, duration: i64) -> Instant {
         let plain = Instant { monotonic: false, ..self.clone() };
         if duration <= 0 {
@@ -156,12 +160,12 @@ impl Instant {
         if remainder < duration - remainder { plain.add(-remainder) } else { plain.add(duration - remainder) }
     }
 
-    /// The same instant, seen in another zone.
+    /// Returns the same instant, seen in another zone.
     pub fn within(&self, zone: Zone) -> Instant {
         Instant { zone, monotonic: false, ..self.clone() }
     }
 
-    /// The order of instants, whatever their zones.
+    /// Compares instants, independent of their zones.
     pub fn compare(&self, other: &Instant) -> Ordering {
         (self.seconds, self.nanoseconds).cmp(&(other.seconds, other.nanoseconds))
     }

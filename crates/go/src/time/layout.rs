@@ -1,19 +1,19 @@
-//! Layouts: examples of how the reference time looks, and printing by them.
+//! Layouts of times, which are examples of the reference time, and printing by them.
 
 use super::instant::{Instant, Wall};
 use super::{MONTHS, WEEKDAYS};
 
-/// How an offset from Greenwich is written.
+/// The notation of an offset from Greenwich.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
-    /// `Z` for none.
+    /// True if an offset of zero is written as `Z`.
     pub(super) zulu: bool,
     pub(super) colon: bool,
-    /// How many of hour, minute, second.
+    /// Number of parts that are written, out of hour, minute, second.
     pub(super) parts: usize,
 }
 
-/// A part of a layout that stands for something.
+/// A part of a layout that is replaced by a part of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Element {
     LongMonth,
@@ -40,26 +40,26 @@ pub(super) enum Element {
     LowerHalf,
     Abbreviation,
     Offset(Offset),
-    /// So many digits behind the separator, all of them.
+    /// A fixed number of digits behind the separator.
     Fraction {
         separator: u8,
         digits: usize,
     },
-    /// Without trailing zeros, or nothing at all.
+    /// Digits without trailing zeros, or no text for zero.
     TrimmedFraction {
         separator: u8,
         digits: usize,
     },
 }
 
-/// The literal beginning of a layout, the first element with its text, and the rest.
+/// A layout split into its literal beginning, the first element with its text, and the rest.
 pub(super) struct Chunk<'l> {
     pub(super) prefix: &'l [u8],
     pub(super) element: Option<(Element, &'l [u8])>,
     pub(super) rest: &'l [u8],
 }
 
-/// Offsets, longer spellings first.
+/// Notations of offsets, longer ones first.
 const OFFSETS: [(&[u8], bool, usize); 5] = [
     (b"070000", false, 3),
     (b"07:00:00", true, 3),
@@ -82,7 +82,8 @@ pub(super) fn next(layout: &[u8]) -> Chunk<'_> {
     Chunk { prefix: layout, element: None, rest: b"" }
 }
 
-/// What the text begins with: bytes before it that are literal all the same, the element, and its length.
+/// Returns the element at the start of the text: the number of bytes before it that are literal in
+/// any case, the element, and its length.
 fn element(text: &[u8]) -> Option<(usize, Element, usize)> {
     use Element as E;
     let lower_follows = |at: usize| text.get(at).is_some_and(u8::is_ascii_lowercase);
@@ -134,7 +135,7 @@ fn element(text: &[u8]) -> Option<(usize, Element, usize)> {
 }
 
 impl Instant {
-    /// The instant by a layout, in its zone.
+    /// Formats the instant by a layout, in its zone.
     pub fn format(&self, layout: &[u8]) -> Vec<u8> {
         let wall = self.wall();
         let mut out = Vec::with_capacity(layout.len() + 10);
@@ -148,11 +149,12 @@ impl Instant {
         }
     }
 
-    /// As Go prints a time.
+    /// Formats the time as Go prints it.
     pub fn text(&self) -> String {
         let text = self.format(b"2006-01-02 15:04:05.999999999 -0700 MST");
         let text = crate::text::lossy(&text).into_owned();
-        // The reading itself says nothing that anybody could use.
+        // Go prints the reading of the monotonic clock. Its value is meaningless to users, so a
+        // constant takes its place.
         if self.monotonic { text + " m=+0.000000001" } else { text }
     }
 
@@ -210,7 +212,7 @@ fn offset(style: Offset, offset: i64) -> String {
     if style.zulu && offset == 0 {
         return "Z".to_owned();
     }
-    // The sign is that of whole minutes, as in Go.
+    // As in Go, the sign is that of whole minutes.
     let sign = if offset / 60 < 0 { '-' } else { '+' };
     let seconds = offset.unsigned_abs();
     let parts = [seconds / 3_600, seconds / 60 % 60, seconds % 60];

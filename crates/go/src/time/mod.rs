@@ -1,4 +1,5 @@
-//! Go's `time` package: instants seen in a zone, and texts by layouts (`gotemplate.md`, section 12.11). Durations have [`crate::duration`].
+//! Go's `time` package: instants seen in a zone, and texts by layouts (`gotemplate.md` 12.11).
+//! Durations are in [`crate::duration`].
 
 mod calendar;
 mod instant;
@@ -13,10 +14,10 @@ pub use instant::{Instant, Wall};
 pub use parse::parse;
 pub use zone::Zone;
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 pub const SECOND: i64 = 1_000_000_000;
 
-/// The English names; those of three letters are their beginnings.
+/// The English names; the short names are their first three letters.
 const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -33,12 +34,12 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// `time.Month`'s text.
+/// Returns the text of a `time.Month`.
 pub fn month_name(month: i64) -> String {
     named(&MONTHS, month - 1).map_or_else(|| format!("%!Month({month})"), str::to_owned)
 }
 
-/// `time.Weekday`'s text.
+/// Returns the text of a `time.Weekday`.
 pub fn weekday_name(day: i64) -> String {
     named(&WEEKDAYS, day).map_or_else(|| format!("%!Weekday({day})"), str::to_owned)
 }

@@ -1,11 +1,11 @@
-//! Reading times by a layout, with the complaints of Go.
+//! Parser of times by a layout, with the error texts of Go.
 
 use super::calendar::{self, Date};
 use super::instant::Instant;
 use super::layout::{self, Element, Offset};
 use super::{MONTHS, WEEKDAYS, Zone, quote};
 
-/// What the text said so far.
+/// The parts of the time read so far.
 #[derive(Debug, Default)]
 struct Parts {
     year: i64,
@@ -22,17 +22,17 @@ struct Parts {
     abbreviation: Option<String>,
 }
 
-/// Why an element does not fit.
+/// The reason why an element does not match.
 enum ElementError {
-    /// The text there is something else.
+    /// The text there has another form.
     Form,
-    /// Something is out of range.
+    /// The named part is out of range.
     Range(&'static str),
 }
 
 type Fit<T> = Result<T, ElementError>;
 
-/// A time, in the local zone unless the text has one.
+/// Parses a time. It is in the local zone unless the text has one.
 ///
 /// # Errors
 ///
@@ -66,7 +66,8 @@ pub fn parse(layout: &[u8], value: &[u8]) -> Result<Instant, String> {
     parts.instant().map_err(|problem| format!("parsing time {shown}: {problem}"))
 }
 
-/// The value behind the literal; a run of spaces stands for any. Fails with what is left of the value.
+/// Skips a literal; a run of spaces matches any run of spaces. On failure returns the rest of the
+/// value.
 fn skip<'v>(mut value: &'v [u8], mut prefix: &[u8]) -> Result<&'v [u8], &'v [u8]> {
     while let Some((&wanted, tail)) = prefix.split_first() {
         match value.split_first() {
@@ -89,20 +90,20 @@ trait Spaces {
 }
 
 impl Spaces for [u8] {
-    /// Without leading blanks; other white space stays.
+    /// Removes leading blanks; other white space stays.
     fn trim_ascii_start_spaces(&self) -> &[u8] {
         &self[self.iter().take_while(|b| **b == b' ').count()..]
     }
 }
 
-/// Takes so many bytes.
+/// Takes `count` bytes.
 fn take<'v>(value: &mut &'v [u8], count: usize) -> Fit<&'v [u8]> {
     let (head, tail) = value.split_at_checked(count).ok_or(ElementError::Form)?;
     *value = tail;
     Ok(head)
 }
 
-/// A run of up to `most` digits, at least `least`.
+/// Reads a run of at least `least` and up to `most` digits.
 fn digits(value: &mut &[u8], least: usize, most: usize) -> Fit<i64> {
     let count = value.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
     if count < least.max(1) {
@@ -115,12 +116,12 @@ fn number(digits: &[u8]) -> i64 {
     digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))
 }
 
-/// One or two digits, two when fixed.
+/// Reads one or two digits, two if fixed.
 fn short(value: &mut &[u8], fixed: bool) -> Fit<i64> {
     digits(value, if fixed { 2 } else { 1 }, 2)
 }
 
-/// All of the bytes as a number that may have a sign.
+/// Reads all of the bytes as a number, with an optional sign.
 fn signed(text: &[u8]) -> Fit<i64> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),
@@ -133,7 +134,7 @@ fn signed(text: &[u8]) -> Fit<i64> {
     Ok(sign * number(digits))
 }
 
-/// The index of the name that the value begins with, whatever its case.
+/// Returns the index of the name at the start of the value, in any letter case.
 fn name(value: &mut &[u8], names: &[&str], letters: Option<usize>) -> Fit<i64> {
     for (index, name) in names.iter().enumerate() {
         let length = letters.unwrap_or(name.len());
@@ -149,7 +150,7 @@ fn within(number: i64, most: i64, what: &'static str) -> Fit<i64> {
     if number <= most { Ok(number) } else { Err(ElementError::Range(what)) }
 }
 
-/// The digits behind a point or comma, `length` bytes with it, as nanoseconds.
+/// Reads the digits behind a point or comma, `length` bytes with it, as nanoseconds.
 fn fraction(value: &mut &[u8], length: usize) -> Fit<i64> {
     let [b'.' | b',', digits @ ..] = take(value, length)? else { return Err(ElementError::Form) };
     let digits = &digits[..digits.len().min(9)];
@@ -158,7 +159,7 @@ fn fraction(value: &mut &[u8], length: usize) -> Fit<i64> {
     if number < 0 { Err(ElementError::Range("fractional second")) } else { Ok(number * 10_i64.pow(scale)) }
 }
 
-/// How many bytes a point or comma and the digits behind it are.
+/// Returns the length in bytes of a point or comma and the digits behind it.
 fn fraction_length(value: &[u8]) -> Option<usize> {
     match value {
         [b'.' | b',', digits @ ..] => {
@@ -228,7 +229,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Seconds; a fraction that the layout does not foresee is taken all the same.
+    /// Reads seconds. A fraction is accepted even if the layout has none.
     fn seconds(&mut self, value: &mut &[u8], fixed: bool, pending: &[u8]) -> Fit<()> {
         self.second = within(short(value, fixed)?, 59, "second")?;
         let Some(length) = fraction_length(value) else { return Ok(()) };
@@ -306,11 +307,12 @@ impl Parts {
         }
         Ok(match (self.offset, self.abbreviation) {
             (None, None) => at(Zone::Local),
-            // The local zone is that of Greenwich and called UTC.
+            // An offset of zero without a name is the local zone here, which is UTC.
             (Some(0), None) => at(Zone::Local),
             (Some(offset), name) => at(Zone::Fixed { name: name.unwrap_or_default().into(), offset }),
             (None, Some(name)) => {
-                // Nobody knows what zone is meant, but GMT+3 says it.
+                // An abbreviation does not determine the zone. Only GMT+3 and its like contain the
+                // offset.
                 let hours = name.strip_prefix("GMT").and_then(|hours| hours.parse::<i64>().ok());
                 let instant = at(Zone::Utc);
                 instant.within(Zone::Fixed { name: name.into(), offset: hours.unwrap_or(0) * 3_600 })
@@ -337,7 +339,7 @@ impl Parts {
     }
 }
 
-/// How many bytes at the beginning look like the abbreviation of a zone.
+/// Returns the length in bytes of an abbreviation of a zone at the beginning.
 fn abbreviation_length(value: &[u8]) -> Option<usize> {
     if value.starts_with(b"ChST") || value.starts_with(b"MeST") {
         return Some(4);
@@ -359,7 +361,7 @@ fn abbreviation_length(value: &[u8]) -> Option<usize> {
     }
 }
 
-/// A sign and an hour up to 23.
+/// Returns the length of a sign and an hour up to 23.
 fn signed_offset_length(value: &[u8]) -> usize {
     let [b'+' | b'-', digits @ ..] = value else { return 0 };
     let count = digits.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -371,7 +373,7 @@ fn signed_offset_length(value: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// The time as Go prints it, or the complaint.
+    /// Returns the time as Go prints it, or the error.
     fn read(layout: &str, value: &str) -> String {
         match parse(layout.as_bytes(), value.as_bytes()) {
             Ok(instant) => instant.text(),

@@ -1,4 +1,4 @@
-//! Time zones by name, from a database inside the program.
+//! Time zones by name, from a database compiled into the program.
 
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -8,14 +8,15 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// Where a clock stands.
+/// The zone in which a time is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Zone {
     Utc,
-    /// The zone of the machine, for which UTC stands: a result must not depend on where it is computed.
+    /// The zone of the machine. UTC takes its place, because a result must not depend on the
+    /// machine.
     Local,
     Named(TimeZone),
-    /// What a text said about itself; seconds east of Greenwich.
+    /// A zone that a text named with its offset, in seconds east of Greenwich.
     Fixed {
         name: Rc<str>,
         offset: i64,
@@ -23,7 +24,8 @@ pub enum Zone {
 }
 
 impl Zone {
-    /// A zone of the database, `Local`, `UTC` or nothing for UTC. Names are case sensitive.
+    /// Finds a zone of the database, `Local`, or UTC, for which the empty name is accepted, too.
+    /// Names are case sensitive.
     pub fn find(name: &str) -> Option<Zone> {
         match name {
             "" | "UTC" => Some(Zone::Utc),
@@ -35,7 +37,8 @@ impl Zone {
         }
     }
 
-    /// Seconds east of Greenwich at an instant, and the abbreviation of the zone then.
+    /// Returns the offset in seconds east of Greenwich at an instant, and the abbreviation of the
+    /// zone then.
     pub fn at(&self, seconds: i64) -> (i64, String) {
         match self {
             Zone::Utc | Zone::Local => (0, "UTC".to_owned()),
@@ -49,7 +52,8 @@ impl Zone {
         }
     }
 
-    /// Whether both are one zone to Go, which compares addresses: each text that is read makes its own zone.
+    /// Reports whether Go would see both as the same zone. Go compares addresses, and each parsed
+    /// text creates its own zone.
     pub fn is_same(&self, other: &Zone) -> bool {
         match (self, other) {
             (Zone::Fixed { name, .. }, Zone::Fixed { name: other, .. }) => Rc::ptr_eq(name, other),
@@ -57,7 +61,7 @@ impl Zone {
         }
     }
 
-    /// The name of the zone as a whole.
+    /// Returns the name of the zone.
     pub fn name(&self) -> String {
         match self {
             Zone::Utc | Zone::Local => "UTC".to_owned(),
