@@ -3,7 +3,7 @@
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{Lifecycle, ResourceExt as _};
-use groundwork_porch::{Meaning, Porch, PorchError, Revision};
+use groundwork_packages::porch::{Meaning, Porch, PorchError, Revision};
 
 use super::revisions::{ATTEMPTS, Step, Verb, contended, missing};
 use crate::live::{Cluster, LiveError};

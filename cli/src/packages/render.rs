@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use groundwork_api::FunctionResult;
-use groundwork_functions::{Executables, Kubeconform, Schemas};
 use groundwork_krm::{FunctionRunner, Package, RenderOptions, Rendered, render};
+use groundwork_packages::functions::{Executables, Kubeconform, Schemas};
 use groundwork_untrusted::Names;
 use similar::TextDiff;
 

@@ -1,44 +1,58 @@
-//! Execution of package functions in a store (`packagevariants.md` 8.4).
+//! Functions of packages that are not built in (`packagevariants.md` 8.4), as runners that are handed to
+//! [`groundwork_krm::render`].
+//!
+//! ```text
+//! render ──ResourceList──┬─> Executables: a program, its process group and its limits
+//!                        ├─> Kubeconform: schemas that the operator keeps
+//!                        └─> RemoteRunner: a server that runs images
+//! ```
+//!
+//! They block while a function runs.
 
-use std::sync::Arc;
+mod executables;
+mod kubeconform;
+#[cfg(target_os = "linux")]
+mod memory;
+mod remote;
+mod schemas;
 
-use groundwork_krm::{FunctionRunner, OnMissing, Package, RenderOptions, Rendered, render};
+use std::time::Duration;
 
-/// Function runner that the operations of a store share.
-pub type SharedRunner = Arc<dyn FunctionRunner + Send + Sync>;
+pub use executables::Executables;
+pub use kubeconform::Kubeconform;
+pub use remote::RemoteRunner;
+pub use schemas::{Schemas, SchemasError};
 
-/// Configuration of functions that are not built in. The default has none.
-#[derive(Clone, Default)]
-pub struct Functions {
-    pub on_missing: OnMissing,
-    /// Paths of the programs that packages may run; by default none.
-    pub exec_allowed: Vec<String>,
-    /// Runners to ask in order, after the built-in functions.
-    pub runners: Vec<SharedRunner>,
+/// The largest output by default, in bytes: what a package may hold (6.9).
+const MAX_OUTPUT: u64 = 6 << 20;
+
+/// What a function may use (8.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// From its start to its end, on the clock.
+    pub time: Duration,
+    /// Bytes in memory of all its processes; only on Linux.
+    pub memory: u64,
+    /// Bytes of the document that it writes.
+    pub output: u64,
 }
 
-impl std::fmt::Debug for Functions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Functions")
-            .field("on_missing", &self.on_missing)
-            .field("exec_allowed", &self.exec_allowed)
-            .field("runners", &self.runners.len())
-            .finish()
+impl Default for Limits {
+    fn default() -> Self {
+        Self { time: Duration::from_secs(60), memory: 512 << 20, output: MAX_OUTPUT }
     }
 }
 
-impl Functions {
-    /// Renders a package. The output of a function is limited to the size of a package.
-    pub fn render(&self, files: &Package, max_bytes: u64) -> Rendered {
-        let runners = self.runners.iter().map(|runner| -> &dyn FunctionRunner { &**runner });
-        let options = RenderOptions {
-            on_missing: self.on_missing,
-            allow_exec: !self.exec_allowed.is_empty(),
-            exec_allowed: self.exec_allowed.clone(),
-            max_output: usize::try_from(max_bytes).ok(),
-            runners: runners.collect(),
-            ..RenderOptions::default()
-        };
-        render(files, &options)
+impl Limits {
+    fn too_slow(&self) -> String {
+        format!("killed after {} s", self.time.as_secs())
+    }
+
+    fn too_large(&self) -> String {
+        format!("used more than {} MiB", self.memory >> 20)
+    }
+
+    fn too_long(&self) -> String {
+        format!("wrote more than {} bytes", self.output)
     }
 }

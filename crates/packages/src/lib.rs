@@ -1,67 +1,11 @@
-//! Package store: packages and their revisions in git repositories (`packagevariants.md` 6).
+//! Packages outside of this process: where they are stored, and the functions that are programs or servers.
 //!
-//! ```text
-//! remote <──git──> BareClone: refs, objects ──discover──> Snapshot: revisions, problems, repairs
-//! Store: registered repositories ──task──> Staged: files in memory ──commit──> one push, leases on every ref
-//! ```
+//! - [`git`]: revisions of packages in git repositories,
+//! - [`porch`]: revisions of packages on a Porch server,
+//! - [`functions`]: functions that are not built into `groundwork_krm`.
 //!
-//! This crate never talks to a cluster. Its operations block on the disk, on the program `git` and
-//! on the network.
+//! All of it does I/O. The rules are those of `packagevariants.md`.
 
-mod address;
-mod batch;
-mod clone;
-mod discovery;
-mod draft;
-mod error;
-mod functions;
-#[cfg(test)]
-mod functions_tests;
-mod layout;
-mod lifecycle;
-mod limits;
-#[cfg(test)]
-mod limits_tests;
-mod listing;
-mod marks;
-mod message;
-mod meters;
-mod names;
-#[cfg(test)]
-mod names_tests;
-mod objects;
-mod process;
-mod progress;
-mod remote;
-#[cfg(test)]
-mod remote_tests;
-mod repository;
-#[cfg(test)]
-mod repository_tests;
-mod revision;
-mod search;
-mod settings;
-mod snapshot;
-mod store;
-mod tasks;
-#[cfg(test)]
-mod tasks_tests;
-#[cfg(test)]
-mod testing;
-
-pub use draft::{Committed, Staged};
-pub use error::StoreError;
-pub use functions::{Functions, SharedRunner};
-pub use groundwork_krm::OnMissing;
-pub use marks::Marks;
-pub use message::Owner;
-pub use meters::Meters;
-pub use names::{check_file_names, check_files};
-pub use objects::{Content, Files};
-pub use remote::{Credentials, RemoteOptions};
-pub use repository::{Actor, GitRepository};
-pub use revision::{Facts, Revision, RevisionPlace};
-pub use settings::{Settings, SettingsError};
-pub use snapshot::{Left, Snapshot};
-pub use store::{MAX_PACKAGE_BYTES, Options, Store};
-pub use tasks::{NewDraft, Original, Source, Update};
+pub mod functions;
+pub mod git;
+pub mod porch;

@@ -11,7 +11,7 @@ use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{Kind, PackageRevision, RenderStatus};
 use groundwork_controller::Objects;
 use groundwork_grpc::{Access, ResourceAttributes};
-use groundwork_packages::{Actor, Files};
+use groundwork_packages::git::{Actor, Files};
 use groundwork_proto::component::v1::{Json, ObjectName};
 use groundwork_proto::packages::v1::packages_server::Packages;
 use groundwork_proto::packages::v1::pull_response::Part as Pulled;

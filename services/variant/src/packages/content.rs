@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use groundwork_api::{PackageRevision, RenderStatus};
 use groundwork_bus::ObjectId;
 use groundwork_controller::Key;
-use groundwork_packages::{Actor, Files, StoreError};
+use groundwork_packages::git::{Actor, Files, StoreError};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
 use tonic::{Code, Status};

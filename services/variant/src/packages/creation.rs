@@ -2,7 +2,7 @@
 
 use groundwork_api::InitTask;
 use groundwork_krm::Strategy;
-use groundwork_packages::Source;
+use groundwork_packages::git::Source;
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::packages::v1::create_request::Source as Given;
 use groundwork_proto::packages::v1::{InitSource, UpgradeSource};

@@ -14,7 +14,7 @@ use groundwork_api::{
 use groundwork_controller::{ApiError, ReconcileError};
 use groundwork_fleet::{Adoption, VariantError, Withdrawal, is_owned, orphaned, release, select};
 use groundwork_krm::Package as Files;
-use groundwork_packages::StoreError;
+use groundwork_packages::git::StoreError;
 
 use super::injection::{Injection, mutate};
 use super::operations::Operations;

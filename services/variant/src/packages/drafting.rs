@@ -7,7 +7,9 @@ use groundwork_fleet::{
     Base, Freshness, Package, VariantError, base, freshness, next_workspace, revision_name,
 };
 use groundwork_krm::Package as Files;
-use groundwork_packages::{Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update};
+use groundwork_packages::git::{
+    Actor, Committed, NewDraft, Original, Owner, Source, Staged, StoreError, Update,
+};
 
 use super::downstream::{Failure, Progress, keeps_failures, mutated, told};
 use super::newest::{asks_otherwise, is_wanted};
@@ -113,7 +115,7 @@ impl Work<'_, '_> {
             Some(Lifecycle::Draft) => {
                 let version = world.store_revision(&name)?.version();
                 let (namespace, revision) = (world.namespace.clone(), name.clone());
-                let stage = move |store: &groundwork_packages::Store| {
+                let stage = move |store: &groundwork_packages::git::Store| {
                     store.stage_update(&namespace, &revision, &version, &update)
                 };
                 let staged = world.try_run(stage).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use groundwork_api::{Lifecycle, PackageRevision, ReadinessGate};
 use groundwork_krm::Description;
-use groundwork_packages::{GitRepository, Revision};
+use groundwork_packages::git::{GitRepository, Revision};
 
 /// Metadata and readiness gates to write into the Kptfile of a draft.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use groundwork_functions::{Executables, Kubeconform, Limits, RemoteRunner, Schemas, SchemasError};
 use groundwork_grpc::ClientError;
 use groundwork_krm::RenderOptions;
-use groundwork_packages::{Functions, MAX_PACKAGE_BYTES, OnMissing, SharedRunner};
+use groundwork_packages::functions::{Executables, Kubeconform, Limits, RemoteRunner, Schemas, SchemasError};
+use groundwork_packages::git::{Functions, MAX_PACKAGE_BYTES, OnMissing, SharedRunner};
 use tokio::runtime::Handle;
 
 /// Arguments for functions that are not built in.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use groundwork_api::{PackageRevision, Repository};
 use groundwork_bus::ObjectId;
 use groundwork_controller::{ApiError, Key, Objects};
-use groundwork_packages::{
+use groundwork_packages::git::{
     Actor, Committed, Files, GitRepository, NewDraft, Revision, Source, Store, StoreError, Update,
 };
 use groundwork_proto::component::v1::ObjectName;

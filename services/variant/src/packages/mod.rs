@@ -45,7 +45,7 @@ use groundwork_api::{GitLock, Repository};
 use groundwork_bus::{Change, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
 use groundwork_fleet::Git;
-use groundwork_packages::{
+use groundwork_packages::git::{
     Credentials, GitRepository, MAX_PACKAGE_BYTES, Meters, Options, RemoteOptions, Settings, Store,
     StoreError,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use groundwork_api::metadata::label;
 use groundwork_api::{PackageRevision, ResourceExt as _};
 use groundwork_controller::{ApiError, Objects, ReconcileError};
-use groundwork_packages::{GitRepository, Revision};
+use groundwork_packages::git::{GitRepository, Revision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::edits::edits;

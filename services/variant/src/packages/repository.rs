@@ -11,7 +11,7 @@ use futures::{StreamExt as _, stream};
 use groundwork_api::{MetaCondition, PackageRevision, PackageVariant, Repository, ResourceExt as _, Time};
 use groundwork_controller::{ApiError, Objects, ReconcileError, ReconcileRequest, Reconciled};
 use groundwork_fleet::{deletes, owner_reference};
-use groundwork_packages::{GitRepository, Left, Revision, Snapshot, StoreError};
+use groundwork_packages::git::{GitRepository, Left, Revision, Snapshot, StoreError};
 use jiff::Timestamp;
 
 use super::PackageStore;

@@ -10,7 +10,7 @@ use groundwork_controller::{
     ApiError, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
 };
 use groundwork_krm::{CreationError, set_package_metadata, set_readiness_gates};
-use groundwork_packages::{Actor, GitRepository, Revision, StoreError};
+use groundwork_packages::git::{Actor, GitRepository, Revision, StoreError};
 
 use super::edits::{Edits, edits};
 use super::objects::{Answer, Attributes, ensure, release};

@@ -18,7 +18,7 @@ use std::time::Duration;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use groundwork_controller::Key;
-use groundwork_packages::StoreError;
+use groundwork_packages::git::StoreError;
 use groundwork_telemetry::Metrics;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

@@ -13,7 +13,7 @@ use groundwork_fleet::{
     Git, Repositories, Resolved, Unresolved, VariantError, owner_reference, resolve_upstream,
 };
 use groundwork_krm::Package;
-use groundwork_packages::{Actor, GitRepository, NewDraft, Revision, Source, Staged, Store, StoreError};
+use groundwork_packages::git::{Actor, GitRepository, NewDraft, Revision, Source, Staged, Store, StoreError};
 
 use super::downstream::{Failure, Progress, told};
 use super::drafting::{CONTROLLER, Work};

@@ -2,7 +2,7 @@
 
 use groundwork_bus::Backoff;
 use groundwork_controller::Objects;
-use groundwork_porch::Porch;
+use groundwork_packages::porch::Porch;
 use groundwork_telemetry::Telemetry;
 
 /// Reports whether a Porch server serves packages. This is checked once, because a service cannot

@@ -7,10 +7,10 @@ use groundwork_bus::ObjectId;
 use groundwork_controller::{Key, Objects};
 use groundwork_fleet::{Package, Repositories, check_creation, check_names, revision_name};
 use groundwork_krm::Package as Texts;
-use groundwork_packages::{
+use groundwork_packages::git::{
     Actor, Files, Original, Source, StoreError, Update, check_file_names, check_files,
 };
-use groundwork_porch::{Meaning, NewDraft, PorchError, Resources, Revision};
+use groundwork_packages::porch::{Meaning, NewDraft, PorchError, Resources, Revision};
 use groundwork_proto::component::v1::ObjectName;
 use groundwork_proto::status::{self, reasons};
 use tonic::Status;

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use groundwork_api::Repository;
 use groundwork_controller::{ApiError, Objects, ReconcileError};
 use groundwork_fleet::Package;
-use groundwork_porch::{Porch, PorchError, Revision};
+use groundwork_packages::porch::{Porch, PorchError, Revision};
 
 use super::turns::{Turn, Turns};
 

@@ -2,7 +2,7 @@
 
 use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
 use groundwork_fleet::{Base, VariantError, base};
-use groundwork_porch::{Porch, PorchError, Revision};
+use groundwork_packages::porch::{Porch, PorchError, Revision};
 
 /// Reason why the base revision of a package is unknown.
 #[derive(Debug)]

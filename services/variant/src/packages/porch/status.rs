@@ -1,6 +1,6 @@
 //! gRPC status for errors of a Porch server (`packagevariants.md` 6.13).
 
-use groundwork_porch::{Meaning, PorchError};
+use groundwork_packages::porch::{Meaning, PorchError};
 use groundwork_proto::status::{self, reasons};
 use tonic::{Code, Status};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use groundwork_api::RenderStatus;
 use groundwork_controller::ReconcileError;
 use groundwork_fleet::{CreationError, Package, VariantError};
-use groundwork_porch::{Meaning, PorchError};
+use groundwork_packages::porch::{Meaning, PorchError};
 
 use crate::packages::downstream::Failure;
 

@@ -12,8 +12,8 @@ use groundwork_fleet::{
 use groundwork_krm::{
     Origin, Package as Files, add_merge_keys, clone_package, restore_context, same_content, set_origin,
 };
-use groundwork_packages::{Original, Source, Update};
-use groundwork_porch::{Meaning, NewDraft, Resources};
+use groundwork_packages::git::{Original, Source, Update};
+use groundwork_packages::porch::{Meaning, NewDraft, Resources};
 
 use super::original::{self, OriginalError};
 use super::told::told_of_list;

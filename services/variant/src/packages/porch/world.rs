@@ -16,8 +16,8 @@ use groundwork_fleet::{
     resolve_upstream,
 };
 use groundwork_krm::Package as Files;
-use groundwork_packages::check_file_names;
-use groundwork_porch::{Meaning, NewDraft, PorchError, Resources, Revision};
+use groundwork_packages::git::check_file_names;
+use groundwork_packages::porch::{Meaning, NewDraft, PorchError, Resources, Revision};
 
 use super::told::{conflict, refused, told, told_of_list};
 use super::work::Work;

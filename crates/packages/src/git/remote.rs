@@ -1,0 +1,630 @@
+//! Communication with a remote through the program `git`, whose process group is killed after a
+//! timeout.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use gix_hash::ObjectId;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::git::address::{AddressError, Pin, host, protocol, public};
+use crate::git::limits::{Interrupt, shortened};
+use crate::git::meters::Meters;
+use crate::git::process::{Ended, Limits, MAX_PACK, Output, program, run};
+
+/// Time limit for a call without network access.
+const LOCAL: Duration = Duration::from_secs(120);
+/// Factor from the time limit for an answer to the one for a transfer of packages.
+const TRANSFER: u32 = 4;
+/// Bytes per second below which a connection counts as stalled, if it stays below them for the time
+/// limit of an answer.
+const SLOWEST: &str = "1000";
+/// Message for a server that does not speak the git protocol.
+const NO_GIT: &str = "answers, but speaks no git: spec.git.repo has to be the address of a repository";
+/// Size above which objects of a fetch are streamed to the disk, instead of being held in memory.
+const BIG_FILE: &str = "4m";
+/// Limit for a single allocation of `git` in MiB, so that a hostile commit or tree cannot fill the
+/// memory.
+const MAX_ALLOCATION_MIB: u32 = 128;
+/// Characters of a remote's message that a condition shows.
+const MAX_WORDS: usize = 1000;
+
+/// Options for access to remotes.
+#[derive(Debug, Clone)]
+pub struct RemoteOptions {
+    /// Allowed protocols. `file` lets users who register a repository read disks of this machine.
+    pub protocols: Vec<String>,
+    /// True if addresses of private networks and of this machine are refused.
+    pub only_public: bool,
+    /// Time limit for an answer; transfers of packages may take four times as long.
+    pub timeout: Duration,
+}
+
+impl RemoteOptions {
+    /// Checks the protocol of an address.
+    ///
+    /// # Errors
+    /// The protocol is not allowed.
+    pub(crate) fn check(&self, url: &str) -> Result<(), RemoteError> {
+        let protocol = protocol(url);
+        if self.protocols.iter().any(|allowed| allowed == protocol) {
+            return Ok(());
+        }
+        Err(RemoteError::Protocol { protocol: protocol.to_owned(), allowed: self.protocols.join(", ") })
+    }
+}
+
+/// Purpose of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Call without a server.
+    Local,
+    Answer,
+    Fetch,
+    Push,
+}
+
+/// Credentials for a remote.
+#[derive(Debug, Clone, Default)]
+pub enum Credentials {
+    #[default]
+    None,
+    Basic {
+        username: String,
+        password: SecretString,
+    },
+    Bearer(SecretString),
+    Ssh {
+        private_key: SecretString,
+        /// Lines of a `known_hosts` file; without them the key of the first contact is trusted.
+        known_hosts: Option<String>,
+    },
+}
+
+impl Credentials {
+    /// Returns the parts that identify the credentials.
+    pub(crate) fn parts(&self) -> Vec<&str> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Basic { username, password } => vec![username, password.expose_secret()],
+            Self::Bearer(token) => vec![token.expose_secret()],
+            Self::Ssh { private_key, known_hosts } => {
+                vec![private_key.expose_secret(), known_hosts.as_deref().unwrap_or_default()]
+            }
+        }
+    }
+}
+
+/// Reason why a call to a remote failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RemoteError {
+    #[error("git is not installed: {0}")]
+    NoGit(String),
+    #[error("{0}")]
+    Failed(String),
+    /// The remote asks for credentials, or refuses them; the text is that of `git`.
+    #[error("{}: {words}", if *.has_credentials {
+        "the remote refuses the credentials of spec.git.secretRef"
+    } else {
+        "the remote asks for credentials, and spec.git.secretRef names none"
+    })]
+    Unauthorized { has_credentials: bool, words: String },
+    /// The server cannot push several refs atomically.
+    #[error("the remote does not support atomic pushes")]
+    NotAtomic,
+    #[error("{host} did not answer git within {} seconds", limit.as_secs())]
+    TooSlow { host: String, limit: Duration },
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The repository was changed or deleted.
+    #[error("the Repository was changed or deleted meanwhile")]
+    Interrupted,
+    /// A ref has another value than expected.
+    #[error("the object has been modified; please apply your changes to the latest version and try again")]
+    Stale(Vec<String>),
+    /// A hook of the server declined the push; the text is that of the hook.
+    #[error("{0}")]
+    Declined(String),
+    /// The protocol is not allowed. The address is not quoted, since it may contain a password.
+    #[error("spec.git.repo: addresses of this kind ({protocol}) are not allowed (allowed: {allowed})")]
+    Protocol { protocol: String, allowed: String },
+}
+
+/// Update of one ref in a push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefUpdate {
+    pub reference: String,
+    /// Expected value at the remote; `None` if the ref must not exist.
+    pub old: Option<ObjectId>,
+    /// New value; `None` deletes the ref.
+    pub new: Option<ObjectId>,
+}
+
+/// Ref of a remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RemoteRef {
+    /// Value of the ref, which a push compares.
+    pub id: ObjectId,
+    /// Commit of the ref: for an annotated tag, the commit that it points to.
+    pub commit: ObjectId,
+}
+
+impl PartialEq for Credentials {
+    fn eq(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other) && self.parts() == other.parts()
+    }
+}
+
+/// Remote of a bare clone.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    url: String,
+    directory: PathBuf,
+    credentials: Credentials,
+    options: RemoteOptions,
+    meters: Meters,
+}
+
+impl Remote {
+    /// Creates the remote of a clone.
+    ///
+    /// # Errors
+    /// The protocol of the address is not allowed.
+    pub(crate) fn new(
+        url: &str,
+        directory: &Path,
+        credentials: Credentials,
+        options: &RemoteOptions,
+        meters: Meters,
+    ) -> Result<Self, RemoteError> {
+        options.check(url)?;
+        let remote = Self {
+            url: url.to_owned(),
+            directory: directory.to_owned(),
+            credentials,
+            options: options.clone(),
+            meters,
+        };
+        Ok(remote)
+    }
+
+    /// Returns the time limit for a fetch.
+    pub(crate) fn patience(&self) -> Duration {
+        self.options.timeout.saturating_mul(TRANSFER)
+    }
+
+    /// Reports whether the remote uses these credentials.
+    pub(crate) fn is_entered_by(&self, credentials: &Credentials) -> bool {
+        self.credentials == *credentials
+    }
+
+    /// Creates the bare repository for fetches.
+    ///
+    /// # Errors
+    /// The disk fails, or `git` is missing.
+    pub(crate) fn initialize(&self) -> Result<(), RemoteError> {
+        if self.directory.join("objects").is_dir() {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.directory).map_err(|error| RemoteError::Failed(error.to_string()))?;
+        self.git(&["init", "--quiet", "--bare", "."], "").map(drop)
+    }
+
+    /// Returns the branches and tags of the remote, as `git` prints them.
+    ///
+    /// # Errors
+    /// The remote fails or refuses, or the call was interrupted.
+    pub(crate) fn list(&self, interrupt: &Interrupt) -> Result<String, RemoteError> {
+        let arguments = ["ls-remote", "--quiet", "--heads", "--tags", "--", &self.url];
+        self.git_until(&arguments, "", Purpose::Answer, interrupt)
+    }
+
+    /// Checks that a server with an empty listing is a git server: over http, `git` takes any empty
+    /// answer for a repository without refs.
+    ///
+    /// # Errors
+    /// The server is not a git server, or fails.
+    pub(crate) fn is_git(&self, interrupt: &Interrupt) -> Result<(), RemoteError> {
+        if !matches!(protocol(&self.url), "http" | "https") {
+            return Ok(());
+        }
+        let arguments = ["ls-remote", "--quiet", "--heads", "--", &self.url];
+        let traced = self.run(&arguments, "", Purpose::Answer, &[("GIT_TRACE_PACKET", "1")], interrupt)?;
+        let has_spoken = |line: &str| line.contains("packet: ");
+        match traced.status {
+            Some(0) if traced.stderr.lines().any(has_spoken) => Ok(()),
+            Some(0) => Err(RemoteError::Failed(format!("{} {NO_GIT}", host(&self.url)))),
+            // The first call took the end of some other answer for an empty listing.
+            _ => {
+                let lines: Vec<&str> = traced.stderr.lines().filter(|line| !has_spoken(line)).collect();
+                Err(self.explained(RemoteError::Failed(words(&lines.join("\n")))))
+            }
+        }
+    }
+
+    /// Fetches the objects of refs. [`Remote::keep`] then creates these refs in the clone, so that
+    /// their objects are kept.
+    ///
+    /// # Errors
+    /// The remote fails or refuses, has deleted one of the refs since it listed them, or sends more
+    /// than allowed; or the call was interrupted.
+    pub(crate) fn fetch(&self, references: &[&str], interrupt: &Interrupt) -> Result<(), RemoteError> {
+        let specs: String = references.iter().map(|name| format!("{name}\n")).collect();
+        let arguments = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-auto-gc",
+            "--no-write-fetch-head",
+            "--stdin",
+            "--",
+            &self.url,
+        ];
+        let begun = SystemTime::now();
+        let fetched = self.git_until(&arguments, &specs, Purpose::Fetch, interrupt).map(drop);
+        if fetched.is_err() {
+            self.remove_halves(begun);
+        }
+        fetched
+    }
+
+    /// Removes the temporary files of a killed fetch; git itself would keep them for two weeks.
+    fn remove_halves(&self, begun: SystemTime) {
+        let Ok(files) = std::fs::read_dir(self.directory.join("objects/pack")) else { return };
+        for file in files.flatten() {
+            let is_half = file.file_name().to_string_lossy().starts_with("tmp_");
+            let changed = file.metadata().and_then(|metadata| metadata.modified());
+            if is_half && changed.is_ok_and(|changed| changed >= begun) {
+                drop(std::fs::remove_file(file.path()));
+            }
+        }
+    }
+
+    /// Updates the refs of the clone to the known ones, so that git can drop unused objects at some
+    /// point.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn keep(&self, updates: &[RefUpdate]) -> Result<(), RemoteError> {
+        if updates.is_empty() {
+            return Ok(());
+        }
+        let line = |update: &RefUpdate| match update.new {
+            Some(id) => format!("update {} {id}\n", update.reference),
+            None => format!("delete {}\n", update.reference),
+        };
+        let lines: String = updates.iter().map(line).collect();
+        self.git(&["update-ref", "--stdin"], &lines).map(drop)
+    }
+
+    /// Packs the clone if it has about this number of loose objects, or many packs; with `None`,
+    /// always. Objects without a ref for two weeks are dropped.
+    ///
+    /// # Errors
+    /// The disk fails, or the call takes too long.
+    pub(crate) fn pack(&self, loose: Option<usize>) -> Result<(), RemoteError> {
+        let threshold = format!("gc.auto={}", loose.unwrap_or_default());
+        // Run in the foreground, so that a background process cannot outlive this one.
+        let mut arguments = vec!["-c", threshold.as_str(), "-c", "gc.autoDetach=false", "gc", "--quiet"];
+        arguments.extend(loose.map(|_| "--auto"));
+        self.git(&arguments, "").map(drop)
+    }
+
+    /// Pushes all of the updates or none. If the server cannot do that, pushes them one after the
+    /// other in their order.
+    ///
+    /// # Errors
+    /// [`RemoteError::Stale`] if a ref has another value than expected, [`RemoteError::Declined`]
+    /// by a hook, or the remote cannot be reached.
+    pub(crate) fn push(&self, updates: &[RefUpdate]) -> Result<(), RemoteError> {
+        match self.push_atomically(updates) {
+            Err(RemoteError::NotAtomic) => {
+                updates.chunks(1).try_for_each(|update| self.push_once(update, false))
+            }
+            result => result,
+        }
+    }
+
+    /// Pushes all of the updates or none.
+    ///
+    /// # Errors
+    /// Like [`Remote::push`], and [`RemoteError::NotAtomic`].
+    pub(crate) fn push_atomically(&self, updates: &[RefUpdate]) -> Result<(), RemoteError> {
+        self.push_once(updates, true)
+    }
+
+    fn push_once(&self, updates: &[RefUpdate], atomic: bool) -> Result<(), RemoteError> {
+        let leases = updates.iter().map(|update| {
+            let old = update.old.map(|id| id.to_string()).unwrap_or_default();
+            format!("--force-with-lease={}:{old}", update.reference)
+        });
+        let specs = updates.iter().map(|update| {
+            let new = update.new.map(|id| id.to_string()).unwrap_or_default();
+            format!("{new}:{}", update.reference)
+        });
+        let mut arguments = vec!["push".to_owned(), "--porcelain".to_owned(), "--no-verify".to_owned()];
+        arguments.extend(atomic.then(|| "--atomic".to_owned()));
+        arguments.extend(leases);
+        arguments.extend(["--".to_owned(), self.url.clone()]);
+        arguments.extend(specs);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let Output { status, stdout, stderr } =
+            self.run(&arguments, "", Purpose::Push, &[], &Interrupt::default())?;
+        if status == Some(0) {
+            return Ok(());
+        }
+        Err(self.explained(refusal(&stdout, &stderr)))
+    }
+
+    /// Runs a local `git` command, and returns its output.
+    fn git(&self, arguments: &[&str], input: &str) -> Result<String, RemoteError> {
+        self.git_until(arguments, input, Purpose::Local, &Interrupt::default())
+    }
+
+    /// Runs `git` until it ends, or until it is interrupted.
+    fn git_until(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        purpose: Purpose,
+        interrupt: &Interrupt,
+    ) -> Result<String, RemoteError> {
+        let Output { status, stdout, stderr } = self.run(arguments, input, purpose, &[], interrupt)?;
+        if status == Some(0) {
+            return Ok(stdout);
+        }
+        let words = words(&stderr);
+        // Only the listing of refs is one large allocation; objects are not.
+        if purpose == Purpose::Answer && is_allocation(&words) {
+            let problem =
+                format!("{} answers with more than {MAX_ALLOCATION_MIB} MiB of refs", host(&self.url));
+            return Err(RemoteError::Failed(problem));
+        }
+        Err(self.explained(RemoteError::Failed(if words.is_empty() {
+            "git failed without a word".to_owned()
+        } else {
+            words
+        })))
+    }
+
+    /// Adds the cause of an error in terms of the Repository's settings.
+    fn explained(&self, error: RemoteError) -> RemoteError {
+        let RemoteError::Failed(words) = error else { return error };
+        if words.contains("does not support --atomic") {
+            return RemoteError::NotAtomic;
+        }
+        if let Some(limit) = limit_in(&words) {
+            return RemoteError::Failed(limit);
+        }
+        if words.contains("not valid: is this a git repository?") {
+            return RemoteError::Failed(format!("{} {NO_GIT}", host(&self.url)));
+        }
+        // `git` prints these texts for refused credentials, because it has no terminal to ask for
+        // others.
+        let refusals = [
+            "could not read Username",
+            "could not read Password",
+            "Authentication failed",
+            "Permission denied (publickey",
+            "Host key verification failed",
+        ];
+        if refusals.iter().any(|refusal| words.contains(refusal)) {
+            let has_credentials = !self.credentials.parts().is_empty();
+            return RemoteError::Unauthorized { has_credentials, words };
+        }
+        RemoteError::Failed(words)
+    }
+
+    fn run(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        purpose: Purpose,
+        variables: &[(&str, &str)],
+        interrupt: &Interrupt,
+    ) -> Result<Output, RemoteError> {
+        let begun = Instant::now();
+        let limit = match purpose {
+            Purpose::Local => LOCAL,
+            Purpose::Answer => self.options.timeout,
+            Purpose::Fetch | Purpose::Push => self.patience(),
+        };
+        let limits = Limits { file: (purpose == Purpose::Fetch).then_some(MAX_PACK) };
+        // Resolve the address for each call, since a name may resolve to another address by now.
+        let is_pinned = self.options.only_public && purpose != Purpose::Local;
+        let pin = if is_pinned { public(&self.url)? } else { Pin::Disk };
+        let mut command = Command::new(program().map_err(RemoteError::NoGit)?);
+        command.args(arguments).current_dir(&self.directory).env_clear().envs(variables.iter().copied());
+        self.environment(&mut command, &pin)?;
+        let ended = run(command, input, begun + limit, limits, interrupt);
+        self.meters.git(arguments, begun.elapsed());
+        ended.map_err(|ended| match ended {
+            Ended::NoProgram(error) => RemoteError::NoGit(error),
+            Ended::OutOfTime => RemoteError::TooSlow { host: host(&self.url).to_owned(), limit },
+            Ended::Interrupted => RemoteError::Interrupted,
+        })
+    }
+
+    /// Sets the environment of `git`: without the settings of the operator and the user, and
+    /// without secrets among the arguments, which all processes can read.
+    pub(crate) fn environment(&self, command: &mut Command, pin: &Pin) -> Result<(), RemoteError> {
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command.env("HOME", &self.directory).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
+        command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command.env("GIT_DIR", ".").env("GIT_ALLOW_PROTOCOL", self.options.protocols.join(":"));
+        command.env("GIT_ALLOC_LIMIT", format!("{MAX_ALLOCATION_MIB}m"));
+        let is_led = self.credentials.parts().is_empty() && !self.options.only_public;
+        let mut settings = vec![
+            ("gc.auto", "0".to_owned()),
+            ("core.bigFileThreshold", BIG_FILE.to_owned()),
+            ("core.deltaBaseCacheLimit", "16m".to_owned()),
+            ("pack.threads", "1".to_owned()),
+            ("pack.windowMemory", "32m".to_owned()),
+            ("http.lowSpeedLimit", SLOWEST.to_owned()),
+            ("http.lowSpeedTime", self.options.timeout.as_secs().max(1).to_string()),
+            // A redirect could send the credentials to another server, or lead to an address that
+            // is not public.
+            ("http.followRedirects", if is_led { "initial" } else { "false" }.to_owned()),
+            ("transfer.fsckObjects", "false".to_owned()),
+        ];
+        let header = match &self.credentials {
+            Credentials::None | Credentials::Ssh { .. } => None,
+            Credentials::Basic { username, password } => {
+                let pair = format!("{username}:{}", password.expose_secret());
+                Some(format!("Authorization: Basic {}", data_encoding::BASE64.encode(pair.as_bytes())))
+            }
+            Credentials::Bearer(token) => Some(format!("Authorization: Bearer {}", token.expose_secret())),
+        };
+        settings.extend(header.map(|header| ("http.extraHeader", header)));
+        if let Pin::Http(Some(places)) = pin {
+            settings.push(("http.curloptResolve", places.clone()));
+        }
+        command.env("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (index, (key, value)) in settings.into_iter().enumerate() {
+            command
+                .env(format!("GIT_CONFIG_KEY_{index}"), key)
+                .env(format!("GIT_CONFIG_VALUE_{index}"), value);
+        }
+        if let Credentials::Ssh { private_key, known_hosts } = &self.credentials {
+            command.env("GIT_SSH_COMMAND", self.ssh(private_key, known_hosts.as_deref(), pin)?);
+        } else if let Some(place) = ssh_place(pin) {
+            command.env(
+                "GIT_SSH_COMMAND",
+                format!("ssh -F /dev/null -o BatchMode=yes -o ConnectTimeout=20{place}"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns the ssh command, which needs its keys in files.
+    fn ssh(
+        &self,
+        private_key: &SecretString,
+        known_hosts: Option<&str>,
+        pin: &Pin,
+    ) -> Result<String, RemoteError> {
+        let write = |name: &str, text: &str| -> std::io::Result<PathBuf> {
+            let path = self.directory.join(name);
+            // A temporary file is readable by its owner only, from its creation on.
+            let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+            file.write_all(text.trim_end().as_bytes())?;
+            file.write_all(b"\n")?;
+            file.persist(&path).map_err(|error| error.error)?;
+            Ok(path)
+        };
+        let failed =
+            |error: std::io::Error| RemoteError::Failed(format!("cannot keep the key of ssh: {error}"));
+        let key = write("ssh-key", private_key.expose_secret()).map_err(failed)?;
+        let (hosts, check) = match known_hosts {
+            Some(lines) => (write("known-hosts", lines).map_err(failed)?, "yes"),
+            None => (self.directory.join("seen-hosts"), "accept-new"),
+        };
+        Ok(format!(
+            "ssh -F /dev/null -o BatchMode=yes -o IdentitiesOnly=yes -o ConnectTimeout=20 -o StrictHostKeyChecking={check} \
+             -o 'UserKnownHostsFile=\"{}\"' -i '{}'{}",
+            hosts.display(),
+            key.display(),
+            ssh_place(pin).unwrap_or_default()
+        ))
+    }
+}
+
+/// Returns the options with which `ssh` connects to the checked address and uses the host name for
+/// its keys.
+fn ssh_place(pin: &Pin) -> Option<String> {
+    let Pin::Ssh { address, alias } = pin else { return None };
+    Some(format!(" -o HostName={address} -o 'HostKeyAlias={alias}'"))
+}
+
+/// Returns the server's error for a failed push.
+fn refusal(stdout: &str, stderr: &str) -> RemoteError {
+    let mut stale = Vec::new();
+    let mut declined = Vec::new();
+    // Format of a line: `!<tab>from:to<tab>[reason] (details)`.
+    for line in stdout.lines().filter_map(|line| line.strip_prefix("!\t")) {
+        let Some((spec, reason)) = line.split_once('\t') else { continue };
+        let reference = spec.rsplit(':').next().unwrap_or(spec).to_owned();
+        if reason.contains("stale info")
+            || reason.contains("fetch first")
+            || reason.contains("already exists")
+            || reason.contains("failed to update ref")
+            || reason.contains("failed to lock")
+            || reason.contains("cannot lock ref")
+            || reason.contains("incorrect old value")
+            || reason.contains("reference already exists")
+        {
+            stale.push(reference);
+        } else if !reason.contains("atomic push failed") && !reason.contains("atomic transaction failed") {
+            declined.push(format!("{reference}: {reason}"));
+        }
+    }
+    if !stale.is_empty() {
+        return RemoteError::Stale(stale);
+    }
+    let words = words(stderr);
+    if !declined.is_empty() {
+        let said: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("remote: ")).collect();
+        let text = [declined.join("; "), said.join(" ")].join(" ");
+        return RemoteError::Declined(shortened(text.trim(), MAX_WORDS));
+    }
+    RemoteError::Failed(if words.is_empty() { "git push failed without a word".to_owned() } else { words })
+}
+
+/// Returns true if `git` has stopped because of its allocation limit.
+fn is_allocation(words: &str) -> bool {
+    words.contains("attempting to allocate")
+}
+
+/// Returns the error of a `git` that was killed because of one of its limits.
+fn limit_in(words: &str) -> Option<String> {
+    if is_allocation(words) {
+        return Some(format!(
+            "a commit, tree or tag, or what a file is stored as a difference to, is larger than the allowed {MAX_ALLOCATION_MIB} MiB"
+        ));
+    }
+    // Signal 25 is SIGXFSZ, for a file that exceeds its limit.
+    words
+        .contains("died of signal 25")
+        .then(|| format!("it sends more than the allowed {MAX_PACK} bytes at once"))
+}
+
+/// Returns the messages of a program in one line.
+fn words(stderr: &str) -> String {
+    let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    shortened(&lines.collect::<Vec<_>>().join("; "), MAX_WORDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols_that_are_not_allowed() {
+        let options = RemoteOptions {
+            protocols: vec!["https".to_owned()],
+            only_public: false,
+            timeout: Duration::from_secs(30),
+        };
+        let error =
+            Remote::new("file:///etc", Path::new("."), Credentials::None, &options, Meters::default())
+                .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "spec.git.repo: addresses of this kind (file) are not allowed (allowed: https)"
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        let stale = "To x\n!\tabc:refs/heads/main\t[rejected] (stale info)\n!\tdef:refs/tags/a/v1\t[rejected] (atomic push failed)\nDone\n";
+        assert_eq!(refusal(stale, ""), RemoteError::Stale(vec!["refs/heads/main".into()]));
+        let hook = "!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n";
+        let RemoteError::Declined(text) = refusal(hook, "remote: no entry\nerror: failed\n") else {
+            panic!()
+        };
+        assert_eq!(text, "refs/heads/main: [remote rejected] (pre-receive hook declined) no entry");
+        assert_eq!(refusal("", "fatal: no such host\n"), RemoteError::Failed("fatal: no such host".into()));
+    }
+}

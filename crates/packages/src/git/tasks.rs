@@ -1,0 +1,359 @@
+//! Tasks that make the content of a draft: from scratch, from an upstream, from an earlier
+//! revision, or by a merge (`packagevariants.md` 6.6, 7).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gix_hash::ObjectId;
+use groundwork_api::{
+    CloneTask, EditTask, GitLock, InitTask, PackageRevision, PackageRevisionRef, ResourceExt as _, Task,
+    UpgradeTask, UpstreamPackage,
+};
+use groundwork_fleet::{Base, Package, Repositories, base, check_creation, check_names, normalized};
+use groundwork_krm::{Origin, Strategy};
+
+use crate::git::draft::Staged;
+use crate::git::error::StoreError;
+use crate::git::message::{Owner, Updated};
+use crate::git::objects::Content;
+use crate::git::repository::GitRepository;
+use crate::git::revision::Revision;
+use crate::git::store::Store;
+
+/// Draft to create.
+#[derive(Debug, Clone)]
+pub struct NewDraft {
+    pub namespace: String,
+    pub repository: String,
+    /// Path below the directory of the repository.
+    pub package: String,
+    pub workspace: String,
+    pub source: Source,
+    /// Owner, for the commit message.
+    pub owner: Option<Owner>,
+}
+
+/// Source of a draft. Names are those of package revisions in the namespace.
+#[derive(Debug, Clone)]
+pub enum Source {
+    Init(InitTask),
+    Clone { upstream: String },
+    Edit { source: String },
+    Upgrade { local: String, update: Update },
+}
+
+/// Update from one revision of an upstream to another.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// Base: the content that the local package was made from.
+    pub original: Original,
+    pub upstream: String,
+    pub strategy: Strategy,
+}
+
+/// Content that a package was made from.
+#[derive(Debug, Clone)]
+pub enum Original {
+    Revision(String),
+    /// Commit without a revision, as named by the lock in the Kptfile.
+    Commit {
+        url: String,
+        directory: String,
+        reference: String,
+        commit: String,
+    },
+}
+
+impl Store {
+    /// Stages the content of a new draft, which users see only after its commit.
+    ///
+    /// # Errors
+    /// A source is missing, or the task breaks a rule.
+    pub fn stage(&self, new: &NewDraft) -> Result<Staged, StoreError> {
+        let repository = self.repository(&new.namespace, &new.repository)?;
+        let task = new.source.task();
+        self.check(&repository, new, &task)?;
+        let content = match &new.source {
+            Source::Init(task) => {
+                let texts = groundwork_krm::init_package(&new.package, task);
+                Content { texts, ..Content::default() }
+            }
+            Source::Clone { upstream } => self.cloned(&repository, new, upstream)?,
+            Source::Edit { source } => self.files(&new.namespace, source)?,
+            Source::Upgrade { local, update } => self.upgraded(new, local, update)?,
+        };
+        let rendered = repository.render(content)?;
+        Ok(Staged::create(&repository, &new.package, &new.workspace, rendered, task, new.owner.clone()))
+    }
+
+    /// Checks the name of the new revision, and the revisions that its task names.
+    fn check(&self, repository: &GitRepository, new: &NewDraft, task: &Task) -> Result<(), StoreError> {
+        let package = Package { repository: &new.repository, path: &new.package };
+        let objects = |repository: &GitRepository| -> Vec<PackageRevision> {
+            let place = repository.settings().place();
+            repository.snapshot().revisions.values().map(|found| found.object(&place)).collect()
+        };
+        let mut revisions = objects(repository);
+        check_names(package, &new.workspace, &revisions)?;
+        // Revisions of other repositories only matter if the task names them.
+        let mut heads = vec![repository.settings().object()];
+        for name in new.source.named() {
+            let (other, revision) = self.revision(&new.namespace, name)?;
+            if other.settings().name != new.repository {
+                revisions.push(revision.object(&other.settings().place()));
+                heads.push(other.settings().object());
+            }
+        }
+        if let Source::Upgrade { update: Update { original: Original::Commit { .. }, .. }, .. } = &new.source
+        {
+            // The source is not a revision, so there are no rules for it.
+            return Ok(());
+        }
+        check_creation(package, std::slice::from_ref(task), &revisions, Repositories(&heads))?;
+        Ok(())
+    }
+
+    /// Stages an update of a draft to another revision of its upstream.
+    ///
+    /// # Errors
+    /// The draft has changed since `version` or is not a draft, a source is missing, or the merge
+    /// fails.
+    pub fn stage_update(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+        update: &Update,
+    ) -> Result<Staged, StoreError> {
+        let (repository, draft) = self.draft(namespace, name, version)?;
+        let local = repository.content(&draft)?;
+        let merged = self.merged(namespace, &local, update)?;
+        let (upstream_repository, upstream) = self.revision(namespace, &update.upstream)?;
+        let content = with_origin(merged, &upstream_repository, &upstream)?;
+        let from = match &update.original {
+            Original::Revision(name) => self.revision(namespace, name)?.1.short_reference.clone(),
+            Original::Commit { reference, .. } => reference.clone(),
+        };
+        let updated = Updated {
+            from,
+            to: upstream.short_reference.clone(),
+            strategy: update.strategy.as_str().to_owned(),
+        };
+        Ok(Staged::update(&repository, &draft, repository.render(content)?, updated))
+    }
+
+    /// Returns the base of a package's revision, as its Kptfile names it (`packagevariants.md`
+    /// 2.8).
+    ///
+    /// # Errors
+    /// The revision does not exist, or its base is unknown.
+    pub fn original_of(&self, namespace: &str, name: &str) -> Result<Original, StoreError> {
+        let (repository, local) = self.revision(namespace, name)?;
+        let repositories = self.repositories(namespace);
+        let heads: Vec<_> = repositories.iter().map(|found| found.settings().object()).collect();
+        let revisions: Vec<PackageRevision> = repositories
+            .iter()
+            .flat_map(|found| {
+                let place = found.settings().place();
+                found
+                    .snapshot()
+                    .revisions
+                    .values()
+                    .map(|revision| revision.object(&place))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let local = local.object(&repository.settings().place());
+        let lock = local.status.as_ref().and_then(|status| status.upstream_lock.as_ref()?.git.as_ref());
+        match base(&local, &revisions, &heads) {
+            Base::Revision(found) => Ok(Original::Revision(found.name_any())),
+            Base::Commit { url, directory, commit, .. } => Ok(Original::Commit {
+                url: url.to_owned(),
+                directory: directory.to_owned(),
+                reference: lock.and_then(|lock| lock.reference.clone()).unwrap_or_default(),
+                commit: commit.to_owned(),
+            }),
+            Base::Missing(error) => Err(StoreError::Refused(error.to_string())),
+        }
+    }
+
+    fn cloned(
+        &self,
+        repository: &GitRepository,
+        new: &NewDraft,
+        upstream: &str,
+    ) -> Result<Content, StoreError> {
+        let (source, revision) = self.revision(&new.namespace, upstream)?;
+        let mut content = source.content(&revision)?;
+        let origin = origin(&source, &revision);
+        let is_deployment = repository.settings().deployment;
+        groundwork_krm::clone_package(
+            &mut content.texts,
+            &revision.package,
+            &new.package,
+            &origin,
+            is_deployment,
+        )
+        .map_err(|error| StoreError::Refused(error.to_string()))?;
+        Ok(content)
+    }
+
+    fn upgraded(&self, new: &NewDraft, local: &str, update: &Update) -> Result<Content, StoreError> {
+        let (source, upstream) = self.revision(&new.namespace, &update.upstream)?;
+        let local = self.files(&new.namespace, local)?;
+        let merged = self.merged(&new.namespace, &local, update)?;
+        with_origin(merged, &source, &upstream)
+    }
+
+    /// Returns the files of a revision.
+    fn files(&self, namespace: &str, name: &str) -> Result<Content, StoreError> {
+        let (repository, revision) = self.revision(namespace, name)?;
+        repository.content(&revision)
+    }
+
+    /// Merges the change of the upstream into the local package.
+    fn merged(&self, namespace: &str, local: &Content, update: &Update) -> Result<Content, StoreError> {
+        let original = self.original(namespace, &update.original)?;
+        let (source, upstream) = self.revision(namespace, &update.upstream)?;
+        let updated = source.content(&upstream)?;
+        let merged = groundwork_krm::merge(update.strategy, &original.texts, &updated.texts, &local.texts);
+        let mut texts = merged.map_err(|error| StoreError::Merge(error.to_string()))?.files;
+        groundwork_krm::restore_context(&mut texts, &local.texts, update.strategy);
+        let binaries = merged_binaries(&original.binaries, &updated.binaries, &local.binaries);
+        Ok(Content { texts, binaries })
+    }
+
+    fn original(&self, namespace: &str, original: &Original) -> Result<Content, StoreError> {
+        match original {
+            Original::Revision(name) => self.files(namespace, name),
+            Original::Commit { url, directory, reference, commit } => {
+                for repository in self.of_address(namespace, url) {
+                    if let Some(content) = repository.content_at(commit, directory)? {
+                        return Ok(content);
+                    }
+                }
+                let text = format!("commit {commit} of {url} ({reference}) cannot be read any more");
+                Err(StoreError::NotFound(text))
+            }
+        }
+    }
+
+    /// Returns the repositories with this address.
+    fn of_address(&self, namespace: &str, url: &str) -> Vec<Arc<GitRepository>> {
+        let address = normalized(url);
+        let mut repositories = self.repositories(namespace);
+        repositories.retain(|repository| normalized(&repository.settings().url) == address);
+        repositories
+    }
+
+    /// Reports whether two commits of one remote contain the same content of a package
+    /// (`packagevariants.md` 2.8).
+    pub fn has_same_tree(&self, namespace: &str, one: &GitLock, other: &GitLock) -> bool {
+        let tree = |lock: &GitLock| {
+            let commit = ObjectId::from_hex(lock.commit.as_deref()?.as_bytes()).ok()?;
+            let repositories = self.of_address(namespace, lock.repo.as_deref()?);
+            let directory = lock.directory.as_deref().unwrap_or_default();
+            repositories.iter().find_map(|repository| repository.directory_at(commit, directory))
+        };
+        tree(one).is_some_and(|found| tree(other) == Some(found))
+    }
+}
+
+impl Source {
+    /// Returns the task for the commit and the object, and for a Porch server (`packagevariants.md`
+    /// 6.13). A task cannot name a commit without a revision.
+    pub fn task(&self) -> Task {
+        match self {
+            Self::Init(task) => {
+                Task { type_: "init".to_owned(), init: Some(task.clone()), ..Task::default() }
+            }
+            Self::Clone { upstream } => {
+                let upstream_ref =
+                    UpstreamPackage { upstream_ref: Some(named(upstream)), ..UpstreamPackage::default() };
+                let task = CloneTask { upstream_ref: Some(upstream_ref), ..CloneTask::default() };
+                Task { type_: "clone".to_owned(), clone: Some(task), ..Task::default() }
+            }
+            Self::Edit { source } => {
+                let task = EditTask { source_ref: Some(named(source)), ..EditTask::default() };
+                Task { type_: "edit".to_owned(), edit: Some(task), ..Task::default() }
+            }
+            Self::Upgrade { local, update } => {
+                let old = match &update.original {
+                    Original::Revision(name) => Some(named(name)),
+                    Original::Commit { .. } => None,
+                };
+                let task = UpgradeTask {
+                    old_upstream_ref: old,
+                    new_upstream_ref: Some(named(&update.upstream)),
+                    local_package_revision_ref: Some(named(local)),
+                    strategy: Some(update.strategy.as_str().to_owned()),
+                    ..UpgradeTask::default()
+                };
+                Task { type_: "upgrade".to_owned(), upgrade: Some(task), ..Task::default() }
+            }
+        }
+    }
+
+    /// Returns the revisions that the source names.
+    fn named(&self) -> Vec<&str> {
+        match self {
+            Self::Init(_) => Vec::new(),
+            Self::Clone { upstream } => vec![upstream],
+            Self::Edit { source } => vec![source],
+            Self::Upgrade { local, update } => {
+                let original = match &update.original {
+                    Original::Revision(name) => Some(name.as_str()),
+                    Original::Commit { .. } => None,
+                };
+                [local.as_str(), update.upstream.as_str()].into_iter().chain(original).collect()
+            }
+        }
+    }
+}
+
+fn origin(repository: &GitRepository, upstream: &Revision) -> Origin {
+    Origin {
+        repo: repository.settings().url.clone(),
+        directory: upstream.package.clone(),
+        reference: upstream.short_reference.clone(),
+        commit: Some(upstream.commit.to_string()),
+    }
+}
+
+/// Sets the upstream of merged content, and the merge keys by which later merges find its objects.
+fn with_origin(
+    mut content: Content,
+    repository: &GitRepository,
+    upstream: &Revision,
+) -> Result<Content, StoreError> {
+    let origin = origin(repository, upstream);
+    let set = groundwork_krm::set_origin(&mut content.texts, &upstream.package, None, &origin);
+    set.map_err(|error| StoreError::Refused(error.to_string()))?;
+    groundwork_krm::add_merge_keys(&mut content.texts);
+    Ok(content)
+}
+
+/// Merges binary files as a whole: if the upstream has changed a file, its version wins
+/// (`packagevariants.md` 7.7).
+fn merged_binaries(
+    original: &BTreeMap<String, ObjectId>,
+    updated: &BTreeMap<String, ObjectId>,
+    local: &BTreeMap<String, ObjectId>,
+) -> BTreeMap<String, ObjectId> {
+    let paths: BTreeSet<&String> = original.keys().chain(updated.keys()).chain(local.keys()).collect();
+    let one = |path: &String| {
+        let (before, theirs, ours) = (original.get(path), updated.get(path), local.get(path));
+        let taken = match theirs {
+            _ if before == theirs => ours,
+            // A file that the upstream deleted is deleted here too, unless it was changed here.
+            None if ours != before => ours,
+            theirs => theirs,
+        };
+        taken.map(|id| (path.clone(), *id))
+    };
+    paths.into_iter().filter_map(one).collect()
+}
+
+fn named(name: &str) -> PackageRevisionRef {
+    PackageRevisionRef { name: name.to_owned(), ..PackageRevisionRef::default() }
+}

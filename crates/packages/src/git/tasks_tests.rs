@@ -1,0 +1,215 @@
+//! Tests of tasks with real remotes (`packagevariants.md` 2.8, 6.6 to 6.8).
+
+use std::sync::Arc;
+
+use groundwork_api::{InitTask, Lifecycle};
+use groundwork_krm::Strategy;
+
+use crate::git::error::StoreError;
+use crate::git::message::Owner;
+use crate::git::revision::Revision;
+use crate::git::settings::Settings;
+use crate::git::tasks::{NewDraft, Original, Source, Update};
+use crate::git::testing::{World, git, pat};
+
+const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: coredns\n";
+
+fn config(cache: &str, zone: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: corefile\ndata:\n  cache: \"{cache}\"\n  zone: {zone}\n"
+    )
+}
+
+/// Returns a catalog with two versions of a package, and an empty deployment repository.
+fn world() -> World {
+    let world = World::new();
+    world.repository(
+        "catalog",
+        &[("net/coredns/Kptfile", KPTFILE), ("net/coredns/config.yaml", &config("30", "a"))],
+    );
+    let folder = world.checkout("catalog");
+    git(&folder, &["tag", "net/coredns/v1"]);
+    world.publish("catalog", &[("net/coredns/config.yaml", &config("60", "a"))]);
+    git(&folder, &["tag", "net/coredns/v2"]);
+    git(&folder, &["push", "-q", "--tags", "origin"]);
+    world.store.repository("fleet", "catalog").unwrap().sync().unwrap();
+    world.repository("edge", &[("README.md", "x")]);
+    world.store.unregister("fleet", "edge");
+    world.register(Settings { deployment: true, ..world.settings("edge") }).unwrap();
+    world
+}
+
+fn new(workspace: &str, source: Source) -> NewDraft {
+    NewDraft {
+        namespace: "fleet".to_owned(),
+        repository: "edge".to_owned(),
+        package: "net/dns".to_owned(),
+        workspace: workspace.to_owned(),
+        source,
+        owner: Some(Owner { kind: "PackageVariant".into(), namespace: "fleet".into(), name: "pv".into() }),
+    }
+}
+
+fn clone(world: &World) -> Arc<Revision> {
+    let source = Source::Clone { upstream: "catalog.net.coredns.v1".to_owned() };
+    world.store.stage(&new("packagevariant-1", source)).unwrap().commit(&pat()).unwrap().revision
+}
+
+fn update(original: Original) -> Update {
+    Update { original, upstream: "catalog.net.coredns.v2".to_owned(), strategy: Strategy::ResourceMerge }
+}
+
+fn files(world: &World, revision: &Revision) -> groundwork_krm::Package {
+    world.store.repository("fleet", "edge").unwrap().content(revision).unwrap().texts
+}
+
+#[test]
+fn clones_know_where_they_come_from() {
+    let world = world();
+    let cloned = clone(&world);
+    assert_eq!(cloned.lifecycle, Lifecycle::Draft);
+    let lock = cloned.facts.description.upstream_lock.as_ref().unwrap().git.as_ref().unwrap();
+    let upstream = world.store.revision("fleet", "catalog.net.coredns.v1").unwrap().1;
+    assert_eq!(lock.reference.as_deref(), Some("net/coredns/v1"));
+    assert_eq!(lock.commit, Some(upstream.commit.to_string()));
+    assert_eq!(lock.directory.as_deref(), Some("net/coredns"));
+    assert_eq!(cloned.facts.owner.as_ref().unwrap().name, "pv");
+    let files = files(&world, &cloned);
+    assert!(files["Kptfile"].contains("name: dns\n"), "{}", files["Kptfile"]);
+    assert!(files["package-context.yaml"].contains("package-path: net/dns"));
+    assert!(files["config.yaml"].contains("metadata: # kpt-merge: /corefile"));
+    // One push with one commit.
+    let count = git(&world.remote("edge"), &["rev-list", "--count", "main..drafts/net/dns/packagevariant-1"]);
+    assert_eq!(count, "1");
+}
+
+#[test]
+fn drafts_take_the_next_version_in() {
+    let world = world();
+    let cloned = clone(&world);
+    let mut own = files(&world, &cloned);
+    own.insert("config.yaml".into(), own["config.yaml"].replace("zone: a", "zone: ours"));
+    let saved = world
+        .store
+        .stage_save("fleet", &cloned.name, &cloned.version(), own)
+        .unwrap()
+        .commit(&pat())
+        .unwrap()
+        .revision;
+    let original = Original::Revision("catalog.net.coredns.v1".to_owned());
+    let staged = world.store.stage_update("fleet", &saved.name, &saved.version(), &update(original)).unwrap();
+    let updated = staged.commit(&pat()).unwrap().revision;
+    let read = files(&world, &updated);
+    assert!(read["config.yaml"].contains("cache: \"60\"") && read["config.yaml"].contains("zone: ours"));
+    assert!(read["Kptfile"].contains("ref: net/coredns/v2"));
+    // The draft keeps the task of its clone.
+    assert_eq!(updated.facts.task.as_ref().unwrap().type_, "clone");
+    let message =
+        git(&world.remote("edge"), &["log", "-1", "--format=%B", "drafts/net/dns/packagevariant-1"]);
+    assert!(message.contains("groundwork:{\"updated\":{\"from\":\"net/coredns/v1\",\"to\":\"net/coredns/v2\",\"strategy\":\"resource-merge\"}}"), "{message}");
+    // A save with the old version of the draft fails.
+    let late = world.store.stage_save("fleet", &saved.name, &saved.version(), read);
+    assert!(matches!(late, Err(StoreError::Conflict)));
+}
+
+#[test]
+fn published_revisions_are_followed_by_others() {
+    let world = world();
+    let cloned = clone(&world);
+    let to = |revision: &Revision, lifecycle| {
+        world.store.set_lifecycle("fleet", &revision.name, &revision.version(), lifecycle, &pat())
+    };
+    let early = to(&cloned, Lifecycle::Published).unwrap_err();
+    assert_eq!(
+        early.to_string(),
+        "cannot approve package with Draft lifecycle value; only Proposed packages can be approved"
+    );
+    let edit = |source: &str| world.store.stage(&new("w2", Source::Edit { source: source.to_owned() }));
+    assert_eq!(edit(&cloned.name).unwrap_err().to_string(), "source revision must be published");
+    let proposed = to(&cloned, Lifecycle::Proposed).unwrap();
+    assert!(matches!(to(&cloned, Lifecycle::Published), Err(StoreError::Conflict)), "the version counts");
+    let published = to(&proposed, Lifecycle::Published).unwrap();
+    assert_eq!((published.number, published.lifecycle), (1, Lifecycle::Published));
+
+    let again = Source::Clone { upstream: "catalog.net.coredns.v2".to_owned() };
+    assert!(matches!(world.store.stage(&new("w2", again)), Err(StoreError::DownstreamExists(_))));
+    let upgrade = Source::Upgrade {
+        local: published.name.clone(),
+        update: update(Original::Revision("catalog.net.coredns.v1".to_owned())),
+    };
+    let upgraded =
+        world.store.stage(&new("packagevariant-2", upgrade)).unwrap().commit(&pat()).unwrap().revision;
+    assert!(files(&world, &upgraded)["config.yaml"].contains("cache: \"60\""));
+    assert_eq!(upgraded.facts.task.as_ref().unwrap().type_, "upgrade");
+    let edited = edit(&published.name).unwrap().commit(&pat()).unwrap().revision;
+    assert_eq!(edited.directory, published.directory, "an edit begins with the same content");
+    let proposed = to(&edited, Lifecycle::Proposed).unwrap();
+    assert_eq!(to(&proposed, Lifecycle::Published).unwrap().number, 2);
+    // A published revision cannot be deleted; one whose deletion is proposed can.
+    let delete =
+        |revision: &Revision| world.store.delete("fleet", &revision.name, &revision.version(), &pat());
+    assert!(matches!(delete(&published), Err(StoreError::Refused(_))));
+    let marked = to(&published, Lifecycle::DeletionProposed).unwrap();
+    delete(&marked).unwrap();
+    delete(&upgraded).unwrap();
+    assert_eq!(world.refs("edge"), ["refs/heads/main", "refs/tags/net/dns/v2"]);
+}
+
+/// The tag was moved, so the base of the package is read from its commit.
+#[test]
+fn upgrades_from_a_commit_that_no_tag_names() {
+    let world = world();
+    let cloned = clone(&world);
+    let lock = cloned.facts.description.upstream_lock.clone().unwrap().git.unwrap();
+    git(&world.checkout("catalog"), &["push", "-q", "origin", ":refs/tags/net/coredns/v1"]);
+    world.store.repository("fleet", "catalog").unwrap().sync().unwrap();
+    let original = Original::Commit {
+        url: lock.repo.unwrap(),
+        directory: lock.directory.unwrap(),
+        reference: lock.reference.unwrap(),
+        commit: lock.commit.unwrap(),
+    };
+    let staged =
+        world.store.stage_update("fleet", &cloned.name, &cloned.version(), &update(original)).unwrap();
+    assert!(staged.files()["config.yaml"].contains("cache: \"60\""));
+    let gone = Original::Commit {
+        url: "https://git.example/none".into(),
+        directory: "a".into(),
+        reference: "a/v1".into(),
+        commit: "0".repeat(40),
+    };
+    let error =
+        world.store.stage_update("fleet", &cloned.name, &cloned.version(), &update(gone)).unwrap_err();
+    assert!(matches!(error, StoreError::NotFound(_)), "{error}");
+}
+
+#[test]
+fn packages_do_not_nest_and_functions_are_not_skipped() {
+    let world = world();
+    clone(&world);
+    let init = |package: &str, workspace: &str| {
+        let source = Source::Init(InitTask::default());
+        world.store.stage(&NewDraft { package: package.to_owned(), ..new(workspace, source) })
+    };
+    assert_eq!(
+        init("net", "w").unwrap_err().to_string(),
+        "package path \"net\" conflicts with existing package \"net/dns\": packages cannot be nested"
+    );
+    assert!(init("net/dns/sub", "w").is_err());
+    assert!(init("net/dns2", "w").is_ok());
+    assert!(matches!(init("net/dns", "packagevariant-1"), Err(StoreError::AlreadyExists(_))));
+    let mut staged = init("web", "w").unwrap();
+    let mut with_function = staged.files().clone();
+    with_function
+        .get_mut("Kptfile")
+        .unwrap()
+        .push_str("pipeline:\n  mutators:\n  - image: example.org/mine:v1\n");
+    staged.set_files(with_function);
+    let error = staged.commit(&pat()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "package \".\": function \"example.org/mine:v1\": function \"example.org/mine:v1\" is not available: no container \
+         runtime is configured and it is not built in"
+    );
+    assert!(world.store.revision("fleet", "edge.web.w").is_err(), "nothing is left behind");
+}
