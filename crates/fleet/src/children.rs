@@ -106,6 +106,8 @@ pub fn plan(
         let others = twins.into_iter().filter(|twin| !std::ptr::eq(*twin, child)).collect();
         there.insert((variant.repository.as_str(), variant.package.as_str()), others);
         names.push(child.name_any());
+        // A wanted child that is being deleted keeps its name until it is gone, so it cannot be
+        // created again yet.
         if child.metadata.deletion_timestamp.is_some() {
             continue;
         }
@@ -116,6 +118,7 @@ pub fn plan(
     let unwanted = there.into_values().flatten().filter(|child| child.metadata.deletion_timestamp.is_none());
     let mut deletes: Vec<Action> = unwanted.map(|child| Action::Delete(Box::new(child.clone()))).collect();
     let mut held = 0;
+    // A failing target may want any of these children, so none is deleted.
     if !expansion.failures.is_empty() {
         held = deletes.len();
         deletes.clear();

@@ -178,6 +178,8 @@ pub fn render(files: &Package, options: &RenderOptions<'_>) -> Rendered {
             }
             Err(error) => finish(files.clone(), results, Some(error), None),
         },
+        // A deferred package must not contain the results of some functions only, so it keeps its
+        // input.
         Some(Stop::Deferred(cause)) => {
             let mut left = files.clone();
             output::defer(&mut left, &cause);

@@ -216,6 +216,7 @@ impl Handler for Installations {
             }
             Ok(Progress::Done) => {
                 narration::tell_rest(&mut scribe, &tree);
+                // A finished job needs no cached tree; the next job reads everything again.
                 if job_log::running_job(&tree).is_none() {
                     return Ok(Reconciled::default());
                 }

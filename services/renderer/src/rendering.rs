@@ -115,6 +115,8 @@ impl Renderings {
         let gathered = self.gather(tree, objects).await?;
         let (imports, imports_hash) = gathered.fingerprints.clone();
         let mut prepared = self.run::<Prepared>(Kind::Prepare, gathered, objects).await?;
+        // The result comes from a worker that has processed untrusted templates, so do not trust
+        // its namespaces.
         if !prepared.is_within(&tree.namespace) {
             return Err(NoRendering::Ends(elsewhere()));
         }
@@ -142,6 +144,7 @@ impl Renderings {
         gathered.material.own = own;
         let (_, imports_hash) = gathered.fingerprints.clone();
         let mut completion = self.run::<Completion>(Kind::Complete, gathered, objects).await?;
+        // The same check as for prepared objects: the worker's result is untrusted.
         if !completion.is_within(&tree.namespace) {
             return Err(NoRendering::Ends(elsewhere()));
         }
@@ -191,6 +194,8 @@ impl Renderings {
         loop {
             let done = self.renderers.job(kind, &gathered.material, gathered.host()).await;
             let done = done.map_err(|problem| no_rendering(&problem))?;
+            // The result is based on questions that the resolver did not answer. The job must not
+            // end because of them, so drop the result and retry.
             if let Some(why) = gathered.unavailable() {
                 let message = format!("the resolver cannot be asked: {why}");
                 let error = OperationError::transient("InitPrerequisites", Reason::Resolve, message);

@@ -528,6 +528,7 @@ async fn ensure<K: Stored>(
             let found = objects.get::<K>(namespace, &object.name_any()).await?;
             let found = found.ok_or(ApiError::Conflict(text))?;
             may_take(&found)?;
+            // An unchanged object is not written, so that its watchers are not woken.
             if holds(&found, &object) {
                 return Ok(found);
             }

@@ -163,6 +163,8 @@ impl Service {
                     inputs.installation = stored;
                     return Ok((inputs, resolution));
                 }
+                // The Installation changed since it was read, and its reference may have changed
+                // too: resolve it again.
                 Err(ApiError::Conflict(_)) => tokio::time::sleep(PAUSE * attempt).await,
                 Err(ApiError::NotFound(_)) => return Err(errors::no_installation(name)),
                 Err(error) => return Err(errors::api(&error)),

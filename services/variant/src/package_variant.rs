@@ -62,6 +62,8 @@ pub(crate) async fn handle(
             Ok(Reconciled::default())
         };
     }
+    // The finalizer comes before the first draft, so that no draft can outlive its variant without
+    // its deletion policy.
     let variant = if has_finalizer {
         variant
     } else {
@@ -92,6 +94,7 @@ pub(crate) async fn handle(
         shared.succeeded(key);
     }
     let delay = retry(&progress.errors).and_then(|retry| shared.delay(key, retry));
+    // `Retry::Immediate` has no pause of its own; the minimum keeps it from a busy loop.
     Ok(Reconciled::requeue_after(delay.unwrap_or(RESYNC).max(SHORTEST)))
 }
 
@@ -188,7 +191,7 @@ async fn apply_policy(
 ) -> Result<Option<VariantError>, ReconcileError> {
     let ReconcileRequest { objects, changed, .. } = *request;
     // If the Repository is gone, its package revisions cannot be changed any more, so they do not
-    // block the deletion.
+    // block the deletion. The deletion of a whole namespace leaves packages in git.
     let namespace = variant.namespace().unwrap_or_default();
     let has_downstream = match packages {
         Backend::Git(store) => world::World::has_downstream(store, variant, objects).await,

@@ -144,6 +144,7 @@ pub(crate) async fn children(
     let namespace = set.namespace().unwrap_or_default();
     let labels = format!("{OWNER_LABEL}={}", set.uid().unwrap_or_default());
     let mut found = objects.list::<PackageVariant>(&namespace, &labels).await?;
+    // Any user can write labels, so the owner reference decides.
     found.retain(|variant| is_child(variant, set));
     Ok(found)
 }
@@ -181,6 +182,8 @@ async fn carry_out(
             match answer {
                 Ok(taken) => rejected.names.extend(taken),
                 Err(error @ ApiError::Terminating(_)) => return Err(error.into()),
+                // A missing right is shown in the status too, since a quick retry would fail in the
+                // same way.
                 Err(error) if error.is_final() || matches!(error, ApiError::Forbidden { .. }) => {
                     rejected.error.get_or_insert(error);
                 }
@@ -222,6 +225,8 @@ async fn write(
         Action::Adopt(child) | Action::Update(child) => objects.replace(&*child).await.map(|_| None),
         Action::Delete(child) => {
             let (namespace, name) = (child.namespace().unwrap_or_default(), child.name_any());
+            // Delete exactly the version that the plan saw: a child that changed since needs a new
+            // plan, and another object may have got its name.
             let (uid, version) = (child.uid(), child.resource_version());
             objects
                 .delete::<PackageVariant>(&namespace, &name, uid.as_deref(), version.as_deref())
@@ -241,6 +246,7 @@ async fn report(set: &PackageVariantSet, outcome: &Outcome, objects: &Objects) -
             let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
             after.target_counts = expansion.target_counts.iter().copied().map(number).collect();
             after.variants_ready = Some(number(*ready));
+            // A guarded plan writes no child, so the count in the status stays.
             if guarded.is_none() {
                 after.variant_count = Some(number(expansion.variants.len()));
             }

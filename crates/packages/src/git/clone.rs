@@ -175,6 +175,8 @@ impl BareClone {
         // try them one by one.
         let is_whole =
             |error: &RemoteError| !matches!(error, RemoteError::Failed(_) | RemoteError::TooSlow { .. });
+        // Fetch refs separately only after the same listing has failed once: the first failure may
+        // have been a ref that was deleted in between.
         let divides = all > 1 && before.is_some_and(|error| !is_whole(error));
         let until = Instant::now() + self.remote.patience();
         let mut open: Vec<&[(&str, ObjectId)]> = missing.chunks(MAX_REFS_AT_ONCE).rev().collect();
@@ -198,6 +200,8 @@ impl BareClone {
                     done += 1;
                 }
                 (Err(_), part) => {
+                    // Bisect, so that a few bad refs among many cost a logarithmic number of
+                    // fetches each.
                     let (first, second) = part.split_at(part.len() / 2);
                     open.extend([second, first]);
                 }

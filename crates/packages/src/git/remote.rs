@@ -451,12 +451,15 @@ impl Remote {
     /// without secrets among the arguments, which all processes can read.
     pub(crate) fn environment(&self, command: &mut Command, pin: &Pin) -> Result<(), RemoteError> {
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        // The clone is the home directory, so that `git` finds no settings of the user.
         command.env("HOME", &self.directory).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
         command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
         command.env("GIT_DIR", ".").env("GIT_ALLOW_PROTOCOL", self.options.protocols.join(":"));
         command.env("GIT_ALLOC_LIMIT", format!("{MAX_ALLOCATION_MIB}m"));
         let is_led = self.credentials.parts().is_empty() && !self.options.only_public;
         let mut settings = vec![
+            // `BareClone::pack_sometimes` packs the clone; a background `gc` would run outside the
+            // limits.
             ("gc.auto", "0".to_owned()),
             ("core.bigFileThreshold", BIG_FILE.to_owned()),
             ("core.deltaBaseCacheLimit", "16m".to_owned()),
@@ -481,6 +484,8 @@ impl Remote {
         if let Pin::Http(Some(places)) = pin {
             settings.push(("http.curloptResolve", places.clone()));
         }
+        // Settings go into the environment, since the arguments of a process are visible to all
+        // users of the machine.
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());
         for (index, (key, value)) in settings.into_iter().enumerate() {
             command

@@ -355,6 +355,8 @@ impl GitRepository {
     ) -> Result<T, StoreError> {
         let lock = {
             let mut packages = lock(&self.packages);
+            // Drop unused locks here, so that the map does not grow with each package that was ever
+            // written.
             packages.retain(|_, lock| Arc::strong_count(lock) > 1);
             Arc::clone(packages.entry(package.to_owned()).or_default())
         };
@@ -416,6 +418,8 @@ impl GitRepository {
             let head = self.snapshot().head;
             let root = self.root_of(head)?;
             let tree = self.objects().replace(root, &path, Some(revision.directory))?;
+            // The draft is the second parent, so that `discovery` can recognize an approval whose
+            // push was incomplete.
             let parents: Vec<ObjectId> = head.into_iter().chain([revision.commit]).collect();
             let signature = self.signature(Some(actor));
             let commit = self.objects().write_commit(tree, &parents, &signature, &message.text())?;

@@ -199,6 +199,8 @@ impl Work<'_, '_> {
         let Committed { revision, status, error } =
             world.write(&name, move |_| staged.commit(&actor)).await?;
         let present = world.object(&name).cloned();
+        // The variant may have been deleted during the push. The reconcile of its deletion has not
+        // seen this draft, so delete the draft here.
         if present.is_none() && !is_wanted(world.variant, world.objects).await? {
             world.take_back(&revision).await?;
             return Err(asks_otherwise());

@@ -69,6 +69,7 @@ pub(crate) async fn handle(
     }
     let reading = store.register(key, &as_read, objects);
     let synced = telling(&mut repository, objects, reading, || store.progress(key)).await;
+    // A shorter pause than that of the schedule after a failure or an incomplete sync.
     let mut pause = UNUSABLE;
     let observed = match &synced {
         Ok(registered) => {
@@ -135,6 +136,7 @@ async fn tell(repository: &mut Repository, text: String, objects: &Objects) {
     }
     let wanted = Repository { status: Some(after), ..repository.clone() };
     match objects.replace_status(&wanted).await {
+        // The next write of the status needs the new resourceVersion.
         Ok(written) => *repository = written,
         Err(error) => tracing::debug!(%error, "the progress of a repository cannot be told"),
     }

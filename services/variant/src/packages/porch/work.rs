@@ -163,6 +163,8 @@ impl Work<'_, '_> {
         let package = world.downstream_package();
         let workspace = next_workspace(package, world.revisions(), 0);
         let name = revision_name(package, &workspace);
+        // Try the mutations first: users see the draft from its creation on, and one whose
+        // mutations fail is useless to them.
         self.mutate(files, &name).await?;
         let upgraded = task.upgrade.as_ref().and_then(|task| task.local_package_revision_ref.as_ref());
         let upgraded = upgraded.map(|local| local.name.clone());
@@ -188,6 +190,7 @@ impl Work<'_, '_> {
             labels: pairs(&spec.labels),
             annotations: pairs(&spec.annotations),
         };
+        // The mark tells a later attempt that the mutations of this draft have not been saved yet.
         draft.annotations.insert(annotation::UNFINISHED.to_owned(), "true".to_owned());
         let made = world.create(&draft, &name).await.map_err(|error| match error {
             CreateError::Refused(error) if error.meaning == Meaning::Permanent => {
