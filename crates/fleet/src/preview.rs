@@ -132,7 +132,6 @@ pub struct Created {
 pub struct Changed {
     #[serde(flatten)]
     pub site: Site,
-    /// All differences.
     pub fields: Vec<Field>,
 }
 

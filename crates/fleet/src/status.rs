@@ -80,7 +80,8 @@ mod tests {
         conditions.iter().map(line).collect()
     }
 
-    /// V-175, V-176.
+    /// V-175, V-176: every result sets `Stalled` and `Ready` together, and a transition time
+    /// changes only with its status.
     #[test]
     fn stalled_and_ready_belong_together() {
         let failed = Observed::Stalled { reason: "ValidationError", message: "a; b", ready: None };

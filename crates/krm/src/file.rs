@@ -29,7 +29,7 @@ pub struct Document {
     written: String,
     /// Comments below the value, if any.
     below: String,
-    /// The value.
+    /// Value in its present form, which callers may change.
     pub root: Node,
     /// Original value in the layout of the writer, to detect changes.
     before: String,

@@ -99,7 +99,7 @@ fn every_row() {
     check("the other repository", "adoptExisting", &[revision("far/dns:w", 0, "Draft")], [""; 4]);
 }
 
-/// V-120, V-121, V-122.
+/// V-120, V-121, V-122: Draft and Proposed revisions are updated before the highest published one.
 #[test]
 fn drafts_come_before_the_highest_published_one() {
     let ours = |workspace: &str, number, lifecycle: &str| {

@@ -111,7 +111,7 @@ fn table() -> Vec<(VariantError, &'static str, &'static str, Option<[u64; 3]>)> 
     ]
 }
 
-/// V-118.
+/// V-118: each error has its reason, message and delays.
 #[test]
 fn every_reason() {
     for (error, reason, message, delays) in table() {

@@ -18,7 +18,7 @@ const DEPENDS_ON: &str = "config.kubernetes.io/depends-on";
 /// Value of an unknown namespace in upstream identifiers.
 const UNKNOWN: &str = "~C";
 
-/// Requested change.
+/// Requested namespace, and the values replaced so far.
 struct Change<'a> {
     namespace: &'a str,
     matcher: Option<&'a str>,

@@ -14,7 +14,7 @@ use crate::value::canonical;
 enum Name {
     /// Texts of its key fields.
     Fields(Vec<Option<String>>),
-    /// Whole value.
+    /// Canonical text of the whole element, which has no key fields.
     Value(String),
 }
 

@@ -87,7 +87,7 @@ fn package_context() {
     );
 }
 
-/// V-062, V-069.
+/// V-062, V-069: errors for package contexts with a wrong form.
 #[test]
 fn package_contexts_that_cannot_be_edited() {
     let spec = json!({"packageContext": {"data": {"a": "b"}}});
@@ -236,7 +236,7 @@ fn conditions_of_points() {
     }
 }
 
-/// V-102, V-103.
+/// V-102, V-103: errors for invalid injection points.
 #[test]
 fn points_that_are_wrong() {
     let maybe = SITE.replace("required", "maybe");

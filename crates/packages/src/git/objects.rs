@@ -66,7 +66,7 @@ pub enum ObjectsError {
     /// The repository was changed or deleted.
     #[error("the Repository was changed or deleted meanwhile")]
     Interrupted,
-    /// See [`crate::git::limits::Look`].
+    /// The time of the look is up; see [`crate::git::limits::Look`].
     #[error("reading the repository takes longer than {} s at a time", crate::git::limits::LOOK.as_secs())]
     OutOfTime,
     /// The clone is damaged, or the disk fails.

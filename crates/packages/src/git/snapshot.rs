@@ -40,7 +40,7 @@ pub struct Snapshot {
 pub struct Left {
     /// Refs that were read.
     pub read: usize,
-    /// All refs.
+    /// Refs of the repository in total.
     pub all: usize,
 }
 

@@ -118,8 +118,8 @@ impl Inline {
         Ok(())
     }
 
-    /// Calls `work` with the inputs of the request. Objects are not read from the cluster. The
-    /// caller handles nested installations, exports and state.
+    /// Runs `job` with the inputs of the request. Objects are not read from the cluster. The caller
+    /// handles nested installations, exports and state.
     pub(super) fn with_inputs<T>(
         &self,
         blueprints: &Blueprints,
