@@ -1,4 +1,4 @@
-//! Parser events to [`Node`]s: anchors, tags, merge keys, duplicate keys.
+//! Composer from parser events to [`Node`]s: anchors, tags, merge keys, duplicate keys.
 
 mod continued;
 
@@ -12,37 +12,40 @@ use crate::node::{Content, Entry, Node, Position};
 use crate::number::format_g32;
 use crate::scalar::{Scalar, resolve_plain, resolve_tagged};
 
-/// What aliases may add to one document, counted in nodes and in blocks of 64 bytes of text. A text that
-/// multiplies itself beyond this is an attack, not a document.
+/// Size that aliases may add to one document, counted in nodes and in blocks of 64 bytes of text. A
+/// text that multiplies itself beyond this is an attack, not a document.
 const ALIAS_BUDGET: usize = 500_000;
 
-/// What a node takes while a text is read and made a value: the node with its place, and the value.
+/// Bytes of a node while a text is read and converted: the node with its position, and the value
+/// made of it.
 const NODE_BYTES: usize = size_of::<Node>() + size_of::<serde_json::Value>();
-/// What an entry of a mapping takes besides its value: key, place of the key, and the key in the value.
+/// Bytes of an entry of a mapping besides its value: key, position of the key, and the key in the
+/// value.
 const ENTRY_BYTES: usize = size_of::<Entry>() - size_of::<Node>() + 2 * size_of::<String>();
 
-/// [`Options::most_bytes`] unless somebody says otherwise: more than a million nodes.
+/// Default of [`Options::most_bytes`]: more than a million nodes.
 const MOST_BYTES: usize = 256 << 20;
 
-/// A document takes some time even if nothing is in it.
+/// Default of [`Options::most_documents`]. A document takes some time even if it is empty.
 const MOST_DOCUMENTS: usize = 500_000;
 
-/// How to read a text.
+/// Settings for reading a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Whether `<<` merges the maps it holds. Template languages that give `<<` a meaning of their own
-    /// switch it off and find the key as it stands.
+    /// True if `<<` merges its maps. Template languages that give `<<` a meaning of their own
+    /// switch it off and get the key as it is written.
     pub merge_keys: bool,
-    /// Whether a key that a mapping has already is an error; otherwise the last one wins.
+    /// True if a duplicate key in a mapping is an error; otherwise the last one wins.
     pub unique_keys: bool,
-    /// What all nodes of a text may take in memory while it is read, in bytes, with the copies that are kept for aliases.
+    /// Memory in bytes that all nodes of a text may take while it is read, including the copies for
+    /// aliases.
     pub most_bytes: usize,
-    /// Documents of a text that [`parse_all`] reads, empty ones included.
+    /// Documents that [`parse_all`] reads from a text, empty ones included.
     pub most_documents: usize,
 }
 
 impl Options {
-    /// What [`Options::default`] gives, for constants.
+    /// The value of [`Options::default`], for constants.
     pub const DEFAULT: Self =
         Self { merge_keys: true, unique_keys: false, most_bytes: MOST_BYTES, most_documents: MOST_DOCUMENTS };
 }
@@ -53,7 +56,8 @@ impl Default for Options {
     }
 }
 
-/// Parses the first document; what follows its end is not read. An empty text is a null document.
+/// Parses the first document. The text behind its end is not read. An empty text is a null
+/// document.
 ///
 /// # Errors
 ///
@@ -65,21 +69,23 @@ pub fn parse_first(text: &str, options: Options) -> Result<Node, Error> {
     })
 }
 
-/// How much of a value is wanted.
+/// The part of a value that a caller wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Whole,
-    /// Of a mapping, what is wanted of its members; of anything else the whole.
+    /// For a mapping: the parts of its members that are wanted. For any other value: the whole.
     Members,
     Nothing,
 }
 
-/// Parses the first document as far as it is wanted. `wanted` is asked about each member of the document's mapping by its key, and about members
-/// of members by the keys that lead there. The rest of the text is read, and takes no memory.
+/// Parses the wanted parts of the first document. `wanted` is called for each member of the
+/// document's mapping with its key, and for members of members with the keys that lead there. The
+/// rest of the text is read, but takes no memory.
 ///
 /// # Errors
 ///
-/// As [`parse_first`]; what is wrong with values that nobody wants is no error, as long as they are YAML.
+/// As [`parse_first`]. Faults of values that are not wanted are not errors, as long as the values
+/// are YAML.
 pub fn parse_parts(text: &str, options: Options, wanted: impl Fn(&[&str]) -> Part) -> Result<Node, Error> {
     continued::read(text, |text| {
         let mut composer = Composer::new(text, options);
@@ -116,7 +122,7 @@ pub fn parse_all(text: &str, options: Options) -> Result<Vec<Node>, Error> {
     })
 }
 
-/// Whether anything follows the first document of a text, be it no YAML.
+/// Reports whether the text continues after its first document, even with text that is not YAML.
 pub fn has_several_documents(text: &str, options: Options) -> bool {
     let second = continued::read(text, |text| {
         let mut composer = Composer::new(text, options);
@@ -129,10 +135,10 @@ struct Composer<'input> {
     events: Events<'input>,
     options: Options,
     anchors: HashMap<usize, Node>,
-    /// Whether a node with an anchor may be asked for again.
+    /// True if an alias may refer to a node with an anchor.
     has_aliases: bool,
     alias_budget: usize,
-    /// What is left of [`Options::most_bytes`].
+    /// Remainder of [`Options::most_bytes`].
     bytes: usize,
 }
 
@@ -149,7 +155,7 @@ impl<'input> Composer<'input> {
         }
     }
 
-    /// The next document, or `None` at the end of the stream.
+    /// Reads the next document, or returns `None` at the end of the stream.
     fn document(&mut self) -> Result<Option<Node>, Error> {
         if !self.begins_document()? {
             return Ok(None);
@@ -169,7 +175,7 @@ impl<'input> Composer<'input> {
         self.events.begins_document()
     }
 
-    /// A value of which some members are wanted. `path` leads to it.
+    /// Reads a value of which some members are wanted. `path` leads to the value.
     fn members(
         &mut self,
         event: Event<'input>,
@@ -177,7 +183,7 @@ impl<'input> Composer<'input> {
         path: &[&str],
         wanted: &impl Fn(&[&str]) -> Part,
     ) -> Result<Node, Error> {
-        // An alias of the whole gets the whole.
+        // An alias to the whole value needs all of it, so it is read as a whole.
         if !matches!(event, Event::MappingStart(_, 0, _)) {
             return self.node(event, position);
         }
@@ -211,7 +217,7 @@ impl<'input> Composer<'input> {
         Ok(Node { position, content: Content::Mapping(entries) })
     }
 
-    /// Reads over a value. What has an anchor is remembered all the same.
+    /// Reads a value without keeping it, except for values with an anchor.
     fn skip(&mut self, event: Event<'input>, position: Position) -> Result<(), Error> {
         let (mut next, mut depth) = ((event, position), 0_usize);
         loop {
@@ -233,7 +239,7 @@ impl<'input> Composer<'input> {
         }
     }
 
-    /// Accounts for memory before it is taken.
+    /// Accounts for memory before it is allocated.
     fn take(&mut self, bytes: usize, position: Position) -> Result<(), Error> {
         let left = self.bytes.checked_sub(bytes);
         self.bytes = left.ok_or_else(|| {
@@ -334,7 +340,7 @@ impl<'input> Composer<'input> {
                     format!("the key is there already, on line {line}"),
                 ));
             }
-            // Of equal keys the last one wins.
+            // The last of several equal keys wins.
             Some(at) => entries[at] = entry,
             None => entries.push(entry),
         }
@@ -358,16 +364,16 @@ impl<'input> Composer<'input> {
     }
 }
 
-/// Where the keys of a mapping stand.
+/// Positions of the keys in the entries of a mapping.
 #[derive(Default)]
 struct Index {
     positions: HashMap<String, usize>,
-    /// The entries so far that it knows.
+    /// Number of entries that are in the index.
     known: usize,
 }
 
 impl Index {
-    /// Up to so many entries are looked through, which is quicker than to keep an index of them.
+    /// Largest number of entries without an index, because a linear search is quicker then.
     const FEW: usize = 12;
 
     fn position(&mut self, entries: &[Entry], key: &str) -> Option<usize> {
@@ -387,7 +393,8 @@ enum Key {
     Merge,
 }
 
-/// Unquoted keys: booleans and numbers become the text of their value, timestamps stay as written.
+/// Reads an unquoted key. Booleans and numbers become the text of their value, timestamps stay as
+/// written.
 fn plain_key(text: &str, position: Position, merge_keys: bool) -> Result<Key, Error> {
     Ok(match resolve_plain(text) {
         Scalar::Merge if merge_keys => Key::Merge,
@@ -406,7 +413,7 @@ fn number_key(number: &serde_json::Number) -> String {
     }
 }
 
-/// Adds the members of the map(s) under a `<<` that the mapping does not have itself.
+/// Adds the members of the map or maps under a `<<`, except for keys that the mapping has itself.
 fn merge(source: Node, entries: &mut Vec<Entry>, index: &mut Index) -> Result<(), Error> {
     let position = source.position;
     let not_mergeable = || Error::new(position, "the merge key << needs a map or a list of maps");
@@ -432,7 +439,7 @@ fn merge(source: Node, entries: &mut Vec<Entry>, index: &mut Index) -> Result<()
 fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, position: Position) -> Result<Node, Error> {
     let content = match tag {
         Some(tag) if tag.handle() == "tag:yaml.org,2002:" => tagged_content(tag.suffix(), text, position)?,
-        // A tag of somebody's own, or the lone "!": the text stays text.
+        // A tag outside of YAML's own, or the lone "!", leaves the text a string.
         Some(_) => Content::String(text.to_owned()),
         None if style != ScalarStyle::Plain => Content::String(text.to_owned()),
         None => match resolve_plain(text) {
@@ -475,7 +482,7 @@ fn weight(node: &Node) -> usize {
     }
 }
 
-/// Bytes that a copy takes.
+/// Returns the bytes of a copy.
 fn size(node: &Node) -> usize {
     NODE_BYTES
         + match &node.content {

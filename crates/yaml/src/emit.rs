@@ -1,4 +1,5 @@
-//! JSON values to YAML text, byte for byte as the Go tools write it (`blueprints.md` 5.5.1).
+//! Writer from JSON values to YAML text, byte for byte as the Go tools write it (`blueprints.md`
+//! 5.5.1).
 //!
 //! Templates hash this text, so layout, key order, quoting and folding are part of the contract.
 
@@ -11,17 +12,18 @@ use crate::number::format_g64;
 use crate::style::{Style, choose_style, is_unicode_break, push_escape, push_literal};
 use dialect::GoTools;
 
-/// A scalar line may grow to this many characters before a blank in it becomes a line break.
+/// Characters of a scalar line after which a blank in it becomes a line break.
 const BEST_WIDTH: usize = 80;
-/// Longer keys are written in the explicit form `? key`.
+/// Longest key in bytes with the simple form `key: value`. Longer keys are written in the explicit
+/// form `? key`.
 const LONGEST_SIMPLE_KEY: usize = 128;
 
-/// How a string is written.
+/// Returns the notation of a string.
 pub(crate) fn style_of(text: &str) -> Style {
     choose_style::<GoTools>(text)
 }
 
-/// Appends the inside of a text in double quotes, on one line.
+/// Appends the content of a double-quoted text, on one line.
 pub(crate) fn push_double_quoted(out: &mut String, text: &str) {
     let escape_all = text.starts_with('\u{feff}');
     for c in text.chars() {
@@ -36,16 +38,18 @@ pub fn to_string(value: &Value) -> String {
     Emitter::new(Layout::Compact).document(value)
 }
 
-/// The same as version 3 of the library writes it when it indents by two: sequences in mappings are indented, lines are not folded,
-/// and numbers with a fraction that is zero have an exponent where `%g` gives them one (`helm.md` 6.5, `toYamlPretty`).
+/// Writes `value` as version 3 of the library does with an indentation of two: sequences in
+/// mappings are indented, lines are not folded, and whole floats have an exponent where `%g` gives
+/// them one (`helm.md` 6.5, `toYamlPretty`).
 pub fn to_string_pretty(value: &Value) -> String {
     Emitter::new(Layout::Pretty).document(value)
 }
 
-/// The same by way of JSON text, as the templates' `toYaml` does it; `None` where that way fails.
+/// Writes `value` by way of JSON text, as the templates' `toYaml` does it. Returns `None` if that
+/// way fails.
 ///
-/// The JSON text is read as YAML there, whose reader refuses control characters that JSON leaves as they are
-/// and takes U+0085 for a line break (`blueprints.md` 5.5.1, "through JSON first").
+/// The JSON text is read as YAML there. That reader refuses control characters that JSON does not
+/// escape, and reads U+0085 as a line break (`blueprints.md` 5.5.1, "through JSON first").
 pub fn to_string_through_json(value: &Value) -> Option<String> {
     Some(to_string(&through_json(value)?))
 }
@@ -64,7 +68,7 @@ fn through_json(value: &Value) -> Option<Value> {
     })
 }
 
-/// A key of flow style must stand on one line, and U+0085 ends a line.
+/// Converts a key. A key in flow style must be on one line, and U+0085 ends a line.
 fn key_through_json(key: &str) -> Option<String> {
     if key.contains('\u{85}') { None } else { text_through_json(key) }
 }
@@ -94,7 +98,7 @@ fn text_through_json(text: &str) -> Option<String> {
     Some(folded)
 }
 
-/// One line break inside a quoted text becomes a blank, several become one fewer.
+/// Appends folded line breaks: one inside a quoted text becomes a blank, several become one fewer.
 fn push_folded_breaks(text: &mut String, breaks: usize) {
     match breaks {
         0 => {}
@@ -103,7 +107,7 @@ fn push_folded_breaks(text: &mut String, breaks: usize) {
     }
 }
 
-/// What two versions of the library do differently.
+/// The two layouts, for the two versions of the library.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Compact,
@@ -115,7 +119,7 @@ struct Emitter {
     out: String,
     /// Characters written to the current line.
     column: usize,
-    /// A literal has written the break behind its last line already.
+    /// True if a literal has already written the break behind its last line.
     line_ended: bool,
 }
 
@@ -138,7 +142,8 @@ impl Emitter {
         }
     }
 
-    /// `column` is where the keys stand; the first one stands there already when `inline`.
+    /// Writes a map. `column` is the column of the keys; with `inline`, the first key follows the
+    /// text that is already there.
     fn map(&mut self, members: &Map<String, Value>, column: usize, inline: bool) {
         for (at, (key, value)) in keys::sorted(members).into_iter().enumerate() {
             if at > 0 || !inline {
@@ -182,7 +187,8 @@ impl Emitter {
         }
     }
 
-    /// A value on the line of its `-` or `:`; collections begin two columns further right.
+    /// Writes a value on the line of its `-` or `:`. Collections begin on the next line, two
+    /// columns further right.
     fn behind_indicator(&mut self, value: &Value, column: usize) {
         self.push(" ");
         match value {
@@ -221,7 +227,8 @@ impl Emitter {
         }
     }
 
-    /// Plain and single-quoted text: a lone blank may become a line break once the line is long enough.
+    /// Writes plain and single-quoted text. A single blank may become a line break once the line is
+    /// long enough.
     fn unescaped(&mut self, text: &str, indent: usize, may_fold: bool, quoted: bool) {
         let chars: Vec<char> = text.chars().collect();
         for (at, &c) in chars.iter().enumerate() {
@@ -248,7 +255,7 @@ impl Emitter {
         for (at, &c) in chars.iter().enumerate() {
             let before = self.out.len();
             if push_escape::<GoTools>(&mut self.out, c, escape_all) {
-                // Escapes are ASCII.
+                // An escape has only ASCII characters, so its bytes are its columns.
                 self.column += self.out.len() - before;
             } else if c == ' '
                 && may_fold
@@ -288,7 +295,8 @@ impl Emitter {
 
     fn push_char(&mut self, c: char) {
         self.out.push(c);
-        // The Go writer starts a new line behind the Unicode separators too, and indents what follows them.
+        // The Go writer starts a new line behind the Unicode separators too, and indents the text
+        // behind them.
         self.column = if is_unicode_break(c) { 0 } else { self.column + 1 };
     }
 }
@@ -302,11 +310,12 @@ fn number_text(number: &Number) -> String {
     const LOWER: f64 = -9_223_372_036_854_775_808.0;
     match number.as_f64() {
         Some(value) if number.is_f64() => {
-            // -0 is no exception: its integral text has no sign.
+            // Negative zero is written without its sign, too.
             if value == 0.0 {
                 "0".to_owned()
             } else if value.fract() == 0.0 && (LOWER..UPPER).contains(&value) {
-                // Rust prints doubles without exponent: the shortest digits, filled up with zeros.
+                // Rust prints doubles without an exponent: the shortest digits, filled up with
+                // zeros.
                 format!("{value}")
             } else {
                 format_g64(value)

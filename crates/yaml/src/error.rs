@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::Position;
 
-/// Why a text is not usable YAML, and where.
+/// The reason why a text is not usable YAML, and its position.
 ///
 /// The message never contains text of the document, so it can be shown for the content of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -17,12 +17,12 @@ impl Error {
         Self { message: message.into(), position }
     }
 
-    /// What is wrong, without the place.
+    /// Returns the problem without the position.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Where the parser stood when it noticed.
+    /// Returns the position at which the parser noticed the problem.
     pub fn position(&self) -> Position {
         self.position
     }

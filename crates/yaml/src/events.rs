@@ -1,4 +1,4 @@
-//! The events of a YAML text: the parser with what all readers of Go's YAML add to it.
+//! The events of a YAML text: the parser, and the additions that all readers of Go's YAML need.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use crate::error::Error;
 use crate::node::Position;
 use crate::plain::{self, Positioned};
 
-/// The events of a text, each with its position. A composer asks for [`Events::begins_document`], then for the events of
-/// one node, then for [`Events::end_document`].
+/// The events of a text, each with its position. A composer calls [`Events::begins_document`], then
+/// reads the events of one node, then calls [`Events::end_document`].
 pub struct Events<'input>(Source<'input>);
 
 enum Source<'input> {
-    /// All that is left of the events of a plain text.
+    /// The remaining events of a plain text.
     Plain(std::vec::IntoIter<Positioned<'input>>),
-    /// Any text.
+    /// The parser for any text.
     Parser(Box<Parsed<'input>>),
 }
 
@@ -24,7 +24,7 @@ struct Parsed<'input> {
     parser: Parser<'input, StrInput<'input>>,
 }
 
-/// Without the text, which may be a Secret.
+/// Leaves out the text, which may be a Secret.
 impl fmt::Debug for Events<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Events").finish_non_exhaustive()
@@ -32,7 +32,8 @@ impl fmt::Debug for Events<'_> {
 }
 
 impl<'input> Events<'input> {
-    /// A text without comments, and without the byte order mark that it may begin with.
+    /// Starts the events of a text. Comments are left out, and a byte order mark at the beginning
+    /// is skipped.
     pub fn new(text: &'input str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Self(match plain::events(text) {
@@ -41,13 +42,13 @@ impl<'input> Events<'input> {
         })
     }
 
-    /// The same events, by the parser whatever the text is.
+    /// Starts the events with the parser, even if the text is plain.
     #[cfg(test)]
     pub(crate) fn parsed(text: &'input str) -> Self {
         Self(Source::Parser(Box::new(Parsed::new(text))))
     }
 
-    /// The next event; the end of the stream again and again.
+    /// Returns the next event. The end of the stream is returned repeatedly.
     ///
     /// # Errors
     ///
@@ -59,7 +60,7 @@ impl<'input> Events<'input> {
         }
     }
 
-    /// Goes to the first event of the next document; false at the end of the stream.
+    /// Goes to the first event of the next document; returns false at the end of the stream.
     ///
     /// # Errors
     ///
@@ -74,11 +75,12 @@ impl<'input> Events<'input> {
         }
     }
 
-    /// Passes the end of a document; reading it finds out whether the text goes on with something that was not understood.
+    /// Passes the end of a document. Reading the end finds out whether the text continues with
+    /// content that does not belong to it.
     ///
     /// # Errors
     ///
-    /// The document goes on.
+    /// The document continues.
     pub fn end_document(&mut self) -> Result<(), Error> {
         match self.next_event()? {
             (Event::DocumentEnd, _) => Ok(()),
@@ -99,7 +101,8 @@ impl<'input> Parsed<'input> {
     fn next_event(&mut self) -> Result<Positioned<'input>, Error> {
         match self.parser.next() {
             Some(Ok((Event::DocumentEnd, span))) if self.ends_at_directive(&span) => {
-                // The parser would begin another document here, and the rest of this one would be lost.
+                // The parser would begin another document here, and the rest of this one would be
+                // lost.
                 Err(Error::new(position_of(&span.start), "a value may not begin with % unless it is quoted"))
             }
             Some(Ok((event, span))) => Ok((event, position_of(&span.start))),
@@ -108,7 +111,7 @@ impl<'input> Parsed<'input> {
         }
     }
 
-    /// Whether a document is ended by nothing but a `%` at the start of a line.
+    /// Reports whether the only end of a document is a `%` at the start of a line.
     fn ends_at_directive(&self, end: &Span) -> bool {
         end.start
             .byte_offset()
@@ -121,10 +124,12 @@ pub(crate) fn position_of(marker: &granit_parser::Marker) -> Position {
     Position { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
-/// A line of a quoted text is not indented enough for the parser; Go's reader would take it.
+/// The parser's message about a line of a quoted text that is not indented enough. Go's reader
+/// accepts such a line.
 pub(crate) const UNINDENTED: &str = "invalid indentation in multiline quoted scalar";
 
-/// The parser's message. All its texts are constants but for one, which quotes a character of the document.
+/// Returns the parser's message. All its texts are constants except for one, which quotes a
+/// character of the document and is replaced.
 pub(crate) fn message_of(error: &ScanError) -> String {
     match error.kind() {
         ErrorKind::UnexpectedCharacter { .. } => "unexpected character".to_owned(),

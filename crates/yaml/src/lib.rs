@@ -1,9 +1,9 @@
-//! YAML as Go tools understand it.
+//! YAML as Go tools read and write it.
 //!
-//! Everything people hand to Groundwork was written for programs that read YAML 1.1 through Go and turn it
-//! into JSON. `on` is a boolean there, `014` is twelve, `1_000` a thousand, keys become text, of two equal
-//! keys the last one wins. The rules are those of the chapter `blueprints.md` section 12; the output format,
-//! which templates hash, is that of section 5.5.1.
+//! The documents that users give to Groundwork were written for programs that read YAML 1.1 through
+//! Go and convert it to JSON. `on` is a boolean there, `014` is twelve, `1_000` a thousand, keys
+//! become text, of two equal keys the last one wins. The rules are those of `blueprints.md` 12. The
+//! output format, which templates hash, is that of `blueprints.md` 5.5.1.
 //!
 //! ```text
 //! text --events--> compose (anchors, merge keys, duplicates) --> Node (value + position)
@@ -11,20 +11,21 @@
 //! Node --to_value--> serde_json::Value --emit--> text
 //! ```
 //!
-//! A [`Node`] remembers where each value and key stands, so that a later check, which sees only JSON, can point
-//! at a line of the file ([`Node::locate`]).
+//! A [`Node`] remembers the position of each value and key, so that a later check, which sees only
+//! JSON, can point at a line of the file ([`Node::locate`]).
 //!
-//! [`events`] and [`style`] are below that: what every reader and writer of YAML shares whose original was written in Go, also
-//! one with values and rules of its own, as spiff has them.
+//! [`events`] and [`style`] are the layer below: they are common to all readers and writers that
+//! follow a Go program, also to those with values and rules of their own, such as spiff.
 //!
-//! Plain texts, which is what programs and templates print, have their events from one pass over the bytes; whatever is not plain is read by
-//! a parser that knows all of YAML. Both give the same events of the same text, so nobody above can tell which it was.
+//! Plain texts, which programs and templates print, get their events from one pass over the bytes.
+//! Other texts are read by a parser of all of YAML. Both give the same events for the same text, so
+//! callers cannot tell which one ran.
 //!
-//! [`tree`] is for programs that change files of people: it keeps comments, order and notation.
+//! [`tree`] is for programs that change files of users: it keeps comments, order and notation.
 //!
-//! [`skim`] cuts members out of a document without reading the rest.
+//! [`skim`] extracts members of a document without reading the rest.
 //!
-//! No error text of this crate quotes a scalar: the text may be a Secret.
+//! No error text of this crate quotes a scalar, because the text may be a Secret.
 
 mod compose;
 mod emit;
@@ -46,13 +47,13 @@ pub use number::{format_g32, format_g64};
 
 use serde_json::Value;
 
-/// Parses the first document of `text` into JSON; what follows it is not read.
+/// Parses the first document of `text` into JSON. The text behind it is not read.
 ///
 /// An empty document is `null`.
 ///
 /// # Errors
 ///
-/// Malformed YAML, keys that are no scalars, and numbers that JSON cannot hold (`.inf`, `.nan`).
+/// Malformed YAML, keys that are not scalars, and numbers that JSON lacks (`.inf`, `.nan`).
 pub fn from_str(text: &str) -> Result<Value, Error> {
     Ok(parse_first(text, Options::default())?.into_value())
 }

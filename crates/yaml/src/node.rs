@@ -1,21 +1,21 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
-/// A place in a source text; both parts count from 1, columns count characters.
+/// A position in a source text. Line and column count from 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Position {
     pub line: usize,
     pub column: usize,
 }
 
-/// A value together with the place where it begins.
+/// A value together with the position where it begins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub position: Position,
     pub content: Content,
 }
 
-/// What a [`Node`] holds: a JSON value, but with positions inside.
+/// The content of a [`Node`]: a JSON value with positions inside.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     Null,
@@ -43,7 +43,7 @@ pub enum Step<'a> {
 }
 
 impl Node {
-    /// The plain JSON value.
+    /// Returns the plain JSON value.
     pub fn to_value(&self) -> Value {
         match &self.content {
             Content::Null => Value::Null,
@@ -60,7 +60,7 @@ impl Node {
         }
     }
 
-    /// The plain JSON value, without copying a text.
+    /// Converts to the plain JSON value, without copying texts.
     pub fn into_value(self) -> Value {
         match self.content {
             Content::Null => Value::Null,
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// The value under `key`, if this is a mapping that has it.
+    /// Returns the value under `key`, if this is a mapping with the key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.value)
     }
@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// The text of a string node.
+    /// Returns the text of a string node.
     pub fn as_str(&self) -> Option<&str> {
         match &self.content {
             Content::String(text) => Some(text),
@@ -94,16 +94,16 @@ impl Node {
         }
     }
 
-    /// Whether the document is empty or an explicit null.
+    /// Reports whether the document is empty or an explicit null.
     pub fn is_null(&self) -> bool {
         self.content == Content::Null
     }
 
-    /// The place of the value that `path` leads to.
+    /// Returns the position of the value at `path`.
     ///
-    /// A path that leaves the document ends at the deepest value that exists: a missing member is reported at
-    /// the object that should have it. The last key of a path answers with the place of the key itself, which
-    /// is where a reader looks.
+    /// A path that leaves the document ends at the deepest value that exists: a missing member is
+    /// reported at the object that should have it. For the last key of a path the position is that
+    /// of the key itself, which is where a reader looks.
     pub fn locate<'a>(&self, path: impl IntoIterator<Item = Step<'a>>) -> Position {
         let mut node = self;
         let mut position = self.position;

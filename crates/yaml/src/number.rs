@@ -1,22 +1,24 @@
-//! Floats as text in keys, names and YAML output: Go's `%g` with the shortest digits, and YAML's own names.
+//! Floats as text in keys, names and YAML output: Go's `%g` with the shortest digits, and YAML's
+//! own names.
 
 use groundwork_go::strconv;
 
-/// The shortest text that reads back as the same double, in Go's `%g` layout: exponent form below 1e-4 and
-/// from 1e6 on (`blueprints.md` 5.5.1).
+/// Returns the shortest text that reads back as the same double, in Go's `%g` layout: exponent form
+/// below 1e-4 and from 1e6 on (`blueprints.md` 5.5.1).
 pub fn format_g64(value: f64) -> String {
     name(value).map_or_else(|| strconv::format_g(value), str::to_owned)
 }
 
-/// The same with the digits of single precision, which is what keys and names get (`blueprints.md` 5.1, 12).
+/// Returns the text with the digits of single precision, which keys and names have (`blueprints.md`
+/// 5.1, 12).
 pub fn format_g32(value: f64) -> String {
-    // Rounding to single precision is the rule itself here, not an accident.
+    // The loss of precision is intended: the Go tools round to single precision here.
     #[allow(clippy::cast_possible_truncation)]
     let single = value as f32;
     name(f64::from(single)).map_or_else(|| strconv::format_g32(single), str::to_owned)
 }
 
-/// What has no digits.
+/// Returns YAML's name of a value without digits, such as infinity.
 fn name(value: f64) -> Option<&'static str> {
     match value {
         _ if value.is_nan() => Some(".nan"),

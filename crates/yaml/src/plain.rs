@@ -1,9 +1,11 @@
-//! The plain part of YAML, read quickly: what programs and templates print, and most of what people write.
+//! A fast reader of plain YAML: the texts that programs and templates print, and most texts of
+//! users.
 //!
-//! The parser of [`crate::events`] knows all of YAML and pays for it with each token. Here one pass over the bytes makes the same events of
-//! block mappings and sequences, texts that stand on one line, literal blocks and flow collections. At anything else (anchors, tags, texts
-//! over several lines, tabs, directives, every mistake) it gives up, and the parser reads the text from its start: this module refuses
-//! nothing, and has no messages.
+//! The parser of [`crate::events`] knows all of YAML, which costs time for each token. Here one
+//! pass over the bytes makes the same events for block mappings and sequences, texts on one line,
+//! literal blocks and flow collections. At anything else (anchors, tags, texts over several lines,
+//! tabs, directives, every mistake) it gives up, and the parser reads the text from its start. So
+//! this module never refuses a text, and has no messages.
 
 mod flow;
 mod lines;
@@ -15,17 +17,18 @@ use granit_parser::{Event, ScalarStyle, StructureStyle};
 
 use crate::node::Position;
 
-/// Larger texts are left to the parser, which holds one event at a time.
+/// Largest text in bytes; larger ones are left to the parser, which keeps one event at a time in
+/// memory.
 const MOST_BYTES: usize = 1 << 20;
-/// Deeper texts are left to the parser, which needs no stack for them.
+/// Levels of nesting; deeper texts are left to the parser, which does not recurse.
 const MOST_DEPTH: usize = 64;
-/// Keys longer than this may be too long to be keys.
+/// Longest key in bytes; the parser may refuse longer ones.
 const MOST_KEY_BYTES: usize = 1000;
 
 pub(crate) type Positioned<'t> = (Event<'t>, Position);
 
-/// All events of a text, from the start of its first document to the end of the stream, or `None` if it is not plain. The positions of events
-/// that end something are of no use.
+/// Returns all events of a text, from the start of its first document to the end of the stream, or
+/// `None` if it is not plain. The positions of end events have no meaning.
 pub(crate) fn events(text: &str) -> Option<Vec<Positioned<'_>>> {
     if text.len() > MOST_BYTES || !is_printable(text) {
         return None;
@@ -35,7 +38,8 @@ pub(crate) fn events(text: &str) -> Option<Vec<Positioned<'_>>> {
     Some(reader.events)
 }
 
-/// Whether there is nothing in the text that the parser looks at twice: control characters, breaks of lines that only Unicode knows.
+/// Reports whether the text has no characters that the parser treats specially: control characters,
+/// and line breaks that only Unicode knows.
 fn is_printable(text: &str) -> bool {
     let is_control = |byte: u8| byte < b' ' && byte != b'\n' && byte != b'\t' || byte == 0x7f;
     if text.bytes().any(is_control) {
@@ -47,10 +51,10 @@ fn is_printable(text: &str) -> bool {
     text.is_ascii() || !text.chars().any(is_odd)
 }
 
-/// What a line begins with.
+/// The beginning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
-    /// Something that is indented by so many spaces.
+    /// Content, indented by this many spaces.
     Content(usize),
     /// `---`
     Marker,
@@ -61,7 +65,7 @@ struct Reader<'t> {
     text: &'t str,
     bytes: &'t [u8],
     is_ascii: bool,
-    /// Where to read on.
+    /// Position of the next byte to read.
     at: usize,
     line_start: usize,
     line: usize,
@@ -98,7 +102,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A node whose first line begins here; `parent` is the indentation of what it is in. Gives the line after it.
+    /// Reads a node whose first line begins here; `parent` is the indentation of the collection
+    /// around it. Returns the line behind the node.
     fn block(&mut self, indent: usize, parent: Option<usize>) -> Option<Line> {
         self.depth += 1;
         if self.depth > MOST_DEPTH {
@@ -114,7 +119,8 @@ impl<'t> Reader<'t> {
             if self.takes_colon(&scalar)? {
                 self.mapping(indent, scalar)?
             } else {
-                // A text of its own at the root may go on in ways that are left to the parser.
+                // A scalar at the root may continue on further lines, in ways that are left to the
+                // parser.
                 parent?;
                 self.events.push(scalar);
                 self.end_of_line()?;
@@ -125,7 +131,7 @@ impl<'t> Reader<'t> {
         Some(rest)
     }
 
-    /// The entries of a mapping, from behind the colon of its first key.
+    /// Reads the entries of a mapping, from behind the colon of its first key.
     fn mapping(&mut self, indent: usize, first: Positioned<'t>) -> Option<Line> {
         self.events.push((Event::MappingStart(StructureStyle::Block, 0, None), first.1));
         let mut key = first;
@@ -148,9 +154,9 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What follows the colon of a key in a mapping that is indented so far.
+    /// Reads the text behind the colon of a key in a mapping with this indentation.
     fn value(&mut self, indent: usize) -> Option<Line> {
-        // The parser has a value that is not there at the colon.
+        // The parser places a missing value at the colon.
         let null = self.position(self.at - 1);
         self.skip_spaces();
         if !self.is_end_of_line() {
@@ -160,7 +166,8 @@ impl<'t> Reader<'t> {
         match self.next_line()? {
             Line::Content(at) if at > indent => self.block(at, Some(indent)),
             Line::Content(at) if at == indent && self.is_dash() => {
-                // The parser tells the place of the first item, which is left to it where the item has none.
+                // Without indentation the parser places the sequence at its first item. An empty
+                // first item is left to the parser.
                 let mut item = self.at + 1;
                 while self.bytes.get(item) == Some(&b' ') {
                     item += 1;
@@ -181,7 +188,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The items of a sequence, from its first dash.
+    /// Reads the items of a sequence, from its first dash.
     fn sequence(&mut self, indent: usize) -> Option<Line> {
         loop {
             let rest = self.item(indent)?;
@@ -196,7 +203,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// An item; one that is not there is left to the parser, which tells its place in its own way.
+    /// Reads an item. An empty one is left to the parser, which places it in its own way.
     fn item(&mut self, indent: usize) -> Option<Line> {
         self.at += 1;
         self.skip_spaces();
@@ -210,7 +217,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A scalar or a flow collection that ends with its line; what it is in is indented so far.
+    /// Reads a scalar or a flow collection that ends with its line. `indent` is the indentation of
+    /// the collection around it.
     fn inline(&mut self, indent: Option<usize>) -> Option<Line> {
         match self.bytes.get(self.at)? {
             b'|' => return self.literal(indent?),
@@ -224,7 +232,7 @@ impl<'t> Reader<'t> {
         self.next_line()
     }
 
-    /// Passes the colon behind a key of a block mapping; false if there is none.
+    /// Skips the colon behind a key of a block mapping; returns false if there is none.
     fn takes_colon(&mut self, key: &Positioned<'t>) -> Option<bool> {
         if self.bytes.get(self.at) != Some(&b':') {
             return Some(false);
@@ -247,7 +255,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The event of a value that is not there.
+/// Returns the event of a missing value.
 fn null_scalar() -> Event<'static> {
     Event::Scalar(Cow::Borrowed("~"), ScalarStyle::Plain, 0, None)
 }

@@ -1,24 +1,24 @@
-//! Plain text to a typed value (`blueprints.md` section 12).
+//! Conversion of plain text to a typed value (`blueprints.md` 12).
 
 use groundwork_go::strconv::{parse_int, parse_uint};
 use serde_json::Number;
 
 use crate::node::Content;
 
-/// What a plain scalar stands for before it is turned into JSON.
+/// The value of a plain scalar before it is converted to JSON.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Scalar {
     Null,
     Bool(bool),
     Number(Number),
-    /// `.inf`, `-.inf`, `.nan`: known to YAML, unknown to JSON.
+    /// `.inf`, `-.inf`, `.nan`: YAML has them, JSON does not.
     NotFinite(f64),
-    /// `<<` unquoted.
+    /// `<<` without quotes.
     Merge,
     Text,
 }
 
-/// Decides what the plain (unquoted, untagged) scalar `text` is.
+/// Returns the value of the plain (unquoted, untagged) scalar `text`.
 pub(crate) fn resolve_plain(text: &str) -> Scalar {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Scalar::Null,
@@ -34,7 +34,7 @@ pub(crate) fn resolve_plain(text: &str) -> Scalar {
     number(text).map_or(Scalar::Text, Scalar::Number)
 }
 
-/// The YAML 1.1 words, each in lower case, upper case or capitalised, nothing in between.
+/// Parses the YAML 1.1 words, each in lower case, upper case or capitalised, but not in mixed case.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(true),
@@ -46,7 +46,7 @@ fn boolean(text: &str) -> Option<bool> {
 fn number(text: &str) -> Option<Number> {
     let first = text.bytes().next()?;
     if first == b'.' {
-        // Underscores are not ignored here; this is the one number form that begins with a point.
+        // Go's reader does not skip underscores in numbers that begin with a point.
         return decimal_float(text);
     }
     if !(first.is_ascii_digit() || first == b'+' || first == b'-') {
@@ -55,7 +55,8 @@ fn number(text: &str) -> Option<Number> {
     let plain = text.replace('_', "");
     integer(&plain).or_else(|| {
         let float = decimal_float(&plain)?;
-        // `08` and integers beyond 64 bits have no other reading than that of a float; the former is integral.
+        // `08` and integers beyond 64 bits are not integers to Go, so they are read as floats. A
+        // small one is integral again.
         let written_as_integer = !plain.contains(['.', 'e', 'E']);
         match float.as_f64() {
             Some(value) if written_as_integer => small_integral(value).or(Some(float)),
@@ -66,18 +67,19 @@ fn number(text: &str) -> Option<Number> {
 
 fn small_integral(value: f64) -> Option<Number> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    // The bound makes the cast exact.
+    // 2^53: below it the cast is exact.
     #[allow(clippy::cast_possible_truncation)]
     (value.abs() <= EXACT).then(|| Number::from(value as i64))
 }
 
-/// An integer with Go's base prefixes: `0x`, `0b`, `0o` and the bare leading zero. Beyond 63 bits it has no sign.
+/// Parses an integer with Go's base prefixes: `0x`, `0b`, `0o` and the bare leading zero. Beyond 63
+/// bits a sign is not allowed.
 fn integer(plain: &str) -> Option<Number> {
     let signed = parse_int(plain.as_bytes()).map(Number::from);
     signed.or_else(|| parse_uint(plain.as_bytes()).map(Number::from))
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, within the range of a double.
+/// Parses `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, within the range of a double.
 fn decimal_float(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
@@ -98,7 +100,8 @@ fn decimal_float(text: &str) -> Option<Number> {
     value.is_finite().then(|| Number::from_f64(value)).flatten()
 }
 
-/// The value of a scalar with one of YAML's own tags, whatever its style; `None` when the text does not fit.
+/// Returns the value of a scalar with one of YAML's own tags, in any style; `None` if the text does
+/// not fit the tag.
 pub(crate) fn resolve_tagged(suffix: &str, text: &str) -> Option<Content> {
     let plain = resolve_plain(text);
     match (suffix, plain) {
@@ -142,7 +145,7 @@ mod tests {
         }
     }
 
-    /// The table of `blueprints.md` 12, and its neighbours.
+    /// The table of `blueprints.md` 12, and neighbouring cases.
     #[test]
     fn numbers() {
         for (text, json) in [
@@ -164,7 +167,7 @@ mod tests {
             ("-09", "-9"),
             ("9223372036854775807", "9223372036854775807"),
             ("18446744073709551615", "18446744073709551615"),
-            // Only integers of 63 bits have a sign in Go; beyond them it makes a float.
+            // In Go only integers of 63 bits may have a sign; beyond them a sign makes a float.
             ("+9223372036854775807", "9223372036854775807"),
             ("+18446744073709551615", "1.8446744073709552e+19"),
             ("-9223372036854775808", "-9223372036854775808"),

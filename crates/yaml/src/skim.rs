@@ -1,16 +1,19 @@
-//! Parts of a document, without reading the rest of it.
+//! Extraction of members from a document, without reading the rest of it.
 //!
-//! Most documents are plain: blocks of keys with short values, as tools and templates write them. Of such a document it is seen line by
-//! line that the reader would take it, many times as fast as it could read it. Whatever is not plain (flow collections, anchors, tags,
-//! texts over several lines, escapes, tabs) is left to the reader: `None` says nothing about a document but that it has to be read.
+//! Most documents are plain: blocks of keys with short values, as tools and templates write them.
+//! For such a document a check line by line shows that the reader would accept it, many times as
+//! fast as the reader. Other documents (with flow collections, anchors, tags, texts over several
+//! lines, escapes, tabs) are left to the reader: `None` only means that the document has to be
+//! read.
 
 use crate::scalar::{Scalar, resolve_plain};
 
-/// Blocks may nest so deep; more is left to the reader, which has a limit of its own.
+/// Levels of nested blocks; deeper documents are left to the reader, which has a limit of its own.
 const DEEPEST: usize = 100;
 const LONGEST_KEY: usize = 128;
 
-/// The members of a document's mapping whose keys are wanted, as the text that they have there.
+/// Returns the members of a document's mapping whose keys are wanted, as the text that they have
+/// there.
 pub fn members(text: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
     if !is_plain_text(text) {
         return None;
@@ -34,7 +37,7 @@ pub fn members(text: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
     Some(kept)
 }
 
-/// Whether there are only characters that mean nothing special anywhere.
+/// Reports whether the text has only characters without a special meaning.
 fn is_plain_text(text: &str) -> bool {
     let is_plain_byte = |byte: u8| byte == b'\n' || (byte >= b' ' && byte != 0x7f);
     text.bytes().all(is_plain_byte)
@@ -56,20 +59,20 @@ enum Kind {
 struct Line<'t> {
     start: usize,
     indent: usize,
-    /// Without indentation and blanks at the end.
+    /// The line without indentation and trailing blanks.
     content: &'t str,
 }
 
 struct Skimmer<'t> {
     text: &'t str,
     at: usize,
-    /// Collections that are open, with the columns of their entries.
+    /// Open collections, with the columns of their entries.
     open: Vec<(usize, Kind)>,
-    /// The column of the mapping whose last key has no value yet.
+    /// Column of the mapping whose last key has no value yet.
     waiting: Option<usize>,
 }
 
-/// What stands behind a key or a dash.
+/// The text behind a key or a dash.
 enum Value {
     Complete,
     Nothing,
@@ -77,7 +80,7 @@ enum Value {
 }
 
 impl<'t> Skimmer<'t> {
-    /// The next line that is neither empty nor a comment.
+    /// Returns the next line that is neither empty nor a comment.
     fn line(&mut self) -> Option<Line<'t>> {
         loop {
             let line = self.raw_line()?;
@@ -97,7 +100,8 @@ impl<'t> Skimmer<'t> {
         Some(Line { start, indent: line.len() - content.len(), content: content.trim_end_matches(' ') })
     }
 
-    /// Takes a line; answers with the key of the document's own mapping that it begins. `None` if this is not plain.
+    /// Processes a line. Returns the key of the document's own mapping, if the line begins one.
+    /// `None` if the line is not plain.
     fn take(&mut self, line: &Line<'t>) -> Option<Option<&'t str>> {
         let Line { indent, content, .. } = *line;
         if indent == 0
@@ -139,7 +143,7 @@ impl<'t> Skimmer<'t> {
                 return self.push(indent, kind);
             }
         } else if self.open.last().is_some_and(|(column, _)| indent > *column) {
-            // The value before goes on.
+            // A deeper line continues the value before, which is not plain.
             return None;
         }
         while let Some((column, open)) = self.open.last() {
@@ -161,7 +165,7 @@ impl<'t> Skimmer<'t> {
         Some(())
     }
 
-    /// What is behind a key of a mapping, or a dash, at this column.
+    /// Processes the text behind a key of a mapping, or a dash, at this column.
     fn value(&mut self, value: &str, column: usize, is_member: bool) -> Option<()> {
         match plain_value(value)? {
             Value::Complete => {}
@@ -172,7 +176,7 @@ impl<'t> Skimmer<'t> {
         Some(())
     }
 
-    /// Lines of a text in a block, which are deeper than what it belongs to.
+    /// Skips the lines of a block text, which are indented deeper than its key or dash.
     fn literal(&mut self, column: usize) -> Option<()> {
         let mut deepest_blank = 0;
         let mut inside = None;
@@ -206,7 +210,8 @@ fn memchr(text: &str) -> Option<usize> {
     text.as_bytes().iter().position(|&byte| byte == b'\n')
 }
 
-/// A key and what is behind its colon, where the key is a plain word or a text in quotes.
+/// Splits a line into a key and the text behind its colon, if the key is a plain word or a quoted
+/// text.
 fn split_key(content: &str) -> Option<(&str, &str)> {
     let (key, rest) = match content.as_bytes().first()? {
         b'"' => {
@@ -261,10 +266,10 @@ fn plain_value(value: &str) -> Option<Value> {
     (!goes_on).then_some(Value::Complete)
 }
 
-/// Flow collections on one line may nest so deep.
+/// Levels of nested flow collections on one line.
 const DEEPEST_FLOW: usize = 16;
 
-/// A list or map in brackets, of words and texts in quotes; answers with what is behind it.
+/// Skips a list or map in brackets, of words and quoted texts. Returns the text behind it.
 fn flow(text: &str, depth: usize) -> Option<&str> {
     let close = match text.as_bytes().first()? {
         b'[' => ']',

@@ -1,17 +1,17 @@
-//! Which of the four notations a string gets, and how two of them are written.
+//! The choice between four notations of a string, and the writing of two of them.
 
 use std::fmt::Write as _;
 
-/// What a writer's original reads and prints in its own way.
+/// The rules of one YAML reader and writer about plain texts and characters.
 pub trait Dialect {
-    /// Whether the plain text would be read as something else than a string.
+    /// Reports whether the plain text would be read as another type than a string.
     fn reads_as_other_type(text: &str) -> bool;
 
-    /// Characters that only double quotes can carry.
+    /// Reports whether a character can be written in double quotes only.
     fn is_special(c: char) -> bool;
 }
 
-/// The notations that a scalar is written in.
+/// The notations of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     Plain,
@@ -20,7 +20,7 @@ pub enum Style {
     Literal,
 }
 
-/// The first notation that fits, in the order of `blueprints.md` 5.5.1 "Strings".
+/// Returns the first notation that fits, in the order of `blueprints.md` 5.5.1 "Strings".
 pub fn choose_style<D: Dialect>(text: &str) -> Style {
     if text.contains('\n') {
         return if fits_literal::<D>(text) { Style::Literal } else { Style::DoubleQuoted };
@@ -41,7 +41,8 @@ fn fits_literal<D: Dialect>(text: &str) -> bool {
         && !text.contains(D::is_special)
 }
 
-/// Appends a literal whose lines are indented by so many columns, and says whether it has ended its last line.
+/// Appends a literal whose lines are indented by `indent` columns. Returns whether its last line is
+/// already ended.
 pub fn push_literal(out: &mut String, text: &str, indent: usize) -> bool {
     out.push('|');
     if text.starts_with(|c| c == ' ' || is_break(c)) {
@@ -57,7 +58,7 @@ pub fn push_literal(out: &mut String, text: &str, indent: usize) -> bool {
     text.ends_with(is_break)
 }
 
-/// Lines with their breaks; those that are empty are not indented.
+/// Appends lines with their breaks. Empty lines are not indented.
 fn push_lines<'t>(out: &mut String, lines: impl Iterator<Item = &'t str>, indent: usize) {
     for line in lines {
         if !line.starts_with(is_break) {
@@ -67,7 +68,7 @@ fn push_lines<'t>(out: &mut String, lines: impl Iterator<Item = &'t str>, indent
     }
 }
 
-/// The chomping indicator of a literal: what its end says about final line breaks.
+/// Returns the chomping indicator of a literal, which describes the line breaks at its end.
 fn chomping(text: &str) -> &'static str {
     let mut from_end = text.chars().rev();
     match (from_end.next(), from_end.next()) {
@@ -84,7 +85,7 @@ fn has_blank_beside_break(text: &str) -> bool {
             .any(|(c, next)| c == ' ' && is_unicode_break(next) || is_unicode_break(c) && next == ' ')
 }
 
-/// Asked first, since nearly no text has one.
+/// Reports whether the text has a Unicode line break: a quick test, since nearly no text has one.
 fn has_unicode_break(text: &str) -> bool {
     !text.is_ascii() && text.contains(is_unicode_break)
 }
@@ -93,7 +94,8 @@ fn is_break(c: char) -> bool {
     c == '\n' || is_unicode_break(c)
 }
 
-/// Line and paragraph separator: YAML 1.1 counts them as line breaks.
+/// Reports whether a character is a line or paragraph separator. YAML 1.1 counts them as line
+/// breaks.
 pub(crate) fn is_unicode_break(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}')
 }
@@ -118,10 +120,11 @@ fn needs_quotes(text: &str) -> bool {
         || has_unicode_break(text)
 }
 
-/// Appends the escape of `c` inside double quotes and says so, if it needs one.
+/// Appends the escape of `c` inside double quotes, if the character needs one. Returns whether it
+/// does.
 ///
-/// `all` reproduces what the Go writer does to a text that begins with a byte order mark: it takes every
-/// character for one.
+/// `all` reproduces a defect of the Go writer: in a text that begins with a byte order mark, it
+/// escapes every character as if it were one.
 pub fn push_escape<D: Dialect>(out: &mut String, c: char, all: bool) -> bool {
     let short = match c {
         '\0' => "\\0",

@@ -1,12 +1,13 @@
-//! YAML as people wrote it: order, comments, quotes and forms are kept, so that a program may change one value in a file.
+//! YAML as users wrote it: order, comments, quotes and forms are kept, so that a program may change
+//! one value in a file.
 //!
 //! ```text
 //! text of one document --compose--> Tree (nodes with comments) --edits--> Tree --write--> text
 //! ```
 //!
-//! What a comment belongs to follows Go's YAML library, and so does the text that comes out: one blank before a comment, no blank
-//! lines but those around comments, two columns for each level. Types are those of the core schema of YAML 1.2
-//! ([`Node::kind`]), not those of [`crate::Node`].
+//! The assignment of comments to nodes follows Go's YAML library, and so does the output: one blank
+//! before a comment, no blank lines but those around comments, two columns for each level. Types
+//! are those of the core schema of YAML 1.2 ([`Node::kind`]), not those of [`crate::Node`].
 
 mod compose;
 mod scalar;
@@ -18,29 +19,29 @@ pub use compose::{Limits, Tree, compose, compose_within};
 pub use scalar::Kind;
 pub use write::{Layout, write};
 
-/// A value with what stands around it.
+/// A value with its comments, tag and position.
 #[derive(Debug, Clone)]
 pub struct Node {
     pub content: Content,
     pub comments: Comments,
-    /// A tag as it is written, such as `!!str`.
+    /// The tag as it is written, such as `!!str`.
     pub tag: Option<String>,
-    /// Where it begins, counted from 1; 0 for a node that no text holds.
+    /// Line where it begins, counted from 1; 0 for a node that comes from no text.
     pub line: usize,
 }
 
 /// Comments of a node, with their `#`; empty if there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comments {
-    /// Lines above; groups of them are separated by an empty line.
+    /// Lines above. Groups of them are separated by an empty line.
     pub head: String,
-    /// Behind, on the same line.
+    /// Comment behind the value, on the same line.
     pub line: String,
-    /// Lines below that belong to what is above them.
+    /// Lines below that belong to the node above them.
     pub foot: String,
 }
 
-/// What a [`Node`] holds.
+/// The content of a [`Node`].
 #[derive(Debug, Clone)]
 pub enum Content {
     Scalar(Scalar),
@@ -48,14 +49,14 @@ pub enum Content {
     Sequence(Sequence),
 }
 
-/// A text, and the notation that makes it a string or leaves that open.
+/// A text, and the notation, which makes it a string or leaves its type open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scalar {
     pub text: String,
     pub notation: Notation,
 }
 
-/// How a scalar is written.
+/// The notations of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
     Plain,
@@ -65,15 +66,16 @@ pub enum Notation {
     Folded,
 }
 
-/// Pairs in the order of the text; no key is there twice.
+/// Pairs in the order of the text. Keys are unique.
 #[derive(Debug, Clone, Default)]
 pub struct Mapping {
     pub pairs: Vec<Pair>,
-    /// `{a: b}` instead of lines.
+    /// True for `{a: b}` instead of lines.
     pub is_flow: bool,
 }
 
-/// A key with its value. The key is a scalar; comments above, and those behind a key whose value follows on further lines, are its.
+/// A key with its value. The key is a scalar. It has the comments above, and those behind a key
+/// whose value begins on a later line.
 #[derive(Debug, Clone)]
 pub struct Pair {
     pub key: Node,
@@ -84,7 +86,7 @@ pub struct Pair {
 #[derive(Debug, Clone, Default)]
 pub struct Sequence {
     pub items: Vec<Node>,
-    /// `[a, b]` instead of lines.
+    /// True for `[a, b]` instead of lines.
     pub is_flow: bool,
 }
 
@@ -95,27 +97,28 @@ impl From<Content> for Node {
 }
 
 impl Node {
-    /// A string, quoted where a reader of YAML 1.1 or 1.2 would take the plain text for something else.
+    /// Creates a string, quoted if a reader of YAML 1.1 or 1.2 would read the plain text as another
+    /// type.
     pub fn string(text: &str) -> Self {
         Content::Scalar(Scalar { text: text.to_owned(), notation: scalar::notation_of(text) }).into()
     }
 
-    /// A scalar as it stands: a number, `true`, `null`.
+    /// Creates a scalar without quotes: a number, `true`, `null`.
     pub fn plain(text: &str) -> Self {
         Content::Scalar(Scalar { text: text.to_owned(), notation: Notation::Plain }).into()
     }
 
-    /// A map on lines of its own.
+    /// Creates a map on lines of its own.
     pub fn mapping(pairs: Vec<Pair>) -> Self {
         Content::Mapping(Mapping { pairs, is_flow: false }).into()
     }
 
-    /// A list on lines of its own.
+    /// Creates a list on lines of its own.
     pub fn sequence(items: Vec<Self>) -> Self {
         Content::Sequence(Sequence { items, is_flow: false }).into()
     }
 
-    /// A JSON value, with the members of objects in byte order.
+    /// Converts a JSON value, with the members of objects in byte order.
     pub fn from_json(value: &serde_json::Value) -> Self {
         use serde_json::Value;
         match value {
@@ -133,7 +136,7 @@ impl Node {
         }
     }
 
-    /// The text of a scalar.
+    /// Returns the text of a scalar.
     pub fn text(&self) -> Option<&str> {
         match &self.content {
             Content::Scalar(scalar) => Some(&scalar.text),
@@ -141,7 +144,7 @@ impl Node {
         }
     }
 
-    /// The text of a string.
+    /// Returns the text of a string.
     pub fn as_str(&self) -> Option<&str> {
         self.text().filter(|_| self.kind() == Kind::String)
     }
@@ -178,27 +181,27 @@ impl Node {
         }
     }
 
-    /// The value of a key, if this is a map that has it.
+    /// Returns the value of a key, if this is a map with the key.
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_mapping()?.get(key)
     }
 
-    /// The value of a key, if this is a map that has it.
+    /// Returns the value of a key for changes, if this is a map with the key.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         self.as_mapping_mut()?.get_mut(key)
     }
 
-    /// The value that a path of keys leads to.
+    /// Returns the value at a path of keys.
     pub fn at(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// The string that a path of keys leads to.
+    /// Returns the string at a path of keys.
     pub fn str_at(&self, path: &[&str]) -> Option<&str> {
         self.at(path)?.as_str()
     }
 
-    /// Sets a string in a map and keeps the notation and the comment that were there.
+    /// Replaces the value by a string. Quotes and comments are kept, a tag is removed.
     pub fn set_text(&mut self, text: &str) {
         let keeps_quotes = matches!(
             &self.content,
@@ -212,8 +215,8 @@ impl Node {
         self.tag = None;
     }
 
-    /// Whether both are the same as data: scalars of one type and value, lists in order, maps in any order. Comments, quotes and
-    /// forms do not count.
+    /// Reports whether both are the same data: scalars of the same type and value, lists in order,
+    /// maps in any order. Comments, quotes and forms do not count.
     pub fn equals(&self, other: &Self) -> bool {
         match (&self.content, &other.content) {
             (Content::Scalar(_), Content::Scalar(_)) => scalar::equal(self, other),
@@ -236,17 +239,17 @@ impl Node {
 }
 
 impl Mapping {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.pair(key).map(|pair| &pair.value)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key for changes.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         self.pairs.iter_mut().find(|pair| pair.name() == key).map(|pair| &mut pair.value)
     }
 
-    /// A key with its value.
+    /// Returns a key with its value.
     pub fn pair(&self, key: &str) -> Option<&Pair> {
         self.pairs.iter().find(|pair| pair.name() == key)
     }
@@ -259,7 +262,7 @@ impl Mapping {
         }
     }
 
-    /// Takes a key out, with its comments.
+    /// Removes a key, with its comments.
     pub fn remove(&mut self, key: &str) -> Option<Node> {
         let at = self.pairs.iter().position(|pair| pair.name() == key)?;
         Some(self.pairs.remove(at).value)
@@ -267,12 +270,12 @@ impl Mapping {
 }
 
 impl Pair {
-    /// A pair without comments.
+    /// Creates a pair without comments.
     pub fn new(key: &str, value: Node) -> Self {
         Self { key: Node::string(key), value }
     }
 
-    /// The text of the key.
+    /// Returns the text of the key.
     pub fn name(&self) -> &str {
         self.key.text().unwrap_or_default()
     }

@@ -1,7 +1,8 @@
-//! What Go's YAML library answered for the same input.
+//! Comparison with recorded answers of Go's YAML library for the same input.
 //!
-//! `data/recorded.jsonl` holds one case a line: `{"parse": text, "json": value | null}` (null: refused) or
-//! `{"emit": value, "yaml": text}`, recorded with sigs.k8s.io/yaml v1.6.0 on generated input.
+//! `data/recorded.jsonl` has one case per line: `{"parse": text, "json": value | null}` (null:
+//! refused) or `{"emit": value, "yaml": text}`, recorded with sigs.k8s.io/yaml v1.6.0 on generated
+//! input.
 
 use serde_json::Value;
 
@@ -22,7 +23,8 @@ fn recorded_cases() {
     assert!(count > 500, "the recorded cases are missing");
 }
 
-/// The recorder saw every number as a double; ours keep integers apart.
+/// Converts all numbers to doubles, because the recorder saw every number as one. Our reader keeps
+/// integers.
 fn as_doubles(value: &Value) -> Value {
     match value {
         Value::Number(number) => Value::from(number.as_f64()),

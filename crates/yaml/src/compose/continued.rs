@@ -1,14 +1,15 @@
-//! Lines of quoted texts that are indented no more than what is around them.
+//! Repair of quoted texts with lines that are indented no more than their surroundings.
 //!
-//! Go's reader takes them, since only the quote ends such a text; the parser here refuses them. Blanks at the start of such a line mean
-//! nothing, so they are put there, and the text is read again.
+//! Go's reader accepts such lines, since only the quote ends the text; the parser here refuses
+//! them. Blanks at the start of such a line have no meaning, so blanks are inserted there, and the
+//! text is read again.
 
 use crate::error::Error;
 use crate::events::UNINDENTED;
 
-/// Lines that are mended in one text; each costs another reading.
+/// Lines that are repaired in one text; each costs another reading.
 const MOST_LINES: usize = 500;
-/// Bytes that all readings together may go through.
+/// Bytes that all readings together may take.
 const MOST_BYTES: usize = 64 << 20;
 
 pub(super) fn read<T>(text: &str, read: impl Fn(&str) -> Result<T, Error>) -> Result<T, Error> {

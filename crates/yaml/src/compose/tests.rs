@@ -68,7 +68,7 @@ fn parts() {
     ] {
         assert_eq!(parts(text, 1 << 20), expected, "{text}");
     }
-    // Parts that nobody wants take nothing.
+    // Parts that are not wanted take no memory.
     let unwanted = format!("z: [{}]\na: 1", "[{k: v}],".repeat(10_000));
     assert_eq!(parts(&unwanted, 1000), r#"{"a":1}"#);
     let wanted = format!("a: [{}]", "[{k: v}],".repeat(10_000));
@@ -114,14 +114,15 @@ fn hostile_aliases() {
     assert_eq!(error.message(), "the document contains excessive aliasing");
 }
 
-/// Each level of a nest of anchors would be kept once more: a megabyte of text took gigabytes.
+/// Case: each level of nested anchors would be kept as one more copy. A megabyte of text once took
+/// gigabytes.
 #[test]
 fn anchors_over_long_lists_are_bounded() {
     let nest = |last: &str| {
         let open: String = (0..250).map(|level| format!("&a{level} [")).collect();
         format!("{open}{}{last}{}", "x,".repeat(100_000), "]".repeat(250))
     };
-    // Nobody asks for them.
+    // No alias refers to these anchors, so no copies are kept.
     let options = Options { most_bytes: 32 << 20, ..Options::default() };
     assert!(parse_first(&nest("x"), options).is_ok());
     let error = parse_first(&format!("- {}\n- *a249\n", nest("x")), options).unwrap_err();
@@ -155,7 +156,7 @@ fn whether_more_documents_follow_needs_two_of_them() {
     assert!(several(&format!("{}[", "---\na: 1\n".repeat(1_000))));
 }
 
-/// The content of a Secret must not reach an error text.
+/// Case: the content of a Secret must not reach an error text.
 #[test]
 fn errors_do_not_quote_the_text() {
     for text in [
@@ -201,7 +202,7 @@ proptest! {
     }
 }
 
-/// Only the quote ends a quoted text, however its lines are indented.
+/// Case: only the quote ends a quoted text, however its lines are indented.
 #[test]
 fn quoted_texts_go_on_at_any_indentation() {
     let read = |text: &str| crate::from_str(text).map(|value| value.to_string());
@@ -211,7 +212,7 @@ fn quoted_texts_go_on_at_any_indentation() {
     assert!(read("a: \"x\nb: y\n").is_err());
 }
 
-/// Twelve megabytes of `---` took seconds.
+/// Case: twelve megabytes of `---` once took seconds.
 #[test]
 fn documents_of_a_text_are_counted() {
     let options = Options { most_documents: 3, ..Options::default() };

@@ -1,4 +1,4 @@
-//! What Go's writer of YAML takes for something else than a string, and for a character that cannot stand as it is.
+//! The rules by which Go's YAML writer quotes and escapes strings.
 
 use crate::scalar::{Scalar, resolve_plain};
 use crate::style::Dialect;
@@ -18,7 +18,8 @@ impl Dialect for GoTools {
     }
 }
 
-/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`: YAML 1.1 numbers to base 60, which older readers still know.
+/// Reports whether a text matches `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`: YAML 1.1 numbers
+/// to base 60, which older readers still accept.
 fn is_sexagesimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (parts, fraction) = match unsigned.split_once('.') {
@@ -40,7 +41,8 @@ fn is_sexagesimal(text: &str) -> bool {
         })
 }
 
-/// An existing date, alone, with `T` time and zone, or with a blank and a time.
+/// Reports whether a text is an existing date, alone, with `T` time and zone, or with a blank and a
+/// time.
 fn is_timestamp(text: &str) -> bool {
     parse_timestamp(text).is_some()
 }
@@ -64,7 +66,7 @@ fn parse_timestamp(text: &str) -> Option<()> {
     zone(time_of_day(rest.strip_prefix(['T', 't'])?)?)
 }
 
-/// `h:m:s[.fraction]`; answers with what follows.
+/// Reads `h:m:s[.fraction]`. Returns the text behind it.
 fn time_of_day(text: &str) -> Option<&str> {
     let (_, rest) = short_number(text, 0, 23)?;
     let (_, rest) = short_number(rest.strip_prefix(':')?, 0, 59)?;
@@ -86,7 +88,7 @@ fn zone(text: &str) -> Option<()> {
     (two_digits(hours) && two_digits(minutes) && hours <= "24" && minutes < "60").then_some(())
 }
 
-/// A number of one or two digits within bounds, and the rest of the text.
+/// Reads a number of one or two digits within bounds. Returns also the rest of the text.
 fn short_number(text: &str, low: u32, high: u32) -> Option<(u32, &str)> {
     let len = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     let value: u32 = text[..len].parse().ok()?;

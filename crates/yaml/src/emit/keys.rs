@@ -1,13 +1,13 @@
-//! The order of map keys in Go's YAML output: digits count as numbers, letters come last.
+//! The order of map keys in Go's YAML output: digits are compared as numbers, letters come last.
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-/// The members of a map in output order.
+/// Returns the members of a map in output order.
 ///
-/// The order is no total one (`1e4` < `8` < `1110` < `1e4`), and the standard sort may panic on such an order;
-/// inserting one by one cannot, and gives the same answer every time.
+/// The order is not total (`1e4` < `8` < `1110` < `1e4`), and the standard sort may panic on such
+/// an order. Inserting one by one cannot, and gives the same result every time.
 pub(super) fn sorted(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut ordered: Vec<(Vec<char>, (&String, &Value))> = Vec::with_capacity(members.len());
     for entry in members {
@@ -32,7 +32,8 @@ fn compare(left: &[char], right: &[char]) -> Ordering {
     }
 }
 
-/// Neither character at `at` is a letter: the digit runs there decide, then their length, then the characters.
+/// Compares keys whose characters at `at` are not letters: by the numbers there, then by their
+/// lengths, then by the characters.
 fn compare_numbers(left: &[char], right: &[char], at: usize) -> Ordering {
     let zero = left[at] == '0' || right[at] == '0';
     let leading = i64::from(zero && significant_digit_before(left, at));
@@ -41,12 +42,13 @@ fn compare_numbers(left: &[char], right: &[char], at: usize) -> Ordering {
     left_number.cmp(&right_number).then(left_len.cmp(&right_len)).then(left[at].cmp(&right[at]))
 }
 
-/// Whether the digits directly before `at` (common to both keys) hold one other than zero.
+/// Reports whether the digits directly before `at` (common to both keys) include one other than
+/// zero.
 fn significant_digit_before(key: &[char], at: usize) -> bool {
     key[..at].iter().rev().take_while(|c| c.is_ascii_digit()).any(|c| *c != '0')
 }
 
-/// The number that begins at `at` (wrapping at 64 bits) and its length.
+/// Returns the number that begins at `at` (wrapping at 64 bits) and its length.
 fn digits_from(key: &[char], at: usize, leading: i64) -> (i64, usize) {
     let digits = key[at..].iter().map_while(|c| c.to_digit(10));
     digits.fold((leading, 0), |(number, len), digit| {

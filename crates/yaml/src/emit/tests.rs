@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Every row of `blueprints.md` 5.5.1; acceptance item 13.
+/// The rows of `blueprints.md` 5.5.1; acceptance item 13.
 #[test]
 fn rows_of_the_chapter() {
     for row in include_str!("../../tests/data/emit.tsv").lines().filter(|line| !line.starts_with('#')) {
@@ -15,7 +15,8 @@ fn rows_of_the_chapter() {
     }
 }
 
-/// Control characters that the JSON way refuses are escaped on the direct way: nothing is unprintable.
+/// Case: control characters that the way through JSON refuses are escaped on the direct way, so
+/// that every value can be written.
 #[test]
 fn direct_way_never_fails() {
     for (text, yaml) in
@@ -60,7 +61,7 @@ fn json_value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// What is written is read back as the same value.
+    /// Property: a written value is read back as the same value.
     #[test]
     fn round_trip(value in json_value()) {
         let text = to_string(&value);
@@ -68,7 +69,7 @@ proptest! {
     }
 }
 
-/// `helm.md` 6.5: what version 3 of the library does differently.
+/// Differences of the library's version 3 (`helm.md` 6.5).
 #[test]
 fn pretty_layout() {
     let value = serde_json::json!({"l": ["k", ["on"], {"a": 1, "b": []}], "big": 2_000_000.0, "int": 2_000_000, "t": "x\ny", "m": {}});

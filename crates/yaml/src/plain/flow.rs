@@ -1,11 +1,12 @@
-//! Flow collections: JSON, and what YAML lets one leave out of it.
+//! Flow collections of the plain reader: JSON, and the parts that YAML allows to leave out.
 
 use granit_parser::{Event, ScalarStyle, StructureStyle};
 
 use super::{MOST_DEPTH, MOST_KEY_BYTES, Reader};
 
 impl Reader<'_> {
-    /// A flow collection, in something that is indented so far, or at the root.
+    /// Reads a flow collection. `indent` is the indentation of the collection around it, if there
+    /// is one.
     pub(super) fn flow(&mut self, indent: Option<usize>) -> Option<()> {
         self.depth += 1;
         if self.depth > MOST_DEPTH {
@@ -25,7 +26,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Members up to the closing bracket, which no comma precedes.
+    /// Reads members up to the closing bracket. A comma before the bracket is left to the parser.
     fn members(
         &mut self,
         close: u8,
@@ -76,7 +77,8 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Passes spaces and breaks of lines; lines that are not indented more than what is around them are left to the parser.
+    /// Skips spaces and line breaks. Lines that are not indented more than the surroundings are
+    /// left to the parser.
     fn flow_space(&mut self, indent: Option<usize>) -> Option<()> {
         loop {
             self.skip_spaces();

@@ -1,4 +1,4 @@
-//! Lines, spaces, comments and places.
+//! Lines, spaces, comments and positions of the plain reader.
 
 use super::{Line, Reader};
 use crate::node::Position;
@@ -18,7 +18,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether nothing more is said on the line, where spaces have been passed.
+    /// Reports whether the rest of the line is empty or a comment. Spaces must have been skipped.
     pub(super) fn is_end_of_line(&self) -> bool {
         match self.bytes.get(self.at) {
             None | Some(b'\n') => true,
@@ -31,7 +31,7 @@ impl Reader<'_> {
         self.at.checked_sub(1).and_then(|before| self.bytes.get(before)).is_none_or(|byte| *byte == b' ')
     }
 
-    /// Goes to the start of the next line, where this one says nothing more.
+    /// Goes to the start of the next line, if the rest of this one is empty or a comment.
     pub(super) fn end_of_line(&mut self) -> Option<()> {
         self.skip_spaces();
         if !self.is_end_of_line() {
@@ -41,7 +41,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Goes to the start of the next line, whatever is on this one.
+    /// Goes to the start of the next line, ignoring the rest of this one.
     pub(super) fn pass_line(&mut self) {
         self.at = self.line_end();
         if self.at < self.bytes.len() {
@@ -51,13 +51,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the line ends: at its break, or with the text.
+    /// Returns the end of the line: its break, or the end of the text.
     pub(super) fn line_end(&self) -> usize {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         self.at + rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())
     }
 
-    /// Passes empty lines and comments, from the start of a line.
+    /// Skips empty lines and comments, from the start of a line.
     pub(super) fn next_line(&mut self) -> Option<Line> {
         loop {
             self.skip_spaces();
@@ -81,7 +81,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Whether an item of a sequence begins here.
+    /// Reports whether an item of a sequence begins here.
     pub(super) fn is_dash(&self) -> bool {
         self.bytes.get(self.at) == Some(&b'-')
             && matches!(self.bytes.get(self.at + 1), None | Some(b' ' | b'\n'))

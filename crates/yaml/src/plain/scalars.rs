@@ -1,4 +1,4 @@
-//! Scalars: on one line, or literal blocks.
+//! Scalars of the plain reader: on one line, or literal blocks.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use granit_parser::{Event, ScalarStyle};
 use super::{Line, Positioned, Reader};
 
 impl<'t> Reader<'t> {
-    /// A scalar on this line, up to what follows it.
+    /// Reads a scalar on this line.
     pub(super) fn scalar(&mut self, in_flow: bool) -> Option<Positioned<'t>> {
         let position = self.position(self.at);
         let (text, style) = match self.bytes.get(self.at)? {
@@ -31,7 +31,7 @@ impl<'t> Reader<'t> {
         if !begins {
             return None;
         }
-        // Behind the last byte that is no space.
+        // End of the scalar: behind the last byte that is not a space.
         let mut end = start;
         loop {
             let byte = self.bytes.get(self.at);
@@ -56,7 +56,7 @@ impl<'t> Reader<'t> {
             self.at += 1;
             end = self.at;
         }
-        // A colon behind spaces is no matter of course.
+        // A colon behind spaces is left to the parser, because its meaning depends on the context.
         if self.bytes.get(self.at) == Some(&b':') && end < self.at {
             return None;
         }
@@ -108,7 +108,7 @@ impl<'t> Reader<'t> {
         Some(Cow::Owned(before))
     }
 
-    /// The character of an escape that JSON has, too; others are left to the parser.
+    /// Reads an escape that JSON has, too; other escapes are left to the parser.
     fn escaped(&mut self) -> Option<char> {
         let escape = *self.bytes.get(self.at + 1)?;
         self.at += 2;
@@ -131,7 +131,8 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// A literal block (`|`, `|-`) whose first line has content; what it is in is indented so far.
+    /// Reads a literal block (`|`, `|-`) whose first line has content. `indent` is the indentation
+    /// of the collection around it.
     pub(super) fn literal(&mut self, indent: usize) -> Option<Line> {
         self.at += 1;
         let strips = self.bytes.get(self.at) == Some(&b'-');

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::events::Events;
 
-/// Events as far as readers look at them: where something ends is nobody's business.
+/// Returns an event as text, without the positions of ends, which readers ignore.
 fn shown(event: &Event<'_>, position: Position) -> String {
     match event {
         Event::StreamStart => String::new(),
@@ -15,7 +15,7 @@ fn shown(event: &Event<'_>, position: Position) -> String {
     }
 }
 
-/// What the parser makes of a text.
+/// Returns the events or the error of the parser.
 fn parsed(text: &str) -> Result<Vec<String>, String> {
     let mut events = Events::parsed(text);
     let mut all = Vec::new();
@@ -30,7 +30,7 @@ fn parsed(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Whether a text is plain, which has to have the events of the parser then.
+/// Reports whether a text is plain. If it is, its events must be those of the parser.
 fn is_plain(text: &str) -> bool {
     let Some(events) = events(text) else { return false };
     let events: Vec<String> = events.iter().map(|(event, position)| shown(event, *position)).collect();
@@ -124,7 +124,7 @@ fn large_and_deep_texts_are_left_to_the_parser() {
     assert!(events(&format!("{}: b", "k".repeat(MOST_KEY_BYTES + 1))).is_none());
 }
 
-/// Pieces that lines are made of; the odd ones are rare, so that many texts are plain.
+/// Generates pieces of lines. Unusual ones are rare, so that many texts are plain.
 fn piece() -> impl Strategy<Value = String> {
     let common = prop::sample::select(vec![
         "a", "b: ", "c:", "- ", "-", "1", "x y", "'q'", "\"d\"", "\"e\": ", "[", "]", "{", "}", ", ", ":",
@@ -172,7 +172,7 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![12 => common, 1 => odd].prop_map(str::to_owned)
 }
 
-/// Values as programs print them, in one of the styles of this module.
+/// Generates values as programs print them, in one of the styles of this module.
 fn document(depth: u32) -> BoxedStrategy<Vec<String>> {
     let scalar = prop::sample::select(vec![
         "1",
@@ -226,13 +226,13 @@ fn document(depth: u32) -> BoxedStrategy<Vec<String>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// Whatever is taken for plain means what the parser says.
+    /// Property: a text that counts as plain has the events of the parser.
     #[test]
     fn as_the_parser_says(pieces in prop::collection::vec(piece(), 0..20)) {
         is_plain(&pieces.concat());
     }
 
-    /// Documents, also those that somebody has put something odd into.
+    /// Property: the same for documents, also with unusual pieces inserted.
     #[test]
     fn documents_as_the_parser_says(lines in document(3), odd in prop::collection::vec((any::<prop::sample::Index>(), piece()), 0..3)) {
         let mut text = format!("{}\n", lines.join("\n"));

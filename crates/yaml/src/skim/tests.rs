@@ -58,7 +58,8 @@ fn what_is_not_plain_is_left_to_the_reader() {
     }
 }
 
-/// Pieces of lines, put together at random: whatever is skimmed is taken by the reader, and says the same.
+/// Property, with random pieces of lines: the reader accepts every skimmed text, and reads the same
+/// members.
 #[test]
 fn what_is_skimmed_is_read_alike() {
     const STARTS: [&str; 12] =

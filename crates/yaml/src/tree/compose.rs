@@ -1,8 +1,9 @@
-//! Parser events and comments to a tree.
+//! Composer from parser events and comments to a tree.
 //!
-//! A comment on the line of a value is that value's; one behind a key whose value follows on further lines is the key's. Comments on
-//! lines of their own belong to what is below them, unless they are indented deeper than that, or stand directly below something and
-//! an empty line follows: then they are the foot of what is above.
+//! A comment on the line of a value belongs to that value. One behind a key whose value begins on a
+//! later line belongs to the key. Comments on lines of their own belong to the entry below them.
+//! There are two exceptions: comments that are indented deeper than the entry below, and comments
+//! directly below an entry with an empty line behind them. Those are the foot of the entry above.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -13,54 +14,57 @@ use crate::error::Error;
 use crate::events::{message_of, position_of};
 use crate::node::Position;
 
-/// Nodes, and blocks of 64 bytes of text, that aliases may add to a document unless somebody says otherwise.
+/// Default size that aliases may add to a document, in nodes and in blocks of 64 bytes of text.
 const ALIAS_BUDGET: usize = 500_000;
-/// What the copies may take that are kept for aliases, in bytes.
+/// Bytes of the copies that are kept for aliases.
 const MOST_KEPT_BYTES: usize = 64 << 20;
 
 /// The limits of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Values, with beginnings and ends of lists and maps and with comments; aliases may add as many.
+    /// Number of values, which includes beginnings and ends of lists and maps, and comments.
+    /// Aliases may add as many.
     pub values: usize,
-    /// Lists and maps in each other.
+    /// Levels of nested lists and maps.
     pub depth: usize,
 }
 
-/// As much as the parser takes.
+/// The limits of the parser itself.
 impl Default for Limits {
     fn default() -> Self {
         Self { values: usize::MAX, depth: usize::MAX }
     }
 }
 
-/// A document and the lines that its value takes up.
+/// A document and the lines of its value.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    /// The value; none if the text holds nothing but comments.
+    /// The value; `None` if the text has only comments.
     pub root: Option<Node>,
-    /// The lines of the value, from 0, the end excluded. Comments that stand above it or below it at the margin are outside.
+    /// Lines of the value, from 0, the end excluded. Comments at the margin above or below it are
+    /// outside.
     pub lines: std::ops::Range<usize>,
-    /// Whether the first list below a key is indented; none if there is no such list.
+    /// True if the first list below a key is indented; `None` if there is no such list.
     pub indents_lists: Option<bool>,
-    /// The values that count for [`Limits::values`], without those that aliases have added.
+    /// Number of values for [`Limits::values`], without those that aliases have added.
     pub values: usize,
 }
 
-/// Reads a text that holds one document. Aliases are written out.
+/// Reads a text with one document. Aliases are replaced by copies.
 ///
 /// # Errors
 ///
-/// The text is not YAML, a map has a key twice or one that is no scalar, or aliases multiply beyond measure.
+/// The text is not YAML, a map has a duplicate key or one that is not a scalar, or aliases add too
+/// much.
 pub fn compose(text: &str) -> Result<Tree, Error> {
     compose_within(text, Limits::default())
 }
 
-/// The same, for a text that has to be within limits.
+/// Reads a text with one document, within limits.
 ///
 /// # Errors
 ///
-/// As [`compose`], and more or deeper values than are allowed.
+/// As [`compose`], and more or deeper values than the limits allow.
 pub fn compose_within(text: &str, limits: Limits) -> Result<Tree, Error> {
     let mut composer = Composer::new(text, limits)?;
     let values = composer.values;
@@ -80,7 +84,7 @@ pub fn compose_within(text: &str, limits: Limits) -> Result<Tree, Error> {
     }
     let first = span.tag_span().map_or(span.start, |span| span.start);
     let first = first.line().max(1);
-    // What stands above the value is not part of it.
+    // Comments above the value are not part of it.
     while composer.own.front().is_some_and(|comment| comment.line < first) {
         composer.own.pop_front();
     }
@@ -111,19 +115,19 @@ struct Composer<'t> {
     lines: Vec<&'t str>,
     events: Vec<(Event<'t>, Span)>,
     at: usize,
-    /// Comments behind something, by line, with the place where they begin.
+    /// Comments behind content, by line, with the byte at which they begin.
     behind: BTreeMap<usize, (usize, String)>,
     own: VecDeque<OwnLine>,
-    /// The last line that holds something that was read, comments included.
+    /// The last line with content that has been read, comments included.
     last_line: usize,
     anchors: HashMap<usize, Node>,
-    /// Whether a node with an anchor may be asked for again.
+    /// True if an alias may refer to a node with an anchor.
     has_aliases: bool,
     /// Bytes of the copies that are kept for aliases.
     kept: usize,
     alias_budget: usize,
     indents_lists: Option<bool>,
-    /// Events and comments of the text.
+    /// Number of events and comments of the text.
     values: usize,
 }
 
@@ -207,7 +211,7 @@ impl<'t> Composer<'t> {
         Ok(())
     }
 
-    /// The node that begins here.
+    /// Reads the node that begins here.
     fn node(&mut self, in_flow: bool) -> Result<Node, Error> {
         let position = self.position();
         let Some((event, span)) = self.peek().cloned() else {
@@ -216,7 +220,7 @@ impl<'t> Composer<'t> {
         self.at += 1;
         let (content, anchor, tag) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                // The parser calls nothing at all `~`.
+                // The parser gives a missing value the text `~`.
                 let text = if span.is_empty() { "" } else { text.as_ref() };
                 (scalar(text, style), anchor, tag)
             }
@@ -245,7 +249,8 @@ impl<'t> Composer<'t> {
         Ok(node)
     }
 
-    /// The column of the first dash of a list on lines of its own; the parser tells that of what follows the dash.
+    /// Returns the column of the first dash of a list on lines of its own. The parser gives the
+    /// column of the item behind the dash.
     fn dash_column(&self, span: &Span) -> usize {
         let line = self.lines.get(span.start.line().saturating_sub(1)).copied().unwrap_or_default();
         let before = line.len() - line.trim_start_matches(' ').len();
@@ -271,12 +276,13 @@ impl<'t> Composer<'t> {
         Ok(node)
     }
 
-    /// Notes where a scalar or a collection in flow form ends, and takes the comment behind it.
+    /// Records the last line of a scalar or a flow collection, and takes the comment behind it.
     fn line_comment(&mut self, node: &mut Node, span: &Span) {
         match &node.content {
             Content::Scalar(Scalar { notation: Notation::Literal | Notation::Folded, .. }) => {
                 let written = span.slice(self.text).unwrap_or_default().trim_end();
-                // The header stands on the line of the indicator, which may be above where the span begins.
+                // The header of a block text is on the line of its key or dash. The comment there
+                // belongs to the text.
                 let lines = written.matches('\n').count();
                 self.last_line = self.last_line.max(span.start.line() + lines);
                 let header = span.start.line();
@@ -301,7 +307,7 @@ impl<'t> Composer<'t> {
         }
     }
 
-    /// Takes the comment of a line if nothing but blanks and commas stands between the value and it.
+    /// Takes the comment of a line, if there are only blanks and commas between the value and it.
     fn take_behind(&mut self, node: &mut Node, line: usize, end: Option<usize>) {
         let Some((start, _)) = self.behind.get(&line) else { return };
         let between = end.and_then(|end| self.text.get(end..*start));
@@ -339,7 +345,7 @@ impl<'t> Composer<'t> {
         Ok(items)
     }
 
-    /// A comment behind a dash whose item begins on a later line stands above the item then.
+    /// Moves a comment behind a dash whose item begins on a later line to the head of the item.
     fn behind_dash(&mut self, line: usize, head: String) -> String {
         let passed = self.behind.range(..line).next_back().filter(|(at, _)| **at > self.last_line);
         let Some((&at, _)) = passed else { return head };
@@ -415,7 +421,7 @@ impl<'t> Composer<'t> {
         Ok(value)
     }
 
-    /// A key, without the comments around it.
+    /// Reads a key, without the comments around it.
     fn key(&mut self) -> Result<Node, Error> {
         let position = self.position();
         let Some((event, span)) = self.peek().cloned() else {
@@ -438,7 +444,8 @@ impl<'t> Composer<'t> {
         Ok(node)
     }
 
-    /// The comments above a line: what is the head of what begins there. What belongs to what was before goes to its foot.
+    /// Returns the comments above a line that are the head of the entry there. Comments of the
+    /// entry before are added to its foot.
     fn above(&mut self, line: usize, before: Option<&mut Comments>) -> String {
         let mut blocks = self.blocks(line);
         let follows = blocks.get(1).map_or(line, |next| next.first);
@@ -455,7 +462,8 @@ impl<'t> Composer<'t> {
         head
     }
 
-    /// Takes the comments below the last entry of a collection that are indented deeper than what follows it.
+    /// Takes the comments below the last entry of a collection that are indented deeper than the
+    /// next content.
     fn below(&mut self, column: usize, last: &mut Comments) {
         let is_start = |event: &Event<'_>| {
             matches!(
@@ -468,7 +476,8 @@ impl<'t> Composer<'t> {
             next.map_or((usize::MAX, None), |(_, span)| (span.start.line(), Some(span.start.col())));
         while let Some(comment) = self.own.front() {
             let is_deeper = match next_column {
-                // At the margin there is nothing that it could be deeper than.
+                // At the end of the document there is no next content. A comment at the margin then
+                // belongs only to collections at the margin.
                 None => comment.column > 0 || column > 0 && comment.column >= column,
                 Some(next) => comment.column > next,
             };
@@ -485,7 +494,7 @@ impl<'t> Composer<'t> {
         }
     }
 
-    /// The groups of comments above a line that nothing has taken yet.
+    /// Returns the groups of comments above a line that are not taken yet.
     fn blocks(&mut self, line: usize) -> Vec<Block> {
         let mut blocks: Vec<Block> = Vec::new();
         while self.own.front().is_some_and(|comment| comment.line < line) {
@@ -526,7 +535,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Content {
     Content::Scalar(Scalar { text: text.to_owned(), notation })
 }
 
-/// A tag in its short form.
+/// Returns a tag in its short form.
 fn written_tag(tag: &Tag) -> String {
     match tag.handle() {
         "tag:yaml.org,2002:" => format!("!!{}", tag.suffix()),
@@ -544,7 +553,7 @@ fn weight(node: &Node) -> usize {
     }
 }
 
-/// Bytes that a copy takes.
+/// Returns the bytes of a copy.
 fn size(node: &Node) -> usize {
     size_of::<Node>()
         + match &node.content {

@@ -1,10 +1,11 @@
-//! Types of scalars: the core schema of YAML 1.2, and what readers of YAML 1.1 would take for something else.
+//! Types of scalars: the core schema of YAML 1.2, and the texts that readers of YAML 1.1 would read
+//! as another type.
 
 use super::{Content, Node, Notation};
 use crate::emit::style_of;
 use crate::style::Style;
 
-/// What a node is.
+/// The type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Null,
@@ -17,7 +18,7 @@ pub enum Kind {
 }
 
 impl Node {
-    /// The type of the node.
+    /// Returns the type of the node.
     pub fn kind(&self) -> Kind {
         let scalar = match &self.content {
             Content::Mapping(_) => return Kind::Mapping,
@@ -35,7 +36,7 @@ impl Node {
     }
 }
 
-/// The type of a plain scalar.
+/// Returns the type of a plain scalar.
 fn kind_of(text: &str) -> Kind {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
@@ -79,7 +80,7 @@ fn is_float(text: &str) -> bool {
         && exponent.is_none_or(|exponent| !exponent.is_empty() && digits(exponent))
 }
 
-/// Whether two scalars have one type and one value.
+/// Reports whether two scalars have the same type and value.
 pub(super) fn equal(left: &Node, right: &Node) -> bool {
     let (Some(a), Some(b)) = (left.text(), right.text()) else { return false };
     let kind = left.kind();
@@ -108,7 +109,7 @@ fn int(text: &str) -> Option<i128> {
     text.parse().ok()
 }
 
-/// How a new string is written on a line of its own.
+/// Returns the notation of a new string on a line of its own.
 pub(super) fn notation_of(text: &str) -> Notation {
     if !text.contains('\n') && kind_of(text) != Kind::String {
         return Notation::DoubleQuoted;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Reads and writes a text; the layout is that of the text.
+/// Reads and writes a text, in the layout of the text.
 fn check(text: &str, expected: &str) {
     let tree = compose(text).unwrap();
     let layout = Layout { indents_lists: text.contains(":\n  - ") };

@@ -1,13 +1,13 @@
-//! A tree to text, laid out as Go's YAML library does it.
+//! Writer from a tree to text, in the layout of Go's YAML library.
 
 use super::{Content, Mapping, Node, Notation, Pair, Scalar, Sequence};
 use crate::emit::{push_double_quoted, style_of};
 use crate::style::{Style, push_literal};
 
-/// What nodes do not say themselves.
+/// Layout of the whole text, which nodes do not store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Lists are indented below their key.
+    /// True if lists are indented below their key.
     pub indents_lists: bool,
 }
 
@@ -30,7 +30,7 @@ pub fn write(node: &Node, layout: Layout) -> String {
     writer.out
 }
 
-/// Whether a value takes lines of its own.
+/// Reports whether a value takes lines of its own.
 fn is_block(node: &Node) -> bool {
     match &node.content {
         Content::Mapping(mapping) => !mapping.is_flow && !mapping.pairs.is_empty(),
@@ -42,7 +42,8 @@ fn is_block(node: &Node) -> bool {
 struct Writer {
     out: String,
     layout: Layout,
-    /// The indentation of a foot that was written last: what follows at the same one is set off by an empty line.
+    /// Indentation of the foot that was written last. An empty line separates it from the next
+    /// entry at the same indentation.
     after_foot: Option<usize>,
 }
 
@@ -89,7 +90,7 @@ impl Writer {
         }
     }
 
-    /// `is_begun`: the first key stands on a line that was begun already.
+    /// Writes a mapping. `is_begun`: the first key follows text on the same line.
     fn mapping(&mut self, mapping: &Mapping, column: usize, is_begun: bool) {
         for (at, pair) in mapping.pairs.iter().enumerate() {
             if at > 0 || !is_begun {
@@ -133,7 +134,7 @@ impl Writer {
         self.foot(&value.comments.foot, column);
     }
 
-    /// A value on the line of its key or dash.
+    /// Writes a value on the line of its key or dash.
     fn behind(&mut self, value: &Node, comment: &str, column: usize) {
         if let Content::Scalar(scalar) = &value.content {
             match block_notation(scalar) {
@@ -195,7 +196,7 @@ impl Writer {
         }
     }
 
-    /// A scalar or a collection in flow form, on one line as far as its texts allow that.
+    /// Returns a scalar or a flow collection as text, on one line as far as its texts allow that.
     fn inline(&self, node: &Node, column: usize) -> String {
         let mut out = String::new();
         if let Some(tag) = &node.tag {
@@ -225,7 +226,7 @@ impl Writer {
         out
     }
 
-    /// One line, or a line for each entry where entries have comments.
+    /// Writes a flow collection on one line, or on a line for each entry if entries have comments.
     fn flow<'a>(
         &self,
         entries: impl Iterator<Item = (String, &'a String)>,
@@ -257,14 +258,14 @@ impl Writer {
     }
 }
 
-/// The comment on the line of a key: that of the key or that of its value, whichever there is.
+/// Returns the comment on the line of a key: the key's, or else that of its value.
 fn line_comment(pair: &Pair) -> &str {
     let (key, value) = (&pair.key.comments.line, &pair.value.comments.line);
     let is_first = if is_block(&pair.value) { !key.is_empty() } else { value.is_empty() };
     if is_first { key } else { value }
 }
 
-/// Whether a scalar is written on lines of its own.
+/// Returns the notation of a scalar that is written on lines of its own.
 fn block_notation(scalar: &Scalar) -> Option<Notation> {
     let is_printable = matches!(style_of(&scalar.text), Style::Literal) || !scalar.text.contains('\n');
     let wants = match scalar.notation {
@@ -274,7 +275,7 @@ fn block_notation(scalar: &Scalar) -> Option<Notation> {
     (is_printable && !scalar.text.is_empty()).then_some(wants)
 }
 
-/// Doubles the line breaks that folding would make blanks of.
+/// Doubles line breaks, because folding would turn single ones into blanks.
 fn unfolded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut lines = text.split('\n').peekable();
@@ -297,7 +298,7 @@ fn inline_scalar(scalar: &Scalar) -> String {
     let text = &scalar.text;
     let notation = match scalar.notation {
         Notation::Literal | Notation::Folded => Notation::DoubleQuoted,
-        // Folded over several lines; what it says fits no line of its own.
+        // These notations would need several lines, which are not possible inside a line.
         Notation::Plain if text.contains('\n') => Notation::DoubleQuoted,
         Notation::SingleQuoted
             if text.contains('\n') || style_of(text) == Style::DoubleQuoted && !is_safe(text) =>
@@ -318,7 +319,7 @@ fn inline_scalar(scalar: &Scalar) -> String {
     }
 }
 
-/// Whether single quotes can hold a text.
+/// Reports whether a text can be written in single quotes.
 fn is_safe(text: &str) -> bool {
     !text.contains(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}'))
 }
