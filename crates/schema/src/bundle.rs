@@ -1,12 +1,14 @@
-//! One document out of a schema and the documents that it refers to (`helm.md` 5, R8).
+//! Bundling of a schema and the documents that it refers to into one document (`helm.md` 5, R8).
 //!
 //! ```text
-//! root ──reached──> references, by place ──address──> a part of the root, a document that is held, a metaschema, or an error
+//! root ──reached──> references, by place
+//!      ──address──> a part of the root, a document of the chart, a metaschema, or an error
 //! documents ──rewritten──> every reference a pointer into one document, without ids
 //! ```
 //!
-//! Only what is applied to a value is reached: what nobody refers to may refer to anything. References are followed in the order of
-//! their places, those of other documents later, so that the same one is refused each time.
+//! References count only in schemas that are applied to a value; other parts may refer to anything.
+//! References are followed in the order of their places, those of other documents later, so that
+//! the same one is refused each time.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -24,18 +26,18 @@ mod upgrade;
 
 use positions::{REFERENCES, version};
 
-/// Documents that one schema may lead to.
+/// Largest number of documents to which one schema may lead.
 const MOST_DOCUMENTS: usize = 200;
-/// The member of the root under which the other documents stand, by their addresses.
+/// Member of the root that contains the other documents, by their addresses.
 const HOLDER: &str = "$files";
 
-/// Why a schema and what it refers to cannot be put together.
+/// The reason why a schema and its documents cannot be bundled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// No document has the address.
+    /// No document has this address.
     #[error("schema reference {0} is not allowed")]
     NotHeld(String),
-    /// A document is no schema; the text is that of Helm's library.
+    /// A document is not a schema; the text is that of Helm's library.
     #[error("{0}")]
     NoSchema(String),
     #[error("error in parsing id at {}", quote(.0.as_bytes()))]
@@ -50,22 +52,23 @@ pub enum BundleError {
     Invalid(#[from] InvalidSchemaError),
 }
 
-/// A schema without references to other documents, and how it is to be compiled.
+/// A schema without references to other documents, and the settings for compiling it.
 #[derive(Debug, Clone)]
 pub struct Bundle {
     pub document: Value,
     pub dialect: Dialect,
     pub formats: Formats,
-    /// Stand-in for a schema that fits everything.
+    /// Warnings about references by URN, which were replaced by a schema that accepts every value.
     pub warnings: Vec<String>,
 }
 
-/// Puts a schema and what it refers to together. `default` is the dialect of documents that name none, a URI; `find` gives the document with
-/// an address, which has no fragment.
+/// Bundles a schema with the documents that it refers to. `default` is the URI of the dialect of
+/// documents that do not name one; `find` returns the document with an address, which has no
+/// fragment.
 ///
 /// # Errors
 ///
-/// A document is no schema, or a reference leads to none; see [`BundleError`].
+/// A document is not a schema, or a reference leads to no document; see [`BundleError`].
 pub fn bundle(
     root: Value,
     default: &str,
@@ -78,7 +81,7 @@ pub fn bundle(
     bundler.finish()
 }
 
-/// A schema of schemas, with those of its vocabularies.
+/// Returns a metaschema, bundled with its vocabularies.
 pub(crate) fn of_metaschema(root: Value, address: &str, dialect: Dialect) -> Value {
     let mut none = |_: &str| None;
     let mut bundler = Bundler::new(&mut none, dialect, false);
@@ -98,20 +101,21 @@ struct Part {
 #[derive(Debug, Default)]
 struct Resource {
     address: String,
-    /// Names of parts of it, and their pointers from the document.
+    /// Names of its parts, with their pointers from the document.
     anchors: BTreeMap<String, String>,
     dynamic: BTreeSet<String>,
 }
 
 #[derive(Debug)]
 struct Document {
-    /// Where it was found; its id may be another address.
+    /// Address at which it was found; its id may be another address.
     address: String,
     value: Value,
     dialect: Dialect,
-    /// By their pointers; the root is always one.
+    /// Resources by their pointers; the root is always one.
     resources: BTreeMap<String, Resource>,
-    /// A part has an id, be it only a name: the engine does not take all of those that Helm's library takes.
+    /// True if a part has an id, even one that is only a name. Such a document is always rewritten,
+    /// because the engine refuses some ids that Helm's library accepts.
     has_ids: bool,
 }
 
@@ -120,7 +124,7 @@ impl Document {
         self.dialect.draft()
     }
 
-    /// The resource that a part belongs to: the nearest above it.
+    /// Returns the resource of a part: the nearest one above it.
     fn resource(&self, pointer: &str) -> Option<(&str, &Resource)> {
         let mut pointer = pointer;
         loop {
@@ -145,12 +149,12 @@ impl Document {
 struct Bundler<'f> {
     find: &'f mut dyn FnMut(&str) -> Option<Value>,
     default: Dialect,
-    /// Documents are compared with the schema of schemas.
+    /// True if documents are checked against the metaschema.
     checks: bool,
     documents: Vec<Document>,
     waiting: VecDeque<Part>,
     reached: HashSet<Part>,
-    /// Where references lead, by where they stand, with their keyword.
+    /// Targets of the references, by their places and keywords.
     targets: BTreeMap<(Part, &'static str), Part>,
     warnings: Vec<String>,
 }
@@ -169,7 +173,7 @@ impl<'f> Bundler<'f> {
         }
     }
 
-    /// Takes a document in; answers with its number.
+    /// Adds a document and returns its number.
     fn add(&mut self, address: String, value: Value) -> Result<usize, BundleError> {
         if self.documents.len() > MOST_DOCUMENTS {
             return Err(BundleError::TooMany);
@@ -225,7 +229,7 @@ impl<'f> Bundler<'f> {
         Ok(())
     }
 
-    /// The part that a reference means.
+    /// Returns the part to which a reference leads.
     fn target(&mut self, at: &Part, keyword: &str, reference: &str) -> Result<Part, BundleError> {
         let (written, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let base =
@@ -254,13 +258,13 @@ impl<'f> Bundler<'f> {
         Ok(target)
     }
 
-    /// The document that has an address, the own one first.
+    /// Returns the document with an address, beginning with the current one.
     fn holder(&self, own: usize, address: &str) -> Option<usize> {
         let has = |number: &usize| self.documents[*number].with_address(address).is_some();
         if has(&own) {
             return Some(own);
         }
-        // Parts of other documents are not known by their addresses.
+        // In other documents only the root is found by its address, not the parts inside.
         self.documents.iter().position(|document| {
             document.address == address
                 || document.resources.get("").is_some_and(|resource| resource.address == address)
@@ -281,7 +285,8 @@ impl<'f> Bundler<'f> {
         found.map(|value| self.add(address.to_owned(), value)).transpose()
     }
 
-    /// A part may stand where the drafts know no schema: it was not looked at so far.
+    /// Checks a part that a reference leads to. It may be at a place where the drafts have no
+    /// schema, so it was not checked before.
     fn check_part(&mut self, part: &Part) -> Result<(), BundleError> {
         if self.reached.contains(part) {
             return Ok(());
@@ -304,8 +309,9 @@ impl<'f> Bundler<'f> {
         collect(&mut self.documents[part.document], &schema, &part.pointer, &base.unwrap_or_default())
     }
 
-    /// `$dynamicRef` and `$recursiveRef` mean the outermost schema that agrees to be meant. Of several documents the one that was reached
-    /// first is taken for it.
+    /// Resolves `$dynamicRef` and `$recursiveRef`: they lead to the outermost schema that has the
+    /// matching anchor. Among several documents the one that was reached first counts as the
+    /// outermost.
     fn dynamic(&self, keyword: &str, fragment: &str, target: Part) -> Part {
         let parts = || {
             self.documents.iter().enumerate().flat_map(|(document, known)| {
@@ -341,7 +347,8 @@ impl<'f> Bundler<'f> {
         found.unwrap_or(target)
     }
 
-    /// The root stands for itself: the engine follows its references.
+    /// Returns true if the root needs no rewriting, because the engine itself can follow its
+    /// references.
     fn is_plain(&self) -> bool {
         let [root] = &self.documents[..] else { return false };
         !root.has_ids && !has_foreign(&root.value)
@@ -395,7 +402,7 @@ impl<'f> Bundler<'f> {
         Ok(Bundle { document: root, dialect: Dialect::of_draft(newest), formats, warnings: self.warnings })
     }
 
-    /// Makes each reference that was followed a pointer into the one document, and takes the others away.
+    /// Turns each followed reference into a pointer into the one document, and removes the others.
     fn point(&mut self) {
         for number in 0..self.documents.len() {
             let draft = self.documents[number].draft();
@@ -435,7 +442,7 @@ impl<'f> Bundler<'f> {
     }
 }
 
-/// Notes which parts of a document have addresses and names, from one of its schemas on.
+/// Records the addresses and names of parts of a document, from one of its schemas on.
 fn collect(document: &mut Document, schema: &Value, pointer: &str, base: &str) -> Result<(), BundleError> {
     let draft = document.draft();
     let Value::Object(members) = schema else { return Ok(()) };
@@ -478,7 +485,7 @@ fn name_part(document: &mut Document, pointer: &str, name: &str, is_dynamic: boo
     }
 }
 
-/// The references of a schema and of what it applies, with their places.
+/// Collects the references of a schema and of the schemas that it applies, with their places.
 fn references(schema: &Value, draft: Draft, pointer: &str, found: &mut Vec<(String, &'static str, String)>) {
     for (keyword, _) in REFERENCES.into_iter().filter(|(_, since)| *since <= version(draft)) {
         if let Some(reference) = schema.get(keyword).and_then(Value::as_str) {
@@ -490,7 +497,8 @@ fn references(schema: &Value, draft: Draft, pointer: &str, found: &mut Vec<(Stri
     }
 }
 
-/// True if a reference leads to an address, be it reached or not: the engine looks for documents wherever it takes something for one.
+/// Returns true if any reference leads to an address, even one that is not reached, because the
+/// engine looks up every address that it finds.
 fn has_foreign(value: &Value) -> bool {
     match value {
         Value::Object(members) => {
@@ -501,7 +509,8 @@ fn has_foreign(value: &Value) -> bool {
     }
 }
 
-/// Pointers with characters that the engine does not take there count as well: they are written anew.
+/// Returns true if a reference must be rewritten. Pointers with characters that the engine refuses
+/// there count, too.
 fn is_foreign(keyword: &str, rule: &Value) -> bool {
     let is_reference = REFERENCES.iter().any(|(name, _)| *name == keyword);
     let fragment = rule.as_str().map(|reference| reference.strip_prefix('#'));
@@ -511,7 +520,7 @@ fn is_foreign(keyword: &str, rule: &Value) -> bool {
         })
 }
 
-/// Takes away references that nobody follows. Data that is compared with values stays as it is.
+/// Removes references that are not followed. Data in `enum` and `const` is not changed.
 fn drop_foreign(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -525,7 +534,7 @@ fn drop_foreign(value: &mut Value) {
     }
 }
 
-/// Takes away what gives a schema an address or a name: all references are pointers.
+/// Removes the keywords that give a schema an address or a name, since all references are pointers.
 fn unname(members: &mut Map<String, Value>, draft: Draft) {
     let id = if draft == Draft::Draft4 { "id" } else { "$id" };
     for keyword in [id, "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"] {
@@ -535,7 +544,8 @@ fn unname(members: &mut Map<String, Value>, draft: Draft) {
     }
 }
 
-/// Where a part of the one document came from, given its pointer there.
+/// Returns the source, document and pointer, of a part of the one document, given its pointer
+/// there.
 pub(crate) fn origin(pointer: &str) -> String {
     let held = pointer.strip_prefix('/').and_then(|rest| rest.strip_prefix(HOLDER)?.strip_prefix('/'));
     match held {
@@ -547,7 +557,8 @@ pub(crate) fn origin(pointer: &str) -> String {
     }
 }
 
-/// A reference as it is told: with the address that an id makes of it, and else as it is written.
+/// Returns a reference as messages show it: resolved against the address of an id, or as it is
+/// written.
 fn shown(base: &str, reference: &str) -> String {
     let (written, fragment) = reference.split_once('#').map_or((reference, None), |(a, b)| (a, Some(b)));
     let address = if base.starts_with("file:") { None } else { joined(base, written) };
@@ -558,14 +569,15 @@ fn shown(base: &str, reference: &str) -> String {
     }
 }
 
-/// A reference, resolved against an address, in the normal form of addresses; nothing if one of them is none.
+/// Resolves a reference against an address. Returns it in the normal form of addresses, or `None`
+/// if one of them is not an address.
 pub fn joined(base: &str, reference: &str) -> Option<String> {
     let base = uri::from_str(base).ok()?;
     let joined = uri::resolve_against(&base.borrow(), reference).ok()?;
     Some(joined.as_str().to_owned())
 }
 
-/// As the fragment of a reference has it.
+/// Escapes a pointer for the fragment of a reference.
 fn encoded(pointer: &str) -> String {
     pointer.bytes().fold(String::with_capacity(pointer.len()), |mut out, byte| {
         if is_plain(byte) {
@@ -577,7 +589,7 @@ fn encoded(pointer: &str) -> String {
     })
 }
 
-/// True of a byte that a fragment may have as it is.
+/// Returns true for a byte that needs no escape in a fragment.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"/~-._!$&'()*+,;=:@".contains(&byte)
 }

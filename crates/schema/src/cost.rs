@@ -1,22 +1,24 @@
-//! What a check would cost, worked out before it is made (`blueprints.md` 3.7.4): a rule that refers to another twice, sixty times
-//! over, is a small schema and a check without end.
+//! The cost of a check, computed before the check (`blueprints.md` 3.7.4): sixty rules that each
+//! refer to the next one twice are a small schema and an endless check.
 //!
-//! Each rule is counted once for each place of the value that it is applied to, as if nothing failed early, and once more for each
-//! `unevaluated...` around it. Rule and place together are looked at once, so that counting is cheap where checking is not.
+//! Each rule counts once for each place of the value to which it is applied, as if no rule failed
+//! early, and once more for each `unevaluated...` around it. Each pair of rule and place is
+//! computed once, so that counting is cheap where checking is not.
 
 use std::collections::HashMap;
 
 use groundwork_go::regexp;
 use serde_json::{Map, Value};
 
-/// Rules applied to places in one check: a second or two of work.
+/// Largest number of rules applied to places in one check: a second or two of work.
 const MOST_STEPS: u64 = 20_000_000;
-/// Pairs of a rule and a place that are looked at for that.
+/// Largest number of pairs of rule and place that the count visits.
 const MOST_PAIRS: usize = 2_000_000;
-/// Rules that lead to one another, by nesting or by references: checking follows them with its stack.
+/// Longest chain of rules that lead to one another, by nesting or by references. The engine
+/// recurses along them.
 const LONGEST_CHAIN: usize = 1_000;
 
-/// Why a check is not made.
+/// The reason why a check is not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TooExpensive {
     #[error(
@@ -29,28 +31,30 @@ pub(crate) enum TooExpensive {
     Patterns,
 }
 
-/// What all patterns of a schema may weigh, as [`regexp::weight`] has it: a hundred megabytes and half a second.
+/// Largest total weight of a schema's patterns (see [`regexp::weight`]): a hundred megabytes and
+/// half a second.
 const MOST_PATTERNS: usize = 1_000_000;
-/// Bytes of texts, times the weight of the pattern that is searched in them, that take as long as a step.
+/// Bytes of text, times the weight of the pattern searched in them, that take as long as a step.
 const SEARCHED_PER_STEP: u64 = 16;
 
-/// The format of texts that are patterns: those are read.
+/// The format of texts that are patterns. Checking it reads the text as a pattern.
 const PATTERN_FORMAT: &str = "regex";
-/// What reading them takes at most for each of their bytes, as if a pattern of this weight were searched in them: `\p` has hundreds of parts.
+/// Weight that stands for the cost of reading such texts, per byte: `\p` has hundreds of parts.
 const READING: usize = 6_000;
 
 fn weight(pattern: &str) -> usize {
     let reading = regexp::reading_weight(pattern);
-    // One that does not compile is the library's to refuse.
+    // A pattern that does not compile weighs only its length; the engine refuses it later.
     if reading > MOST_PATTERNS { reading } else { regexp::weight(pattern).max(pattern.len()) }
 }
 
-/// Steps of searching patterns of this weight in so many bytes.
+/// Returns the steps of searching patterns of this weight in this many bytes.
 fn searching(weight: usize, bytes: u64) -> u64 {
     bytes.saturating_mul(1 + weight as u64) / SEARCHED_PER_STEP
 }
 
-/// What the patterns of a schema weigh together. The error: they cannot be compiled in reasonable time and memory.
+/// Returns the total weight of a schema's patterns. An error means that they cannot be compiled in
+/// reasonable time and memory.
 pub(crate) fn check_patterns(root: &Value) -> Result<usize, TooExpensive> {
     let sum = patterns(root);
     if sum > MOST_PATTERNS { Err(TooExpensive::Patterns) } else { Ok(sum) }
@@ -79,46 +83,49 @@ fn patterns(root: &Value) -> usize {
     sum
 }
 
-/// Whether a schema can be followed at all, whatever it is applied to.
+/// Checks that the chains of rules in a schema are short enough, for any value.
 pub(super) fn check_chains(root: &Value) -> Result<(), TooExpensive> {
     let anchors = Anchors::of(root);
     let mut lengths = HashMap::new();
     chain(root, &anchors, &mut lengths, 0).map(drop)
 }
 
-/// How many rules there are if each is written out where it is referred to; absent for rules that lead back to themselves.
+/// Returns the number of rules if each reference is replaced by its target, or `None` for rules
+/// that lead back to themselves.
 ///
-/// Each of them is applied to a place of a value at most once; those that an `unevaluated...` applies again are counted again. Rules follow one another no further than [`check_chains`] allows.
+/// Each of them is applied to a place of a value at most once. Those that an `unevaluated...`
+/// applies again count again. Chains of rules are no longer than [`check_chains`] allows.
 pub(super) fn expansion(root: &Value) -> Option<u64> {
     expand(root, &Anchors::of(root), &mut HashMap::new()).map(|steps| steps.check)
 }
 
-/// What a schema takes at a place of a value.
+/// The steps of a schema at a place of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Steps {
-    /// Checking the value.
+    /// Steps for checking the value.
     check: u64,
-    /// Finding out which members or elements the schema has looked at, for an `unevaluated...` around it: its rules are checked once more,
-    /// and asked the same in turn.
+    /// Steps for finding out which members or elements the schema has evaluated, for an
+    /// `unevaluated...` around it. Its rules are checked once more, and the schemas inside are
+    /// asked the same in turn.
     mark: u64,
 }
 
 impl Steps {
-    /// A schema without rules.
+    /// Steps of a schema without rules.
     const ONE: Self = Self { check: 1, mark: 1 };
 
-    /// With another schema, applied to the same place.
+    /// Adds another schema, applied to the same place.
     fn and(self, other: Self) -> Self {
         let mark = self.mark.saturating_add(other.check).saturating_add(other.mark);
         Self { check: self.check.saturating_add(other.check), mark }
     }
 
-    /// With schemas that are applied to members and elements, in so many steps.
+    /// Adds schemas that are applied to members and elements, in this many steps.
     fn and_below(self, check: u64) -> Self {
         Self { check: self.check.saturating_add(check), mark: self.mark.saturating_add(check) }
     }
 
-    /// All that is done for a schema with these members.
+    /// Returns the total of a schema with these members.
     fn of(self, members: &Map<String, Value>) -> Self {
         let marks =
             ["unevaluatedProperties", "unevaluatedItems"].iter().any(|name| members.contains_key(*name));
@@ -126,7 +133,8 @@ impl Steps {
     }
 }
 
-/// `known` holds what has been counted, and nothing for what is being counted.
+/// Computes the expansion. `known` has the results so far, and `None` for a schema whose
+/// computation is still running.
 fn expand<'a>(
     schema: &'a Value,
     anchors: &Anchors<'a>,
@@ -149,7 +157,7 @@ fn expand<'a>(
     Some(steps)
 }
 
-/// The places of a value.
+/// Returns the number of places of a value.
 fn places(value: &Value) -> u64 {
     match value {
         Value::Array(items) => items.iter().fold(1, |sum, item| sum + places(item)),
@@ -162,7 +170,7 @@ fn names(members: &Map<String, Value>) -> u64 {
     members.keys().map(|name| name.len() as u64).sum()
 }
 
-/// The bytes of all texts of a value, and of the names in it.
+/// Returns the bytes of all texts of a value, and of the names in it.
 fn bytes(value: &Value) -> u64 {
     match value {
         Value::Array(items) => items.iter().map(bytes).sum(),
@@ -172,8 +180,8 @@ fn bytes(value: &Value) -> u64 {
     }
 }
 
-/// Whether a check of `value` comes to an end in reasonable time. The [`expansion`] of the rules, and what its patterns weigh, spare the
-/// count where they tell that there is nothing to fear.
+/// Checks that checking `value` ends in reasonable time. If the [`expansion`] of the rules and the
+/// weight of the patterns show that it does, the exact count is skipped.
 pub(super) fn check(
     root: &Value,
     value: &Value,
@@ -182,7 +190,7 @@ pub(super) fn check(
 ) -> Result<(), TooExpensive> {
     let is_cheap = |rules: u64| {
         let steps = rules.saturating_mul(places(value));
-        // Each pattern may be met as often as there are rules.
+        // Each pattern may be searched as often as there are rules.
         let searching =
             if patterns == 0 { 0 } else { searching(patterns, bytes(value)).saturating_mul(rules) };
         steps.saturating_add(searching) <= MOST_STEPS
@@ -194,7 +202,7 @@ pub(super) fn check(
     counter.count(root, value, 0).map(drop)
 }
 
-/// Where references lead.
+/// Targets of the references of a schema.
 pub(super) struct Anchors<'a> {
     root: &'a Value,
     named: HashMap<&'a str, Vec<&'a Value>>,
@@ -219,7 +227,7 @@ impl<'a> Anchors<'a> {
         anchors
     }
 
-    /// All schemas that a reference may mean: one, or those with the same name.
+    /// Returns all schemas to which a reference may lead: one, or those with the same name.
     fn targets(&self, reference: &str) -> Vec<&'a Value> {
         let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let bases = match document {
@@ -256,15 +264,15 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// How a keyword applies the schemas in it.
+/// The place to which a keyword applies its schemas.
 pub(super) enum Scope {
-    /// To the same place.
+    /// The same place.
     Here,
-    /// To members of an object, or elements of a list.
+    /// Members of an object, or elements of a list.
     Below,
 }
 
-/// The schemas that a schema holds under a keyword.
+/// Returns the schemas under a keyword.
 pub(super) fn held<'a>(keyword: &str, rule: &'a Value) -> Option<(Scope, Vec<&'a Value>)> {
     let one = || vec![rule];
     let values = || match rule {
@@ -293,7 +301,7 @@ pub(super) fn referred<'a>(keyword: &str, rule: &Value, anchors: &Anchors<'a>) -
     is_reference.then(|| rule.as_str().map(|text| anchors.targets(text)).unwrap_or_default())
 }
 
-/// The longest chain of rules from here; a circle counts once.
+/// Returns the longest chain of rules from here; a circle counts once.
 fn chain<'a>(
     schema: &'a Value,
     anchors: &Anchors<'a>,
@@ -321,9 +329,9 @@ fn chain<'a>(
 
 struct Counter<'a> {
     anchors: Anchors<'a>,
-    /// Of a rule at a place, by their addresses.
+    /// Steps of a rule at a place, by their addresses in memory.
     steps: HashMap<(*const Value, *const Value), Steps>,
-    /// Of the patterns of a rule, by its address.
+    /// Weight of the patterns of a rule, by its address in memory.
     weights: HashMap<*const Value, usize>,
 }
 
@@ -332,7 +340,8 @@ impl<'a> Counter<'a> {
         Self { anchors: Anchors::of(root), steps: HashMap::new(), weights: HashMap::new() }
     }
 
-    /// What the patterns of a rule weigh: worked out once, since that takes longer than a step.
+    /// Returns the weight of a rule's patterns. It is cached, since computing it takes longer than
+    /// a step.
     fn weight(&mut self, rule: &'a Value, of: impl FnOnce() -> usize) -> usize {
         *self.weights.entry(std::ptr::from_ref(rule)).or_insert_with(of)
     }
@@ -349,7 +358,7 @@ impl<'a> Counter<'a> {
         if self.steps.len() >= MOST_PAIRS {
             return Err(TooExpensive::Steps);
         }
-        // A circle at one place is the validator's to find.
+        // A circle of rules at one place counts as zero here; the validator detects it.
         self.steps.insert(pair, Steps::default());
         let mut steps = Steps::ONE;
         for (keyword, rule) in members {
@@ -391,7 +400,7 @@ impl<'a> Counter<'a> {
         Ok(steps)
     }
 
-    /// Rules for members and elements. Patterns are taken to fit every name.
+    /// Counts rules for members and elements. Patterns are assumed to match every name.
     fn below(
         &mut self,
         keyword: &str,
@@ -452,7 +461,8 @@ mod tests {
 
     use super::*;
 
-    /// With the bound, which must not let through what the count refuses.
+    /// Checks a value with the quick bound, which must not accept a check that the exact count
+    /// refuses.
     fn check(root: &Value, value: &Value) -> Result<(), TooExpensive> {
         let patterns = check_patterns(root)?;
         let counted = super::check(root, value, None, patterns);
@@ -460,7 +470,7 @@ mod tests {
         counted
     }
 
-    /// Rules that refer to the next one twice; the last one is `end`.
+    /// Returns rules that each refer to the next one twice; the last one is `end`.
     fn doubling(levels: usize, end: &Value) -> Value {
         let mut rules = Map::new();
         for level in 0..levels {
@@ -500,14 +510,15 @@ mod tests {
     fn what_has_no_end_is_refused() {
         assert_eq!(check(&doubling(60, &json!({})), &json!("s")), Err(TooExpensive::Steps));
         assert_eq!(check(&doubling(15, &json!({})), &json!("s")), Ok(()));
-        // Twice for each level of the value.
+        // The steps double with each level of the value.
         let schema = json!({"$id": "r", "allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "r"}}]});
         let nested = |depth| (0..depth).fold(json!(1), |inner, _| json!([inner]));
         assert_eq!(check(&schema, &nested(10)), Ok(()));
         assert_eq!(check(&schema, &nested(60)), Err(TooExpensive::Steps));
     }
 
-    /// What a schema has looked at is found out by checking again, at each level: under a kilobyte of schema took minutes.
+    /// Case: finding out what a schema has evaluated repeats the check, at each level. Less than a
+    /// kilobyte of schema once took minutes.
     #[test]
     fn what_is_checked_again_for_unevaluated_is_counted_again() {
         let nested = |levels: usize, around: &str, keyword: &str| {
@@ -522,7 +533,8 @@ mod tests {
                 assert_eq!(check(&deep, &value), Err(TooExpensive::Steps), "{around} {keyword}");
             }
         }
-        // Each level adds what checking and marking took, and marks with as much again.
+        // Each level adds the steps for checking and marking below, and as much again for its own
+        // mark.
         let mut counter = Counter::of(&Value::Null);
         let (schema, value) = (nested(2, "anyOf", "unevaluatedProperties"), json!({}));
         assert_eq!(counter.count(&schema, &value, 0), Ok(Steps { check: 15, mark: 9 }));
@@ -537,13 +549,13 @@ mod tests {
         assert!(check_patterns(&schema(1_000, "^[a-z]{1,63}$")).is_ok());
         assert!(check_patterns(&schema(3_000, "^[a-z]+$")).is_ok());
         assert_eq!(check_patterns(&schema(3_000, "^[a-z]{1,500}$")), Err(TooExpensive::Patterns));
-        // Few bytes, and a gigabyte when they were compiled.
+        // Few bytes of pattern that take a gigabyte when they are compiled.
         assert_eq!(check_patterns(&schema(200, r"[a-z]{300}\p{L}{245}")), Err(TooExpensive::Patterns));
         let class = format!("[{}]", "x".repeat(400_000));
         assert_eq!(check_patterns(&json!({"pattern": class})), Err(TooExpensive::Patterns));
     }
 
-    /// At worst each byte of a text meets all of a pattern.
+    /// Case: in the worst case the whole pattern is tried at each byte of a text.
     #[test]
     fn searching_is_counted() {
         let text = json!("é".repeat(100_000));

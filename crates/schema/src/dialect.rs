@@ -1,14 +1,15 @@
-//! Which draft a schema is written in (`blueprints.md` 3.7.1).
+//! The draft in which a schema is written (`blueprints.md` 3.7.1).
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
 
 use crate::InvalidSchemaError;
 
-/// The dialect of schemas that name none (`blueprints.md` 1.1).
+/// Dialect of schemas that do not name one (`blueprints.md` 1.1).
 pub const DEFAULT_DIALECT: &str = "https://json-schema.org/draft/2019-09/schema";
 
-/// A draft, and whether habits of the older validator are tolerated: it knew no dialects.
+/// A draft, and whether spellings for the older validator are accepted, which did not distinguish
+/// dialects.
 #[derive(Debug, Clone, Copy)]
 pub struct Dialect {
     draft: Draft,
@@ -16,7 +17,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// `$schema` of the root decides, else the default, a URI.
+    /// Returns the dialect: by `$schema` of the root, else the default, a URI.
     ///
     /// # Errors
     ///
@@ -29,7 +30,7 @@ impl Dialect {
         Ok(Self { draft, hybrid: declared.is_none() && default == DEFAULT_DIALECT })
     }
 
-    /// Whether the draft is older than 2019-09: these assert formats.
+    /// Reports whether the draft is older than 2019-09. Older drafts assert formats.
     pub fn is_before_2019(self) -> bool {
         matches!(self.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
     }
@@ -42,7 +43,7 @@ impl Dialect {
         self.draft
     }
 
-    /// Rewrites spellings of older drafts that stay usable.
+    /// Rewrites spellings of older drafts that are still accepted.
     pub(crate) fn normalise(self, mut schema: Value) -> Value {
         if matches!(self.draft, Draft::Draft201909 | Draft::Draft202012) {
             normalise(&mut schema, self.hybrid);
@@ -50,11 +51,11 @@ impl Dialect {
         schema
     }
 
-    /// Checks a document against the schema of schemas; references are not followed.
+    /// Checks a document against the metaschema. References are not followed.
     ///
     /// # Errors
     ///
-    /// It is no schema.
+    /// The document is not a schema.
     pub fn check(self, schema: &Value) -> Result<(), InvalidSchemaError> {
         let schema = &self.normalise(schema.clone());
         if !schema.is_object() && !schema.is_boolean() {
@@ -74,7 +75,7 @@ impl Dialect {
     }
 }
 
-/// The draft behind a URI; a trailing `#` and the scheme make no difference.
+/// Returns the draft of a URI. A trailing `#` and the scheme make no difference.
 pub(crate) fn draft_of(uri: &str) -> Option<Draft> {
     let uri = uri.trim_end_matches('#');
     let uri = uri.strip_prefix("https://").or_else(|| uri.strip_prefix("http://"))?;
@@ -93,7 +94,7 @@ fn normalise(schema: &mut Value, hybrid: bool) {
         Value::Array(items) => items.iter_mut().for_each(|item| normalise(item, hybrid)),
         Value::Object(members) => {
             for (key, value) in members.iter_mut() {
-                // Values of these are data, not schemas.
+                // Values of these keywords are data, not schemas.
                 if !matches!(key.as_str(), "enum" | "const" | "default" | "examples") {
                     normalise(value, hybrid);
                 }
@@ -108,7 +109,8 @@ fn normalise(schema: &mut Value, hybrid: bool) {
     }
 }
 
-/// Draft 4: `minimum: 1, exclusiveMinimum: true`; later drafts: `exclusiveMinimum: 1`.
+/// Converts the bound of draft 4, `minimum: 1, exclusiveMinimum: true`, to that of later drafts,
+/// `exclusiveMinimum: 1`.
 pub(crate) fn exclusive_bound(members: &mut Map<String, Value>, exclusive: &str, bound: &str) {
     let Some(Value::Bool(is_exclusive)) = members.get(exclusive) else { return };
     let is_exclusive = *is_exclusive;
@@ -118,7 +120,7 @@ pub(crate) fn exclusive_bound(members: &mut Map<String, Value>, exclusive: &str,
     }
 }
 
-/// `dependencies` became two keywords in draft 2019-09.
+/// Splits `dependencies` into the two keywords that replace it in draft 2019-09.
 pub(crate) fn split_dependencies(members: &mut Map<String, Value>) {
     let is_keyword = |value: &Value| {
         value.as_object().is_some_and(|entries| {

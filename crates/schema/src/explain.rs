@@ -1,8 +1,10 @@
-//! Why a value does not fit, as a tree in the words of Go's santhosh-tekuri/jsonschema (`helm.md` 5).
+//! Explanation of the faults of a value, as a tree in the words of Go's santhosh-tekuri/jsonschema
+//! (`helm.md` 5).
 //!
-//! Whether it fits is decided by the library; this walks schema and value once more, to say what is wrong in that one's structure:
-//! a place with several faults has a line of its own, and so have `allOf`, `anyOf` and `oneOf`. Faults are in the order of the places,
-//! then of the keywords.
+//! The library decides whether a value fits. This module walks schema and value once more, to
+//! report the faults in the structure of the Go library: a place with several faults has a line of
+//! its own, and so have `allOf`, `anyOf` and `oneOf`. Faults are in the order of the places, then
+//! of the keywords.
 
 use std::cell::Cell;
 
@@ -22,7 +24,7 @@ pub(crate) use lookup::{escaped, percent_decoded};
 use trail::{At, Trail, Unevaluated, member};
 use words::{number, quoted, quoted_list, type_name};
 
-/// Something that does not fit, and what follows from it.
+/// A fault, and the faults that caused it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// JSON pointer of the place.
@@ -33,17 +35,17 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// About the whole value.
+    /// Creates a finding about the whole value.
     pub(crate) fn root(message: String) -> Finding {
         finding("", "", message)
     }
 
-    /// What the library says.
+    /// Creates a finding from an error of the library.
     pub(crate) fn of(error: &jsonschema::ValidationError<'_>) -> Finding {
         finding(error.instance_path().as_str(), "", error.to_string())
     }
 
-    /// Lines with a mark in front, causes two blanks deeper.
+    /// Writes lines with a mark in front; causes are two blanks deeper.
     pub fn write(&self, out: &mut String, depth: usize) {
         if !out.is_empty() {
             out.push('\n');
@@ -56,24 +58,24 @@ impl Finding {
     }
 }
 
-/// References that lead to one another are followed so far.
+/// Longest chain of references that is followed.
 const DEEPEST: usize = 200;
-/// Rules that are applied to places before the explanation of rings of rules is given up: there are many ways through them, which what a
-/// check costs does not tell.
+/// Rules applied to places after which the explanation of a ring of rules is given up. Rings allow
+/// many ways, which the cost of a check does not show.
 const MOST_STEPS: u32 = 200_000;
-/// Where the original takes a schema to be.
+/// Address that Helm's library gives to the schema.
 pub const PLACE: &str = "file:///values.schema.json";
 
-/// Explains what is wrong with a value.
+/// Finds the faults of a value.
 pub(crate) struct Explainer<'s> {
     root: &'s Value,
     draft: Draft,
     formats: Formats,
-    /// Left of those that may be made, where they are bounded.
+    /// Steps that are left, if they are limited.
     steps: Cell<Option<u32>>,
 }
 
-/// A list of faults of one place and what is below it.
+/// Faults of one place and the places below it.
 type Findings = Vec<Finding>;
 
 impl<'s> Explainer<'s> {
@@ -81,35 +83,37 @@ impl<'s> Explainer<'s> {
         Self { root, draft, formats, steps: Cell::new(None) }
     }
 
-    /// For a schema whose rules lead back to themselves.
+    /// Limits the steps. For a schema whose rules lead back to themselves.
     pub(crate) fn bounded(self) -> Self {
         Self { steps: Cell::new(Some(MOST_STEPS)), ..self }
     }
 
-    /// All faults; none if this finds none, although the library has.
+    /// Returns all faults. Empty if the explanation finds none, even if the library has found one.
     pub(crate) fn explain(&self, value: &Value) -> Findings {
         let at = At { value, pointer: "", trail: None };
         opened(self.faults(self.root, at, &mut Unevaluated::default(), ""))
     }
 
-    /// The explanation was given up.
+    /// Returns true if the explanation was given up.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.steps.get() == Some(0)
     }
 
-    /// Takes a step, if one may be taken.
+    /// Takes a step. Returns false if no step is left.
     fn goes_on(&self, trail: &Trail<'_>) -> bool {
         let is_deep = trail.depth() >= DEEPEST;
         self.steps.set(self.steps.get().map(|left| if is_deep { 0 } else { left.saturating_sub(1) }));
         !is_deep && !self.is_exhausted()
     }
 
-    /// The faults of a part of the schema, applied to a member or an element, as one: several are put together.
+    /// Returns the faults of a part of the schema, applied to a member or an element, combined into
+    /// one.
     fn fault(&self, schema: &Value, at: At<'_>, keyword: &str) -> Option<Finding> {
         together(self.faults(schema, at, &mut Unevaluated::default(), keyword), at.pointer)
     }
 
-    /// The same for a part that is applied to the same place: what it has looked at is no longer unevaluated, if it fits.
+    /// Returns the combined fault of a part that is applied to the same place. If there is none,
+    /// the members and elements that the part has evaluated are no longer unevaluated.
     fn fault_here(
         &self,
         schema: &Value,
@@ -126,7 +130,9 @@ impl<'s> Explainer<'s> {
         fault
     }
 
-    /// `unevaluated` is what nobody has looked at so far; empty where nobody asks. `keyword` is how the schema was come to.
+    /// Returns the faults of a schema at a place. `unevaluated` has the members and elements that
+    /// no rule has evaluated so far; it is empty if no keyword needs them. `keyword` is the way
+    /// from the parent's schema.
     fn faults(&self, schema: &Value, at: At<'_>, unevaluated: &mut Unevaluated, keyword: &str) -> Findings {
         let trail = Trail { schema, value: at.value, keyword, parent: at.trail };
         let here = At { trail: Some(&trail), ..at };
@@ -143,7 +149,7 @@ impl<'s> Explainer<'s> {
             let message = format!("both {second} and {first} resolve to {target} causing reference cycle");
             return found("", message);
         }
-        // One of these, and nothing else is looked at.
+        // In old drafts a reference hides all other keywords.
         let reference = members.get("$ref").and_then(Value::as_str);
         if !self.is_modern()
             && let Some(reference) = reference
@@ -183,7 +189,7 @@ impl<'s> Explainer<'s> {
         faults
     }
 
-    /// The draft is 2019-09 or newer.
+    /// Returns true if the draft is 2019-09 or newer.
     fn is_modern(&self) -> bool {
         !matches!(self.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
     }
@@ -208,7 +214,7 @@ impl<'s> Explainer<'s> {
         })
     }
 
-    /// Members that no other rule has looked at.
+    /// Reports members that no other rule has evaluated.
     fn unevaluated(
         &self,
         schema: &Map<String, Value>,
@@ -250,7 +256,7 @@ impl<'s> Explainer<'s> {
         }
     }
 
-    /// Type, constants and format: the first that does not fit hides everything else.
+    /// Checks type, constants and format. The first that does not fit hides all other faults.
     fn decisive(&self, schema: &Map<String, Value>, value: &Value) -> Option<(&'static str, String)> {
         if let Some(wanted) = schema.get("type") {
             let names: Vec<&str> = match wanted {
@@ -282,7 +288,7 @@ impl<'s> Explainer<'s> {
         None
     }
 
-    /// Whether a value fits a single keyword, by the library.
+    /// Reports whether a value fits a single keyword, according to the library.
     fn fits(&self, keyword: &str, schema: &Map<String, Value>, value: &Value) -> bool {
         let Some(rule) = schema.get(keyword) else { return true };
         let options = jsonschema::options()
@@ -341,7 +347,8 @@ impl<'s> Explainer<'s> {
         {
             for name in members.keys() {
                 let text = Value::String(name.clone());
-                // The original checks a name by itself, and forgets where it stands.
+                // Helm's library checks a name without its place, so findings have the pointer of
+                // the root.
                 let alone = At { value: &text, pointer: "", trail: None };
                 let causes = opened(self.faults(names, alone, &mut Unevaluated::default(), ""));
                 if !causes.is_empty() {
@@ -434,7 +441,7 @@ impl<'s> Explainer<'s> {
                 }
                 None => (rest.filter(|_| !counts_rest), "/items".to_owned()),
             };
-            // The original counts what is behind those with a place of their own from 0.
+            // Helm's library counts the elements behind those with a schema of their own from 0.
             let shown = if index >= placed { index - placed } else { index };
             if let Some(rule) = rule {
                 let pointer = format!("{}/{shown}", at.pointer);
@@ -493,7 +500,7 @@ impl<'s> Explainer<'s> {
         }
     }
 
-    /// Rules that are made of others.
+    /// Returns the faults of rules that combine others.
     fn combined(
         &self,
         schema: &Map<String, Value>,
@@ -570,7 +577,7 @@ fn together(mut faults: Findings, at: &str) -> Option<Finding> {
     }
 }
 
-/// Several faults that were put together somewhere below, if there is nothing else, one by one.
+/// Splits a combined fault into its parts, if it is the only one.
 fn opened(mut faults: Findings) -> Findings {
     match &mut faults[..] {
         [only] if only.keyword.is_empty() && !only.causes.is_empty() => std::mem::take(&mut only.causes),

@@ -1,26 +1,27 @@
-//! Formats that are asserted, and by whose rules.
+//! The formats that are asserted, and the rules for checking them.
 
 mod helm;
 mod original;
 
 use jsonschema::ValidationOptions;
 
-/// Formats that are not asserted although the engine knows them.
+/// Formats that the engine knows, but that are not asserted.
 const TOLERATED_FORMATS: [&str; 3] = ["duration", "idn-email", "idn-hostname"];
 
-/// Which formats are asserted, and how.
+/// The choice of formats that are asserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Formats {
-    /// As Landscaper does.
+    /// Those of Landscaper.
     Original,
-    /// As Helm's library does, in the drafts that assert them.
+    /// Those of Helm's library, in the drafts that assert formats.
     Helm,
-    /// None: they are information.
+    /// None.
     Ignored,
 }
 
 impl Formats {
-    /// Why a text is not of a format, in the words of Helm's library; nothing if it is, or if the format is only information.
+    /// Returns the reason why a text does not match a format, in the words of Helm's library.
+    /// Returns `None` if it matches, or if the format is not asserted.
     pub(crate) fn problem(self, format: &str, text: &str) -> Option<String> {
         if self == Self::Ignored {
             return None;

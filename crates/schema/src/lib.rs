@@ -1,13 +1,14 @@
-//! JSON Schema as blueprints use it: which dialect a schema is written in, which formats count, whether a check comes to an end,
-//! and in which words a violation is told (`blueprints.md` 3.7).
+//! JSON Schema as blueprints use it: the dialect of a schema, the asserted formats, a bound on the
+//! cost of a check, and the messages about violations (`blueprints.md` 3.7).
 //!
 //! ```text
 //! document + default dialect --dialect--> normalised --cost--> compiled Schema
 //! Schema + value --cost--> steps are few enough --> violations
 //! ```
 //!
-//! References are followed inside the document only; [`bundle`] embeds what leads elsewhere before. A crate of its own because the
-//! library behind it is instantiated where it is called, which takes long to compile.
+//! References are followed inside the document only; [`bundle`] embeds other documents before. This
+//! is a crate of its own because the library behind it is instantiated in the calling crate, which
+//! takes long to compile.
 
 mod bundle;
 mod cost;
@@ -29,12 +30,12 @@ pub use explain::{Finding, PLACE};
 pub use formats::Formats;
 pub use violation::Violation;
 
-/// Bytes of what is said about violations of one value, those that are said twice included.
+/// Largest size in bytes of the messages about one value, repeated ones included.
 const MOST_WORDS: usize = 32 << 20;
-/// Compiled patterns may not take more than this, in bytes.
+/// Largest size of a compiled pattern, in bytes.
 const LARGEST_PATTERN: usize = 10 << 20;
 
-/// Why a document cannot be used as a schema, as a sentence.
+/// The reason why a document cannot be used as a schema, as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSchemaError(String);
@@ -46,9 +47,9 @@ pub struct Schema {
     document: Value,
     dialect: Dialect,
     formats: Formats,
-    /// What bounds the cost of a check.
+    /// Number of rules for the quick bound on the cost of a check, see [`cost::expansion`].
     expansion: Option<u64>,
-    /// What its patterns weigh together.
+    /// Total weight of its patterns.
     patterns: usize,
     /// True if rules lead back to themselves at one place.
     has_ring: bool,
@@ -59,16 +60,16 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The document is no schema, or its rules lead to one another too often to be followed.
+    /// The document is not a schema, or its rules lead to one another too often to be followed.
     pub fn compile(document: Value, dialect: Dialect) -> Result<Self, InvalidSchemaError> {
         Self::compile_with(document, dialect, Formats::Original)
     }
 
-    /// The same with other formats.
+    /// Compiles a document, with other formats.
     ///
     /// # Errors
     ///
-    /// As those of [`Schema::compile`].
+    /// As [`Schema::compile`].
     pub fn compile_with(
         document: Value,
         dialect: Dialect,
@@ -88,18 +89,19 @@ impl Schema {
         Ok(Self { validator, document, dialect, formats, expansion, patterns, has_ring })
     }
 
-    /// True if a value fits; what that costs is not counted.
+    /// Returns true if a value fits. The cost of the check is not limited.
     pub(crate) fn is_valid(&self, value: &Value) -> bool {
         self.validator.is_valid(value)
     }
 
-    /// Why `value` does not fit, as a tree; empty if it does. The messages quote the value. A check that would take too long is not made, and
-    /// that is what is found.
+    /// Returns the faults of `value` as a tree; empty if it fits. The messages quote the value. If
+    /// the check would take too long, it is not done, and the only finding says so.
     pub fn findings(&self, value: &Value) -> Vec<Finding> {
         if let Err(error) = cost::check(&self.document, value, self.expansion, self.patterns) {
             return vec![Finding::root(error.to_string())];
         }
-        // The engine takes a ring of rules for one that fits.
+        // The engine treats a ring of rules as fitting, so its answer does not count for such a
+        // schema.
         if !self.has_ring && self.validator.is_valid(value) {
             return Vec::new();
         }
@@ -110,13 +112,14 @@ impl Schema {
             return vec![Finding::root(cost::TooExpensive::Steps.to_string())];
         }
         if findings.is_empty() && !self.has_ring {
-            // A rule that is not explained: in the library's words.
+            // The explanation has no words for this rule, so the library's are used.
             return self.validator.iter_errors(value).map(|error| Finding::of(&error)).collect();
         }
         findings
     }
 
-    /// Every place where `value` does not fit. A check that would take too long is not made, and that is what is found.
+    /// Returns every place where `value` does not fit. If the check would take too long, it is not
+    /// done, and the only violation says so.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         if let Err(error) = cost::check(&self.document, value, self.expansion, self.patterns) {
             return vec![Violation { path: "(root)".to_owned(), problem: error.to_string() }];

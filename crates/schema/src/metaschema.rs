@@ -1,4 +1,4 @@
-//! The faults of a schema, by the schema of schemas, in the words of Helm's library (`helm.md` 5).
+//! Validation of schemas against their metaschema, in the words of Helm's library (`helm.md` 5).
 
 use std::sync::OnceLock;
 
@@ -12,14 +12,15 @@ use crate::dialect::{Dialect, draft_of};
 use crate::explain::Explainer;
 use crate::formats::Formats;
 
-/// A schema of schemas with all that it refers to.
+/// A metaschema with everything that it refers to.
 struct Metaschema {
     document: Value,
-    /// Absent only if the engine does not take it.
+    /// `None` only if the engine does not accept it.
     schema: Option<Schema>,
 }
 
-/// By their places in [`DRAFTS`]: few processes need all of them.
+/// Metaschemas by their places in [`DRAFTS`], compiled on first use: few processes need all of
+/// them.
 static METASCHEMAS: [OnceLock<Metaschema>; 5] = [const { OnceLock::new() }; 5];
 const DRAFTS: [Draft; 5] =
     [Draft::Draft4, Draft::Draft6, Draft::Draft7, Draft::Draft201909, Draft::Draft202012];
@@ -34,9 +35,9 @@ fn address(draft: Draft) -> &'static str {
     }
 }
 
-/// The document that json-schema.org has under an address, without a fragment.
+/// Returns the document of json-schema.org at an address without a fragment.
 pub(crate) fn document(wanted: &str) -> Option<&'static Value> {
-    // The older ones are known by both schemes.
+    // The older drafts are known under `http` and `https`.
     let wanted = draft_of(wanted).map_or_else(|| wanted.to_owned(), |draft| address(draft).to_owned());
     let base = jsonschema::uri::from_str(&wanted).ok().filter(|_| wanted.contains("://json-schema.org/"))?;
     let found = referencing::SPECIFICATIONS.resolver(base).lookup(&wanted);
@@ -59,7 +60,7 @@ impl Metaschema {
     }
 }
 
-/// Makes the schemas of the older drafts those that Helm's library has.
+/// Changes the metaschemas of the older drafts to those of Helm's library.
 fn amend(root: &mut Value, draft: Draft) {
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
     if matches!(draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7) {
@@ -77,7 +78,8 @@ fn amend(root: &mut Value, draft: Draft) {
     }
 }
 
-/// Why a document, or a part of one, is no schema; `place` is what this is said of: an address with a fragment.
+/// Returns the reason why a document, or a part of one, is not a schema. The message names `place`,
+/// an address with a fragment.
 pub(crate) fn problem(schema: &Value, draft: Draft, place: &str) -> Option<String> {
     let metaschema = Metaschema::of(draft)?;
     if metaschema.schema.as_ref().is_none_or(|known| known.is_valid(schema)) {
@@ -92,7 +94,8 @@ pub(crate) fn problem(schema: &Value, draft: Draft, place: &str) -> Option<Strin
     Some(lines)
 }
 
-/// The older drafts do not say that the names of `patternProperties` are patterns.
+/// Checks the names of `patternProperties`, because the metaschemas of the older drafts do not
+/// require them to be patterns.
 fn bad_pattern_property(schema: &Value, draft: Draft, place: &str) -> Option<String> {
     let patterns = schema.get("patternProperties").and_then(Value::as_object);
     let patterns = patterns.into_iter().flat_map(Map::keys).filter(|pattern| !regexp::is_valid(pattern));

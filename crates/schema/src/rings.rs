@@ -1,5 +1,5 @@
-//! Rules that lead back to themselves at one and the same place of a value. The engine takes such a rule for one that fits, and Helm's
-//! library for one that does not.
+//! Detection of rules that lead back to themselves at the same place of a value. The engine treats
+//! such a rule as fitting, Helm's library as a fault.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cost::{Anchors, Scope, held, referred};
 
-/// True if a rule that can be reached from the root leads back to itself.
+/// Returns true if a rule that can be reached from the root leads back to itself.
 pub(super) fn has_ring(root: &Value) -> bool {
     let anchors = Anchors::of(root);
     let mut states = HashMap::new();
@@ -36,7 +36,7 @@ enum State {
     Done,
 }
 
-/// No further than rules may lead to one another.
+/// Follows the rules from here. `cost::check_chains` has limited their depth before.
 fn leads_back<'a>(
     schema: &'a Value,
     anchors: &Anchors<'a>,

@@ -16,7 +16,7 @@ fn check(schema: Value, value: Value, expected: &str) {
     assert_eq!(violations(&schema, &value).as_deref(), Ok(expected), "{schema} {value}");
 }
 
-/// The texts of `blueprints.md` 3.7.3; the value never shows.
+/// The texts of `blueprints.md` 3.7.3. The value never occurs in them.
 #[test]
 fn texts() {
     let at = |problem: &str| format!("(root): Invalid value: <redacted>: {problem}");
@@ -61,7 +61,7 @@ fn numbers_and_formats() {
     }
 }
 
-/// Spellings of older drafts stay usable where no dialect is named.
+/// Case: spellings of older drafts are accepted if no dialect is named.
 #[test]
 fn older_spellings() {
     let schema = json!({"minimum": 1, "exclusiveMinimum": true});
@@ -94,7 +94,7 @@ fn what_is_no_schema_is_found() {
     assert!(check(json!(true)).is_ok());
 }
 
-/// `blueprints.md` 3.7.1: these formats are asserted, whatever the dialect.
+/// Case of `blueprints.md` 3.7.1: these formats are asserted in all dialects.
 #[test]
 fn formats_in_all_dialects() {
     for dialect in [
@@ -134,7 +134,7 @@ fn formats_in_all_dialects() {
     }
 }
 
-/// The longest chain that is let through fits the stack that workers have.
+/// Case: the longest allowed chain fits on the stack of workers.
 #[test]
 fn chains_fit_the_stack() {
     let follow = || {
@@ -149,7 +149,7 @@ fn chains_fit_the_stack() {
     std::thread::Builder::new().stack_size(4 << 20).spawn(follow).unwrap().join().unwrap();
 }
 
-/// Rules that refer to the next one twice have no end.
+/// Case: rules that refer to the next one twice would never end.
 #[test]
 fn checks_that_would_not_end_are_not_made() {
     let rules: serde_json::Map<_, _> = (0..60)
@@ -168,7 +168,7 @@ fn checks_that_would_not_end_are_not_made() {
     );
 }
 
-/// `helm.md` 5: faults as a tree, in the structure of another validator.
+/// Case of `helm.md` 5: faults as a tree, in the structure of Go's validator.
 #[test]
 fn faults_are_explained_as_a_tree() {
     let check = |schema: Value, value: Value, expected: &str| {
@@ -207,7 +207,7 @@ fn faults_are_explained_as_a_tree() {
     );
 }
 
-/// Each of twenty thousand rules would say the same megabyte.
+/// Case: each of twenty thousand rules would report the same megabyte.
 #[test]
 fn what_is_said_has_an_end() {
     let options: Vec<String> = (0..20_000).map(|number| format!("{number:050}")).collect();

@@ -1,4 +1,4 @@
-//! What is said where a value does not fit (`blueprints.md` 3.7.3).
+//! Messages about places where a value does not fit (`blueprints.md` 3.7.3).
 
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -9,12 +9,13 @@ use serde_json::Value;
 pub struct Violation {
     /// Dotted path of the value, `(root)` for the whole value.
     pub path: String,
-    /// What is expected there. Holds texts of the schema, never of the value.
+    /// Expectation at the place. It contains texts of the schema, never of the value.
     pub problem: String,
 }
 
 impl std::fmt::Display for Violation {
-    /// The value itself never shows: it may come from a Secret (`blueprints.md` 10).
+    /// Writes path and problem. The value itself is left out, because it may come from a Secret
+    /// (`blueprints.md` 10).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: Invalid value: <redacted>: {}", self.path, self.problem)
     }
@@ -34,7 +35,8 @@ fn unescape(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
-/// The wording of `blueprints.md` 3.7.3. Texts that quote the value are not taken over from the engine.
+/// Returns the wording of `blueprints.md` 3.7.3. The engine's texts that quote the value are not
+/// used.
 fn problem(error: &ValidationError<'_>, path: &str, root: &Value) -> String {
     use ValidationErrorKind as Kind;
     match error.kind() {
@@ -78,8 +80,8 @@ fn problem(error: &ValidationError<'_>, path: &str, root: &Value) -> String {
         Kind::Not { .. } => "Must not validate the schema (not)".to_owned(),
         Kind::Contains => "At least one of the items must match".to_owned(),
         Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
-            // `additionalProperties: false` without any properties: the engine reports the object's place and
-            // not the names.
+            // For `additionalProperties: false` without any properties, the engine reports the
+            // place of the object and not the names.
             let holder = root.pointer(error.instance_path().as_str()).and_then(Value::as_object);
             let names: Vec<&str> = holder.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
             format!("Additional property {} is not allowed", names.join(", "))

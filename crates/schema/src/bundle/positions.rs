@@ -1,29 +1,30 @@
-//! Where schemas stand in a schema, draft by draft, as Helm's library has it: everything else is data.
+//! The positions of schemas inside a schema, draft by draft, as Helm's library knows them.
+//! Everything else is data.
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
 
 use crate::explain::escaped;
 
-/// How a keyword holds schemas.
+/// The form in which a keyword contains schemas.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     One,
     List,
     Table,
-    /// One, or a list of them.
+    /// A schema, or a list of schemas.
     OneOrList,
 }
 
-/// When a keyword counts.
+/// The condition under which the schemas of a keyword are applied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Applied,
-    /// Only where something refers to it.
+    /// Applied only where a reference leads to it.
     Kept,
 }
 
-/// A keyword, the shape of its value, the first draft that knows it, and whether it is applied by itself.
+/// A keyword, the form of its value, the first draft with it, and whether it is applied by itself.
 type Keyword = (&'static str, Shape, u16, Use);
 
 const KEYWORDS: [Keyword; 22] = [
@@ -51,7 +52,7 @@ const KEYWORDS: [Keyword; 22] = [
     ("unevaluatedProperties", Shape::One, 2019, Use::Applied),
 ];
 
-/// Keywords whose value is the address of another schema, and the first draft that knows them.
+/// Keywords whose value is the address of another schema, and the first draft with them.
 pub(super) const REFERENCES: [(&str, u16); 3] = [("$ref", 4), ("$recursiveRef", 2019), ("$dynamicRef", 2020)];
 
 pub(super) fn version(draft: Draft) -> u16 {
@@ -64,7 +65,7 @@ pub(super) fn version(draft: Draft) -> u16 {
     }
 }
 
-/// True if a draft knows a keyword that holds schemas.
+/// Returns true if a keyword contains schemas in a draft.
 pub(super) fn knows(draft: Draft, keyword: &str) -> bool {
     KEYWORDS.iter().any(|(name, _, since, _)| *name == keyword && *since <= version(draft))
 }
@@ -74,11 +75,11 @@ fn shape(draft: Draft, keyword: &str, applied_only: bool) -> Option<Shape> {
     (*since <= version(draft) && (!applied_only || *usage == Use::Applied)).then_some(*shape)
 }
 
-/// The schemas that a schema holds, with the ends of their pointers, in the order of the keywords. `applied_only` leaves out those that
-/// count only where something refers to them.
+/// Returns the schemas inside a schema, with the ends of their pointers, in the order of the
+/// keywords. `applied_only` leaves out those that are applied only where a reference leads to them.
 pub(crate) fn below(schema: &Value, draft: Draft, applied_only: bool) -> Vec<(String, &Value)> {
     let Value::Object(members) = schema else { return Vec::new() };
-    // The rest of such a schema is not looked at.
+    // Before draft 2019-09, a `$ref` hides all other members of its schema.
     let is_hidden =
         applied_only && version(draft) < 2019 && members.get("$ref").is_some_and(Value::is_string);
     if is_hidden {
@@ -102,7 +103,7 @@ pub(crate) fn below(schema: &Value, draft: Draft, applied_only: bool) -> Vec<(St
     found
 }
 
-/// Does something to a schema and all that it holds, the inner ones first.
+/// Changes a schema and all schemas inside it, the inner ones first.
 pub(super) fn change(schema: &mut Value, draft: Draft, change_one: &mut dyn FnMut(&mut Map<String, Value>)) {
     let Value::Object(members) = schema else { return };
     for (keyword, rule) in members.iter_mut() {
@@ -121,7 +122,7 @@ pub(super) fn change(schema: &mut Value, draft: Draft, change_one: &mut dyn FnMu
     change_one(members);
 }
 
-/// True if a pointer leads to where a schema stands, and not into data or a keyword that nobody knows.
+/// Returns true if a pointer leads to a schema, and not into data or an unknown keyword.
 pub(super) fn is_position(schema: &Value, draft: Draft, pointer: &str) -> bool {
     let mut tokens = pointer.split('/').skip(1);
     let mut here = schema;

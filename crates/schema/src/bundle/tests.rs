@@ -9,7 +9,8 @@ use crate::Schema;
 
 const NEWEST: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// The findings about a value, in lines, or why the schema is none. The answers are those of Helm's library with the same documents.
+/// Checks the findings about a value, in lines, or the error of the schema. The expected texts are
+/// those of Helm's library with the same documents.
 fn check(root: Value, files: &[(&str, Value)], value: &Value, expected: &str) {
     let files: BTreeMap<&str, &Value> = files.iter().map(|(address, file)| (*address, file)).collect();
     let bundled = bundle(root.clone(), NEWEST, &mut |address| files.get(address).map(|file| (*file).clone()));
@@ -33,7 +34,7 @@ fn references_lead_to_documents_that_are_held() {
     for (root, address, file) in [
         (json!({"properties": {"v": {"$ref": "https://a.ex/1.json"}}}), "https://a.ex/1.json", text.clone()),
         (json!({"properties": {"v": {"$ref": "https://a.ex/1.json#"}}}), "https://a.ex/1.json", text.clone()),
-        // By the id of the root, or the nearest one above.
+        // Addresses are relative to the id of the root, or to the nearest one above.
         (
             json!({"$id": "https://a.ex/d/root.json", "properties": {"v": {"$ref": "../1.json"}}}),
             "https://a.ex/1.json",
@@ -44,7 +45,8 @@ fn references_lead_to_documents_that_are_held() {
             "https://a.ex/d/1.json",
             json!({"$id": "https://a.ex/d/1.json", "$ref": "#own", "$defs": {"t": {"$anchor": "own", "type": "string"}}}),
         ),
-        // A part that no draft knows as a schema, and an address that has to be escaped.
+        // A reference may lead to a part that is not a schema to any draft, and its address may
+        // need escapes.
         (
             json!({"$ref": "https://a.ex/a~b.json#/x/y%20z"}),
             "https://a.ex/a~b.json",
@@ -61,7 +63,7 @@ fn references_lead_to_documents_that_are_held() {
     }
 }
 
-/// As the schema of HULL has them: Helm's library takes what is no fragment of an address.
+/// Case from the schema of HULL: Helm's library accepts references that are not valid fragments.
 #[test]
 fn pointers_with_odd_characters() {
     for draft in ["http://json-schema.org/draft-07/schema#", NEWEST] {
@@ -94,7 +96,7 @@ fn parts_with_addresses_of_their_own() {
     }
 }
 
-/// Documents of several drafts together: each counts as its own draft has it.
+/// Case: documents of several drafts together. Each counts by the rules of its own draft.
 #[test]
 fn drafts_are_mixed() {
     let old = json!({
@@ -126,7 +128,8 @@ fn drafts_are_mixed() {
     check(root, &files, &json!({"n": 1}), "- at '/n': exclusiveMinimum: got 1, want 1");
 }
 
-/// R8: the first reference that nobody holds, by its place, each time.
+/// Case of `helm.md` 15, R8: the error names the first reference without a document, by its place,
+/// each time.
 #[test]
 fn what_nobody_holds_is_refused() {
     let refused = |reference: &str| format!("schema reference {reference} is not allowed");
@@ -140,7 +143,8 @@ fn what_nobody_holds_is_refused() {
         (json!({"$id": "https://a.ex/r", "$ref": "https://b.ex/x#/a"}), "https://b.ex/x#/a"),
         (json!({"$ref": "file:///etc/passwd"}), "file:///etc/passwd"),
         (json!({"$schema": "https://a.ex/mine"}), "https://a.ex/mine"),
-        // Those of the root first, however deep, then those of what it refers to.
+        // References of the root come first, at any depth, then those of the documents that it
+        // refers to.
         (
             json!({"$ref": "#/$defs/a", "properties": {"z": {"items": {"$ref": "z.json"}}}, "$defs": {"a": {"$ref": "a.json"}}}),
             "z.json",
@@ -150,7 +154,7 @@ fn what_nobody_holds_is_refused() {
         let held = json!({"$ref": "in/no.json#x"});
         check(root, &[("https://a.ex/held.json", held)], &json!({}), &refused(reference));
     }
-    // No reference leads to these.
+    // These are never applied, so their references do not count.
     for root in [
         json!({"$defs": {"x": {"$ref": "https://a.ex/x.json"}}}),
         json!({"enum": [{"$ref": "https://a.ex/x.json"}]}),
@@ -257,7 +261,7 @@ fn documents_have_an_end() {
     assert_eq!(error, Err(BundleError::TooMany));
 }
 
-/// Helm's library takes a rule that leads back to itself for one that does not fit.
+/// Case: Helm's library treats a rule that leads back to itself as a fault.
 #[test]
 fn rings_of_rules() {
     let ring = |second: &str, first: &str, target: &str| {
@@ -290,7 +294,7 @@ fn rings_of_rules() {
         &json!([1]),
         &format!("- at '/0': {text}"),
     );
-    // Many ways around.
+    // There are many ways through these rules.
     let rules: Vec<Value> = (0..12).map(|rule| json!({"$ref": format!("#/$defs/{rule}")})).collect();
     let defs: Map<String, Value> = (0..12).map(|rule| (rule.to_string(), json!({"allOf": rules}))).collect();
     let root = json!({"$defs": defs, "$ref": "#/$defs/0"});

@@ -1,4 +1,5 @@
-//! Schemas of an older draft in the spelling of a newer one, for documents that refer to one another and are written in several.
+//! Rewriting of schemas from an older draft to a newer one, because documents that refer to one
+//! another may have different drafts.
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
@@ -7,7 +8,7 @@ use super::positions::{knows, version};
 use crate::dialect::{exclusive_bound, split_dependencies};
 use crate::explain::escaped;
 
-/// Rules that an old draft takes for comments.
+/// Keywords with the first draft that knows them. An older draft ignores them, so they are removed.
 const NEWER: [(&str, u16); 18] = [
     ("$dynamicRef", 2020),
     ("$recursiveRef", 2019),
@@ -29,10 +30,11 @@ const NEWER: [(&str, u16); 18] = [
     ("$recursiveAnchor", 2019),
 ];
 
-/// Members beside a `$ref` of an old draft that count all the same, since something may refer to it.
+/// Members that stay beside a `$ref` of an old draft, since references may lead into them. The
+/// others have no effect there.
 const BESIDE: [&str; 3] = ["$ref", "definitions", "$defs"];
 
-/// Rewrites one schema; those in it are others.
+/// Rewrites one schema, without the schemas inside it.
 pub(super) fn upgrade(members: &mut Map<String, Value>, from: Draft, to: Draft) {
     if version(from) >= version(to) {
         return;
@@ -65,7 +67,8 @@ pub(super) fn upgrade(members: &mut Map<String, Value>, from: Draft, to: Draft) 
     }
 }
 
-/// An old draft does not know `$defs`: what nobody refers to there may be anything, which a newer one would not have.
+/// Removes parts of `$defs` that no reference reaches. An old draft does not know `$defs`, so they
+/// may contain anything, which a newer draft would refuse.
 pub(super) fn drop_unknown(document: &mut Value, from: Draft, to: Draft, is_reached: &dyn Fn(&str) -> bool) {
     if version(from) >= 2019 || version(to) < 2019 {
         return;
@@ -75,7 +78,7 @@ pub(super) fn drop_unknown(document: &mut Value, from: Draft, to: Draft, is_reac
     }
 }
 
-/// Rules that hold no schemas.
+/// Keywords of rules that contain no schemas.
 const ASSERTIONS: [&str; 20] = [
     "const",
     "dependentRequired",

@@ -1,4 +1,4 @@
-//! Rules for single texts and numbers, and for how many there are.
+//! Faults of single texts and numbers, and of numbers of members and elements.
 
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
-//! Parts of a schema, and how values of JSON compare.
+//! Look-up of parts of a schema, and comparison of JSON values.
 
 use serde_json::Value;
 
-/// Equal as JSON: 1 and 1.0 are the same.
+/// Compares as JSON: 1 and 1.0 are equal.
 pub(super) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -18,7 +18,7 @@ pub(super) fn is_integer(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-/// The part of a schema with this id.
+/// Returns the part of a schema with this id.
 pub(super) fn by_id<'s>(schema: &'s Value, id: &str) -> Option<&'s Value> {
     search(schema, &|part| {
         let own = ["$id", "id"].iter().find_map(|key| part.get(*key)?.as_str());
@@ -68,12 +68,13 @@ pub(crate) fn percent_decoded(pointer: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A name as a JSON pointer has it.
+/// Escapes a name for a JSON pointer.
 pub(crate) fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The pointer of a part of a schema, found by where it lies in memory; empty for the whole.
+/// Returns the pointer of a part of a schema, found by its address in memory; empty for the whole
+/// schema.
 pub(super) fn pointer_of(schema: &Value, part: &Value) -> String {
     let mut waiting = vec![(String::new(), schema)];
     while let Some((pointer, value)) = waiting.pop() {

@@ -1,4 +1,5 @@
-//! Where an explanation is: at which place of the value, how it came there, and what nobody has looked at there.
+//! The state of an explanation: the place of the value, the rules that led there, and the members
+//! and elements not evaluated yet.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +11,14 @@ use super::lookup::escaped;
 #[derive(Clone, Copy)]
 pub(super) struct At<'t> {
     pub(super) value: &'t Value,
-    /// JSON pointer of it, as it is told.
+    /// JSON pointer of the place, as findings show it.
     pub(super) pointer: &'t str,
-    /// The rule that is being followed.
+    /// The rule that is being applied.
     pub(super) trail: Option<&'t Trail<'t>>,
 }
 
 impl<'t> At<'t> {
-    /// A member or an element.
+    /// Returns the place of a member or an element.
     pub(super) fn below<'b>(&self, value: &'b Value, pointer: &'b str) -> At<'b>
     where
         't: 'b,
@@ -26,7 +27,7 @@ impl<'t> At<'t> {
     }
 }
 
-/// The pointer of a member.
+/// Returns the pointer of a member.
 pub(super) fn member(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", escaped(name))
 }
@@ -35,7 +36,7 @@ pub(super) fn member(pointer: &str, name: &str) -> String {
 pub(super) struct Trail<'t> {
     pub(super) schema: &'t Value,
     pub(super) value: &'t Value,
-    /// The way from the parent's schema to this one.
+    /// Keywords from the parent's schema to this one.
     pub(super) keyword: &'t str,
     pub(super) parent: Option<&'t Trail<'t>>,
 }
@@ -49,13 +50,13 @@ impl<'t> Trail<'t> {
         self.parents().count()
     }
 
-    /// The same schema, if it is already being applied to the same place.
+    /// Returns the earlier application of the same schema to the same place, if there is one.
     pub(super) fn ring(&self) -> Option<&'t Trail<'t>> {
         let here = self.parents().take_while(|trail| std::ptr::eq(trail.value, self.value));
         here.into_iter().find(|trail| std::ptr::eq(trail.schema, self.schema))
     }
 
-    /// The keywords from the root to here.
+    /// Returns the keywords from the root to here.
     pub(super) fn location(&self) -> String {
         let mut keywords: Vec<&str> = self.parents().map(|trail| trail.keyword).collect();
         keywords.reverse();
@@ -64,7 +65,7 @@ impl<'t> Trail<'t> {
     }
 }
 
-/// Members and elements that no rule has looked at.
+/// Members and elements that no rule has evaluated.
 #[derive(Debug, Default)]
 pub(super) struct Unevaluated {
     pub(super) names: BTreeSet<String>,
@@ -72,7 +73,7 @@ pub(super) struct Unevaluated {
 }
 
 impl Unevaluated {
-    /// All of a value.
+    /// Returns all members or elements of a value.
     pub(super) fn of(value: &Value) -> Self {
         match value {
             Value::Object(members) => Self { names: members.keys().cloned().collect(), ..Self::default() },
@@ -85,7 +86,7 @@ impl Unevaluated {
         self.names.is_empty() && self.places.is_empty()
     }
 
-    /// Keeps what is left over by another rule, too.
+    /// Keeps only those that another rule has left over, too.
     pub(super) fn keep(&mut self, left: &Self) {
         self.names.retain(|name| left.names.contains(name));
         self.places.retain(|place| left.places.contains(place));

@@ -1,10 +1,10 @@
-//! The words of santhosh-tekuri/jsonschema.
+//! Formatting in the style of santhosh-tekuri/jsonschema.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// A bound that does not hold.
+/// A bound that is violated.
 pub(super) struct Want {
     pub(super) keyword: &'static str,
     pub(super) got: f64,
@@ -17,7 +17,7 @@ impl fmt::Display for Want {
     }
 }
 
-/// A number with a comma at every three digits.
+/// Formats a number with a comma at every three digits.
 pub(super) fn number(number: f64) -> String {
     let text = format!("{number}");
     let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
@@ -35,13 +35,14 @@ pub(super) fn number(number: f64) -> String {
     }
 }
 
-/// A text as a Go literal.
+/// Formats a text as a Go literal.
 pub(super) fn go_quoted(text: &str) -> String {
     groundwork_go::text::quote(text.as_bytes())
 }
 
-/// A text in single quotes, otherwise as a Go literal. The original takes the escapes of double quotes away before the quotes around the
-/// literal: of a backslash at the end, one is left.
+/// Quotes a text in single quotes, with the escapes of a Go literal. Helm's library removes the
+/// escapes of double quotes before it removes the quotes around the literal, so that of two
+/// backslashes at the end one is left.
 pub(super) fn quoted(text: &str) -> String {
     let literal = go_quoted(text).replace("\\\"", "\"");
     let inner = literal.get(1..literal.len().saturating_sub(1)).unwrap_or_default();
@@ -63,7 +64,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Types in an order of their own, whatever that of the schema is.
+/// Lists types in a fixed order, independent of that in the schema.
 pub(super) fn types(names: &[&str]) -> String {
     const ORDER: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
     let wanted: Vec<&str> = ORDER.into_iter().filter(|name| names.contains(name)).collect();

@@ -1,5 +1,6 @@
-//! Formats as santhosh-tekuri/jsonschema 6.0.2 checks them, the library of Helm, with what it says about texts that are not of them
-//! (`helm.md` 5). It knows no others: `idn-email` and `idn-hostname` are information for it.
+//! Formats as santhosh-tekuri/jsonschema 6.0.2, the library of Helm, checks them, with its messages
+//! about texts that do not match (`helm.md` 5). It has no other formats: `idn-email` and
+//! `idn-hostname` are not asserted.
 
 mod address;
 mod time;
@@ -10,7 +11,7 @@ use groundwork_go::url::Url;
 
 use time::{date, date_time, duration, period, time};
 
-/// Why a text is not of a format.
+/// Result of a check: the reason why a text does not match a format.
 type Checked = Result<(), String>;
 
 /// Checks a text.
@@ -43,7 +44,7 @@ fn no(reason: impl Into<String>) -> Checked {
     Err(reason.into())
 }
 
-/// As an error, but for the context that is put in front.
+/// Adds a context in front of an error.
 fn within(place: &str, checked: Checked) -> Checked {
     checked.map_err(|reason| format!("{place}: {reason}"))
 }
@@ -114,7 +115,7 @@ fn hostname(text: &str) -> Checked {
 
 fn email(text: &str) -> Checked {
     if text.len() > 254 {
-        // The bound and the words are those of the original.
+        // Limit and message are those of Helm's library; they contradict each other there, too.
         return no("more than 255 characters long");
     }
     let Some((local, domain)) = text.rsplit_once('@') else { return no("missing @") };
@@ -132,7 +133,7 @@ fn email(text: &str) -> Checked {
 }
 
 fn local_part(local: &str) -> Checked {
-    // A quote at the start is enough for the original; the last character, whatever it is, is taken for the other one.
+    // Helm's library checks only the first quote; it takes any last character for the closing one.
     if local.len() > 1 && local.starts_with('"') {
         let quoted = &local.as_bytes()[1..local.len() - 1];
         return match quoted.iter().any(|byte| matches!(byte, b'\\' | b'"')) {
@@ -179,7 +180,8 @@ fn uri_reference(text: &str) -> Checked {
     url(text).map(drop)
 }
 
-/// Braces count only in a path that is not written as Go would write it.
+/// Checks a URI template. As in Helm's library, braces count only in a path that is not written as
+/// Go would write it.
 fn uri_template(text: &str) -> Checked {
     let url = url(text)?;
     if !url.opaque.is_empty() {
@@ -203,7 +205,7 @@ fn uri_template(text: &str) -> Checked {
     })
 }
 
-/// The path of a URL reference, as it is written.
+/// Returns the path of a URL reference, as it is written.
 fn raw_path<'t>(text: &'t str, scheme: &str) -> &'t str {
     let text = text.split(['#']).next().unwrap_or_default();
     let text = text.split('?').next().unwrap_or_default();
@@ -216,7 +218,8 @@ fn raw_path<'t>(text: &'t str, scheme: &str) -> &'t str {
     }
 }
 
-/// True if Go writes a path in this way: bytes that need no escape, and others escaped with large letters.
+/// Returns true if Go writes a path in this way: bytes that need no escape, and others escaped with
+/// capital letters.
 fn is_canonical(path: &[u8]) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
     let mut rest = path;
@@ -317,7 +320,7 @@ fn integer(text: &[u8]) -> Result<i64, String> {
 mod tests {
     use super::*;
 
-    /// The answer of the original itself, asked in draft 7: the reason, or nothing.
+    /// The answers are those of Helm's library for draft 7: the reason, or an empty text.
     #[test]
     fn recorded_answers() {
         let recorded: Vec<(String, String, Option<String>)> =

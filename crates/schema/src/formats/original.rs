@@ -1,5 +1,5 @@
-//! Formats as gojsonschema 1.2.0 checks them, the validator of Landscaper (`blueprints.md` 3.7.1): by Go's parsers, which take more than
-//! the standards that the formats name.
+//! Formats as gojsonschema 1.2.0, the validator of Landscaper, checks them (`blueprints.md` 3.7.1):
+//! with Go's parsers, which accept more than the standards that the formats name.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use groundwork_go::url::Url;
 /// Checks a text.
 pub(super) type Check = fn(&str) -> bool;
 
-/// Formats that are asserted; others are only information.
+/// Formats that are asserted; others are ignored.
 pub(super) const CHECKS: [(&str, Check); 17] = [
     ("date", |text| is_of(text, &["2006-01-02"])),
     ("time", |text| is_of(text, &["15:04:05", "15:04:05Z07:00"])),
@@ -33,7 +33,7 @@ pub(super) const CHECKS: [(&str, Check); 17] = [
     ("relative-json-pointer", is_relative_pointer),
 ];
 
-/// A time in one of some layouts.
+/// Reports whether a text is a time in one of some layouts.
 fn is_of(text: &str, layouts: &[&str]) -> bool {
     layouts.iter().any(|layout| parse(layout.as_bytes(), text.as_bytes()).is_ok())
 }
@@ -49,7 +49,7 @@ fn is_hostname(text: &str) -> bool {
     text.len() < 256 && text.split('.').all(is_label)
 }
 
-/// A URL reference without a backslash.
+/// Parses a URL reference without a backslash.
 fn reference(text: &str) -> Option<Url> {
     Url::parse(text.as_bytes()).ok().filter(|_| !text.contains('\\'))
 }
@@ -58,7 +58,7 @@ fn is_uri(text: &str) -> bool {
     reference(text).is_some_and(|url| !url.scheme.is_empty())
 }
 
-/// Whether each opening brace has one that closes.
+/// Reports whether each opening brace has a closing one.
 fn is_template(path: &[u8]) -> bool {
     let mut rest = path;
     while let Some(open) = rest.iter().position(|b| *b == b'{') {
@@ -87,13 +87,13 @@ fn is_relative_pointer(text: &str) -> bool {
     is_number && (rest.is_empty() || rest == "#" || is_pointer(rest))
 }
 
-/// One address as Go's `net/mail` reads it, with a name or without.
+/// Reports whether a text is one address as Go's `net/mail` reads it, with or without a name.
 fn is_email(text: &str) -> bool {
     let mut reader = Address { rest: text };
     reader.address().is_some() && reader.skip_comments().is_some() && reader.rest.is_empty()
 }
 
-/// What is left of an address.
+/// The rest of an address.
 struct Address<'t> {
     rest: &'t str,
 }
@@ -108,7 +108,7 @@ impl Address<'_> {
         self.rest = self.rest.trim_start_matches([' ', '\t']);
     }
 
-    /// Blanks and comments, which may be inside each other.
+    /// Skips blanks and comments, which may be nested.
     fn skip_comments(&mut self) -> Option<()> {
         self.skip_blanks();
         while self.rest.starts_with('(') {
@@ -146,7 +146,7 @@ impl Address<'_> {
         self.take('>')
     }
 
-    /// `local@domain`.
+    /// Reads `local@domain`.
     fn specification(&mut self) -> Option<()> {
         self.skip_blanks();
         if self.rest.starts_with('"') {
@@ -166,7 +166,7 @@ impl Address<'_> {
         self.atom(true)
     }
 
-    /// A name: words, each an atom or quoted.
+    /// Reads a name: words, each an atom or quoted.
     fn phrase(&mut self) -> Option<()> {
         let mut words = 0;
         loop {
@@ -182,7 +182,7 @@ impl Address<'_> {
         (words > 0).then_some(())
     }
 
-    /// Points may stand anywhere in the words of a name.
+    /// Reads a word of a name, in which dots are allowed anywhere.
     fn word(&mut self) -> Option<()> {
         self.rest = self.rest.trim_start_matches(|c| is_atom(c) || c == '.');
         Some(())
@@ -226,7 +226,7 @@ fn is_atom(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// What gojsonschema itself says.
+    /// The answers are those of gojsonschema.
     #[test]
     fn recorded_answers() {
         let recorded: Vec<(String, String, bool)> =

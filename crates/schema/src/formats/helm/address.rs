@@ -1,4 +1,4 @@
-//! Addresses of the Internet, with the complaints of Go's `net/netip`.
+//! IP addresses, with the messages of Go's `net/netip`.
 
 use groundwork_go::text::quote;
 
@@ -44,10 +44,10 @@ fn complaint(text: &str, problem: &str, at: &str) -> Checked {
     no(format!("ParseAddr({}): {problem}{place}", quote(text.as_bytes())))
 }
 
-/// Groups in an address.
+/// Number of groups in an IPv6 address.
 const ALL: usize = 8;
 
-/// The groups of an address that have been read, and what is left of it.
+/// The groups of an address that have been read, and the rest of the text.
 struct Groups<'t> {
     text: &'t str,
     rest: &'t str,
@@ -55,7 +55,7 @@ struct Groups<'t> {
     has_gap: bool,
 }
 
-/// Eight groups of digits, some of which may be left out once.
+/// Checks eight groups of digits, some of which may be left out once.
 fn groups(text: &str, address: &str) -> Checked {
     let mut groups = Groups { text, rest: address, count: 0, has_gap: false };
     if let Some(behind) = address.strip_prefix("::") {
@@ -79,7 +79,7 @@ impl Groups<'_> {
         Err(complaint(self.text, problem, self.rest).err().unwrap_or_default())
     }
 
-    /// Reads a group and the colon behind it; answers whether there may be another.
+    /// Reads a group and the colon behind it. Returns whether another group may follow.
     fn next(&mut self) -> Result<bool, String> {
         let digits = self.rest.bytes().take_while(u8::is_ascii_hexdigit).count();
         if digits > 4 {
@@ -122,7 +122,7 @@ impl Groups<'_> {
     }
 }
 
-/// An address of the fourth version, at the end of one of the sixth.
+/// Checks an IPv4 address at the end of an IPv6 address.
 fn last_fields(text: &str, address: &str) -> Checked {
     let (mut value, mut digits, mut dots) = (0_u32, 0, 0);
     for (at, byte) in address.bytes().enumerate() {

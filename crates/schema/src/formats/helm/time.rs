@@ -42,14 +42,14 @@ fn time_of_day(text: &[u8]) -> Checked {
     if rest != b"z" && rest != b"Z" {
         of_day = (of_day - offset(rest)?).rem_euclid(24 * 60);
     }
-    // Seconds that are put in come at the end of a day in UTC.
+    // Leap seconds are inserted only at the end of a day in UTC.
     if second == 60 && of_day != 24 * 60 - 1 {
         return no("invalid leap second");
     }
     Ok(())
 }
 
-/// Minutes that a zone is ahead of UTC.
+/// Returns the minutes by which a zone is ahead of UTC.
 fn offset(text: &[u8]) -> Result<i64, String> {
     let reason = |reason: &str| Err(reason.to_owned());
     let [sign, time @ ..] = text else { return reason("offset must be 6 characters long") };
@@ -113,7 +113,7 @@ pub(super) fn duration(text: &str) -> Checked {
     Ok(())
 }
 
-/// Numbers with units, each of which may come once and in this order.
+/// Checks numbers with units. Each unit may occur once, in this order.
 fn elements(text: &str, all: &str) -> Checked {
     let (mut rest, mut units) = (text, all);
     while !rest.is_empty() {
