@@ -1,9 +1,10 @@
-//! Bytes that the values of engines hold on this thread.
+//! Count of the bytes of live values on this thread.
 //!
-//! Values are made and dropped on the thread that evaluates, so a plain count a thread is enough: what shares its content counts
-//! once, and what is dropped is given back. An evaluation compares the count with what it was when it began. A value that another
-//! thread has made and that is dropped here makes the count too low; only what outlives evaluations, such as parsed templates,
-//! comes from other threads.
+//! Values are created and dropped on the thread that evaluates, so one plain counter per thread is
+//! enough. Shared content counts once, and dropped values are subtracted. An evaluation compares
+//! the counter with its start. If this thread drops a value that another thread has created, the
+//! counter becomes too low. Only values that outlive evaluations, such as parsed templates, come
+//! from other threads.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,39 +13,39 @@ thread_local! {
     static HELD: Cell<isize> = const { Cell::new(0) };
 }
 
-/// What is counted for a piece of memory besides its content.
+/// Bytes that are counted for an allocation besides its content.
 pub const OVERHEAD: usize = 32;
 
-/// Bytes that are held now; only differences mean something.
+/// Returns the bytes that are live now. Only differences have a meaning.
 #[inline]
 pub fn now() -> isize {
     HELD.get()
 }
 
-/// Bytes that are held more than at the time `since`, of which [`now`] gave the count.
+/// Returns the growth of live bytes since an earlier result of [`now`].
 #[inline]
 pub fn since(since: isize) -> usize {
     usize::try_from(HELD.get().wrapping_sub(since)).unwrap_or(0)
 }
 
-/// So many bytes more are held.
+/// Adds bytes to the count.
 #[inline]
 pub fn take(bytes: usize) {
     HELD.set(HELD.get().wrapping_add(bytes.cast_signed()));
 }
 
-/// So many bytes are held no longer.
+/// Subtracts bytes from the count.
 #[inline]
 pub fn give_back(bytes: usize) {
     HELD.set(HELD.get().wrapping_sub(bytes.cast_signed()));
 }
 
-/// Bytes that are held as long as this is there. A clone holds as many again.
+/// Bytes that count as live until this is dropped. A clone counts the same number again.
 #[derive(Debug, Default)]
 pub struct Held(AtomicUsize);
 
 impl Held {
-    /// Holds so many bytes.
+    /// Counts this many bytes.
     #[inline]
     pub fn new(bytes: usize) -> Self {
         take(bytes);
@@ -55,16 +56,17 @@ impl Held {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Holds so many bytes more.
+    /// Counts this many bytes more.
     #[inline]
     pub fn add(&self, bytes: usize) {
         self.set(self.bytes().saturating_add(bytes));
     }
 
-    /// Holds so many bytes from now on.
+    /// Replaces the number of counted bytes.
     #[inline]
     pub fn set(&self, bytes: usize) {
-        // Nobody else changes what it changes: values are shared between threads only where they stay as they are.
+        // The separate load and store lose no update: values are shared between threads only while
+        // they do not change.
         give_back(self.bytes());
         self.0.store(bytes, Ordering::Relaxed);
         take(bytes);

@@ -1,11 +1,14 @@
-//! What the work on content of strangers may spend, counted and not timed: so a document has the same outcome on every machine.
+//! Limits on work for untrusted content. They count work instead of time, so that a document has
+//! the same outcome on every machine.
 //!
-//! * [`Budget`]: units of work of several engines together, such as all executions of one blueprint.
-//! * [`TemplateLimits`]: what an operator may let templates take.
-//! * [`held`]: the bytes that the values of an engine hold at this moment.
+//! * [`Budget`]: units of work of several engines together, such as all executions of one
+//!   blueprint.
+//! * [`TemplateLimits`]: the limits that an operator sets for templates.
+//! * [`held`]: the bytes of an engine's live values.
 //!
-//! A unit is about ten nanoseconds of one core: one copied element of a list, the hashing of eight bytes. A step of a Go template, such as
-//! the evaluation of a node, is four of them. Engines charge before they work.
+//! A unit is about ten nanoseconds of one core: one copied element of a list, the hashing of eight
+//! bytes. A step of a Go template, such as the evaluation of a node, is four units. Engines charge
+//! before they work.
 
 pub mod held;
 mod template_limits;
@@ -16,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use template_limits::TemplateLimits;
 
-/// Units of work that all engines of one operation share; clones are the same account.
+/// Units of work that all engines of one operation share. Clones share the same account.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Account>);
 
@@ -26,7 +29,7 @@ struct Account {
     spent: AtomicU64,
 }
 
-/// The work of one operation would be more than it may do.
+/// The work of one operation exceeds its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "all templates together take more than the limit of {limit} units of work; let them do less, divide the blueprint, or raise --template-work"
@@ -35,16 +38,16 @@ pub struct ExceededError {
     pub limit: u64,
 }
 
-/// What an operation may do if nobody says otherwise: some seconds of one core.
+/// Default limit of an operation, in units: some seconds of one core.
 pub const DEFAULT_WORK: u64 = 200_000_000;
 
 impl Budget {
-    /// So many units of work.
+    /// Creates a budget of this many units.
     pub fn new(limit: u64) -> Self {
         Self(Arc::new(Account { limit, spent: AtomicU64::new(0) }))
     }
 
-    /// As much as this one had at first, on an account of its own.
+    /// Returns a budget with the initial limit of this one and an account of its own.
     #[must_use]
     pub fn renewed(&self) -> Self {
         Self::new(self.0.limit)
@@ -54,15 +57,16 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// The account is empty, and stays so.
+    /// The budget is spent. All later calls fail, too.
     pub fn spend(&self, units: u64) -> Result<(), ExceededError> {
         let spent = self.0.spent.load(Ordering::Relaxed).saturating_add(units);
-        // Nobody spends from one account on several threads at a time; if somebody did, a few units would be lost.
+        // The separate load and store could lose units if two threads spent at a time, but each
+        // account is used by one thread at a time.
         self.0.spent.store(spent, Ordering::Relaxed);
         if spent > self.0.limit { Err(ExceededError { limit: self.0.limit }) } else { Ok(()) }
     }
 
-    /// Units that were charged so far.
+    /// Returns the units that were charged so far.
     pub fn spent(&self) -> u64 {
         self.0.spent.load(Ordering::Relaxed)
     }
@@ -74,18 +78,19 @@ impl Default for Budget {
     }
 }
 
-/// A question that the host answers: whether the time of an operation is over. It is asked every few thousand units of work, so it
-/// bounds the operation from without; a single step of it is bounded by what it accounts for.
+/// A callback to the host that reports whether the time of an operation is over. Engines call it
+/// every few thousand units of work, so it limits the operation as a whole; a single step is
+/// limited by the units that it charges.
 #[derive(Clone)]
 pub struct Deadline(Arc<dyn Fn() -> bool + Send + Sync>);
 
 impl Deadline {
-    /// A deadline that has passed once the closure says so.
+    /// Creates a deadline that is over once the closure returns true.
     pub fn new(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(is_over))
     }
 
-    /// Asks the host.
+    /// Reports whether the deadline is over.
     pub fn is_over(&self) -> bool {
         (self.0)()
     }

@@ -6,17 +6,19 @@ const MILLION: u64 = 1_000_000;
 const MEBIBYTE: usize = 1 << 20;
 const MEMORY: u64 = 192;
 
-/// What the templates of one blueprint, or of one chart, may take. The limits of the engines are made from these, so that an operator has
-/// two numbers to set, and gets the same answers from the command with the same numbers.
+/// Limits on the templates of one blueprint, or of one chart. The limits of the engines are derived
+/// from these, so that an operator has two numbers to set, and the command gives the same results
+/// with the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "arguments", derive(clap::Args), group(skip), command(next_help_heading = "Limits"))]
 pub struct TemplateLimits {
-    /// Millions of units of work that all templates of one blueprint, or of one chart, may take together; in a blueprint a step of a Go
-    /// template counts as four
+    /// Millions of units of work that all templates of one blueprint, or of one chart, may take
+    /// together; in a blueprint a step of a Go template counts as four
     #[cfg_attr(feature = "arguments", arg(long, env = "GROUNDWORK_TEMPLATE_WORK", default_value_t = DEFAULT_WORK / MILLION, value_name = "MILLIONS", value_parser = clap::value_parser!(u64).range(1..=1_000_000)))]
     pub template_work: u64,
 
-    /// Memory in MiB that the values of one template may hold at a time, of which lists and maps of a spiff template may take two thirds
+    /// Memory in MiB that the values of one template may hold at a time, of which lists and maps of
+    /// a spiff template may take two thirds
     #[cfg_attr(feature = "arguments", arg(long, env = "GROUNDWORK_TEMPLATE_MEMORY", default_value_t = MEMORY, value_name = "MEBIBYTES", value_parser = clap::value_parser!(u64).range(1..=1 << 20)))]
     pub template_memory: u64,
 }
@@ -28,27 +30,28 @@ impl Default for TemplateLimits {
 }
 
 impl TemplateLimits {
-    /// Units of work that all templates may take together.
+    /// Returns the units of work that all templates may take together.
     pub fn work(self) -> u64 {
         self.template_work.saturating_mul(MILLION)
     }
 
-    /// Steps of one Go template of a blueprint: if it is alone, it may take all that there is.
+    /// Returns the steps of one Go template of a blueprint. If it is the only one, it may take the
+    /// whole budget.
     pub fn work_of_go(self) -> u64 {
         self.work() / 4
     }
 
-    /// Bytes that the values of a Go template may hold at a time.
+    /// Returns the bytes of a Go template's live values.
     pub fn memory_of_go(self) -> usize {
         usize::try_from(self.template_memory).unwrap_or(usize::MAX).saturating_mul(MEBIBYTE)
     }
 
-    /// Bytes that lists and maps of a spiff template may hold at a time.
+    /// Returns the bytes of a spiff template's live lists and maps.
     pub fn memory_of_spiff(self) -> usize {
         self.memory_of_go() / 3 * 2
     }
 
-    /// An account for all templates together.
+    /// Creates a budget for all templates together.
     pub fn budget(self) -> Budget {
         Budget::new(self.work())
     }

@@ -1,4 +1,5 @@
-//! The types of an expression before it runs: what cannot be right is told even where it would not run.
+//! The type check of an expression before it runs: it also reports faults in parts that would not
+//! be evaluated.
 
 use std::collections::HashMap;
 
@@ -11,10 +12,11 @@ use crate::declarations::{Overload, overloads};
 use crate::types::{Substitutions, Type, most_general, shown};
 use crate::{Declarations, Declared};
 
-/// Which overload of its function each call has, where the types leave no choice: its position among those declared.
+/// The overload of each call whose types leave no choice, as its position among those declared.
 pub(crate) type Resolved = HashMap<u64, usize>;
 
-/// Checks an expression, and tells which overload each call has; the error is what stands first in the text.
+/// Checks an expression. Returns the overloads of its calls, or the fault that comes first in the
+/// text.
 pub(crate) fn check(
     root: &IdedExpr,
     source: &SourceInfo,
@@ -38,7 +40,8 @@ pub(crate) fn check(
     if checker.known.is_exhausted() {
         return Err("the types of the expression are too large: nest fewer lists and maps".to_owned());
     }
-    // A mistake that was found earlier comes first among those at one place.
+    // `min_by_key` returns the first of equal ones, so of several faults at one place the one that
+    // was found first is reported.
     match checker.mistakes.into_iter().min_by_key(|(place, _)| *place) {
         Some((_, text)) => Err(text),
         None => Ok(checker.resolved),
@@ -54,9 +57,9 @@ struct Checker<'a> {
     resolved: Resolved,
     /// Variables of the loops around, innermost last.
     locals: Vec<(&'a str, Type)>,
-    /// Whether a loop has been checked: see [`Overload::is_mixed`].
+    /// True if a loop has been checked, see [`Overload::is_mixed`].
     has_looped: bool,
-    /// With where they stand.
+    /// Faults with their places.
     mistakes: Vec<(u32, String)>,
 }
 
@@ -99,7 +102,7 @@ impl<'a> Checker<'a> {
     }
 
     fn type_of_name(&mut self, id: u64, name: &str) -> Type {
-        // A point in front says that no variable of a loop is meant.
+        // A dot in front excludes the variables of loops.
         let written = name;
         let (name, is_global) = name.strip_prefix('.').map_or((name, false), |name| (name, true));
         if let Some((_, found)) = self.locals.iter().rev().find(|(local, _)| *local == name && !is_global) {
@@ -127,7 +130,7 @@ impl<'a> Checker<'a> {
         named.named()
     }
 
-    /// There are no messages to be made.
+    /// Reports a fault, because no message types exist here.
     fn type_of_message(&mut self, id: u64, name: &str) -> Type {
         let found = self.type_of_name(id, name);
         match &found {
@@ -178,7 +181,8 @@ impl<'a> Checker<'a> {
         Type::map(key, value.unwrap_or_else(|| self.fresh()))
     }
 
-    /// The type of the elements so far, with one more. That all are of one type is looked at when nothing else is wrong.
+    /// Returns the type of the elements so far, with one more. The rule that all elements have the
+    /// same type is checked later, if there are no other faults.
     fn joined(&mut self, before: Option<Type>, element: &IdedExpr) -> Type {
         let found = self.type_of(element);
         match before {
@@ -242,7 +246,7 @@ impl<'a> Checker<'a> {
         result
     }
 
-    /// The overload if there is only one that fits, and the type of the result.
+    /// Resolves a call: the overload if only one fits, and the type of the result.
     fn resolve(
         &mut self,
         declared: &[Overload],
@@ -324,7 +328,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// All elements of a literal have the type of the first.
+    /// Checks that all elements of a literal have the type of the first.
     fn check_literals(&mut self, node: &'a IdedExpr) {
         match &node.expr {
             Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => {}
@@ -377,12 +381,13 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The name of a function without the point in front that says that it is in no container; none is.
+/// Returns the name of a function without a dot in front, which means the root container. Functions
+/// have no other container.
 pub(crate) fn plain(function: &str) -> &str {
     function.strip_prefix('.').unwrap_or(function)
 }
 
-/// Numbers in order.
+/// Returns consecutive numbers.
 fn next(variables: &mut usize) -> usize {
     let number = *variables;
     *variables += 1;

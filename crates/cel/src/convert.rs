@@ -8,7 +8,8 @@ use groundwork_go::strconv::{FloatVerb, append_float, format_g, parse_float};
 use crate::time::Time;
 use crate::value::{EvalError, Value};
 
-/// Functions that convert; what they make of constants is known when an expression is compiled.
+/// Reports whether a function is a conversion. Conversions of constants are done when an expression
+/// is compiled.
 pub(crate) fn is_conversion(function: &str) -> bool {
     matches!(
         function,
@@ -16,7 +17,8 @@ pub(crate) fn is_conversion(function: &str) -> bool {
     )
 }
 
-/// The value as one of the type that the function is named after. Which types it takes has been looked at.
+/// Converts a value to the type that the function is named after. The caller has checked that the
+/// function accepts its type.
 pub(crate) fn convert(function: &str, value: &Value) -> Result<Value, EvalError> {
     match function {
         "dyn" => Ok(value.clone()),
@@ -75,10 +77,10 @@ fn to_duration(value: &Value) -> Result<Value, EvalError> {
     }
 }
 
-/// Towards zero; what is out of bounds, or no number, overflows.
+/// Converts towards zero. A number out of range, or NaN, is an overflow.
 #[expect(clippy::cast_possible_truncation, reason = "the bounds are checked")]
 pub(crate) fn double_to_int(number: f64) -> Result<i64, EvalError> {
-    // The largest doubles of an int's bounds are themselves refused by the original.
+    // cel-go refuses the doubles at the bounds themselves, although the lower one would fit.
     let bound = 9_223_372_036_854_775_808.0;
     if number.is_nan() || number <= -bound || number >= bound {
         return Err(EvalError::new("integer overflow"));
@@ -117,7 +119,7 @@ fn to_uint(value: &Value) -> Result<Value, EvalError> {
     }))
 }
 
-/// A decimal number with a sign or none.
+/// Parses a decimal number with an optional sign.
 fn decimal(text: &str) -> Option<i64> {
     text.parse().ok()
 }
@@ -149,7 +151,7 @@ fn to_string(value: &Value) -> Result<Value, EvalError> {
     }))
 }
 
-/// Seconds as a double has them, so that the last digits may be others.
+/// Formats seconds as a double, as cel-go does, so that the last digits may be inexact.
 #[expect(clippy::cast_precision_loss, reason = "as in the original")]
 fn seconds(nanoseconds: i64) -> String {
     let second = groundwork_go::time::SECOND;

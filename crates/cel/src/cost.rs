@@ -1,6 +1,7 @@
-//! A bound on what an expression can cost, from its form and the sizes of what it reads: the interpreter has no meter.
+//! Upper bound on the cost of an expression, computed from its form and the sizes of its inputs,
+//! because the interpreter does not count its work.
 //!
-//! Texts that double (`[x].map(y, y + y)`) and nested loops show in the bound long before they are run.
+//! The bound shows texts that double (`[x].map(y, y + y)`) and nested loops long before they run.
 
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, LiteralValue};
 use cel::parser::Expression;
@@ -8,31 +9,31 @@ use cel::parser::Expression;
 /// Bytes that one unit pays for, besides the step itself.
 const BYTES_A_UNIT: u64 = 10;
 
-/// Loops inside each other that are bounded closely.
+/// Nested loops for which a close bound is computed.
 const DEEPEST_LOOP: usize = 5;
 
-/// An upper bound of a value.
+/// An upper bound on the size of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes of all texts in it.
+    /// Bytes of all texts in the value.
     pub bytes: u64,
     /// Elements, nested ones included.
     pub elements: u64,
 }
 
 impl Size {
-    /// Of a text of so many bytes.
+    /// Returns the size of a text of this many bytes.
     pub fn text(bytes: usize) -> Self {
         Self { bytes: bytes as u64, elements: 1 }
     }
 
-    /// An empty text, or an empty list as an element.
+    /// Size of an empty text, or of an empty list as an element.
     const NOTHING: Self = Self { bytes: 0, elements: 1 };
 
-    /// Numbers and truth values.
+    /// Size of a number or boolean.
     pub const SMALL: Self = Self { bytes: 8, elements: 1 };
 
-    /// Of both together.
+    /// Returns the sum of both sizes.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -50,16 +51,16 @@ impl Size {
     }
 }
 
-/// Sizes of what an expression reads.
+/// Sizes of the inputs of an expression.
 pub trait Sizes {
-    /// Of a variable: `target`.
+    /// Returns the size of a variable: `target`.
     fn variable(&self, name: &str) -> Option<Size>;
 
-    /// Of a field of a variable: `target.labels`.
+    /// Returns the size of a field of a variable: `target.labels`.
     fn field(&self, variable: &str, field: &str) -> Option<Size>;
 }
 
-/// Units that evaluating costs at most.
+/// Returns the largest number of units that an evaluation may cost.
 pub(crate) fn bound(expression: &Expression, sizes: &dyn Sizes) -> u64 {
     let mut meter = Meter { sizes, locals: Vec::new(), loops: 0, units: 0 };
     meter.walk(&expression.expr, 1);
@@ -70,13 +71,13 @@ struct Meter<'a> {
     sizes: &'a dyn Sizes,
     /// Variables of the loops around, innermost last.
     locals: Vec<(&'a str, Size)>,
-    /// Loops around.
+    /// Number of loops around.
     loops: usize,
     units: u64,
 }
 
 impl<'a> Meter<'a> {
-    /// The size of a value that is computed `times`.
+    /// Returns the size of a value that is computed `times` times, and charges its cost.
     fn walk(&mut self, expr: &'a Expr, times: u64) -> Size {
         self.charge(1, times);
         match expr {
@@ -94,7 +95,7 @@ impl<'a> Meter<'a> {
                 if select.test { Size::SMALL } else { known.unwrap_or(operand) }
             }
             Expr::List(list) => list.elements.iter().fold(Size::default(), |sum, element| {
-                // An element counts itself, be there anything in it or not.
+                // Each element counts as one, even if it is empty.
                 sum.plus(self.walk(&element.expr, times).max(Size::NOTHING))
             }),
             Expr::Map(map) => self.entries(map.entries.iter().map(|entry| &entry.expr), times),
@@ -129,9 +130,9 @@ impl<'a> Meter<'a> {
         let last = arguments.last().copied().unwrap_or_default();
         let (size, work) = match function {
             "_[_]" => (first, 1),
-            // The condition is no part of the result.
+            // The condition does not belong to the result.
             "_?_:_" => {
-                // Some elements of a loop may take one way, some the other.
+                // In a loop, some elements may take one branch and others the other, so both count.
                 let either = if self.loops > 0 { Size::plus } else { Size::max };
                 (arguments.iter().skip(1).fold(Size::default(), |most, size| either(most, *size)), 1)
             }
@@ -139,7 +140,7 @@ impl<'a> Meter<'a> {
             | "endsWith" => (Size::SMALL, sum.bytes.saturating_add(sum.elements) / BYTES_A_UNIT),
             "_&&_" | "_||_" | "!_" | "@not_strictly_false" | "size" | "type" => (Size::SMALL, 1),
             "matches" => (Size::SMALL, first.bytes.saturating_mul(last.bytes) / BYTES_A_UNIT),
-            // Each byte may become a whole text.
+            // The replacement may be inserted at each byte.
             "replace" => paid(Size { bytes: (first.bytes + 1).saturating_mul(last.bytes + 1), elements: 1 }),
             "join" => {
                 let between = first.elements.saturating_mul(last.bytes);
@@ -152,15 +153,17 @@ impl<'a> Meter<'a> {
         size
     }
 
-    /// The size of what a loop gathers grows with each turn, in all macros of the standard library.
+    /// Returns the size of a loop's result. In all macros of the standard library the accumulated
+    /// value grows with each turn.
     fn comprehension(&mut self, made: &'a ComprehensionExpr, times: u64) -> Size {
         let range = self.walk(&made.iter_range.expr, times);
         let start = self.walk(&made.accu_init.expr, times);
         let turns = range.elements.max(1);
         self.loops += 1;
-        // All elements together are as large as the range. What a step costs grows with its element, and at least in proportion, so
-        // that one turn with all of the range and the others with next to nothing cost the most. Each loop is walked through twice
-        // for that, so deep inside of others each turn has all of the range.
+        // All elements together are as large as the range. The cost of a step grows at least in
+        // proportion to its element. So the worst case is one turn with the whole range, and the
+        // others with nearly empty elements. That walks through each loop twice, so in deeply
+        // nested loops every turn counts with the whole range instead.
         let steps = if self.loops > DEEPEST_LOOP {
             self.turn(made, range, times.saturating_mul(turns)).times(turns)
         } else {
@@ -177,7 +180,7 @@ impl<'a> Meter<'a> {
         result
     }
 
-    /// The growth that a step adds to what is gathered, with an element of a size.
+    /// Returns the growth of the accumulated value in a turn with an element of this size.
     fn turn(&mut self, made: &'a ComprehensionExpr, element: Size, times: u64) -> Size {
         let depth = self.locals.len();
         self.locals.push((&made.iter_var, element));
@@ -204,7 +207,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// A value that is made anew: its bytes are paid for.
+/// Returns the size of a newly created value, and the units for its bytes.
 fn paid(size: Size) -> (Size, u64) {
     (size, size.bytes.saturating_add(size.elements) / BYTES_A_UNIT)
 }

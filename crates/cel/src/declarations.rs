@@ -1,12 +1,12 @@
-//! Functions and operators: what they take, and what they give. The order of overloads matters: where several fit, the first one
-//! decides what is learned about the types of the arguments.
+//! Declarations of functions and operators: the types of their arguments and results. The order of
+//! overloads matters: if several fit, the first one determines the inferred types of the arguments.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::types::Type;
 
-/// Operators and functions, by the names that they have in syntax trees.
+/// Operators and functions, by their names in syntax trees.
 const NAMES: [&str; 50] = [
     "_?_:_",
     "_&&_",
@@ -60,7 +60,7 @@ const NAMES: [&str; 50] = [
     "substring",
 ];
 
-/// Parameters of generic functions, before each use gets variables of its own.
+/// Type parameters of generic functions. Each use replaces them by variables of its own.
 const A: usize = usize::MAX;
 const B: usize = usize::MAX - 1;
 
@@ -68,14 +68,15 @@ const B: usize = usize::MAX - 1;
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) is_member: bool,
-    /// Compares numbers of different types. The original means to leave these out, and forgets it from the first loop on.
+    /// True if it compares numbers of different types. cel-go intends to exclude these, but from
+    /// the first loop on it does not.
     pub(crate) is_mixed: bool,
     pub(crate) takes: Vec<Type>,
     pub(crate) gives: Type,
 }
 
 impl Overload {
-    /// The overload with variables of its own, which `fresh` numbers.
+    /// Returns the types with new variables, which `fresh` numbers.
     pub(crate) fn instantiate(&self, fresh: &mut impl FnMut() -> usize) -> (Vec<Type>, Type) {
         let is_generic = self.takes.iter().any(|taken| has_parameter(taken, A));
         if !is_generic {
@@ -117,7 +118,7 @@ fn member(takes: &[Type], gives: Type) -> Overload {
     Overload { is_member: true, is_mixed: false, takes: takes.to_vec(), gives }
 }
 
-/// All functions, made once.
+/// All declared functions, created once.
 static DECLARED: LazyLock<HashMap<&str, Vec<Overload>>> = LazyLock::new(|| {
     let all = NAMES.iter().filter_map(|name| {
         let found = operators(name).or_else(|| conversions(name)).or_else(|| functions(name));
@@ -126,7 +127,7 @@ static DECLARED: LazyLock<HashMap<&str, Vec<Overload>>> = LazyLock::new(|| {
     all.collect()
 });
 
-/// The overloads of a function, in order; none if it is not declared.
+/// Returns the overloads of a function, in order, or `None` if it is not declared.
 pub(crate) fn overloads(name: &str) -> Option<&'static [Overload]> {
     DECLARED.get(name).map(Vec::as_slice)
 }
@@ -233,7 +234,8 @@ fn functions(name: &str) -> Option<Vec<Overload>> {
     })
 }
 
-/// Those that the original does not have (`packagevariants.md` 4.4).
+/// Returns the overloads of functions that cel-go's standard library does not have
+/// (`packagevariants.md` 4.4).
 fn extensions(name: &str) -> Option<Vec<Overload>> {
     use Type::{Int, String};
     let texts = || Type::list(String);

@@ -1,4 +1,4 @@
-//! The evaluation of an expression.
+//! The evaluation of a planned expression.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ type Outcome = Result<Value, EvalError>;
 /// The variables of one evaluation.
 pub(crate) struct Frame<'h> {
     host: &'h dyn Host,
-    /// Of the loops around, each with what it has gathered and its element. What is gathered may be an error, which a later
-    /// element can still make up for.
+    /// Variables of the loops around: for each its accumulated value and its element. The
+    /// accumulated value may be an error, which a later element can still replace, as in `||`.
     locals: Vec<Outcome>,
 }
 
@@ -93,7 +93,7 @@ impl<'h> Frame<'h> {
             let Some(key) = Key::of(&key) else {
                 return Err(EvalError::new(format!("unsupported key type: {}", key.type_name())));
             };
-            // The specification's own rule; the original takes the last.
+            // The CEL specification requires this error; cel-go keeps the last value.
             if map.insert(key, value).is_some() {
                 return Err(EvalError::new("a map has the same key twice"));
             }
@@ -101,7 +101,7 @@ impl<'h> Frame<'h> {
         Ok(Value::Map(Arc::new(map)))
     }
 
-    /// `&&` and `||`: one operand that decides is enough, whatever the others are.
+    /// Evaluates `&&` and `||`: one operand that decides is enough, even if others are errors.
     fn logic(&mut self, nodes: &[Node], decides: bool) -> Outcome {
         let mut error = None;
         for node in nodes {

@@ -1,4 +1,4 @@
-//! Functions of texts, times and types.
+//! The functions of texts, times and types.
 
 use std::sync::Arc;
 
@@ -11,20 +11,21 @@ use crate::value::{EvalError, Value};
 
 type Outcome = Result<Value, EvalError>;
 
-/// What a host gives to expressions.
+/// The access of expressions to their host.
 pub trait Host {
-    /// The value of a variable; none if it is declared and not known.
+    /// Returns the value of a variable, or `None` if it is declared but not known.
     fn variable(&self, name: &str) -> Option<Value>;
 
-    /// Whether a text has a part that matches a pattern of RE2.
+    /// Reports whether a part of a text matches an RE2 pattern.
     ///
     /// # Errors
     ///
-    /// The text is no pattern; it says what cel-go says.
+    /// The text is not a pattern; the message is that of cel-go.
     fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError>;
 }
 
-/// Calls a function, the target of a member first among its arguments. `only`: the overload that the types have left.
+/// Calls a function. The target of a member call is the first argument. `only`: the one overload
+/// that the type check left.
 pub(crate) fn call(host: &dyn Host, function: &str, only: Option<usize>, arguments: &[Value]) -> Outcome {
     match (function, arguments) {
         ("!_", [Value::Bool(truth)]) => Ok(Value::Bool(!truth)),
@@ -45,7 +46,7 @@ pub(crate) fn call(host: &dyn Host, function: &str, only: Option<usize>, argumen
     }
 }
 
-/// Whether the overload that is left, or any, takes these values.
+/// Reports whether the remaining overload, or any, accepts these values.
 fn takes(function: &str, only: Option<usize>, arguments: &[Value]) -> bool {
     let declared = overloads(function).unwrap_or(&[]);
     let fits = |overload: &Overload| {
@@ -108,7 +109,8 @@ fn get(function: &str, only: Option<usize>, value: &Value, rest: &[Value], argum
     }
 }
 
-/// What the original does not have (`packagevariants.md` 4.4); it follows cel-go's library of texts.
+/// Calls a function of cel-go's string library (`packagevariants.md` 4.4), which its standard
+/// library does not have.
 fn extension(function: &str, arguments: &[Value]) -> Outcome {
     match (function, arguments) {
         ("lowerAscii", [Value::String(text)]) => Ok(text.to_ascii_lowercase().into()),
@@ -136,7 +138,7 @@ fn extension(function: &str, arguments: &[Value]) -> Outcome {
 
 fn split(text: &str, by: &str, count: i64) -> Value {
     let texts = |parts: Vec<&str>| Value::List(Arc::new(parts.into_iter().map(Value::from).collect()));
-    // An empty separator stands between all characters.
+    // An empty separator splits between all characters.
     let whole: Vec<&str> = if by.is_empty() {
         text.split("").filter(|part| !part.is_empty()).collect()
     } else {
@@ -163,7 +165,7 @@ fn join(texts: &[Value], by: &str) -> Outcome {
     Ok(parts.join(by).into())
 }
 
-/// By characters.
+/// Returns a part of a text; positions count characters.
 fn substring(text: &str, from: i64, to: Option<i64>) -> Outcome {
     let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     let to = to.unwrap_or(length);

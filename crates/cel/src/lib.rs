@@ -1,12 +1,14 @@
-//! CEL as cel-go has it (`packagevariants.md` 4.4): the same types, the same results and the same words for what is wrong.
+//! CEL as cel-go implements it (`packagevariants.md` 4.4): the same types, the same results and the
+//! same error texts.
 //!
 //! ```text
 //! text ──parser──> tree ──check──> types, overloads ──plan──> Node ──evaluate, Host──> Value
 //! ```
 //!
-//! The parser is a library. What people notice of the language is in the types and in the evaluation: which of several mistakes is
-//! told, that conversions of constants are done when an expression is compiled, that two values of unknown types add up as bytes.
-//! Expressions of strangers have bounds: on their form ([`check_form`]), on what they cost ([`Program::cost`]), on their [`Patterns`].
+//! The parser is a library. The rules that users notice are in the type check and the evaluation:
+//! which of several faults is reported, that conversions of constants are done at compile time,
+//! that two values of unknown types add up as bytes. Expressions of untrusted users have limits: on
+//! their form ([`check_form`]), on their cost ([`Program::cost`]), and on their [`Patterns`].
 
 mod check;
 mod convert;
@@ -34,24 +36,24 @@ pub use patterns::Patterns;
 pub use time::Time;
 pub use value::{EvalError, Key, Map, Value};
 
-/// What a host declares.
+/// The declarations of a host.
 pub trait Declarations {
-    /// What a variable is declared to be; none if it is not.
+    /// Returns the declaration of a variable, or `None` if it is not declared.
     fn variable(&self, name: &str) -> Option<Declared>;
 
-    /// Looks at a pattern that is written in an expression.
+    /// Checks a pattern that is written in an expression.
     ///
     /// # Errors
     ///
-    /// It is none; the error says what cel-go says.
+    /// The text is not a pattern; the message is that of cel-go.
     fn check_pattern(&self, pattern: &str) -> Result<(), EvalError>;
 }
 
-/// What a variable is declared to be.
+/// The declared type of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Declared {
     String,
-    /// Judged when it is evaluated.
+    /// Any type; it is checked when the variable is evaluated.
     Dyn,
 }
 
@@ -63,7 +65,7 @@ pub struct Program {
     names: Vec<String>,
 }
 
-/// Compiles expressions.
+/// A compiler of expressions.
 #[expect(missing_debug_implementations, reason = "the parser has none")]
 pub struct Compiler {
     environment: Env,
@@ -76,11 +78,12 @@ impl Default for Compiler {
 }
 
 impl Compiler {
-    /// Compiles an expression with what is declared.
+    /// Compiles an expression with the given declarations.
     ///
     /// # Errors
     ///
-    /// Syntax, types, and conversions of constants that cannot be done, in the words of cel-go without where it stands.
+    /// Faults of syntax, types, and conversions of constants, in the words of cel-go without the
+    /// place.
     pub fn compile(&self, source: &str, declared: &dyn Declarations) -> Result<Program, String> {
         let program = self.environment.compile(source).map_err(|errors| {
             let mut text = String::new();
@@ -105,7 +108,8 @@ impl Compiler {
 }
 
 impl Program {
-    /// Evaluates it. To be called with as much stack as the depth of the expression takes.
+    /// Evaluates the program. Call it with enough stack for the depth of the expression, see
+    /// [`STACK`].
     ///
     /// # Errors
     ///
@@ -114,18 +118,19 @@ impl Program {
         eval::Frame::new(host).evaluate(&self.root)
     }
 
-    /// Units that evaluating it costs at most, by its form and the sizes of what it reads.
+    /// Returns the largest number of units that an evaluation may cost, by the program's form and
+    /// the sizes of its inputs.
     pub fn cost(&self, sizes: &dyn Sizes) -> u64 {
         cost::bound(&self.tree, sizes)
     }
 
-    /// Whether it names a variable.
+    /// Reports whether the expression uses a variable.
     pub fn names(&self, variable: &str) -> bool {
         self.names.iter().any(|name| name == variable)
     }
 }
 
-/// Whether the parser's message says itself what is wrong.
+/// Reports whether the parser's message already describes the fault.
 fn is_named(message: &str) -> bool {
     ["Syntax error", "reserved identifier", "unsupported syntax", "invalid argument to has()"]
         .iter()

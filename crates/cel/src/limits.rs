@@ -1,19 +1,20 @@
-//! Bounds on the form of expressions of strangers, before anything is parsed.
+//! Limits on the form of expressions from untrusted users, checked before parsing.
 
 /// Longest expression, in bytes.
 const LONGEST_SOURCE: usize = 4096;
-/// Brackets inside each other, and operators in a row: the parser recurses for both.
+/// Nested brackets, and operators in a row; the parser recurses for both.
 const DEEPEST: usize = 60;
 const MOST_OPERATORS: usize = 500;
-/// Stack for the parser and the evaluator of an expression that [`check_form`] lets through, in bytes.
+/// Bytes of stack that the parser and the evaluator need for an expression that [`check_form`]
+/// accepts.
 pub const STACK: usize = 64 << 20;
 
-/// Refuses an expression that would exhaust the stack, before anything is parsed. Counts in texts count as well, which is no loss:
-/// people write neither.
+/// Refuses an expression that would exhaust the stack, before parsing. Characters inside texts
+/// count as well, which refuses no realistic expression.
 ///
 /// # Errors
 ///
-/// It is too long, too deep, or has too many operators.
+/// The expression is too long, too deep, or has too many operators.
 pub fn check_form(source: &str) -> Result<(), String> {
     if source.len() > LONGEST_SOURCE {
         return Err(format!("the expression is longer than {LONGEST_SOURCE} bytes"));

@@ -24,7 +24,8 @@ fn duration(result: Option<i64>) -> Outcome {
     result.map(Value::Duration).ok_or_else(|| EvalError::new(OVERFLOW))
 }
 
-/// Says that a value knows nothing of an operator. Texts and times are asked for it, and answer without its name.
+/// Returns the error of a value that does not support an operator. As in cel-go, texts and times do
+/// not name the operator.
 pub(crate) fn unable(operator: &str, value: &Value) -> EvalError {
     match value {
         Value::String(_) | Value::Timestamp(_) | Value::Duration(_) => EvalError::no_overload(),
@@ -32,7 +33,7 @@ pub(crate) fn unable(operator: &str, value: &Value) -> EvalError {
     }
 }
 
-/// An operator of two operands, but those that look at one operand first.
+/// Evaluates an operator of two operands, except for those that may need only the first.
 pub(crate) fn binary(operator: &str, left: &Value, right: &Value) -> Outcome {
     match operator {
         "_+_" => add(left, right),
@@ -154,7 +155,7 @@ fn is_in(value: &Value, collection: &Value) -> Outcome {
     }
 }
 
-/// `size()`: of texts in characters.
+/// Evaluates `size()`; of a text it is the number of characters.
 pub(crate) fn size(value: &Value) -> Outcome {
     let count = match value {
         Value::String(text) => text.chars().count(),
@@ -166,7 +167,8 @@ pub(crate) fn size(value: &Value) -> Outcome {
     Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
-/// A member of a map, or an element of a list. None: there is no such thing; a value that is neither has nothing in it.
+/// Returns a member of a map, or an element of a list. `None`: there is no such member; values of
+/// other types have no members.
 pub(crate) fn member(collection: &Value, at: &Value) -> Result<Option<Value>, EvalError> {
     match collection {
         Value::Map(map) => Ok(Key::of(at).and_then(|key| map.get(&key).cloned())),
@@ -194,7 +196,7 @@ pub(crate) fn member(collection: &Value, at: &Value) -> Result<Option<Value>, Ev
     }
 }
 
-/// Whether a value can be what stands in brackets.
+/// Checks that a value can be an index in brackets.
 pub(crate) fn check_index(at: &Value) -> Result<(), EvalError> {
     match at {
         Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_) => Ok(()),
@@ -202,7 +204,7 @@ pub(crate) fn check_index(at: &Value) -> Result<(), EvalError> {
     }
 }
 
-/// The type of a value in Go, which the original names.
+/// Returns the Go type of a value, which cel-go's messages name.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "types.Null",
@@ -220,7 +222,7 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// What to say of a member that is not there.
+/// Returns the error about a missing member.
 pub(crate) fn missing(collection: &Value, at: &Value) -> EvalError {
     let shown = match at {
         Value::String(text) => text.to_string(),

@@ -1,4 +1,5 @@
-//! Patterns of `matches`, compiled once for all that evaluates expressions together. The interpreter would compile them at each call.
+//! Cache of the patterns of `matches`, for all expressions that are evaluated together. The
+//! interpreter would compile them at each call.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,12 +8,14 @@ use groundwork_go::regexp::{self, Pattern};
 
 use crate::value::EvalError;
 
-/// The weight of all patterns together, as [`regexp::weight`] has it: a hundred megabytes and half a second.
+/// Largest total weight of the patterns (see [`regexp::weight`]): a hundred megabytes and half a
+/// second.
 const MOST_WEIGHT: usize = 1_000_000;
-/// Bytes of texts times the weight of the pattern that is searched in them, for all together: a second at worst.
+/// Bytes of texts times the weight of the pattern searched in them, for all expressions together: a
+/// second at worst.
 const MOST_SEARCHED: usize = 200_000_000;
 
-/// Compiled patterns, or what is wrong with texts that are none.
+/// Compiled patterns, or the errors of texts that are not patterns.
 #[derive(Debug)]
 pub struct Patterns {
     /// The owner of the patterns, in messages: `this set`.
@@ -42,23 +45,24 @@ impl Known {
 }
 
 impl Patterns {
-    /// `of` names in messages whose patterns they are: `this set`.
+    /// Creates an empty cache. `of` names the owner of the patterns in messages: `this set`.
     pub fn new(of: &'static str) -> Self {
         Self { of, most_weight: MOST_WEIGHT, most_searched: MOST_SEARCHED, known: Mutex::default() }
     }
 
-    /// The same with one part of so many of what patterns may cost, for a host that has no thread for them.
+    /// Divides the limits by `part`, for a host that evaluates on a shared thread.
     #[must_use]
     pub fn limited_to(self, part: usize) -> Self {
         let part = part.max(1);
         Self { most_weight: MOST_WEIGHT / part, most_searched: MOST_SEARCHED / part, ..self }
     }
 
-    /// `text.matches(pattern)`.
+    /// Evaluates `text.matches(pattern)`.
     ///
     /// # Errors
     ///
-    /// A text that is no pattern, and patterns that are too many together, or are searched in too much text.
+    /// A text that is not a pattern, and patterns that exceed the limits together, or are searched
+    /// in too much text.
     pub fn matches(&self, text: &str, pattern: &str) -> Result<bool, EvalError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.compiled.contains_key(pattern) {

@@ -1,4 +1,5 @@
-//! An expression in the form that is evaluated: names are resolved, and conversions of constants are done.
+//! The form of an expression for its evaluation: names are resolved, and conversions of constants
+//! are done.
 
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ pub(crate) enum Node {
     Constant(Value),
     /// A variable of the host.
     Global(String),
-    /// A variable of a loop, by its position among those around.
+    /// A variable of a loop, by its position among those of all loops around.
     Local(usize),
-    /// `operand.field`, or whether it is there.
+    /// `operand.field`, or the test whether the field exists.
     Select {
         operand: Box<Node>,
         field: Value,
@@ -48,12 +49,13 @@ pub(crate) enum Node {
         only: Option<usize>,
         arguments: Vec<Node>,
     },
-    /// With a pattern that is known.
+    /// `matches` with a constant pattern.
     Matches {
         text: Box<Node>,
         pattern: Arc<str>,
     },
-    /// `list + [item]`, where the list is a variable of the loop: it grows in place.
+    /// `list + [item]` where the list is the accumulated value of a loop: it grows in place,
+    /// without a copy for each element.
     Append {
         list: usize,
         items: Vec<Node>,
@@ -70,15 +72,16 @@ pub(crate) struct Loop {
     pub(crate) result: Node,
 }
 
-/// The names of types are constants.
+/// Names of types, which are constants in expressions.
 const TYPES: [&str; 10] =
     ["string", "bytes", "int", "uint", "double", "bool", "null_type", "list", "map", "type"];
 
-/// Makes the form of a checked expression.
+/// Plans a checked expression.
 ///
 /// # Errors
 ///
-/// A conversion of a constant that cannot be done, and a pattern that is none, also where they would never run.
+/// A conversion of a constant that fails, and a constant pattern that is invalid, even in a branch
+/// that would never be evaluated.
 pub(crate) fn plan(
     root: &IdedExpr,
     resolved: &Resolved,
@@ -90,11 +93,12 @@ pub(crate) fn plan(
 struct Planner<'a> {
     resolved: &'a Resolved,
     declared: &'a dyn Declarations,
-    /// Names of the variables of the loops around; each loop has one for what it gathers and one for the element.
+    /// Names of the variables of the loops around. Each loop has one for its accumulated value and
+    /// one for the element.
     locals: Vec<&'a str>,
 }
 
-/// For constants, which read nothing.
+/// A host without variables, for evaluating constants.
 struct Nothing;
 
 impl Host for Nothing {
@@ -176,7 +180,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A pattern that is known is looked at now.
+    /// Plans `matches`. A constant pattern is checked here.
     fn matches(&self, arguments: [Node; 2], only: Option<usize>) -> Result<Node, EvalError> {
         match arguments {
             [text, Node::Constant(Value::String(pattern))] => {
@@ -202,7 +206,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// As many arguments as the function takes: the check has seen to it.
+/// Returns the arguments as an array. The type check has verified their number.
 fn exactly<const N: usize>(arguments: Vec<Node>) -> Result<Box<[Node; N]>, EvalError> {
     let boxed: Result<Box<[Node; N]>, _> = arguments.into_boxed_slice().try_into();
     boxed.map_err(|_| EvalError::no_overload())
@@ -215,7 +219,8 @@ fn index([operand, at]: [Node; 2]) -> Result<Node, EvalError> {
     Ok(Node::Index { operand: Box::new(operand), at: Box::new(at) })
 }
 
-/// Nothing is in an empty list, so that what would be looked for is not even evaluated.
+/// Plans `in`. For an empty list the result is false, and as in cel-go the left operand is not even
+/// evaluated.
 fn is_in(operands: Box<[Node; 2]>, only: Option<usize>) -> Node {
     match &operands[1] {
         Node::Constant(Value::List(list)) if list.is_empty() && only == Some(0) => {
@@ -234,7 +239,7 @@ fn call_of(function: &str, only: Option<usize>, arguments: Vec<Node>) -> Result<
     Ok(call)
 }
 
-/// Literals of nothing but constants are constants, unless something is wrong with them.
+/// Turns a literal of constants into a constant, unless its evaluation fails.
 fn constant(literal: Node) -> Node {
     let is_constant = |node: &Node| matches!(node, Node::Constant(_));
     let all = match &literal {
@@ -248,7 +253,7 @@ fn constant(literal: Node) -> Node {
     Frame::new(&Nothing).evaluate(&literal).map_or(literal, Node::Constant)
 }
 
-/// The step of a loop that gathers a list, without a copy of the list for each element.
+/// Turns a loop step that appends to its list into one without a copy of the list.
 fn in_place(step: Node, gathered: usize) -> Node {
     match step {
         Node::Binary { operator, operands } if operator == "_+_" => match *operands {

@@ -7,16 +7,16 @@ use groundwork_go::time::{Instant, Wall, Zone, parse};
 use crate::value::EvalError;
 
 const LAYOUT: &[u8] = b"2006-01-02T15:04:05.999999999Z07:00";
-/// The first and the last second that a timestamp may be in: years 1 and 9999.
+/// The range of a timestamp in seconds: years 1 to 9999.
 const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 const SECOND: i64 = groundwork_go::time::SECOND;
 
-/// An instant, with the zone that it was written in.
+/// An instant, with the zone in which it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time {
     pub(crate) seconds: i64,
     pub(crate) nanoseconds: i64,
-    /// Seconds east of Greenwich.
+    /// Offset of the zone, in seconds east of Greenwich.
     offset: i64,
 }
 
@@ -25,7 +25,7 @@ impl Time {
         Self { seconds, nanoseconds: 0, offset: 0 }.checked()
     }
 
-    /// By RFC 3339.
+    /// Parses a timestamp by RFC 3339.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, EvalError>> {
         let instant = parse(LAYOUT, text.as_bytes()).ok()?;
         let offset = instant.wall().offset;
@@ -55,7 +55,8 @@ impl Time {
         Self { seconds: moved.seconds, nanoseconds: moved.nanoseconds, offset: self.offset }.checked()
     }
 
-    /// Nanoseconds between two. The seconds alone have to fit, which is a little less than what would.
+    /// Returns the nanoseconds between two timestamps. As in cel-go, the seconds alone must fit,
+    /// which excludes a few results that would fit.
     pub(crate) fn minus(&self, other: &Self) -> Result<i64, EvalError> {
         let seconds = (self.seconds - other.seconds).checked_mul(SECOND);
         let nanoseconds = self.nanoseconds - other.nanoseconds;
@@ -64,7 +65,7 @@ impl Time {
             .ok_or_else(|| EvalError::new("integer overflow"))
     }
 
-    /// A part of date or clock, in UTC or in a zone.
+    /// Returns a part of date or time of day, in UTC or in a zone.
     pub(crate) fn part(&self, getter: &str, zone: &str) -> Result<i64, EvalError> {
         let instant = Instant::new(self.seconds, self.nanoseconds, zone_of(zone)?);
         let Wall { date, hour, minute, second, weekday, year_day, .. } = instant.wall();
@@ -84,7 +85,7 @@ impl Time {
     }
 }
 
-/// A zone of the database, or an offset such as `-05:30`.
+/// Returns a zone of the database, or an offset such as `-05:30`.
 fn zone_of(name: &str) -> Result<Zone, EvalError> {
     let Some((hours, minutes)) = name.split_once(':') else {
         return Zone::find(name).ok_or_else(|| EvalError::new(format!("unknown time zone {name}")));
@@ -98,7 +99,8 @@ fn zone_of(name: &str) -> Result<Zone, EvalError> {
     Ok(Zone::Fixed { name: "".into(), offset: minutes * 60 })
 }
 
-/// A part of a duration: whole hours, minutes or seconds of it, and the milliseconds beside them.
+/// Returns a part of a duration: its whole hours, minutes or seconds, or the milliseconds beside
+/// them.
 pub(crate) fn part_of_duration(nanoseconds: i64, getter: &str) -> Result<i64, EvalError> {
     Ok(match getter {
         "getHours" => nanoseconds / (3_600 * SECOND),

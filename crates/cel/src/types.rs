@@ -1,4 +1,4 @@
-//! Types of expressions, and which values of one may stand for those of another.
+//! Types of expressions, and the rules for using a value of one type where another is expected.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Type {
     Dyn,
-    /// Of an expression that is wrong: fits everywhere, so that each mistake is told once.
+    /// Type of an expression with a fault. It fits everywhere, so that each fault is reported once.
     Error,
     Null,
     Bool,
@@ -23,9 +23,9 @@ pub(crate) enum Type {
     Duration,
     List(Arc<Type>),
     Map(Arc<Type>, Arc<Type>),
-    /// A type as a value; nothing is known of one that is named by `type`.
+    /// A type as a value; `None` for the type named `type`, about which the check knows no more.
     Named(Option<Arc<Type>>),
-    /// Stands for a type that is found out from where it is used.
+    /// A type that is inferred from its uses.
     Variable(usize),
 }
 
@@ -46,7 +46,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// The types inside.
+    /// Returns the types inside.
     fn parameters(&self) -> Vec<&Self> {
         match self {
             Self::List(item) => vec![item],
@@ -80,12 +80,13 @@ impl fmt::Display for Type {
     }
 }
 
-/// Types that are visited for one expression at most: a type may hold another one twice, and that one a third twice.
+/// Largest number of types visited for one expression. A type may contain another one twice, and
+/// that one a third one twice, and so on.
 const MOST_VISITS: usize = 2_000_000;
-/// Types in a type that is shown.
+/// Number of nested types up to which a type is shown in messages.
 const MOST_SHOWN: usize = 200;
 
-/// What type variables stand for, as far as it is known.
+/// The inferred types of type variables.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Substitutions {
     known: HashMap<usize, Type>,
@@ -93,18 +94,20 @@ pub(crate) struct Substitutions {
 }
 
 impl Substitutions {
-    /// Counts a visit. Whether there have been too many.
+    /// Counts a visit. Returns whether the limit is exceeded.
     fn visit(&self) -> bool {
         self.visits.set(self.visits.get() + 1);
         self.is_exhausted()
     }
 
-    /// Whether the types have become too large to go on: whatever is said of them then is not true.
+    /// Reports whether the types have become too large. All further results of the check are then
+    /// meaningless.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.visits.get() > MOST_VISITS
     }
 
-    /// A type with its variables replaced by what they stand for; `finally` those that stand for nothing are `dyn`.
+    /// Replaces the variables in a type by their inferred types. With `finally`, variables without
+    /// one become `dyn`.
     pub(crate) fn apply(&self, given: &Type, finally: bool) -> Type {
         if self.visit() {
             return Type::Dyn;
@@ -122,13 +125,13 @@ impl Substitutions {
         }
     }
 
-    /// Whether a value of one type may stand where one of another is expected. What is learned about variables by it is kept
-    /// if it may.
+    /// Reports whether a value of one type may be used where another is expected. If so, the types
+    /// inferred for variables are kept.
     pub(crate) fn assign(&mut self, given: &Type, wanted: &Type) -> bool {
         self.assign_all(&[given], &[wanted])
     }
 
-    /// The same for arguments, all or none.
+    /// Assigns arguments, all or none.
     pub(crate) fn assign_all(&mut self, given: &[&Type], wanted: &[&Type]) -> bool {
         let mut tried = self.clone();
         let fits = given.len() == wanted.len()
@@ -171,7 +174,7 @@ impl Substitutions {
         }
     }
 
-    /// Lets a variable stand for a type, or for what it and the type before have in common.
+    /// Infers a type for a variable. If it already has one, the result is the more general of both.
     fn stand_for(&mut self, number: usize, variable: &Type, given: &Type) -> Substitution {
         if given == variable {
             return Substitution::Valid;
@@ -196,7 +199,8 @@ impl Substitutions {
         Substitution::Valid
     }
 
-    /// Whether a variable does not occur in a type: it cannot stand for what it is a part of.
+    /// Reports whether a variable does not occur in a type. A variable cannot be a type that
+    /// contains it.
     fn is_free_of(&self, variable: &Type, within: &Type) -> bool {
         if variable == within || self.visit() {
             return false;
@@ -216,7 +220,7 @@ enum Substitution {
     Invalid { had_one: bool },
 }
 
-/// A type as messages have it; of a large one only that it is large.
+/// Returns a type as messages show it. For a large type the text only says that it is large.
 pub(crate) fn shown(given: &Type) -> String {
     let mut rest = MOST_SHOWN;
     if is_small(given, &mut rest) { given.to_string() } else { "a large type".to_owned() }
@@ -227,7 +231,7 @@ fn is_small(given: &Type, rest: &mut usize) -> bool {
     *rest > 0 && given.parameters().iter().all(|part| is_small(part, rest))
 }
 
-/// The one of two types that says less.
+/// Returns the less specific of two types.
 pub(crate) fn most_general(one: &Type, other: &Type) -> Type {
     if says_no_more(one, other) { one.clone() } else { other.clone() }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::time::Time;
 
-/// What an expression gives, or is made of.
+/// The result of an expression, and its parts.
 #[derive(Debug, Clone)]
 pub enum Value {
     Null,
@@ -19,7 +19,7 @@ pub enum Value {
     String(Arc<str>),
     Bytes(Arc<[u8]>),
     Timestamp(Time),
-    /// Nanoseconds.
+    /// A duration in nanoseconds.
     Duration(i64),
     List(Arc<Vec<Value>>),
     Map(Arc<Map>),
@@ -27,10 +27,10 @@ pub enum Value {
     Type(&'static str),
 }
 
-/// Entries in the order of their keys: expressions visit them in it.
+/// Entries in the order of their keys, in which expressions visit them.
 pub type Map = BTreeMap<Key, Value>;
 
-/// Why an expression has no value: the text of cel-go.
+/// The reason why an expression has no value, in the words of cel-go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvalError(pub(crate) Cow<'static, str>);
 
@@ -39,7 +39,8 @@ impl EvalError {
         Self(text.into())
     }
 
-    /// Operands that do not fit, where the one that is asked does not know who asks.
+    /// Creates the error about operands of unsupported types, for places at which cel-go does not
+    /// know the operator.
     pub(crate) const fn no_overload() -> Self {
         Self(Cow::Borrowed("no such overload"))
     }
@@ -48,7 +49,7 @@ impl EvalError {
         Self::new(format!("no such overload: {function}"))
     }
 
-    /// The same with the types of the arguments.
+    /// Creates the error about arguments of unsupported types, with their types.
     pub(crate) fn no_overload_for(function: &str, arguments: &[Value]) -> Self {
         let types: Vec<&str> = arguments.iter().map(Value::type_name).collect();
         Self::new(format!("no such overload: {function}({})", types.join(", ")))
@@ -63,7 +64,7 @@ impl fmt::Display for EvalError {
 
 impl std::error::Error for EvalError {}
 
-/// The key of a map. Numbers are the same key whatever their type.
+/// The key of a map. Numbers of different types with the same value are the same key.
 #[derive(Debug, Clone)]
 pub enum Key {
     Bool(bool),
@@ -81,7 +82,7 @@ impl Key {
         }
     }
 
-    /// The key that a value is; a fraction, for instance, is none.
+    /// Returns a value as a key; a number with a fraction, for instance, is not a key.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Bool(truth) => Some(Self::Bool(*truth)),
@@ -151,14 +152,14 @@ impl From<String> for Value {
 }
 
 impl Value {
-    /// A map with texts as keys.
+    /// Creates a map with texts as keys.
     pub fn object<'k>(members: impl IntoIterator<Item = (&'k str, Self)>) -> Self {
         Self::Map(Arc::new(
             members.into_iter().map(|(key, value)| (Key::String(Arc::from(key)), value)).collect(),
         ))
     }
 
-    /// The name of its type, as `type()` gives it and messages say it.
+    /// Returns the name of its type, as `type()` and messages show it.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null_type",
@@ -176,11 +177,12 @@ impl Value {
         }
     }
 
-    /// The text that it is.
+    /// Returns the text of a text value.
     ///
     /// # Errors
     ///
-    /// It is none: nothing is converted. The words are those of cel-go, which has others for each type.
+    /// The value is of another type; values are not converted. The message is that of cel-go, which
+    /// differs for each type.
     pub fn text(&self) -> Result<&str, EvalError> {
         let kind = match self {
             Self::String(text) => return Ok(text),
@@ -199,7 +201,7 @@ impl Value {
         Err(EvalError::new(format!("type conversion error from {kind} to 'string'")))
     }
 
-    /// Whether two values are equal; numbers may be of different types.
+    /// Reports whether two values are equal; numbers may be of different types.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Null, Self::Null) => true,
@@ -220,7 +222,7 @@ impl Value {
         }
     }
 
-    /// The order of two values of one kind; none if they have none.
+    /// Returns the order of two values of the same kind, or `None` if they have none.
     pub(crate) fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Bool(one), Self::Bool(other)) => Some(one.cmp(other)),

@@ -1,18 +1,18 @@
-//! PEM.
+//! Reading and writing of PEM blocks.
 
 use pem::{EncodeConfig, LineEnding, Pem};
 
-/// The first PEM block of a text; what is around it does not matter.
+/// Returns the first PEM block of a text. The text around it is ignored.
 pub fn pem_block(text: &[u8]) -> Option<Pem> {
     pem::parse(text).ok()
 }
 
-/// All PEM blocks of a text, in order; none if one of them is malformed.
+/// Returns all PEM blocks of a text, in order; no block if one of them is malformed.
 pub fn pem_blocks(text: &[u8]) -> Vec<Pem> {
     pem::parse_many(text).unwrap_or_default()
 }
 
-/// DER as a PEM block, its lines ended by a line feed.
+/// Writes DER as a PEM block with line feeds.
 pub fn to_pem(label: &str, der: &[u8]) -> String {
     let config = EncodeConfig::new().set_line_ending(LineEnding::LF);
     pem::encode_config(&Pem::new(label, der), config)

@@ -1,4 +1,4 @@
-//! Reading certificates.
+//! Reading of certificates.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::error::KeyError;
 use crate::public_key::PublicKey;
 use crate::usage::{ExtendedKeyUsage, KeyUsage};
 
-/// What a certificate says.
+/// The content of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     pub is_authority: bool,
@@ -22,16 +22,16 @@ pub struct Certificate {
     pub common_name: Option<String>,
     pub dns_names: Vec<String>,
     pub ip_addresses: Vec<IpAddr>,
-    /// Seconds since 1970.
+    /// Start of the validity, in seconds since 1970.
     pub not_before: i64,
-    /// Seconds since 1970.
+    /// End of the validity, in seconds since 1970.
     pub not_after: i64,
     pub key_usage: KeyUsage,
-    /// In the order of the certificate; without those that Go has no name for.
+    /// Extended key usages in the order of the certificate, without those that have no name in Go.
     pub extended_key_usage: Vec<ExtendedKeyUsage>,
-    /// `None` of a kind that [`PublicKey`] does not know.
+    /// The public key; `None` if [`PublicKey`] does not support its kind.
     pub public_key: Option<PublicKey>,
-    /// The subject in DER, which is the issuer of what its key signs.
+    /// The subject in DER, which becomes the issuer of certificates that its key signs.
     pub(crate) subject: Vec<u8>,
     pub(crate) subject_key_id: Option<Vec<u8>>,
     /// The SubjectPublicKeyInfo in DER.
@@ -52,9 +52,11 @@ impl Certificate {
         Self::from_der(block.contents())
     }
 
+    /// Reads a certificate in DER.
+    ///
     /// # Errors
     ///
-    /// What is no certificate.
+    /// The bytes are not a certificate.
     pub fn from_der(der: &[u8]) -> Result<Self, KeyError> {
         match X509Certificate::from_der(der) {
             Ok(([], parsed)) => Ok(Self::of(&parsed)),
@@ -97,7 +99,7 @@ fn texts<'a>(attributes: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) ->
     attributes.filter_map(|attribute| attribute.as_str().ok().map(str::to_owned)).collect()
 }
 
-/// Addresses and DNS names that a certificate is for.
+/// Returns the IP addresses and DNS names of a certificate.
 fn alternative_names(parsed: &X509Certificate<'_>) -> (Vec<IpAddr>, Vec<String>) {
     let (mut addresses, mut names) = (Vec::new(), Vec::new());
     let Ok(Some(extension)) = parsed.subject_alternative_name() else { return (addresses, names) };
@@ -115,7 +117,8 @@ fn alternative_names(parsed: &X509Certificate<'_>) -> (Vec<IpAddr>, Vec<String>)
     (addresses, names)
 }
 
-/// The library sorts the purposes into flags; their order is in the extension itself.
+/// Returns the extended key usages. They are read from the extension itself, because the library
+/// sorts them into flags and loses their order.
 fn extended_key_usage(parsed: &X509Certificate<'_>) -> Option<Vec<ExtendedKeyUsage>> {
     let extension = parsed.iter_extensions().find(|extension| extension.oid.to_id_string() == "2.5.29.37")?;
     let (_, purposes) = parse_der(extension.value).ok()?;

@@ -1,4 +1,4 @@
-//! Reading and writing DER.
+//! Reading and writing of DER.
 
 use num_bigint::BigUint;
 use x509_parser::der_parser::ber::BerObject;
@@ -6,13 +6,13 @@ use x509_parser::der_parser::parse_der;
 use yasna::DERWriter;
 use yasna::models::ObjectIdentifier;
 
-/// The members of a sequence that is all of `der`.
+/// Returns the members of a sequence that takes up all of `der`.
 pub(crate) fn members(der: &[u8]) -> Option<Vec<BerObject<'_>>> {
     let (rest, sequence) = parse_der(der).ok()?;
     sequence.as_sequence().ok().filter(|_| rest.is_empty()).cloned()
 }
 
-/// The members of a sequence of integers that are not negative.
+/// Returns the members of a sequence of non-negative integers.
 pub(crate) fn numbers(der: &[u8]) -> Option<Vec<BigUint>> {
     members(der)?
         .iter()
@@ -20,7 +20,7 @@ pub(crate) fn numbers(der: &[u8]) -> Option<Vec<BigUint>> {
         .collect()
 }
 
-/// A sequence of integers that are not negative.
+/// Writes a sequence of non-negative integers.
 pub(crate) fn write_numbers(numbers: &[&BigUint]) -> Vec<u8> {
     yasna::construct_der(|writer| {
         writer.write_sequence(|writer| {
@@ -31,13 +31,13 @@ pub(crate) fn write_numbers(numbers: &[&BigUint]) -> Vec<u8> {
     })
 }
 
-/// An object identifier as dots and numbers.
+/// Writes an object identifier, given as numbers with dots.
 pub(crate) fn write_oid(writer: DERWriter<'_>, id: &str) {
     let components = id.split('.').filter_map(|component| component.parse().ok()).collect();
     writer.write_oid(&ObjectIdentifier::new(components));
 }
 
-/// Whole bytes as a BIT STRING.
+/// Writes whole bytes as a BIT STRING.
 pub(crate) fn write_bits(writer: DERWriter<'_>, bytes: &[u8]) {
     writer.write_bitvec_bytes(bytes, bytes.len() * 8);
 }

@@ -1,7 +1,8 @@
-//! DSA keys of 2048 and 256 bits. No maintained library makes them any more; nothing should use them.
+//! DSA keys of 2048 and 256 bits, which exist only because sprig has them. No maintained library
+//! creates them any more, and new uses should avoid them.
 //!
-//! Finding the primes takes a minute, so all keys share them, as the standard (FIPS 186-4, 4.3) allows; Go finds new
-//! ones for each key.
+//! Finding the primes takes a minute, so all keys share them, as the standard (FIPS 186-4, 4.3)
+//! allows; Go finds new ones for each key.
 
 use num_bigint::BigUint;
 
@@ -29,17 +30,19 @@ const G: &str = concat!(
     "26e210ae1de979c2df57aba5480b7380",
 );
 
-/// The length of what [`new_dsa_key`] is made of: 64 bits more than the order, so that no remainder is noticeably likelier.
+/// Number of random bytes for [`new_dsa_key`]: 64 bits more than the order, so that the remainder
+/// is nearly uniform.
 pub const DSA_RANDOM_BYTES: usize = 40;
 
 fn number(digits: &str) -> BigUint {
     BigUint::parse_bytes(digits.as_bytes(), 16).unwrap_or_default()
 }
 
-/// A key as the PEM text of OpenSSL's form: version, p, q, g, y, x. The bytes must be random ones that are fit for keys.
+/// Returns a key as PEM in OpenSSL's form: version, p, q, g, y, x. The bytes must be random and fit
+/// for keys.
 pub fn new_dsa_key(random: [u8; DSA_RANDOM_BYTES]) -> String {
     let (p, q, g) = (number(P), number(Q), number(G));
-    // From 1 to q - 1.
+    // The secret is from 1 to q - 1.
     let x = BigUint::from_bytes_be(&random) % (&q - 1u8) + 1u8;
     let y = g.modpow(&x, &p);
     to_pem("DSA PRIVATE KEY", &write_numbers(&[&BigUint::ZERO, &p, &q, &g, &y, &x]))

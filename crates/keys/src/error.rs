@@ -1,7 +1,8 @@
 use thiserror::Error;
 
-/// Why a text is no key or certificate, or why none can be made. The sentences are those of Go and of spiff++ (`spiff.md` 11.3) as far
-/// as these are fixed; those of Go's DER parser are not.
+/// The reason why a text is not a key or certificate, or why one cannot be created. The messages
+/// are those of Go and of spiff++ (`spiff.md` 11.3), except for those of Go's DER parser, which are
+/// not specified.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KeyError {

@@ -1,12 +1,16 @@
 //! Keys and certificates in PEM, as Go's `crypto` packages read and write them.
 //!
-//! Both template languages follow programs written in Go: sprig makes keys and certificates, spiff++ reads and checks them, too.
-//! What they have in common is here; the texts of their errors stay with them where they differ.
+//! Both template languages follow programs written in Go: sprig creates keys and certificates,
+//! spiff++ reads and checks them, too. The common parts are here. Error texts that differ between
+//! the languages are in their crates.
 //!
 //! * [`pem_block`], [`to_pem`]: the text around a key.
-//! * [`PrivateKey`], [`PublicKey`], [`Certificate`]: reading, without any randomness and in Rust alone.
-//! * [`PublicKey::verifies`], [`verify_chain`]: signatures of RSA and who vouches for a key, in Rust alone.
-//! * [`SigningKey`], [`TbsCertificate`] and [`new_dsa_key`]: new keys and certificates, by a library in C that draws its own randomness.
+//! * [`PrivateKey`], [`PublicKey`], [`Certificate`]: reading, without any randomness. In Rust
+//!   alone, unless an ECDSA public key has to be derived.
+//! * [`PublicKey::verifies`], [`verify_chain`]: RSA signatures and certificate chains, in Rust
+//!   alone.
+//! * [`SigningKey`], [`TbsCertificate`] and [`new_dsa_key`]: new keys and certificates, by a
+//!   library in C that draws its own randomness.
 
 mod block;
 mod certificate;

@@ -1,4 +1,5 @@
-//! Reading private keys without a cryptographic library.
+//! Reading of private keys. Only an ECDSA key without its public key needs the cryptographic
+//! library.
 
 use num_bigint::BigUint;
 use x509_parser::der_parser::parse_der;
@@ -8,22 +9,22 @@ use crate::der::{members, numbers};
 use crate::error::KeyError;
 use crate::public_key::{Curve, PublicKey};
 
-/// A private key as far as its public one is concerned.
+/// A private key, reduced to what its public key needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrivateKey {
-    /// A key of RSA, whose numbers fit each other.
+    /// An RSA key whose numbers are consistent.
     Rsa(PublicKey),
-    /// A key of ECDSA, with its public key if the block holds it, or if it can be derived.
+    /// An ECDSA key, with its public key if the block contains it, or if it can be derived.
     Ecdsa(Option<PublicKey>),
 }
 
 impl PrivateKey {
-    /// Reads the first block of a text: `RSA PRIVATE KEY` (PKCS#1) or `EC PRIVATE KEY` (SEC 1). No key is too short, but one whose
-    /// numbers have more than 16384 bits is too long.
+    /// Reads the first block of a text: `RSA PRIVATE KEY` (PKCS#1) or `EC PRIVATE KEY` (SEC 1).
+    /// Short keys are accepted. A key whose numbers have more than 16384 bits is refused.
     ///
     /// # Errors
     ///
-    /// There is no block, or one with another label; or what is in it is malformed.
+    /// There is no block, or one with another label, or its content is malformed.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let block = pem_block(text.as_bytes()).ok_or(KeyError::NoBlock("private key"))?;
         match block.tag() {
@@ -33,9 +34,11 @@ impl PrivateKey {
         }
     }
 
+    /// Returns the public key.
+    ///
     /// # Errors
     ///
-    /// A key of ECDSA need not hold its public key.
+    /// An ECDSA key that does not contain its public key.
     pub fn public_key(self) -> Result<PublicKey, KeyError> {
         match self {
             Self::Rsa(key) | Self::Ecdsa(Some(key)) => Ok(key),
@@ -44,7 +47,7 @@ impl PrivateKey {
     }
 }
 
-/// Longer numbers are not computed with: it takes the square of their length.
+/// Largest number in bits; the time of the computation grows with the square of the length.
 const LONGEST_BITS: u64 = 16_384;
 
 fn rsa(der: &[u8]) -> Result<PrivateKey, KeyError> {
@@ -62,7 +65,7 @@ fn rsa(der: &[u8]) -> Result<PrivateKey, KeyError> {
     if &(first * second) != modulus {
         return Err(KeyError::Primes);
     }
-    // The secret exponent undoes the public one modulo each prime less one.
+    // RSA requires that secret times public exponent is 1 modulo each prime minus one.
     let product = exponent * secret;
     if [first, second].iter().any(|prime| &product % (*prime - &one) != one) {
         return Err(KeyError::Exponents);
@@ -87,7 +90,7 @@ fn ecdsa(der: &[u8]) -> Result<PrivateKey, KeyError> {
     Ok(PrivateKey::Ecdsa(public_key))
 }
 
-/// What multiplies points is the cryptographic library.
+/// Derives the public key. The multiplication of points needs the cryptographic library.
 fn derived(sec1: &[u8]) -> Option<PublicKey> {
     use x509_parser::prelude::{FromDer as _, SubjectPublicKeyInfo};
 

@@ -32,7 +32,7 @@ impl Curve {
         }
     }
 
-    /// The length of each coordinate of a point.
+    /// Returns the length of each coordinate of a point in bytes.
     fn coordinate_bytes(self) -> usize {
         match self {
             Self::P224 => 28,
@@ -42,7 +42,8 @@ impl Curve {
         }
     }
 
-    /// Whether it has the form of a point with both coordinates, the only one that Go reads (SEC 1, 2.3.3).
+    /// Reports whether bytes have the form of a point with both coordinates, the only form that Go
+    /// reads (SEC 1, 2.3.3).
     pub(crate) fn is_point(self, bytes: &[u8]) -> bool {
         bytes.first() == Some(&4) && bytes.len() == 1 + 2 * self.coordinate_bytes()
     }
@@ -51,7 +52,7 @@ impl Curve {
         Self::ALL.into_iter().find(|curve| curve.id() == id)
     }
 
-    /// What SSH calls the curve, if it knows it.
+    /// Returns the name of the curve in SSH, if SSH supports the curve.
     fn ssh_name(self) -> Option<&'static str> {
         match self {
             Self::P224 => None,
@@ -74,16 +75,16 @@ pub enum PublicKey {
         curve: Curve,
         point: Vec<u8>,
     },
-    /// The whole SubjectPublicKeyInfo, since nothing is made of such keys.
+    /// A DSA key as its whole SubjectPublicKeyInfo, since it is only copied.
     Dsa(Vec<u8>),
 }
 
 impl PublicKey {
-    /// Reads the first block of a text: of whatever label with a PKIX key, or a PKCS#1 key of RSA.
+    /// Reads the first block of a text: any label with a PKIX key, or an RSA key in PKCS#1.
     ///
     /// # Errors
     ///
-    /// There is no block, or what is in it is neither of these.
+    /// There is no block, or its content is neither of these.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let block = pem_block(text.as_bytes()).ok_or(KeyError::NoBlock("public key"))?;
         match SubjectPublicKeyInfo::from_der(block.contents()) {
@@ -119,7 +120,7 @@ impl PublicKey {
         }
     }
 
-    /// The SubjectPublicKeyInfo of PKIX (RFC 5280, 4.1.2.7) in DER.
+    /// Returns the SubjectPublicKeyInfo of PKIX (RFC 5280, 4.1.2.7) in DER.
     pub fn to_pkix(&self) -> Vec<u8> {
         let (algorithm, bits) = match self {
             Self::Rsa { modulus, exponent } => (RSA, write_numbers(&[modulus, exponent])),
@@ -140,7 +141,8 @@ impl PublicKey {
         })
     }
 
-    /// `RSA PUBLIC KEY` (PKCS#1), or `ECDSA PUBLIC KEY` (PKIX): the labels of spiff++. `None` of a key that spiff++ does not write.
+    /// Returns `RSA PUBLIC KEY` (PKCS#1), or `ECDSA PUBLIC KEY` (PKIX): the labels of spiff++.
+    /// `None` for a key that spiff++ does not write.
     pub fn to_pem(&self) -> Option<String> {
         match self {
             Self::Rsa { modulus, exponent } => {
@@ -151,7 +153,7 @@ impl PublicKey {
         }
     }
 
-    /// As [`PublicKey::to_pem`], but a key of RSA as `PUBLIC KEY` (PKIX).
+    /// Returns the same as [`PublicKey::to_pem`], but `PUBLIC KEY` (PKIX) for an RSA key.
     pub fn to_pkix_pem(&self) -> Option<String> {
         match self {
             Self::Rsa { .. } => Some(to_pem("PUBLIC KEY", &self.to_pkix())),
@@ -159,11 +161,11 @@ impl PublicKey {
         }
     }
 
-    /// A line of `authorized_keys` (RFC 4253, 6.6; RFC 5656, 3.1).
+    /// Returns a line of `authorized_keys` (RFC 4253, 6.6; RFC 5656, 3.1).
     ///
     /// # Errors
     ///
-    /// Keys on P-224, which SSH does not know, and keys of DSA.
+    /// Keys on P-224, which SSH does not support, and DSA keys.
     pub fn to_authorized_key(&self) -> Result<String, KeyError> {
         let (kind, parts) = match self {
             Self::Rsa { modulus, exponent } => ("ssh-rsa".to_owned(), [mpint(exponent), mpint(modulus)]),
@@ -182,7 +184,7 @@ impl PublicKey {
     }
 }
 
-/// The bytes of a number of SSH, whose first bit is the sign.
+/// Returns the bytes of a number in SSH, whose first bit is the sign.
 fn mpint(number: &BigUint) -> Vec<u8> {
     let mut bytes = number.to_bytes_be();
     if bytes.first().is_some_and(|first| *first >= 0x80) {

@@ -1,4 +1,4 @@
-//! Private keys that sign.
+//! Private keys for signing.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::error::KeyError;
 use crate::private_key::PrivateKey;
 use crate::verify::Hash;
 
-/// What kind of key is made.
+/// The kind of a new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     Rsa2048,
@@ -31,7 +31,8 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// What making a key takes of a processor: more than it takes on average, since the search for primes is a matter of luck.
+    /// Returns the processor time for creating a key. It is more than the average, because the
+    /// search for primes takes a random time.
     pub fn effort(self) -> Duration {
         Duration::from_micros(match self {
             Self::Rsa2048 => 128_000,
@@ -42,15 +43,15 @@ impl Algorithm {
     }
 }
 
-/// What reading a private key of so many bytes in DER and signing with it once takes of a processor: for RSA it grows with the third
-/// power of the length of the key.
+/// Returns the processor time for reading a private key of this many bytes in DER and signing with
+/// it once. For RSA it grows with the third power of the length of the key.
 pub fn signing_effort(bytes: usize) -> Duration {
-    // The library takes no key whose DER is longer.
+    // The library refuses keys whose DER is longer, so longer ones cost no more.
     let hundreds = (bytes.min(10_000) / 100) as u64;
     Duration::from_micros(2_000 + hundreds.pow(3) / 3)
 }
 
-/// A private key that was made, or read to sign with it.
+/// A private key that was created, or read for signing.
 #[derive(Debug)]
 pub enum SigningKey {
     Rsa(rsa::KeyPair),
@@ -58,7 +59,8 @@ pub enum SigningKey {
     Ed25519(Ed25519KeyPair),
 }
 
-/// The curves of the library, each with the digest that Go takes for it and the identifier of that signature.
+/// The curves of the library, each with the digest that Go uses for it and the identifier of that
+/// signature.
 static CURVES: [(&EcdsaSigningAlgorithm, &str); 3] = [
     (&ECDSA_P256_SHA256_ASN1_SIGNING, "1.2.840.10045.4.3.2"),
     (&ECDSA_P384_SHA384_ASN1_SIGNING, "1.2.840.10045.4.3.3"),
@@ -70,7 +72,7 @@ fn refused<T>(_: T) -> KeyError {
 }
 
 impl SigningKey {
-    /// A new key, by the randomness of the library. RSA takes up to some seconds.
+    /// Creates a key with the randomness of the library. RSA takes up to some seconds.
     ///
     /// # Errors
     ///
@@ -94,7 +96,7 @@ impl SigningKey {
     ///
     /// # Errors
     ///
-    /// As those of [`PrivateKey::parse`], and keys that the library does not sign with.
+    /// As [`PrivateKey::parse`], and keys with which the library cannot sign.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         PrivateKey::parse(text)?;
         let block = pem_block(text.as_bytes()).ok_or(KeyError::NoBlock("private key"))?;
@@ -102,16 +104,20 @@ impl SigningKey {
         if block.tag() == "RSA PRIVATE KEY" { Self::from_pkcs1(der) } else { Self::from_sec1(der) }
     }
 
+    /// Reads an RSA key in PKCS#1.
+    ///
     /// # Errors
     ///
-    /// What is no key of RSA in PKCS#1, or one that the library does not sign with.
+    /// The bytes are not such a key, or the library cannot sign with it.
     pub fn from_pkcs1(der: &[u8]) -> Result<Self, KeyError> {
         rsa::KeyPair::from_der(der).map(Self::Rsa).map_err(refused)
     }
 
+    /// Reads an ECDSA key in the form of SEC 1.
+    ///
     /// # Errors
     ///
-    /// What is no key of ECDSA in the form of SEC 1, or one on a curve that the library does not sign with.
+    /// The bytes are not such a key, or the library cannot sign with its curve.
     pub fn from_sec1(der: &[u8]) -> Result<Self, KeyError> {
         let read = |(curve, _): &(&'static EcdsaSigningAlgorithm, &str)| {
             EcdsaKeyPair::from_private_key_der(curve, der).ok()
@@ -119,9 +125,11 @@ impl SigningKey {
         CURVES.iter().find_map(read).map(Self::Ecdsa).ok_or(KeyError::CannotSign)
     }
 
+    /// Reads an RSA, ECDSA or Ed25519 key in PKCS#8.
+    ///
     /// # Errors
     ///
-    /// What is no key of RSA, ECDSA or Ed25519 in PKCS#8, or one that the library does not sign with.
+    /// The bytes are not such a key, or the library cannot sign with it.
     pub fn from_pkcs8(der: &[u8]) -> Result<Self, KeyError> {
         if let Ok(key) = rsa::KeyPair::from_pkcs8(der) {
             return Ok(Self::Rsa(key));
@@ -134,7 +142,8 @@ impl SigningKey {
         CURVES.iter().find_map(read).map(Self::Ecdsa).ok_or(KeyError::CannotSign)
     }
 
-    /// The key in the form of Go: `RSA PRIVATE KEY` (PKCS#1), `EC PRIVATE KEY` (SEC 1), `PRIVATE KEY` (PKCS#8) for Ed25519.
+    /// Returns the key in Go's form: `RSA PRIVATE KEY` (PKCS#1), `EC PRIVATE KEY` (SEC 1), `PRIVATE
+    /// KEY` (PKCS#8) for Ed25519.
     ///
     /// # Errors
     ///
@@ -159,7 +168,7 @@ impl SigningKey {
         }
     }
 
-    /// The public key as SubjectPublicKeyInfo in DER.
+    /// Returns the public key as SubjectPublicKeyInfo in DER.
     ///
     /// # Errors
     ///
@@ -174,7 +183,8 @@ impl SigningKey {
             .map_err(|_| KeyError::Library("the public key cannot be written"))
     }
 
-    /// The identifier of the signatures, and whether NULL parameters belong to it (RFC 4055, 5; RFC 5758, 3.2).
+    /// Returns the identifier of the signatures, and whether it has NULL parameters (RFC 4055, 5;
+    /// RFC 5758, 3.2).
     pub(crate) fn signature_algorithm(&self) -> (&'static str, bool) {
         match self {
             Self::Rsa(_) => ("1.2.840.113549.1.1.11", true),
@@ -190,7 +200,7 @@ impl SigningKey {
     ///
     /// # Errors
     ///
-    /// A key that is not one of RSA, or the library fails.
+    /// The key is not an RSA key, or the library fails.
     pub fn sign_rsa(&self, hash: Hash, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         let Self::Rsa(key) = self else { return Err(KeyError::CannotSign) };
         let encoding = match hash {
@@ -204,11 +214,11 @@ impl SigningKey {
         Ok(signature)
     }
 
-    /// Reads a private key of RSA from PEM, in PKCS#1 (`RSA PRIVATE KEY`) or PKCS#8 (`PRIVATE KEY`).
+    /// Reads an RSA private key from PEM, in PKCS#1 (`RSA PRIVATE KEY`) or PKCS#8 (`PRIVATE KEY`).
     ///
     /// # Errors
     ///
-    /// There is no such block, or the library does not sign with the key.
+    /// There is no such block, or the library cannot sign with the key.
     pub fn parse_rsa(text: &[u8]) -> Result<Self, KeyError> {
         let block = pem_block(text).ok_or(KeyError::NoBlock("private key"))?;
         match block.tag() {
@@ -220,7 +230,7 @@ impl SigningKey {
 
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         let failed = |_| KeyError::Library("nothing could be signed");
-        // The library ignores this argument.
+        // The library requires a source of randomness, but uses its own.
         let random = SystemRandom::new();
         match self {
             Self::Rsa(key) => {
@@ -234,7 +244,7 @@ impl SigningKey {
     }
 }
 
-/// The key inside of PKCS#8, its third member.
+/// Returns the key inside PKCS#8, its third member.
 fn inner_key(pkcs8: &[u8]) -> Option<Vec<u8>> {
     let members = members(pkcs8)?;
     let key = members.get(2)?.as_slice().ok()?;

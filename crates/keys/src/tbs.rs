@@ -1,7 +1,9 @@
-//! Writing certificates (RFC 5280), byte for byte as Go's `x509.CreateCertificate` does but for serial number and signature.
+//! Writing of certificates (RFC 5280), byte for byte as Go's `x509.CreateCertificate` does, except
+//! for serial number and signature.
 //!
-//! The libraries that make certificates keep one value of each attribute of a name, so that the issuer of what an authority signs might
-//! not be the authority any more. Here its name is copied as it is.
+//! Libraries that create certificates keep only one value of each attribute of a name, so the
+//! issuer in a signed certificate might differ from the subject of the authority. Here the name of
+//! the authority is copied byte by byte.
 
 use std::net::IpAddr;
 
@@ -29,12 +31,12 @@ const BASIC_CONSTRAINTS: &str = "2.5.29.19";
 const AUTHORITY_KEY_ID: &str = "2.5.29.35";
 const EXTENDED_KEY_USAGE: &str = "2.5.29.37";
 
-/// Whom a certificate is for.
+/// The name of a certificate's holder.
 #[derive(Debug, Clone, Default)]
 pub struct Subject {
     pub country: Vec<String>,
     pub organization: Vec<String>,
-    /// Left out if it is empty.
+    /// Common name; an empty one is left out.
     pub common_name: String,
 }
 
@@ -58,14 +60,15 @@ impl Subject {
     }
 }
 
-/// All values of one attribute are one set to Go.
+/// Writes all values of an attribute as one set, as Go does.
 fn write_relative_name(writer: DERWriter<'_>, id: &str, values: &[String]) {
     writer.write_set_of(|writer| {
         for value in values {
             writer.next().write_sequence(|writer| {
                 write_oid(writer.next(), id);
                 if value.bytes().all(is_printable) {
-                    // The library does not take question marks for printable, and panics on them.
+                    // The library's own function panics on question marks, which a PrintableString
+                    // may contain, so the bytes are written directly.
                     writer.next().write_tagged_implicit(TAG_PRINTABLESTRING, |writer| {
                         writer.write_bytes(value.as_bytes());
                     });
@@ -82,24 +85,24 @@ fn is_printable(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&byte)
 }
 
-/// Who signs a certificate.
+/// The signer of a certificate.
 #[derive(Debug, Clone, Copy)]
 pub enum Issuer<'a> {
     /// The holder of the certificate itself, with this key.
     Subject(&'a SigningKey),
-    /// The holder of another certificate, with the key of that.
+    /// The holder of another certificate, with the key of that one.
     Authority(&'a Certificate, &'a SigningKey),
 }
 
 /// The part of a certificate that is signed (RFC 5280, 4.1.2).
 #[derive(Debug, Clone)]
 pub struct TbsCertificate {
-    /// A number that is not negative, its highest byte first.
+    /// Serial number, non-negative, its highest byte first.
     pub serial: [u8; 16],
     pub subject: Subject,
-    /// Seconds since 1970.
+    /// Start of the validity, in seconds since 1970.
     pub not_before: i64,
-    /// Seconds since 1970.
+    /// End of the validity, in seconds since 1970.
     pub not_after: i64,
     pub is_authority: bool,
     pub key_usage: KeyUsage,
@@ -109,12 +112,14 @@ pub struct TbsCertificate {
 }
 
 impl TbsCertificate {
-    /// The certificate for the holder of a key, which is given as SubjectPublicKeyInfo in DER ([`PublicKey::to_pkix`],
-    /// [`SigningKey::public_key_info`]), as a PEM block `CERTIFICATE`.
+    /// Signs the certificate for the holder of a key, which is given as SubjectPublicKeyInfo in DER
+    /// ([`PublicKey::to_pkix`], [`SigningKey::public_key_info`]). Returns a PEM block
+    /// `CERTIFICATE`.
     ///
     /// # Errors
     ///
-    /// DNS names that are not ASCII, years beyond 9999, a key that does not belong to the authority, failures of the library.
+    /// DNS names that are not ASCII, years beyond 9999, a key that does not belong to the
+    /// authority, failures of the library.
     ///
     /// [`PublicKey::to_pkix`]: crate::PublicKey::to_pkix
     pub fn sign(&self, public_key: &[u8], issuer: Issuer<'_>) -> Result<String, KeyError> {
@@ -160,7 +165,7 @@ impl TbsCertificate {
         let validity = [Time::new(self.not_before)?, Time::new(self.not_after)?];
         Ok(yasna::construct_der(|writer| {
             writer.write_sequence(|writer| {
-                // The third version, which counts from 0.
+                // Version 3, counted from 0.
                 writer.next().write_tagged(Tag::context(0), |writer| writer.write_u8(2));
                 writer.next().write_bigint_bytes(&self.serial, true);
                 write_algorithm(writer.next(), algorithm);
@@ -200,7 +205,7 @@ impl TbsCertificate {
         }
         write_extension(writer, BASIC_CONSTRAINTS, true, |writer| {
             writer.write_sequence(|writer| {
-                // What is default is left out.
+                // DER leaves out members with their default value.
                 if self.is_authority {
                     writer.next().write_bool(true);
                 }
@@ -218,7 +223,8 @@ impl TbsCertificate {
             });
         }
         if !self.dns_names.is_empty() || !self.ip_addresses.is_empty() {
-            // Without a subject this is the only name.
+            // RFC 5280 requires the extension to be critical if the subject is empty, since this is
+            // then the only name.
             let is_nameless = self.subject.to_der() == Subject::default().to_der();
             write_extension(writer, SUBJECT_ALTERNATIVE_NAME, is_nameless, |writer| self.write_names(writer));
         }
@@ -265,7 +271,8 @@ fn write_extension(
     });
 }
 
-/// The first bit of a BIT STRING is the highest of its first byte; zeros at the end are left out.
+/// Writes the key usage. The first bit of a BIT STRING is the highest of its first byte; zeros at
+/// the end are left out.
 fn write_key_usage(writer: DERWriter<'_>, usage: KeyUsage) {
     let [first, second] = usage.bits().to_le_bytes().map(u8::reverse_bits);
     let bits = usize::BITS - usize::from(usage.bits()).leading_zeros();
@@ -273,13 +280,14 @@ fn write_key_usage(writer: DERWriter<'_>, usage: KeyUsage) {
     writer.write_bitvec_bytes(&[first, second][..bits.div_ceil(8)], bits);
 }
 
-/// The SHA-1 of the bits of the key (RFC 5280, 4.2.1.2), which is a name here and protects nothing.
+/// Returns the SHA-1 of the key's bits (RFC 5280, 4.2.1.2). It serves only as an identifier, so
+/// SHA-1 is safe here.
 fn key_id(public_key_info: &[u8]) -> Vec<u8> {
     let bits = SubjectPublicKeyInfo::from_der(public_key_info).map(|(_, info)| info.subject_public_key.data);
     Sha1::digest(bits.unwrap_or_default()).to_vec()
 }
 
-/// A date as certificates have it: of two digits from 1950 to 2049 (RFC 5280, 4.1.2.5).
+/// A date in a certificate, with a two-digit year from 1950 to 2049 (RFC 5280, 4.1.2.5).
 struct Time {
     text: String,
     is_short: bool,

@@ -1,7 +1,8 @@
-//! What the key of a certificate may be used for.
+//! The allowed uses of a certificate's key.
 
 bitflags::bitflags! {
-    /// The bits of the extension `keyUsage` (RFC 5280, 4.2.1.3); bit 0 of the document is the lowest here.
+    /// The bits of the extension `keyUsage` (RFC 5280, 4.2.1.3); bit 0 of the document is the
+    /// lowest here.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct KeyUsage: u16 {
         const DIGITAL_SIGNATURE = 1;
@@ -16,7 +17,7 @@ bitflags::bitflags! {
     }
 }
 
-/// The purposes of the extension `extKeyUsage` (RFC 5280, 4.2.1.12) that Go knows.
+/// The purposes of the extension `extKeyUsage` (RFC 5280, 4.2.1.12) that Go supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtendedKeyUsage {
     Any,
@@ -36,7 +37,7 @@ pub enum ExtendedKeyUsage {
 }
 
 impl ExtendedKeyUsage {
-    /// All, in the order of Go's constants.
+    /// All purposes, in the order of Go's constants.
     pub const ALL: [Self; 14] = [
         Self::Any,
         Self::ServerAuth,
@@ -54,7 +55,7 @@ impl ExtendedKeyUsage {
         Self::MicrosoftKernelCodeSigning,
     ];
 
-    /// The object identifier.
+    /// Returns the object identifier.
     pub fn id(self) -> &'static str {
         match self {
             Self::Any => "2.5.29.37.0",

@@ -1,4 +1,5 @@
-//! Checking signatures of RSA and chains of certificates, in Rust alone (RFC 8017, 8.1.2 and 8.2.2; RFC 5280, 6.1).
+//! Verification of RSA signatures and certificate chains, in Rust alone (RFC 8017, 8.1.2 and 8.2.2;
+//! RFC 5280, 6.1).
 
 use num_bigint::BigUint;
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
@@ -8,16 +9,17 @@ use x509_parser::prelude::FromDer as _;
 use crate::error::KeyError;
 use crate::public_key::PublicKey;
 
-/// Moduli of fewer bits can be taken apart.
+/// Smallest modulus in bits; smaller ones can be factored.
 const SHORTEST_MODULUS: u64 = 1024;
-/// Longer ones cost more than a check is worth.
+/// Largest modulus in bits; larger ones cost more than a check is worth.
 const LONGEST_MODULUS: u64 = 16_384;
-/// Larger exponents are nobody's, and would cost as much as a private one.
+/// Largest exponent in bits. Real keys have smaller ones, and larger ones would cost as much as a
+/// private exponent.
 const LONGEST_EXPONENT: u64 = 64;
-/// Certificates between a key and an authority.
+/// Largest number of certificates between a key and an authority.
 const LONGEST_CHAIN: usize = 10;
 
-/// The hash that a signature is made of.
+/// The hash of a signed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
     Sha256,
@@ -25,16 +27,16 @@ pub enum Hash {
     Sha512,
 }
 
-/// How a signature of RSA is padded.
+/// The padding of an RSA signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Padding {
     /// RSASSA-PKCS1-v1_5.
     Pkcs1,
-    /// RSASSA-PSS, its mask made with the same hash, its salt of any length.
+    /// RSASSA-PSS with a mask of the same hash and a salt of any length.
     Pss,
 }
 
-/// A hash that is not at its end.
+/// A hash in progress.
 #[derive(Debug, Clone)]
 pub struct RunningHash(State);
 
@@ -64,7 +66,7 @@ impl RunningHash {
 }
 
 impl Hash {
-    /// The hash of a text.
+    /// Returns the hash of a text.
     pub fn of(self, text: &[u8]) -> Vec<u8> {
         match self {
             Self::Sha256 => Sha256::digest(text).to_vec(),
@@ -73,7 +75,7 @@ impl Hash {
         }
     }
 
-    /// A hash of what comes piece by piece.
+    /// Starts a hash of a text that arrives in pieces.
     pub fn begin(self) -> RunningHash {
         RunningHash(match self {
             Self::Sha256 => State::Sha256(Sha256::new()),
@@ -90,7 +92,8 @@ impl Hash {
         }
     }
 
-    /// What stands before the hash in a padded signature: a DigestInfo without its end (RFC 8017, 9.2, note 1).
+    /// Returns the bytes before the hash in a padded signature: a DigestInfo without its end (RFC
+    /// 8017, 9.2, note 1).
     fn prefix(self) -> [u8; 19] {
         let (whole, id, len) = match self {
             Self::Sha256 => (0x31, 1, 0x20),
@@ -105,7 +108,8 @@ impl Hash {
 }
 
 impl PublicKey {
-    /// Whether a signature over a text with this hash was made by the private key. `false` of a key that is not one of RSA, too.
+    /// Reports whether the private key made this signature over a text with this hash. Returns
+    /// `false` also for a key that is not an RSA key.
     pub fn verifies(&self, padding: Padding, hash: Hash, hashed: &[u8], signature: &[u8]) -> bool {
         let Self::Rsa { modulus, exponent } = self else { return false };
         let bits = modulus.bits();
@@ -140,7 +144,7 @@ fn pkcs1(hash: Hash, hashed: &[u8], len: usize) -> Vec<u8> {
     message.push(0);
     message.extend(prefix);
     message.extend(hashed);
-    // Too short a key gives another length, and so no match.
+    // For a key that is too short the padding has another length, so that it never matches.
     message
 }
 
@@ -182,14 +186,16 @@ fn mask(hash: Hash, seed: &[u8], len: usize) -> Vec<u8> {
     mask
 }
 
-/// Follows a chain of certificates in DER, the one of the key first, to one of the authorities, and gives the public key of the first.
+/// Follows a chain of certificates in DER, beginning with that of the key, to one of the
+/// authorities. Returns the public key of the first certificate.
 ///
-/// `now` is in seconds since 1970; all of them must be valid then, and all but the first be those of authorities. A certificate that is one of
-/// `authorities` itself ends the chain. Signatures of RSA are checked, others are not known.
+/// `now` is in seconds since 1970. All certificates must be valid then, and all but the first must
+/// be those of authorities. A certificate that is one of `authorities` itself ends the chain. Only
+/// RSA signatures are supported.
 ///
 /// # Errors
 ///
-/// A sentence that says which certificate cannot be relied on, and why.
+/// A sentence that names the certificate that cannot be trusted, and the reason.
 pub fn verify_chain(chain: &[Vec<u8>], authorities: &[Vec<u8>], now: i64) -> Result<PublicKey, String> {
     let parse = |der: &Vec<u8>| -> Result<(), KeyError> {
         X509Certificate::from_der(der).map(drop).map_err(|_| KeyError::MalformedCertificate)

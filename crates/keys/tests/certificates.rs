@@ -1,4 +1,4 @@
-//! Certificates that are written can be read, and say what they were told.
+//! Tests that written certificates can be read, with the same content.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ fn tbs(name: &str, is_authority: bool) -> TbsCertificate {
         serial: [0x80; 16],
         subject: Subject {
             country: vec!["DE".to_owned()],
-            // In the order of DER, which sorts sets: the shorter ones first.
+            // DER sorts sets, with shorter values first.
             organization: vec!["Ash?".to_owned(), "Oak & Elm".to_owned()],
             common_name: name.to_owned(),
         },
@@ -52,7 +52,7 @@ fn what_is_written_is_read() {
         let [root, leaf] = [&root, &leaf].map(|text| pem_block(text.as_bytes()).unwrap().into_contents());
         let (_, root) = X509Certificate::from_der(&root).unwrap();
         let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
-        // Byte by byte, or nobody finds the authority.
+        // The issuer must be equal byte by byte, or verifiers do not find the authority.
         assert_eq!(leaf.issuer().as_raw(), root.subject().as_raw());
         let other = SigningKey::generate(Algorithm::P256).unwrap();
         let refused = tbs("leaf", false).sign(&info, Issuer::Authority(&authority, &other));
@@ -76,7 +76,7 @@ fn keys_that_are_written_are_read() {
 fn keys_on_curves_need_not_hold_their_public_key() {
     let key = SigningKey::generate(Algorithm::P256).unwrap();
     let block = pem_block(key.to_pem().unwrap().as_bytes()).unwrap();
-    // The sequence of version, key and curve alone: what follows is the public key.
+    // Keeps only version, key and curve of the sequence, without the public key behind them.
     let mut der = block.contents()[..2 + 3 + 34 + 12].to_vec();
     der[1] = u8::try_from(der.len() - 2).unwrap();
     let public_key = PrivateKey::parse(&to_pem("EC PRIVATE KEY", &der)).unwrap().public_key().unwrap();
@@ -89,14 +89,14 @@ fn points_have_the_length_of_their_curve() {
     let info = key.public_key_info().unwrap();
     let text = |der: &[u8]| to_pem("PUBLIC KEY", der);
     assert!(PublicKey::parse(&text(&info)).is_ok());
-    // The form of the point: 4 is the one of both coordinates.
+    // The first byte of a point is its form: 4 means both coordinates.
     let mut compressed = info.clone();
     let form = info.len() - 65;
     compressed[form] = 2;
     assert_eq!(PublicKey::parse(&text(&compressed)), Err(KeyError::MalformedPublicKey));
 }
 
-/// What is done with the numbers of a key takes the square of their length.
+/// Case: the time of computations with the numbers of a key grows with the square of their length.
 #[test]
 fn numbers_have_a_longest_length() {
     let number = |bytes: usize| {
@@ -128,7 +128,7 @@ fn broken_bytes_give_errors() {
                 let mut der = block.contents().to_vec();
                 der[position] ^= change;
                 let broken = to_pem(block.tag(), &der);
-                // Some are still keys, none is the end of the program.
+                // Some of the damaged texts are still keys, but none may cause a panic.
                 for key in [
                     PublicKey::parse(&broken).ok(),
                     PrivateKey::parse(&broken).and_then(PrivateKey::public_key).ok(),

@@ -1,4 +1,4 @@
-//! Signatures and chains that the library makes hold, and others do not.
+//! Tests that signatures and chains made by the library verify, and that others do not.
 
 #![allow(clippy::unwrap_used)]
 
@@ -63,7 +63,7 @@ fn keys_in_pem() {
     }
 }
 
-/// A certificate in DER.
+/// Returns a certificate in DER.
 fn certificate(
     name: &str,
     is_authority: bool,

@@ -1,8 +1,9 @@
-//! Expressions of every type, most of them well typed; now and then one that is not, or one with a letter changed.
+//! Generator of expressions of every type. Most are well typed; some are not, and some have a
+//! changed letter.
 
 use groundwork_testkit::made_up::Random;
 
-/// Types of expressions; `Any` is whatever the object maps hold.
+/// Types of expressions; `Any` is any value that the objects contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -155,7 +156,7 @@ const KEYS: [&str; 6] = ["'env'", "'region'", "'kpt.dev/latest-revision'", "'cou
 
 pub(super) struct Generator {
     pub(super) random: Random,
-    /// Variables of macros that are in reach, and what they hold.
+    /// Variables of macros in scope, and their types.
     locals: Vec<(String, Kind)>,
 }
 
@@ -179,7 +180,7 @@ impl Generator {
         (*self.random.one_of(texts)).to_owned()
     }
 
-    /// A letter less, or another one.
+    /// Returns the text with one letter removed or replaced.
     fn damaged(&mut self, text: &str) -> String {
         let mut letters: Vec<char> = text.chars().collect();
         let at = self.random.below(letters.len());
@@ -193,7 +194,7 @@ impl Generator {
     }
 
     fn of(&mut self, kind: Kind, depth: usize) -> String {
-        // A wrong type, or one that is known only when the expression is evaluated.
+        // Some operands have a wrong type, or one that is known only during the evaluation.
         let kind = match self.random.below(100) {
             0..2 => *self.random.one_of(&KINDS),
             2..6 => Kind::Any,
@@ -459,12 +460,12 @@ impl Generator {
         }
     }
 
-    /// `list.function(x, body)`.
+    /// Generates `list.function(x, body)`.
     fn macro_call(&mut self, function: &str, body: Kind, depth: usize) -> String {
         let (over, element) = match self.random.below(4) {
             0 => (self.of(Kind::Texts, depth), Kind::Text),
             1 => (self.of(Kind::Ints, depth), Kind::Int),
-            // The original visits the keys of maps in any order, so these have one.
+            // cel-go visits the keys of maps in random order, so these maps have one key.
             2 => (self.pick(&["{'env': 'dev'}", "upstream.labels", "repository.annotations"]), Kind::Text),
             _ => (self.pick(&["dyn([1, 2])", "target.name", "nothing", "dyn(['a', 'b'])"]), Kind::Any),
         };

@@ -1,4 +1,4 @@
-//! Generated expressions against cel-go: texts, and the texts of errors.
+//! Comparison of generated expressions with cel-go: texts, and the texts of errors.
 //!
 //! `GROUNDWORK_CEL_CASES` and `GROUNDWORK_CEL_SEED` choose a longer and another run.
 
@@ -19,7 +19,7 @@ use serde_json::json;
 
 /// Expressions of a usual run.
 const CASES: usize = 5_000;
-/// Differences that are shown.
+/// Differences that are printed.
 const SHOWN: usize = 40;
 
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ struct Object {
     annotations: BTreeMap<&'static str, &'static str>,
 }
 
-/// What expressions read.
+/// Values of the variables.
 struct World(BTreeMap<&'static str, Object>);
 
 impl World {
@@ -93,7 +93,7 @@ struct Answer {
     text: Option<String>,
     #[serde(default)]
     error: String,
-    /// It is another one each time.
+    /// True if cel-go's answer differs in each run.
     #[serde(default)]
     varies: bool,
 }
@@ -122,9 +122,10 @@ fn ours(compiler: &Compiler, expression: &str, world: &World) -> Result<String, 
     value.text().map(str::to_owned).map_err(|error| error.to_string())
 }
 
-/// Whether both say the same: ours has the words of the original, without where they stand.
+/// Reports whether both answers agree. Our errors have cel-go's words without the place.
 fn agree(expected: &Answer, got: &Result<String, String>) -> bool {
-    // Keys that Go cannot hash are a slip of the original.
+    // cel-go has an internal error for keys that Go cannot hash, which is a defect, so any answer
+    // of ours agrees.
     if expected.varies || expected.error.starts_with("internal error") {
         return true;
     }
@@ -137,14 +138,15 @@ fn agree(expected: &Answer, got: &Result<String, String>) -> bool {
     let words =
         text.strip_prefix("ERROR: <input>:").and_then(|rest| rest.splitn(3, ':').nth(2)).unwrap_or(text);
     let words = words.strip_suffix(" (in container '')").unwrap_or(words).trim();
-    // It numbers type variables in any order, tells its maps from those of the host, and has other words for what cannot be parsed.
+    // cel-go numbers type variables in random order, distinguishes its maps from those of the host,
+    // and words syntax errors differently.
     let is_close = words.contains("_var")
         || (words.starts_with("invalid qualifier type") && got.starts_with("invalid qualifier type"))
         || got.contains("Syntax error");
     is_close || got.contains(words)
 }
 
-/// What cel-go itself says, without asking it again.
+/// Case: recorded answers of cel-go, for runs without the cel-go program.
 #[test]
 fn recorded_answers() {
     let recorded: Vec<(String, Option<String>, String)> =
@@ -161,7 +163,7 @@ fn recorded_answers() {
     assert!(report.is_empty(), "{report}");
 }
 
-/// V-157 to V-166, and what nobody would write.
+/// V-157 to V-166, and generated expressions that no user would write.
 #[test]
 fn expressions_agree_with_the_original() {
     if !servers_or_skip(&[Server::Cel]) {
