@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use groundwork_api::Kind as Typed;
+
 /// A kind of object: API group and plural. Cheap to clone.
 ///
 /// The version is not part of the kind: an object is the same in all versions that the API server
@@ -19,6 +21,11 @@ impl Kind {
     /// Invalid names are rejected later, where they would become part of a subject.
     pub fn new(group: impl Into<Arc<str>>, plural: impl Into<Arc<str>>) -> Self {
         Self { group: group.into(), plural: plural.into() }
+    }
+
+    /// Returns the kind of a type.
+    pub fn of<K: Typed>() -> Self {
+        Self::new(K::GROUP, K::PLURAL)
     }
 
     /// Returns the API group, `""` for core.

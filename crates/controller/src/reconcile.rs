@@ -120,6 +120,17 @@ impl<'a> SetAside<'a> {
     pub fn is_told_by(&self, message: &str) -> bool {
         message.contains(self.words)
     }
+
+    /// Reports whether the object has not changed since it was set aside: one of its messages, each with the generation that it
+    /// is about, contains this one and is about the present generation.
+    pub fn covers<'m>(
+        &self,
+        generation: Option<i64>,
+        messages: impl IntoIterator<Item = (&'m str, Option<i64>)>,
+    ) -> bool {
+        let mut messages = messages.into_iter();
+        messages.any(|(message, observed)| observed == generation && self.is_told_by(message))
+    }
 }
 
 /// Requeues a key.

@@ -111,22 +111,18 @@ pub(crate) struct Content {
 /// The kinds whose objects are rows.
 fn row_kinds() -> [Kind; 5] {
     [
-        kind::<Installation>(),
-        kind::<Execution>(),
-        kind::<DeployItem>(),
-        kind::<PackageVariantSet>(),
-        kind::<PackageVariant>(),
+        Kind::of::<Installation>(),
+        Kind::of::<Execution>(),
+        Kind::of::<DeployItem>(),
+        Kind::of::<PackageVariantSet>(),
+        Kind::of::<PackageVariant>(),
     ]
-}
-
-pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
-    Kind::new(K::GROUP, K::PLURAL)
 }
 
 /// All kinds that the console follows: what the watcher publishes unasked, and what it publishes for the package store while there is one.
 pub(crate) fn kinds() -> Vec<Kind> {
     let unasked = view::WATCHED.iter().map(|watched| Kind::new(watched.group, watched.plural));
-    unasked.chain([kind::<PackageRevision>()]).collect()
+    unasked.chain([Kind::of::<PackageRevision>()]).collect()
 }
 
 impl Landscape {

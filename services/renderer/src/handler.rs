@@ -46,10 +46,6 @@ pub(crate) struct Installations {
     journal: Journal,
 }
 
-pub(crate) fn kind<K: groundwork_api::Kind>() -> Kind {
-    Kind::new(K::GROUP, K::PLURAL)
-}
-
 impl Installations {
     pub(crate) fn new(
         renderings: Renderings,
@@ -99,7 +95,7 @@ impl Installations {
 /// Returns the key of an Installation in the namespace of an object. An Execution has the name of
 /// its Installation.
 pub(crate) fn installation_of(object: &ObjectId, name: &str) -> Key {
-    ObjectId::new(kind::<Installation>(), object.namespace.as_deref(), name)
+    ObjectId::new(Kind::of::<Installation>(), object.namespace.as_deref(), name)
 }
 
 /// Returns the key of the Installation that an Installation or an Execution belongs to.
@@ -110,7 +106,7 @@ fn installation_at(object: &ObjectId) -> Option<Key> {
 
 /// Returns the key of an Installation.
 pub(crate) fn installation_key(namespace: &str, name: &str) -> Key {
-    ObjectId::new(kind::<Installation>(), Some(namespace), name)
+    ObjectId::new(Kind::of::<Installation>(), Some(namespace), name)
 }
 
 #[async_trait]
@@ -497,9 +493,9 @@ fn outdate(tree: &mut Tree, request: &ReconcileRequest<'_>, relations: &ObjectRe
     tree.outdate(|part| {
         let id = match part {
             Part::Installation => request.key.clone(),
-            Part::Execution => ObjectId::new(kind::<Execution>(), namespace, request.key.name.as_str()),
-            Part::Item(name) => ObjectId::new(kind::<DeployItem>(), namespace, name),
-            Part::Child(name) => ObjectId::new(kind::<Installation>(), namespace, name),
+            Part::Execution => ObjectId::new(Kind::of::<Execution>(), namespace, request.key.name.as_str()),
+            Part::Item(name) => ObjectId::new(Kind::of::<DeployItem>(), namespace, name),
+            Part::Child(name) => ObjectId::new(Kind::of::<Installation>(), namespace, name),
         };
         request.index.version(&id)
     });

@@ -35,7 +35,7 @@ use clap::Args;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{DataObject, DeployItem, Duration, Execution, Installation, Target};
 use groundwork_budget::TemplateLimits;
-use groundwork_bus::Backoff;
+use groundwork_bus::{Backoff, Kind};
 use groundwork_controller::{
     ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
     ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
@@ -52,7 +52,7 @@ use jiff::SignedDuration;
 use blueprints::Kept;
 use changes::Changes;
 use components::Components;
-use handler::{Installations, kind};
+use handler::Installations;
 use rendering::Renderings;
 use work::Renderers;
 
@@ -223,8 +223,8 @@ impl Renderer {
             )),
             options: Options {
                 service: SERVICE,
-                work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
-                indexed: vec![kind::<DataObject>(), kind::<Target>()],
+                work: vec![Kind::of::<Installation>(), Kind::of::<Execution>(), Kind::of::<DeployItem>()],
+                indexed: vec![Kind::of::<DataObject>(), Kind::of::<Target>()],
                 namespaces: arguments.cluster.namespaces,
                 concurrency: arguments.settings.renderer_concurrency,
                 backoff: Backoff::OBJECT,

@@ -91,13 +91,13 @@ fn scope(object: &ObjectId, snapshot: &Snapshot) -> Scope {
 #[cfg(test)]
 mod tests {
     use groundwork_api::view::{WATCHED, project};
+    use groundwork_bus::Kind;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::handler::kind;
 
     fn id(name: &str) -> ObjectId {
-        ObjectId::new(kind::<Installation>(), Some("team"), name)
+        ObjectId::new(Kind::of::<Installation>(), Some("team"), name)
     }
 
     fn applied(spec: &Value) -> Change {

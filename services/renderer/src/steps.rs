@@ -22,7 +22,7 @@ use groundwork_lifecycle::{
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value};
 
-use crate::handler::{Installations, installation_key, kind};
+use crate::handler::{Installations, installation_key};
 use crate::narration::Planned;
 use crate::write_error::WriteError;
 use crate::{job_log, narration};
@@ -164,9 +164,9 @@ impl Reader<'_> {
         let scope = living_scope(installation);
         let namespace = Some(tree.namespace.as_str());
         let data = installation.spec.data_exports().iter();
-        let data = data.map(|export| (kind::<DataObject>(), object_name(&scope, &export.data_ref)));
+        let data = data.map(|export| (Kind::of::<DataObject>(), object_name(&scope, &export.data_ref)));
         let targets = installation.spec.target_exports().iter();
-        let targets = targets.map(|export| (kind::<Target>(), object_name(&scope, &export.target)));
+        let targets = targets.map(|export| (Kind::of::<Target>(), object_name(&scope, &export.target)));
         for (kind, name) in data.chain(targets) {
             let id = ObjectId::new(kind, namespace, name);
             if exports.contains_key(&id) {
@@ -210,7 +210,7 @@ impl Reader<'_> {
         tree: &Tree,
         installation: &Installation,
     ) -> Result<Predecessors, ApiError> {
-        let id = ObjectId::new(kind::<Installation>(), Some(tree.namespace.as_str()), tree.name.as_str());
+        let id = ObjectId::new(Kind::of::<Installation>(), Some(tree.namespace.as_str()), tree.name.as_str());
         // Wait for the event of the version that requested the job. Later versions are writes of
         // the job itself, whose events need not have arrived.
         let version = tree.asked_in.clone().or_else(|| installation.resource_version()).unwrap_or_default();
@@ -255,7 +255,7 @@ impl Reader<'_> {
         let feeds = |exports: &BTreeSet<DataName>| exports.iter().any(|export| imports.contains(export));
         let mut wanted = Vec::new();
         for name in names {
-            let id = ObjectId::new(kind::<Installation>(), Some(tree.namespace.as_str()), name.as_str());
+            let id = ObjectId::new(Kind::of::<Installation>(), Some(tree.namespace.as_str()), name.as_str());
             let known = self.index.get(&id);
             let known = known.filter(|snapshot| view::Installation(snapshot).job_id() == job);
             let is_known_stranger = known

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind, ResourceExt};
-use groundwork_bus::ObjectId;
+use groundwork_api::{DEFAULT_CONTEXT, Installation, Kind as _, ResourceExt};
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_component::{
     Access, ComponentVersion, Reference, Repositories, Repository, RepositoryError, closure_digest,
 };
@@ -33,7 +33,6 @@ use tonic::{Request, Response, Status};
 
 use crate::SERVICE;
 use crate::contexts::DefaultContexts;
-use crate::handler::kind;
 use crate::narration;
 use crate::permitted_versions::{Known, PermittedVersions, PermittedVersionsCache, RecordingRepositories};
 use crate::resolution_inputs::{Depth, ResolutionInputs};
@@ -432,7 +431,7 @@ fn walk(
 }
 
 fn key_of(name: &ObjectName) -> ObjectId {
-    ObjectId::new(kind::<Installation>(), Some(&name.namespace), &name.name)
+    ObjectId::new(Kind::of::<Installation>(), Some(&name.namespace), &name.name)
 }
 
 fn has_job(installation: &Installation, job: &str) -> bool {

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use groundwork_api::{
-    ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, Kind as Typed, view,
-};
+use groundwork_api::{ComponentVersionOverwrites, Context, DEFAULT_CONTEXT, Installation, view};
 use groundwork_bus::{Change, Index, Kind, ObjectId, Snapshot};
 use groundwork_component::closure_digest;
 use groundwork_controller::{ApiError, Handler, Key, Objects, ReconcileError, ReconcileRequest, Reconciled};
@@ -34,11 +32,6 @@ pub(crate) struct ResolverHandler {
     pub(crate) stores: Stores,
 }
 
-/// Returns the kind of a type in the form that events use.
-pub(crate) fn kind<K: Typed>() -> Kind {
-    Kind::new(K::GROUP, K::PLURAL)
-}
-
 pub(crate) fn namespaces() -> Kind {
     Kind::new("", "namespaces")
 }
@@ -52,7 +45,7 @@ impl Handler for ResolverHandler {
         if object.kind == namespaces() {
             return self.default_context(object, change).into_iter().collect();
         }
-        if object.kind == kind::<Context>() {
+        if object.kind == Kind::of::<Context>() {
             let mut keys = users_of(namespace, &object.name, index);
             // A Context with a configured content is also corrected when it changes itself, not
             // only when its namespace does.
@@ -64,8 +57,8 @@ impl Handler for ResolverHandler {
             }
             return keys;
         }
-        if object.kind == kind::<ComponentVersionOverwrites>() {
-            let contexts = index.of_kind(&kind::<Context>(), Some(namespace));
+        if object.kind == Kind::of::<ComponentVersionOverwrites>() {
+            let contexts = index.of_kind(&Kind::of::<Context>(), Some(namespace));
             let naming =
                 contexts.iter().filter(|(_, context)| view::Context(context).overwrites() == object.name);
             return naming.flat_map(|(context, _)| users_of(namespace, &context.name, index)).collect();
@@ -79,7 +72,7 @@ impl Handler for ResolverHandler {
     /// Keeps Contexts and Installations in the index, where the users of a Context or of overwrites
     /// are found. Namespaces and overwrites are only needed as events.
     fn looks_up(&self, object: &ObjectId, _: &Snapshot) -> bool {
-        object.kind == kind::<Context>() || object.kind == kind::<Installation>()
+        object.kind == Kind::of::<Context>() || object.kind == Kind::of::<Installation>()
     }
 
     /// Schedules all default Contexts at the start, because the configuration may have changed.
@@ -98,7 +91,8 @@ impl Handler for ResolverHandler {
             let wait = if is_initial_sync { Duration::ZERO } else { GRACE + GRACE / 4 };
             return Some((key, Timestamp::now().checked_add(wait).ok()?));
         }
-        let is_concerned = is_initial_sync && object.kind == kind::<Installation>() && is_running(snapshot);
+        let is_concerned =
+            is_initial_sync && object.kind == Kind::of::<Installation>() && is_running(snapshot);
         is_concerned.then(|| (object.clone(), Timestamp::now()))
     }
 
@@ -110,7 +104,7 @@ impl Handler for ResolverHandler {
             tracing::error!(key = %request.key, "{words}");
             return Ok(Reconciled::default());
         }
-        if request.key.kind == kind::<Context>() {
+        if request.key.kind == Kind::of::<Context>() {
             // Wait a moment after the event of a namespace. Its creator may be about to create the
             // Context too, and `kubectl apply` of both would fail if the Context already existed. A
             // job that cannot wait gets the Context from `Resolve`.
@@ -183,13 +177,13 @@ impl ResolverHandler {
     fn default_context(&self, namespace: &ObjectId, change: &Change) -> Option<Key> {
         let is_there = matches!(change, Change::Applied(snapshot) if !snapshot.is_deleting());
         let concerns = is_there && self.contexts.concern(&namespace.name);
-        concerns.then(|| ObjectId::new(kind::<Context>(), Some(&namespace.name), DEFAULT_CONTEXT))
+        concerns.then(|| ObjectId::new(Kind::of::<Context>(), Some(&namespace.name), DEFAULT_CONTEXT))
     }
 }
 
 /// Returns the Installations that use a Context and have had a job.
 fn users_of(namespace: &str, context: &str, index: &Index) -> Vec<Key> {
-    let installations = index.of_kind(&kind::<Installation>(), Some(namespace));
+    let installations = index.of_kind(&Kind::of::<Installation>(), Some(namespace));
     let users = installations.into_iter().filter(|(_, snapshot)| {
         let installation = view::Installation(snapshot);
         installation.context() == context && installation.job().is_known() && !snapshot.is_deleting()

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use clap::Args;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{ComponentVersionOverwrites, Context, Installation};
-use groundwork_bus::Backoff;
+use groundwork_bus::{Backoff, Kind};
 use groundwork_controller::{
     ClusterArguments, Controller, Journal, LANDSCAPER, Metrics, Objects, Options, OriginalAtWorkError,
     ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
@@ -41,7 +41,7 @@ use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
 use groundwork_telemetry::Telemetry;
 
 use contexts::DefaultContexts;
-use handler::{ResolverHandler, kind, namespaces};
+use handler::{ResolverHandler, namespaces};
 use stores::Stores;
 use work::Evaluators;
 
@@ -271,7 +271,8 @@ impl Resolver {
         .remembering(casualties.clone());
         let server = Server::bind(&arguments.grpc, &telemetry).await?.for_callers_of(access.clone());
         let server = server.with(with_limits!(ResolverServer::new(service)));
-        let mut work = vec![kind::<Context>(), kind::<ComponentVersionOverwrites>(), kind::<Installation>()];
+        let mut work =
+            vec![Kind::of::<Context>(), Kind::of::<ComponentVersionOverwrites>(), Kind::of::<Installation>()];
         // With rights in some namespaces only, the service cannot watch namespaces.
         if arguments.cluster.namespaces.is_empty() {
             work.push(namespaces());

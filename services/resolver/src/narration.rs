@@ -1,12 +1,10 @@
 //! Journal entries about the resolution for a job.
 
 use groundwork_api::{Installation, Kind as _, ResourceExt};
-use groundwork_bus::{About, ObjectId, What};
+use groundwork_bus::{About, Kind, ObjectId, What};
 use groundwork_component::{ComponentVersion, Reference};
 use groundwork_controller::{Journal, Note};
 use groundwork_lifecycle::{OperationError, Resolution, parent_name};
-
-use crate::handler::kind;
 
 /// Records the component version that the job uses and the reason, or the operation that failed.
 /// The repository context is left out, since it may contain credentials.
@@ -38,7 +36,7 @@ pub(crate) fn tell(
         }
     };
     let namespace = installation.namespace();
-    let key = ObjectId::new(kind::<Installation>(), namespace.as_deref(), installation.name_any());
+    let key = ObjectId::new(Kind::of::<Installation>(), namespace.as_deref(), installation.name_any());
     let about = About {
         kind: Installation::KIND.to_owned(),
         name: installation.name_any(),

@@ -12,8 +12,8 @@ use groundwork_proto::variant::v1::{
 };
 use tonic::Status;
 
-use crate::grpc::invalid;
 use crate::inputs::SetInputs;
+use crate::status::invalid;
 
 /// Limit for the objects in one request.
 const MOST_OBJECTS: usize = 20_000;

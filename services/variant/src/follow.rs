@@ -3,14 +3,14 @@
 //! controllers see the edit like an edit by a user.
 
 use groundwork_api::{PackageRevision, PackageVariant, PackageVariantSet, Repository, ResourceExt, Upstream};
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, ObjectEvent, Objects, ReconcileError, Stored};
 use groundwork_fleet::{FOLLOW_TAG, Follow, FollowError, Git, follow};
 use serde_json::json;
 
 use crate::COMPONENT;
-use crate::handler::{Shared, kind};
 use crate::packages::Backend;
+use crate::shared::Shared;
 
 /// Field manager for the revisions that this module writes.
 const MANAGER: &str = "groundwork-tag-follower";
@@ -112,7 +112,7 @@ async fn target<K: Follower>(
     let package = text(upstream.and_then(|upstream| upstream.package.as_ref()));
     let namespace = object.namespace().unwrap_or_default();
     if let Some(store) = shared.packages.as_ref().and_then(Backend::git) {
-        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), repo);
+        let key = ObjectId::new(Kind::of::<Repository>(), Some(&namespace), repo);
         if let Ok(repository) = store.repository(&key, objects).await {
             let decide = |git: &Git<'_>| follow(tag, upstream, revisions, git);
             return store.with_git(&namespace, &package, &repository, decide);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use groundwork_api::kubernetes::is_dns_subdomain;
 use groundwork_api::{Kind, PackageRevision, PackageVariant, PackageVariantSet, Repository, rights};
-use groundwork_controller::{ApiError, Objects, ReconcileError, Workers};
+use groundwork_controller::{Objects, ReconcileError, Workers};
 use groundwork_grpc::{Access, ResourceAttributes, User};
 use groundwork_proto::component::v1::ObjectName;
-use groundwork_proto::status::{self, Violation, reasons};
+use groundwork_proto::status::{self, reasons};
 use groundwork_proto::variant::v1::expand_request::Input;
 use groundwork_proto::variant::v1::variants_server::Variants;
 use groundwork_proto::variant::v1::{ExpandRequest, ExpandResponse, PreviewRequest, PreviewResponse};
@@ -19,6 +19,7 @@ use tonic::{Code, Request, Response, Status};
 use crate::inputs::{ReadError, discover, needs_repositories, read_inputs, selected_kinds};
 use crate::preview::PreviewInputs;
 use crate::set::children;
+use crate::status::{invalid, of_api};
 use crate::work::{Expanders, Task};
 
 /// Implementation of the gRPC service.
@@ -157,19 +158,6 @@ impl Service {
         let inputs = read_inputs(&set, &self.objects, &self.workers).await.map_err(of_read)?;
         let children = children(&set, &self.objects).await.map_err(of_api)?;
         self.expanders.call(&Task::Named(Box::new((set, inputs, children))), &()).await
-    }
-}
-
-pub(crate) fn invalid(field: &str, message: &str) -> Status {
-    let violation = Violation::new(field, message);
-    status::invalid(reasons::INVALID_REQUEST, format!("{field}: {message}"), vec![violation])
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-pub(crate) fn of_api(error: ApiError) -> Status {
-    match &error {
-        ApiError::Forbidden { .. } => status::denied(reasons::FORBIDDEN, error.to_string()),
-        _ => status::unavailable(reasons::API_SERVER_UNAVAILABLE, error.to_string()),
     }
 }
 

@@ -18,6 +18,8 @@ mod package_variant;
 mod packages;
 mod preview;
 mod set;
+mod shared;
+mod status;
 mod watches;
 mod work;
 
@@ -29,7 +31,7 @@ use std::time::Duration;
 use clap::Args;
 use futures::{FutureExt, TryFutureExt};
 use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet, Repository};
-use groundwork_bus::{Backoff, ObjectId};
+use groundwork_bus::{Backoff, Kind, ObjectId};
 use groundwork_controller::{
     ClusterArguments, Controller, Metrics, Objects, Options, OriginalAtWorkError, PORCH, ProcessContext,
     RunningService, ServiceArguments, ServiceError, SourceChanges, TakeoverArguments, Workers, sources,
@@ -43,10 +45,11 @@ use groundwork_proto::watcher::v1::watcher_client::WatcherClient;
 use groundwork_sandbox::{Count, Pools, WALL_TIME, Work, WorkerArguments};
 use groundwork_telemetry::Telemetry;
 
-use handler::{Shared, VariantHandler, kind};
+use handler::VariantHandler;
 use inputs::Selected;
 pub use packages::{FunctionArguments, FunctionsError, Missing, StoreArguments, TurnArguments};
 pub use preview::{apply_sets, preview_namespace};
+use shared::Shared;
 use watches::Watches;
 use work::Expanders;
 
@@ -237,10 +240,10 @@ impl Variants {
             options: Options {
                 service: SERVICE,
                 work: vec![
-                    kind::<PackageVariantSet>(),
-                    kind::<PackageRevisionSet>(),
-                    kind::<PackageVariant>(),
-                    kind::<Repository>(),
+                    Kind::of::<PackageVariantSet>(),
+                    Kind::of::<PackageRevisionSet>(),
+                    Kind::of::<PackageVariant>(),
+                    Kind::of::<Repository>(),
                 ],
                 indexed: Vec::new(),
                 namespaces: arguments.cluster.namespaces,
@@ -284,7 +287,7 @@ impl Variants {
         if self.shared.packages.is_some() {
             // Package revisions stay watched for as long as the service runs, whether or not a set
             // selects them: users request operations by editing them.
-            let holder = ObjectId::new(kind::<PackageRevision>(), None, SERVICE);
+            let holder = ObjectId::new(Kind::of::<PackageRevision>(), None, SERVICE);
             self.shared.watches.set_selected(&holder, vec![Selected::of::<PackageRevision>()]);
         }
         let (served, ()) =

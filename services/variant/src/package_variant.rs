@@ -11,10 +11,10 @@ use groundwork_fleet::{FINALIZER, VariantError, retry, validate_variant, variant
 use jiff::Timestamp;
 
 use crate::follow;
-use crate::handler::{Shared, stays_aside};
 use crate::inputs::package_revisions;
 use crate::packages::downstream::{Failure, Progress, ensure, finish};
 use crate::packages::{Backend, is_ending, porch, world};
+use crate::shared::Shared;
 
 /// Pause before the next look at package revisions that block a variant.
 const BLOCKED: Duration = Duration::from_secs(60);
@@ -43,11 +43,9 @@ pub(crate) async fn handle(
         return Ok(Reconciled::default());
     }
     let conditions = variant.status.iter().flat_map(|status| status.conditions.iter());
-    if stays_aside(
-        &variant.metadata,
-        conditions.map(|one| (&*one.message, one.observed_generation)),
-        set_aside,
-    ) {
+    if set_aside
+        .covers(variant.metadata.generation, conditions.map(|one| (&*one.message, one.observed_generation)))
+    {
         return Ok(Reconciled::default());
     }
     // The lock is on the package, not on the variant: two variants with different names may make

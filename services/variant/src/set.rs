@@ -15,8 +15,8 @@ use groundwork_fleet::{
 };
 use jiff::Timestamp;
 
-use crate::handler::{Shared, stays_aside};
 use crate::inputs::{given_up, read_inputs, selected_kinds};
+use crate::shared::Shared;
 use crate::work::ExpansionError;
 use crate::{COMPONENT, follow};
 
@@ -61,7 +61,9 @@ pub(crate) async fn handle(
         return Ok(Some(Reconciled::default()));
     }
     let conditions = set.status.iter().flat_map(|status| status.conditions.iter());
-    if stays_aside(&set.metadata, conditions.map(|one| (&*one.message, one.observed_generation)), set_aside) {
+    if set_aside
+        .covers(set.metadata.generation, conditions.map(|one| (&*one.message, one.observed_generation)))
+    {
         return Ok(Some(Reconciled::default()));
     }
     let inputs = read_inputs(&set, objects, &shared.workers).await?;

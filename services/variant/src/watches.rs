@@ -16,7 +16,6 @@ use tonic::Code;
 use tracing::{Instrument, Span};
 
 use crate::SERVICE;
-use crate::handler::kind;
 use crate::inputs::Selected;
 
 /// Lifetime of an interest at the watcher, in seconds.
@@ -67,10 +66,10 @@ impl Watches {
     pub(crate) fn set_selected(&self, set: &Key, mut selected: Vec<Selected>) {
         // The service's own controller already receives the events of these kinds.
         let own = [
-            kind::<PackageVariantSet>(),
-            kind::<PackageVariant>(),
-            kind::<Repository>(),
-            kind::<PackageRevisionSet>(),
+            Kind::of::<PackageVariantSet>(),
+            Kind::of::<PackageVariant>(),
+            Kind::of::<Repository>(),
+            Kind::of::<PackageRevisionSet>(),
         ];
         selected.retain(|selected| !own.contains(&bus_kind(selected)));
         let Some(watcher) = &self.context.watcher else { return };

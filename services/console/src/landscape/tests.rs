@@ -35,7 +35,7 @@ pub(crate) fn shown<K: groundwork_api::Kind>(name: &str, object: &Value) -> Feed
 }
 
 fn event<K: groundwork_api::Kind>(name: &str, change: Change) -> Feed {
-    let object = ObjectId::new(kind::<K>(), Some("team"), name);
+    let object = ObjectId::new(Kind::of::<K>(), Some("team"), name);
     let record =
         Record::Object(Event { object, change, trace: None, replay: None, time: Timestamp::UNIX_EPOCH });
     Feed::Record { position: 1, record }
@@ -94,7 +94,7 @@ fn objects_come_change_and_go() {
         shown::<Execution>("shop", &json!({"status": {"phase": "Progressing", "jobID": "j"}})),
         shown::<DeployItem>("shop-web-1", &item),
     ]);
-    let item = ObjectId::new(kind::<DeployItem>(), Some("team"), "shop-web-1");
+    let item = ObjectId::new(Kind::of::<DeployItem>(), Some("team"), "shop-web-1");
     {
         let content = landscape.read();
         let row = &content.installations[&place("shop-db")];
@@ -120,7 +120,7 @@ fn owners_in_a_circle_end() {
         installation("a", "Failed", Some("b"), &json!({})),
         installation("b", "Failed", Some("a"), &json!({})),
     ]);
-    let object = ObjectId::new(kind::<Installation>(), Some("team"), "a");
+    let object = ObjectId::new(Kind::of::<Installation>(), Some("team"), "a");
     assert_eq!(names(landscape.read().roots(&object)), ["a", "b"]);
 }
 
@@ -204,7 +204,7 @@ fn a_position_tells_what_has_changed_since() {
     }
     assert_eq!(landscape.changed_since(before), Some(Vec::new()));
     filler.take(&installation("other", "Succeeded", None, &json!({})));
-    let changed = ObjectId::new(kind::<Installation>(), Some("team"), "other");
+    let changed = ObjectId::new(Kind::of::<Installation>(), Some("team"), "other");
     assert_eq!(landscape.changed_since(before), Some(vec![changed]));
 
     let (another, _) = super::tests::landscape(&[]);

@@ -21,7 +21,7 @@ use super::plan::{Fault, Plan};
 use super::server::client;
 use crate::blueprints::Kept;
 use crate::changes::Changes;
-use crate::handler::{Installations, kind};
+use crate::handler::Installations;
 use crate::rendering::Renderings;
 use crate::work::Renderers;
 use crate::{MANAGER, SERVICE};
@@ -308,8 +308,8 @@ impl World {
             handler,
             options: Options {
                 service: SERVICE,
-                work: vec![kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()],
-                indexed: vec![kind::<DataObject>(), kind::<Target>()],
+                work: vec![Kind::of::<Installation>(), Kind::of::<Execution>(), Kind::of::<DeployItem>()],
+                indexed: vec![Kind::of::<DataObject>(), Kind::of::<Target>()],
                 namespaces: Vec::new(),
                 concurrency: 4,
                 backoff: Backoff::OBJECT,
@@ -342,7 +342,7 @@ impl World {
 
     /// Acts as another replica that takes a delivery, keeps it for a while, and returns it.
     async fn take_deliveries(self) {
-        let kinds = [kind::<Installation>(), kind::<Execution>(), kind::<DeployItem>()];
+        let kinds = [Kind::of::<Installation>(), Kind::of::<Execution>(), Kind::of::<DeployItem>()];
         for (index, (at, hold)) in self.plan.late.iter().enumerate() {
             sleep_until(self.begin + *at).await;
             let Ok(mut queue) = self.bus.work(SERVICE, &kinds[index % kinds.len()]).await else { continue };

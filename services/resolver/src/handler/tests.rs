@@ -66,7 +66,7 @@ fn world() -> World {
     ];
     for (namespace, name, overwrites) in contexts {
         let fields = json!({"componentVersionOverwrites": overwrites});
-        world.add(kind::<Context>(), namespace, name, snapshot(1, &fields));
+        world.add(Kind::of::<Context>(), namespace, name, snapshot(1, &fields));
     }
     for (namespace, name, context) in [
         ("team", "unnamed", None),
@@ -76,13 +76,13 @@ fn world() -> World {
         ("b", "foreign", None),
     ] {
         world.add(
-            kind::<Installation>(),
+            Kind::of::<Installation>(),
             namespace,
             name,
             snapshot(1, &installation_fields(context, "j", "j")),
         );
     }
-    world.add(kind::<Installation>(), "team", "new", snapshot(1, &json!({})));
+    world.add(Kind::of::<Installation>(), "team", "new", snapshot(1, &json!({})));
     world
 }
 
@@ -94,9 +94,9 @@ fn names(keys: &[Key]) -> Vec<&str> {
 fn only_what_is_searched_is_held() {
     let handler = handler(&Settings::default());
     for (kind, is_held) in [
-        (kind::<Context>(), true),
-        (kind::<Installation>(), true),
-        (kind::<ComponentVersionOverwrites>(), false),
+        (Kind::of::<Context>(), true),
+        (Kind::of::<Installation>(), true),
+        (Kind::of::<ComponentVersionOverwrites>(), false),
         (namespaces(), false),
     ] {
         let object = ObjectId::new(kind, Some("team"), "default");
@@ -113,17 +113,17 @@ fn a_change_of_rules_concerns_those_who_use_them() {
     let changed = Change::Applied(snapshot(2, &json!({})));
     let deleted = Change::Deleted(Snapshot { resource_version: "2".into(), ..Snapshot::default() });
     for change in [&changed, &deleted] {
-        assert_eq!(names(&keys(kind::<Context>(), "default", change)), ["named", "unnamed"]);
-        assert_eq!(names(&keys(kind::<Context>(), "other", change)), ["others"]);
-        assert_eq!(names(&keys(kind::<Context>(), "unused", change)), [""; 0]);
-        let users = keys(kind::<ComponentVersionOverwrites>(), "rules", change);
+        assert_eq!(names(&keys(Kind::of::<Context>(), "default", change)), ["named", "unnamed"]);
+        assert_eq!(names(&keys(Kind::of::<Context>(), "other", change)), ["others"]);
+        assert_eq!(names(&keys(Kind::of::<Context>(), "unused", change)), [""; 0]);
+        let users = keys(Kind::of::<ComponentVersionOverwrites>(), "rules", change);
         assert_eq!(names(&users), ["named", "unnamed", "thirds"]);
         assert!(
             users
                 .iter()
-                .all(|key| key.kind == kind::<Installation>() && key.namespace.as_deref() == Some("team"))
+                .all(|key| key.kind == Kind::of::<Installation>() && key.namespace.as_deref() == Some("team"))
         );
-        assert_eq!(names(&keys(kind::<ComponentVersionOverwrites>(), "unused", change)), [""; 0]);
+        assert_eq!(names(&keys(Kind::of::<ComponentVersionOverwrites>(), "unused", change)), [""; 0]);
     }
 }
 
@@ -136,15 +136,15 @@ fn a_change_of_rules_costs_what_it_concerns() {
     let mut world = World { index, part, sequence: 0 };
     for context in 0..50 {
         let fields = json!({"componentVersionOverwrites": format!("rules-{context}")});
-        world.add(kind::<Context>(), "team", &format!("context-{context}"), snapshot(1, &fields));
+        world.add(Kind::of::<Context>(), "team", &format!("context-{context}"), snapshot(1, &fields));
     }
     for number in 0..1000 {
         let context = format!("context-{}", number % 50);
         let fields = installation_fields(Some(&context), "j", "j");
-        world.add(kind::<Installation>(), "team", &format!("i-{number}"), snapshot(1, &fields));
+        world.add(Kind::of::<Installation>(), "team", &format!("i-{number}"), snapshot(1, &fields));
     }
     let changed = Change::Applied(snapshot(2, &json!({})));
-    let rules = ObjectId::new(kind::<ComponentVersionOverwrites>(), Some("team"), "rules-7");
+    let rules = ObjectId::new(Kind::of::<ComponentVersionOverwrites>(), Some("team"), "rules-7");
     let keys = handler(&Settings::default()).keys(&rules, &changed, &world.index);
     let mut numbers: Vec<usize> = keys.iter().map(|key| key.name[2..].parse().unwrap()).collect();
     numbers.sort_unstable();
@@ -154,7 +154,7 @@ fn a_change_of_rules_costs_what_it_concerns() {
 #[test]
 fn a_change_of_the_spec_counts_between_jobs() {
     let (handler, world) = (handler(&Settings::default()), world());
-    let object = ObjectId::new(kind::<Installation>(), Some("team"), "named");
+    let object = ObjectId::new(Kind::of::<Installation>(), Some("team"), "named");
     let keys = |generation, job: &str, finished: &str| {
         let snapshot = snapshot(generation, &installation_fields(None, job, finished));
         handler.keys(&object, &Change::Applied(snapshot), &world.index).len()
@@ -177,7 +177,7 @@ fn namespaces_get_contexts() {
     let gone = Change::Deleted(Snapshot { resource_version: "1".into(), ..Snapshot::default() });
     let keys =
         |name: &str, change: &Change| handler.keys(&ObjectId::new(namespaces(), None, name), change, &index);
-    assert_eq!(keys("team", &there), [ObjectId::new(kind::<Context>(), Some("team"), "default")]);
+    assert_eq!(keys("team", &there), [ObjectId::new(Kind::of::<Context>(), Some("team"), "default")]);
     assert_eq!(keys("excluded", &there), []);
     assert_eq!(keys("team", &Change::Applied(leaving)), []);
     assert_eq!(keys("team", &gone), []);
@@ -193,7 +193,7 @@ fn changed_default_contexts_are_put_right() {
     let changed = Change::Applied(snapshot(1, &json!({})));
     let gone = Change::Deleted(Snapshot { resource_version: "1".into(), ..Snapshot::default() });
     let keys = |settings: &Settings, namespace: &str, name: &str, change: &Change| {
-        let object = ObjectId::new(kind::<Context>(), Some(namespace), name);
+        let object = ObjectId::new(Kind::of::<Context>(), Some(namespace), name);
         handler(settings).keys(&object, change, &Index::new()).len()
     };
     assert_eq!(keys(&demanding, "team", "default", &changed), 1);
@@ -206,7 +206,7 @@ fn changed_default_contexts_are_put_right() {
 #[test]
 fn at_the_start_jobs_and_namespaces_are_looked_at() {
     let handler = handler(&Settings::default());
-    let installation = ObjectId::new(kind::<Installation>(), Some("team"), "named");
+    let installation = ObjectId::new(Kind::of::<Installation>(), Some("team"), "named");
     let namespace = ObjectId::new(namespaces(), None, "team");
     let key = |object: &ObjectId, snapshot: &Snapshot, is_initial_sync| {
         handler.schedule(object, snapshot, is_initial_sync).map(|(key, _)| key.name)
@@ -228,6 +228,6 @@ fn every_replica_looks_at_a_new_namespace_later() {
     let handler = handler(&Settings::default());
     let namespace = ObjectId::new(namespaces(), None, "team");
     let (key, at) = handler.schedule(&namespace, &snapshot(1, &json!({})), false).unwrap();
-    assert_eq!(key, ObjectId::new(kind::<Context>(), Some("team"), "default"));
+    assert_eq!(key, ObjectId::new(Kind::of::<Context>(), Some("team"), "default"));
     assert!(at > Timestamp::now() + GRACE);
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
 
 use groundwork_bus::{Event, Feed, IndexPart, Record};
 use groundwork_controller::WorkError;
@@ -7,9 +8,10 @@ use groundwork_telemetry::Telemetry;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::shared::expansion_workers;
 
 fn set(name: &str, fields: &Value) -> (ObjectId, Snapshot) {
-    let id = ObjectId::new(kind::<PackageVariantSet>(), Some("fleet"), name);
+    let id = ObjectId::new(Kind::of::<PackageVariantSet>(), Some("fleet"), name);
     (id, shown(fields))
 }
 
@@ -20,7 +22,7 @@ fn shown(fields: &Value) -> Snapshot {
 /// Returns an index and the part that fills it.
 fn index() -> (Index, IndexPart) {
     let index = Index::new();
-    let part = index.part(vec![kind::<PackageVariantSet>(), kind::<PackageRevisionSet>()]);
+    let part = index.part(vec![Kind::of::<PackageVariantSet>(), Kind::of::<PackageRevisionSet>()]);
     let sets = [
         set(
             "teams",
@@ -38,7 +40,7 @@ fn index() -> (Index, IndexPart) {
             &json!({"spec": {"upstreams": [{"repo": "catalog", "package": "mail"}, {"packageRevisionSet": "base"}]}}),
         ),
         (
-            ObjectId::new(kind::<PackageRevisionSet>(), Some("fleet"), "base"),
+            ObjectId::new(Kind::of::<PackageRevisionSet>(), Some("fleet"), "base"),
             shown(&json!({"spec": {"upstreams": [{"repo": "catalog", "package": "log"}]}})),
         ),
     ];

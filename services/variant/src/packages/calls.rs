@@ -30,8 +30,8 @@ use super::creation::{self, Wanted};
 use super::git_content::GitContent;
 use super::porch::PorchContent;
 use super::{Backend, MAX_PACKAGE_BYTES};
-use crate::grpc::invalid;
-use crate::handler::Shared;
+use crate::shared::Shared;
+use crate::status::invalid;
 
 /// Resource name of the files of a revision on a Porch server; here it only appears in access
 /// rules.

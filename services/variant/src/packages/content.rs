@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use groundwork_api::{PackageRevision, RenderStatus};
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::Key;
 use groundwork_packages::git::{Actor, Files, StoreError};
 use groundwork_proto::component::v1::ObjectName;
@@ -12,7 +12,6 @@ use tonic::{Code, Status};
 
 use super::creation::Wanted;
 use super::revision::repository_key;
-use crate::handler::kind;
 
 /// A store, as calls use it. The caller has already been authorised.
 #[async_trait]
@@ -74,7 +73,7 @@ pub(super) struct Made {
 /// Returns the repository of a revision, taken from the revision's name.
 pub(super) fn repository_of(revision: &ObjectName) -> Key {
     let ObjectName { namespace, name } = revision;
-    repository_key(&ObjectId::new(kind::<PackageRevision>(), Some(namespace), name))
+    repository_key(&ObjectId::new(Kind::of::<PackageRevision>(), Some(namespace), name))
 }
 
 /// Returns the gRPC status for an error of the store.

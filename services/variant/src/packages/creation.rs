@@ -9,7 +9,7 @@ use groundwork_proto::packages::v1::{InitSource, UpgradeSource};
 use tonic::Status;
 
 use super::calls::named;
-use crate::grpc::invalid;
+use crate::status::invalid;
 
 /// Source of a draft, as far as it is known before the store is asked.
 #[derive(Debug)]

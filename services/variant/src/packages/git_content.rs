@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use groundwork_api::{PackageRevision, Repository};
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects};
 use groundwork_packages::git::{
     Actor, Committed, Files, GitRepository, NewDraft, Revision, Source, Store, StoreError, Update,
@@ -16,8 +16,7 @@ use super::content::{Content, Made, Read, Saved, WantedDraft, refused, repositor
 use super::creation::Wanted;
 use super::objects::{Attributes, ensure};
 use super::{PackageStore, downstream};
-use crate::grpc::of_api;
-use crate::handler::kind;
+use crate::status::of_api;
 
 /// The git store of this service, for one call.
 pub(super) struct GitContent<'a> {
@@ -66,7 +65,7 @@ impl Content for GitContent<'_> {
         for name in &from {
             self.synced(&repository_of(name)).await?;
         }
-        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), &repository);
+        let key = ObjectId::new(Kind::of::<Repository>(), Some(&namespace), &repository);
         let registered = self.synced(&key).await?;
         let made = self.store.write(&key, move |store| {
             let source = source_in(store, source, &namespace)?;

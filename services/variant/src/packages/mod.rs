@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use groundwork_api::{GitLock, Repository};
-use groundwork_bus::{Change, ObjectId};
+use groundwork_bus::{Change, Kind, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects, ReconcileError};
 use groundwork_fleet::Git;
 use groundwork_packages::git::{
@@ -59,8 +59,6 @@ pub(crate) use porch::PorchStore;
 pub(crate) use relations::Relations;
 pub use turns::TurnArguments;
 use turns::{Turn, Turns};
-
-use crate::handler::kind;
 
 /// Longest age of a replica's knowledge of a remote before the replica syncs again, unless an event
 /// brings news first.
@@ -371,7 +369,7 @@ impl PackageStore {
 /// Returns the key of the object of a repository.
 fn key_of(repository: &GitRepository) -> Key {
     let settings = repository.settings();
-    ObjectId::new(kind::<Repository>(), Some(&settings.namespace), &settings.name)
+    ObjectId::new(Kind::of::<Repository>(), Some(&settings.namespace), &settings.name)
 }
 
 /// Reports whether a namespace is being deleted. The store then releases objects without deleting

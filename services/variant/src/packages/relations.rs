@@ -217,11 +217,10 @@ impl Relations {
 #[cfg(test)]
 mod tests {
     use groundwork_api::{PackageRevision, PackageVariant, Repository};
-    use groundwork_bus::Snapshot;
+    use groundwork_bus::{Kind, Snapshot};
     use serde_json::json;
 
     use super::*;
-    use crate::handler::kind;
 
     fn applied(upstream: (&str, &str), downstream: (&str, &str)) -> Change {
         let fields = json!({"spec": {
@@ -234,20 +233,20 @@ mod tests {
     #[test]
     fn packages_and_repositories_find_their_variants() {
         let mut relations = Relations::default();
-        let variant = |name: &str| ObjectId::new(kind::<PackageVariant>(), Some("fleet"), name);
+        let variant = |name: &str| ObjectId::new(Kind::of::<PackageVariant>(), Some("fleet"), name);
         relations.observe(&variant("a"), &applied(("catalog", "net/dns"), ("blue", "dns")));
         relations.observe(&variant("b"), &applied(("catalog", "net/dns"), ("green", "dns")));
         relations.observe(&variant("c"), &applied(("catalog", "net"), ("blue", "net")));
         let names = |keys: Vec<Key>| keys.into_iter().map(|key| key.name).collect::<Vec<_>>();
         let of = |relations: &Relations, name: &str| {
-            let revision = ObjectId::new(kind::<PackageRevision>(), Some("fleet"), name);
+            let revision = ObjectId::new(Kind::of::<PackageRevision>(), Some("fleet"), name);
             names(relations.of_revision(&revision, None))
         };
         assert_eq!(of(&relations, "catalog.net.dns.v4"), ["c", "a", "b"]);
         assert_eq!(of(&relations, "catalog.net.v4.0.0"), ["c"]);
         assert_eq!(of(&relations, "blue.dns.packagevariant-1"), ["a"]);
         assert_eq!(of(&relations, "other.dns.v1"), Vec::<String>::new());
-        let repository = |name: &str| ObjectId::new(kind::<Repository>(), Some("fleet"), name);
+        let repository = |name: &str| ObjectId::new(Kind::of::<Repository>(), Some("fleet"), name);
         assert_eq!(names(relations.of_repository(&repository("blue"))), ["a", "c"]);
         assert_eq!(names(relations.of_repository(&repository("blu"))), Vec::<String>::new());
         let object =
@@ -271,9 +270,9 @@ mod tests {
     #[test]
     fn a_repository_that_was_read_concerns_nobody() {
         let mut relations = Relations::default();
-        let variant = ObjectId::new(kind::<PackageVariant>(), Some("fleet"), "a");
+        let variant = ObjectId::new(Kind::of::<PackageVariant>(), Some("fleet"), "a");
         relations.observe(&variant, &applied(("catalog", "dns"), ("blue", "dns")));
-        let catalog = ObjectId::new(kind::<Repository>(), Some("fleet"), "catalog");
+        let catalog = ObjectId::new(Kind::of::<Repository>(), Some("fleet"), "catalog");
         let seen = |generation: i64, ready: &str, packages: i64| {
             let fields = json!({"status": {"conditions": [{"status": ready}], "packageCount": packages}});
             let fields = fields.as_object().cloned().unwrap();
@@ -304,7 +303,7 @@ mod tests {
     #[test]
     fn other_revisions_do_not_concern_a_fixed_one() {
         let mut relations = Relations::default();
-        let variant = |name: &str| ObjectId::new(kind::<PackageVariant>(), Some("fleet"), name);
+        let variant = |name: &str| ObjectId::new(Kind::of::<PackageVariant>(), Some("fleet"), name);
         for (name, revision) in [
             ("number", json!(1)),
             ("text", json!("v1")),
@@ -319,7 +318,7 @@ mod tests {
             relations.observe(&variant(name), &change);
         }
         let of = |name: &str, number: Option<i64>| {
-            let revision = ObjectId::new(kind::<PackageRevision>(), Some("fleet"), name);
+            let revision = ObjectId::new(Kind::of::<PackageRevision>(), Some("fleet"), name);
             let keys = relations.of_revision(&revision, number);
             keys.into_iter().map(|key| key.name).collect::<Vec<_>>()
         };

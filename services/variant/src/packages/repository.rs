@@ -17,7 +17,6 @@ use jiff::Timestamp;
 use super::PackageStore;
 use super::objects::{Attributes, ensure, release};
 use super::schedule::Schedule;
-use crate::handler::stays_aside;
 
 /// Objects of one repository that are written at the same time.
 const MAX_PARALLEL_WRITES: usize = 8;
@@ -56,7 +55,7 @@ pub(crate) async fn handle(
         .status
         .iter()
         .flat_map(|status| status.conditions.iter().map(|one| (&*one.message, status.observed_generation)));
-    if stays_aside(&repository.metadata, status, set_aside) {
+    if set_aside.covers(repository.metadata.generation, status) {
         return Ok(Reconciled::default());
     }
     // List the objects before the sync. A revision with an object was pushed before the object was

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{PackageRevision, Repository, ResourceExt as _};
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{
     ApiError, Key, ObjectEvent, Objects, ReconcileError, ReconcileRequest, Reconciled,
 };
@@ -15,7 +15,6 @@ use groundwork_packages::git::{Actor, GitRepository, Revision, StoreError};
 use super::edits::{Edits, edits};
 use super::objects::{Answer, Attributes, ensure, release};
 use super::{PackageStore, is_ending, key_of};
-use crate::handler::kind;
 
 /// Prefix of the message of a failed function, word for word as Porch has it (`packagevariants.md`
 /// 8.1).
@@ -138,8 +137,11 @@ impl Changed {
             object.spec.lifecycle().filter(|wanted| is_current && *wanted != self.revision.lifecycle);
         let Some(wanted) = asked_for.filter(|_| self.answer.refusal.is_none()) else { return Ok(()) };
         let actor = actor_of(object);
-        let key =
-            repository_key(&ObjectId::new(kind::<PackageRevision>(), Some(namespace), &self.revision.name));
+        let key = repository_key(&ObjectId::new(
+            Kind::of::<PackageRevision>(),
+            Some(namespace),
+            &self.revision.name,
+        ));
         let (name, version) = (self.revision.name.clone(), self.revision.version());
         let namespace = namespace.to_owned();
         let moved = store
@@ -241,5 +243,5 @@ fn actor_of(object: &PackageRevision) -> Actor {
 /// before the first dot (`packagevariants.md` 1.5).
 pub(crate) fn repository_key(revision: &Key) -> Key {
     let name = revision.name.split('.').next().unwrap_or_default();
-    ObjectId::new(kind::<Repository>(), revision.namespace.as_deref(), name)
+    ObjectId::new(Kind::of::<Repository>(), revision.namespace.as_deref(), name)
 }

@@ -166,10 +166,9 @@ mod tests {
 
     use futures::FutureExt as _;
     use groundwork_api::Repository;
-    use groundwork_bus::ObjectId;
+    use groundwork_bus::{Kind, ObjectId};
 
     use super::*;
-    use crate::handler::kind;
 
     fn turns(rate: u32, writes: usize) -> Turns {
         let arguments = TurnArguments { package_draft_rate: rate, package_writes: writes };
@@ -211,7 +210,7 @@ mod tests {
     #[tokio::test]
     async fn writes_of_a_repository_are_few() {
         let turns = turns(DRAFTS, 2);
-        let key = |name: &str| ObjectId::new(kind::<Repository>(), Some("fleet"), name);
+        let key = |name: &str| ObjectId::new(Kind::of::<Repository>(), Some("fleet"), name);
         let take =
             |name: &str, writes: bool| turns.take(&key(name), writes).now_or_never().transpose().unwrap();
         let first = take("edge", true).unwrap();
@@ -228,7 +227,7 @@ mod tests {
     async fn namespaces_have_shares() {
         let turns = turns(DRAFTS, WRITES);
         let take = |namespace: &str, name: usize| {
-            let key = ObjectId::new(kind::<Repository>(), Some(namespace), name.to_string());
+            let key = ObjectId::new(Kind::of::<Repository>(), Some(namespace), name.to_string());
             // Unconstrained, because tokio's cooperative budget would make so many polls in a row
             // return pending.
             tokio::task::unconstrained(turns.take(&key, false)).now_or_never().transpose().unwrap()
@@ -255,7 +254,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_long_is_told() {
         let turns = turns(DRAFTS, WRITES);
-        let key = ObjectId::new(kind::<Repository>(), Some("fleet"), "edge");
+        let key = ObjectId::new(Kind::of::<Repository>(), Some("fleet"), "edge");
         let mut held = Vec::new();
         for _ in 0..MAX_PER_REPOSITORY {
             held.push(turns.take(&key, false).await.unwrap());

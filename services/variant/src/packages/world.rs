@@ -7,7 +7,7 @@ use std::sync::Arc;
 use groundwork_api::{
     DownstreamTarget, Lifecycle, ObjectMeta, PackageRevision, PackageVariant, Repository, ResourceExt as _,
 };
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{ApiError, Key, Objects, Sight};
 use groundwork_fleet::{
     Git, Repositories, Resolved, Unresolved, VariantError, owner_reference, resolve_upstream,
@@ -22,7 +22,7 @@ use super::objects::{self, Attributes};
 use super::operations::Operations;
 use super::repository::attributes;
 use super::{PackageStore, key_of};
-use crate::handler::{Shared, kind};
+use crate::shared::Shared;
 
 /// Up to this number of revisions, the objects of a package are read one by one instead of by a
 /// list.
@@ -55,7 +55,7 @@ impl<'a> World<'a> {
     ) -> bool {
         let spec = variant.spec.downstream.clone().unwrap_or_default();
         let namespace = variant.namespace().unwrap_or_default();
-        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), spec.repo.unwrap_or_default());
+        let key = ObjectId::new(Kind::of::<Repository>(), Some(&namespace), spec.repo.unwrap_or_default());
         !matches!(store.repository(&key, objects).await, Err(StoreError::NotFound(_)))
     }
 
@@ -69,7 +69,7 @@ impl<'a> World<'a> {
     ) -> Result<Self, Failure> {
         let namespace = variant.namespace().unwrap_or_default();
         let key = |name: Option<String>| {
-            ObjectId::new(kind::<Repository>(), Some(&namespace), name.unwrap_or_default())
+            ObjectId::new(Kind::of::<Repository>(), Some(&namespace), name.unwrap_or_default())
         };
         let spec = variant.spec.downstream.clone().unwrap_or_default();
         let (downstream, package) = (key(spec.repo), spec.package.unwrap_or_default());
@@ -117,7 +117,7 @@ impl<'a> World<'a> {
         for repository in std::iter::once(&self.repository).chain(upstream) {
             let prefix = format!("{}.", repository.settings().name);
             let of_repository = changed.iter().map(|(object, _)| object).filter(|object| {
-                object.kind == kind::<PackageRevision>() && object.name.starts_with(&prefix)
+                object.kind == Kind::of::<PackageRevision>() && object.name.starts_with(&prefix)
             });
             // The replica that worked on the variant before may have pushed a revision without
             // creating its object.

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use groundwork_api::{Lifecycle, PackageRevision, Repository, ResourceExt as _, Task};
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{Key, Objects};
 use groundwork_fleet::{Package, Repositories, check_creation, check_names, revision_name};
 use groundwork_krm::Package as Texts;
@@ -18,10 +18,9 @@ use tonic::Status;
 use super::original::{OriginalError, original};
 use super::status::{of_list, of_porch};
 use super::{PorchStore, Registration, Turn, registration};
-use crate::grpc::of_api;
-use crate::handler::kind;
 use crate::packages::content::{Content, Made, Read, Saved, WantedDraft, refused, repository_of};
 use crate::packages::creation::Wanted;
+use crate::status::of_api;
 
 /// A Porch server, for one call.
 pub(in crate::packages) struct PorchContent<'a> {
@@ -85,7 +84,7 @@ impl Content for PorchContent<'_> {
 
     async fn create(&self, wanted: WantedDraft, _: Actor) -> Result<Made, Status> {
         let WantedDraft { namespace, repository, package, workspace, source, from } = wanted;
-        let key = ObjectId::new(kind::<Repository>(), Some(&namespace), &repository);
+        let key = ObjectId::new(Kind::of::<Repository>(), Some(&namespace), &repository);
         let mut known = Known::default();
         self.learn(&key, &mut known).await?;
         for name in &from {

@@ -9,7 +9,7 @@ use groundwork_api::{
     DownstreamTarget, Lifecycle, ObjectMeta, PackageRevision, PackageVariant, Repository, ResourceExt as _,
     Task,
 };
-use groundwork_bus::ObjectId;
+use groundwork_bus::{Kind, ObjectId};
 use groundwork_controller::{Key, Objects};
 use groundwork_fleet::{
     Git, Package, Repositories, Resolved, Unresolved, VariantError, check_creation, check_names,
@@ -22,10 +22,10 @@ use groundwork_packages::porch::{Meaning, NewDraft, PorchError, Resources, Revis
 use super::told::{conflict, refused, told, told_of_list};
 use super::work::Work;
 use super::{ListError, PorchStore, Registration, Turn, registration};
-use crate::handler::{Shared, kind};
 use crate::packages::downstream::{self, Failure, Progress};
 use crate::packages::newest::ensure_newest;
 use crate::packages::operations::Operations;
+use crate::shared::Shared;
 
 /// Reason why a draft was not made.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl<'a> World<'a> {
         let namespace = variant.namespace().unwrap_or_default();
         let spec = variant.spec.downstream.clone().unwrap_or_default();
         let (repository, package) = (spec.repo.unwrap_or_default(), spec.package.unwrap_or_default());
-        let downstream = ObjectId::new(kind::<Repository>(), Some(&namespace), repository);
+        let downstream = ObjectId::new(Kind::of::<Repository>(), Some(&namespace), repository);
         let mut world = Self {
             store,
             objects,
