@@ -66,7 +66,7 @@ impl Budget {
         if spent > self.0.limit { Err(ExceededError { limit: self.0.limit }) } else { Ok(()) }
     }
 
-    /// Returns the units that were charged so far.
+    /// Returns the units that have been charged.
     pub fn spent(&self) -> u64 {
         self.0.spent.load(Ordering::Relaxed)
     }

@@ -40,8 +40,8 @@ pub(crate) fn check(
     if checker.known.is_exhausted() {
         return Err("the types of the expression are too large: nest fewer lists and maps".to_owned());
     }
-    // `min_by_key` returns the first of equal ones, so of several faults at one place the one that
-    // was found first is reported.
+    // If several faults are at one place, the one that was found first is reported, since
+    // `min_by_key` returns the first minimum.
     match checker.mistakes.into_iter().min_by_key(|(place, _)| *place) {
         Some((_, text)) => Err(text),
         None => Ok(checker.resolved),

@@ -18,7 +18,7 @@ pub(crate) enum Node {
     Constant(Value),
     /// A variable of the host.
     Global(String),
-    /// A variable of a loop, by its position among those of all loops around.
+    /// A variable of a loop, by its position among the variables of all loops around.
     Local(usize),
     /// `operand.field`, or the test whether the field exists.
     Select {

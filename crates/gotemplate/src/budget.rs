@@ -6,7 +6,7 @@ use groundwork_go::fmt::FormatError;
 use crate::nesting::{MAX_DEPTH, TooDeep};
 use crate::options::Limits;
 
-/// A limit of the render was reached. The texts are those of error messages.
+/// A limit of the render was reached. Users see these texts in error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
     #[error("template output exceeds the limit of {0} bytes")]
@@ -47,7 +47,7 @@ impl From<TooDeep> for LimitError {
     }
 }
 
-/// The running account of a render; nested renders share it.
+/// Running account of a render; nested renders share it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Limits,

@@ -19,7 +19,7 @@ pub(crate) enum Shape {
     Records(&'static Record),
 }
 
-/// A Go struct.
+/// The description of a Go struct.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// Name with its package, for errors about the whole document.

@@ -19,7 +19,7 @@ enum Part {
         negated: bool,
         members: Members,
     },
-    /// One of these sequences.
+    /// An alternative: one of these sequences.
     Either(Vec<Vec<Part>>),
 }
 

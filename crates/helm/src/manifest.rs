@@ -1,4 +1,4 @@
-//! From rendered files to documents: splitting, heads, hooks, order (`helm.md` 7).
+//! Sorting of rendered files into documents: splitting, heads, hooks, order (`helm.md` 7).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

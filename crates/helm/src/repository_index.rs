@@ -96,7 +96,7 @@ struct Candidate {
     digest: String,
 }
 
-/// The best version so far.
+/// The best of the versions read until now.
 struct Selection<'v> {
     wanted: &'v str,
     constraint: Result<Constraint, ConstraintError>,

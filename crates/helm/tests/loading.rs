@@ -77,7 +77,7 @@ fn archives_that_are_none() {
     check(&vec![0; (20 << 20) + 1], "chart archive larger than 20971520 bytes");
 }
 
-/// Case: links are not followed, whatever their target; a warning names them.
+/// Case: links are not followed, not even to files of the chart; a warning names them.
 #[test]
 fn links_in_archives_are_left_out() {
     let bytes = archive(&[

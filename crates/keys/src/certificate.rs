@@ -43,7 +43,7 @@ impl Certificate {
     ///
     /// # Errors
     ///
-    /// There is no block, or one with another label; or what is in it is malformed.
+    /// The text has no block, its first block has another label, or the content is malformed.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let block = pem_block(text.as_bytes()).ok_or(KeyError::NoBlock("certificate"))?;
         if block.tag() != "CERTIFICATE" {

@@ -24,7 +24,7 @@ impl PrivateKey {
     ///
     /// # Errors
     ///
-    /// There is no block, or one with another label, or its content is malformed.
+    /// The text has no block, its first block has another label, or the content is malformed.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let block = pem_block(text.as_bytes()).ok_or(KeyError::NoBlock("private key"))?;
         match block.tag() {

@@ -186,11 +186,11 @@ fn mask(hash: Hash, seed: &[u8], len: usize) -> Vec<u8> {
     mask
 }
 
-/// Follows a chain of certificates in DER, beginning with that of the key, to one of the
-/// authorities. Returns the public key of the first certificate.
+/// Follows a chain of certificates in DER from that of the key to one of the authorities. Returns
+/// the public key of the first certificate.
 ///
 /// `now` is in seconds since 1970. All certificates must be valid then, and all but the first must
-/// be those of authorities. A certificate that is one of `authorities` itself ends the chain. Only
+/// belong to authorities. A certificate that is one of `authorities` itself ends the chain. Only
 /// RSA signatures are supported.
 ///
 /// # Errors

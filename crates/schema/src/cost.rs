@@ -39,7 +39,7 @@ const SEARCHED_PER_STEP: u64 = 16;
 
 /// The format of texts that are patterns. Checking it reads the text as a pattern.
 const PATTERN_FORMAT: &str = "regex";
-/// Weight that stands for the cost of reading such texts, per byte: `\p` has hundreds of parts.
+/// Weight for the cost of reading such texts, per byte: `\p` has hundreds of parts.
 const READING: usize = 6_000;
 
 fn weight(pattern: &str) -> usize {
@@ -266,7 +266,7 @@ fn percent_decoded(text: &str) -> String {
 
 /// The place to which a keyword applies its schemas.
 pub(super) enum Scope {
-    /// The same place.
+    /// The place of the schema itself.
     Here,
     /// Members of an object, or elements of a list.
     Below,

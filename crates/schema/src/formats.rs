@@ -11,11 +11,11 @@ const TOLERATED_FORMATS: [&str; 3] = ["duration", "idn-email", "idn-hostname"];
 /// The choice of formats that are asserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Formats {
-    /// Those of Landscaper.
+    /// The formats of Landscaper.
     Original,
-    /// Those of Helm's library, in the drafts that assert formats.
+    /// The formats of Helm's library, in the drafts that assert formats.
     Helm,
-    /// None.
+    /// No formats.
     Ignored,
 }
 

@@ -1,6 +1,6 @@
-//! Times whole runs: documents read, evaluated and written. Each line of standard input is a run,
-//! `NAME TEMPLATE [STUB...] [--bindings FILE]`, and gives a line `NAME NANOSECONDS`, the median of
-//! several.
+//! Benchmark of whole runs: documents are read, evaluated and written. Each line of standard input
+//! is a run, `NAME TEMPLATE [STUB...] [--bindings FILE]`, and gives a line `NAME NANOSECONDS`, the
+//! median of several measurements.
 
 #![allow(clippy::unwrap_used)]
 

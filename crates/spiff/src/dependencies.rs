@@ -21,7 +21,7 @@ const NOWHERE: Place = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attention {
     None,
-    /// Only marked nodes below it.
+    /// Only the marked nodes below the node.
     Below,
     /// The node itself, and marked nodes below it.
     Own,
@@ -38,7 +38,7 @@ struct TrackedPlace {
     /// The pass to which `attention` and `marked` belong.
     pass: u32,
     attention: Attention,
-    /// Children with any attention.
+    /// Children that need any attention.
     marked: Vec<Place>,
     /// Places whose nodes must be evaluated again when this place changes.
     waiting: Vec<Place>,

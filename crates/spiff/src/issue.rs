@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// The reason why an expression has no value (`spiff.md` 15). Name and sentences are those of
+/// The reason why an expression has no value (`spiff.md` 15). The name and the sentences follow
 /// spiff++.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Issue {

@@ -50,28 +50,28 @@ impl From<TemplateLimits> for Limits {
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// [`Limits::passes`].
+    /// The run exceeds [`Limits::passes`].
     #[error("no fixed point after {0} passes")]
     Passes(usize),
-    /// [`Limits::nodes`].
+    /// The run exceeds [`Limits::nodes`].
     #[error("a value has more than {0} entries; a template must not make it grow without end")]
     Nodes(usize),
-    /// [`Limits::string_bytes`].
+    /// The run exceeds [`Limits::string_bytes`].
     #[error("a string is longer than {0} bytes; a template must not make it grow without end")]
     StringBytes(usize),
-    /// [`Limits::nesting`].
+    /// The run exceeds [`Limits::nesting`].
     #[error("lists and maps are more than {0} levels deep")]
     Nesting(usize),
-    /// [`Limits::calls`].
+    /// The run exceeds [`Limits::calls`].
     #[error("more than {0} calls of lambdas and templates in each other; a recursion has no end")]
     Calls(usize),
-    /// [`Limits::work`].
+    /// The run exceeds [`Limits::work`].
     #[error("the evaluation takes more than {0} units of work; a template must not work without end")]
     Work(u64),
     /// The budget that the run shares with others is spent.
     #[error(transparent)]
     Budget(ExceededError),
-    /// [`Limits::value_bytes`].
+    /// The run exceeds [`Limits::value_bytes`].
     #[error(
         "lists and maps hold more than {0} bytes at a time; a template must not make them grow without end"
     )]

@@ -41,7 +41,7 @@ pub(crate) struct Run<'e> {
     /// The current document, whose expressions are parsed once for all runs.
     pub(crate) known: Option<&'e crate::api::Document>,
     work: u64,
-    /// Units of work reported to the shared budget so far.
+    /// Units of work that have been reported to the shared budget.
     reported: u64,
     /// Live bytes of this thread's values when the run began.
     start: isize,
@@ -80,7 +80,7 @@ pub(crate) struct Syncing {
 pub(crate) struct Document {
     pub(crate) root: Node,
     pub(crate) dependencies: Dependencies,
-    /// Reads of the current node so far.
+    /// Reads of the current node.
     reads: Reads,
     /// Buffer for walks from the root, so that each does not allocate one.
     walk: Vec<Place>,

@@ -37,8 +37,8 @@ impl Tags {
         self.own.clear();
     }
 
-    /// Adds a finished document of the stream under its number. Its tags become those of another
-    /// document.
+    /// Adds a finished document of the stream under its number. From now on its tags count as those
+    /// of an earlier document.
     pub(crate) fn finished(&mut self, value: Value) {
         self.stream.push(value);
         for name in self.own.drain(..) {

@@ -17,7 +17,7 @@ rI3Zb6QTGV8hiAMuIEle3we8A9XVBn7A5RooUpTVeYRtW1ZZIXAXRUG07w==
 ";
 const SSH: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBCsn2z/uLAhTY5QjqCVtlRaFvEAV1qyN2W+kExlfIYgDLiBJXt8HvAPV1QZ+wOUaKFKU1XmEbVtWWSFwF0VBtO8=\n";
 
-/// Creates a host that grants randomness and a clock that stands still.
+/// Creates a host that grants randomness and a clock with a fixed time.
 fn granting() -> Engine {
     Engine::new()
         .with_randomness(Randomness::new(|bytes: &mut [u8]| {

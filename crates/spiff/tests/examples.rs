@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use groundwork_spiff::{Document, Engine, Features, Output, Value};
 
-/// One example.
+/// An example with its parts.
 #[derive(Debug, Default)]
 struct Example {
     features: Features,

@@ -254,7 +254,7 @@ fn calls_pay_for_what_they_do() {
     assert!(matches!(failed, Error::Limit { limit: LimitError::Work(_), .. }), "{failed}");
 }
 
-/// Case: a search through a list or text costs work each time, whatever it finds.
+/// Case: each search through a list or text costs work, even if it finds no match.
 #[test]
 fn looking_again_is_paid_again() {
     let mut limits = limits();

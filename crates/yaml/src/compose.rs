@@ -73,7 +73,7 @@ pub fn parse_first(text: &str, options: Options) -> Result<Node, Error> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Whole,
-    /// For a mapping: the parts of its members that are wanted. For any other value: the whole.
+    /// For a mapping, only the wanted parts of its members. For any other value, the whole.
     Members,
     Nothing,
 }

@@ -67,8 +67,8 @@ impl Sink {
         }
     }
 
-    /// Reports whether one more piece of `count` bytes is allowed. Ask before building something
-    /// large.
+    /// Reports whether one more piece of `count` bytes is allowed. Call it before building a large
+    /// text.
     #[inline]
     pub fn fits(&mut self, count: usize) -> bool {
         self.work(1);

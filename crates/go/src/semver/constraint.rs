@@ -306,7 +306,7 @@ impl Part {
 mod tests {
     use super::*;
 
-    /// Answers of Masterminds/semver v3.4.0.
+    /// The answers are those of Masterminds/semver v3.4.0.
     #[test]
     fn constraints_are_those_of_the_original() {
         for (constraint, version, expected) in [

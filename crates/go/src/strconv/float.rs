@@ -31,8 +31,8 @@ impl FloatVerb {
 /// Largest number of decimals of a double; further ones are zeros.
 const MAX_DECIMALS: usize = 1074;
 
-/// Digits from which on a number may lie halfway between two equally short texts that both read
-/// back. Below it there is no tie, for doubles here and for singles in the next constant.
+/// Smallest number of digits of a double at which two equally short texts may be equally near and
+/// both read back.
 const LEAST_TIE: usize = 16;
 const LEAST_TIE_32: usize = 8;
 

@@ -16,7 +16,6 @@ use crate::value::{IntKind, Member, Object, Value};
 /// Go's names of the types.
 pub(crate) const TIME: &str = "time.Time";
 
-/// A `time.Time`.
 #[derive(Debug)]
 pub(super) struct TimeObject(Instant);
 

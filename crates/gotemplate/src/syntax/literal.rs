@@ -63,8 +63,7 @@ fn number(source: &[u8]) -> Result<NumberLiteral, String> {
 fn complex_constant(source: &[u8]) -> Result<NumberLiteral, String> {
     const UNREADABLE: &str = "syntax error scanning complex number";
     let body = source.strip_suffix(b"i").ok_or(UNREADABLE)?;
-    // The sign between the real and the imaginary part is the last one that does not belong to an
-    // exponent.
+    // The sign between the real and the imaginary part is the last sign outside an exponent.
     let is_exponent =
         |at: usize| matches!(body[at - 1], b'e' | b'E' | b'p' | b'P') && !is_hex_digit_position(body, at);
     let split = (1..body.len()).rev().find(|&at| matches!(body[at], b'+' | b'-') && !is_exponent(at));

@@ -85,11 +85,11 @@ pub(super) struct Parser<'p> {
     block_depth: usize,
 }
 
-/// State that each named body has for itself.
+/// Parser state of one named body; each body begins with a new one.
 pub(super) struct Body {
     pub(super) scope: Scope,
     range_depth: usize,
-    /// The line of the action being parsed, for lexer errors on another line.
+    /// Line of the action being parsed, for lexer errors on another line.
     action_line: Option<usize>,
     pub(super) paren_depth: usize,
 }

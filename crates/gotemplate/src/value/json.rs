@@ -66,8 +66,8 @@ fn from_number(number: &Number, mode: NumberMode) -> Value {
     }
 }
 
-/// Converts a value. `spend` gets the bytes of each text, and about those of each node, before they
-/// are allocated.
+/// Converts a value. `spend` gets the bytes of each text, and about the bytes of each node, before
+/// they are allocated.
 pub(crate) fn to_json(
     value: &Value,
     depth: usize,

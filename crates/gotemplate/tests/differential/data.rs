@@ -1,4 +1,5 @@
-//! Data for a case: fixed names, so that expressions know what they reach, and random contents.
+//! Data for a case: names are fixed, so that generated expressions can refer to them, and contents
+//! are random.
 
 use serde_json::{Map, Value, json};
 

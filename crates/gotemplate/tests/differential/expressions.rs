@@ -27,7 +27,7 @@ impl Expressions {
     pub(crate) fn operand(&self, random: &mut Random, kind: char, depth: usize) -> String {
         // Two of a hundred operands are of any kind, to test errors. Times and maps always fit:
         // some functions take another value for the current time, whose result differs, and a map
-        // that comes to contain itself crashes the Go program.
+        // that contains itself crashes the Go program.
         let kind = if !"tMx".contains(kind) && random.chance(2) { 'a' } else { kind };
         if depth > 0
             && random.chance(30)

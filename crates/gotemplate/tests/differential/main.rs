@@ -64,7 +64,7 @@ fn generated_templates_agree_with_the_original() {
     report.check_variety();
 }
 
-/// Results of the cases so far.
+/// Results of the cases that have run.
 #[derive(Default)]
 struct Report {
     cases: usize,

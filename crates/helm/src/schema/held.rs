@@ -48,8 +48,8 @@ impl<'h> Held<'h> {
     }
 }
 
-/// Returns the documents by address. Of two with the same address the first counts: the chart's own
-/// before those of its subcharts.
+/// Returns the documents by address. If two have the same address, the first counts: the chart's
+/// own comes before those of its subcharts.
 fn addresses(holdings: &[Holding]) -> HashMap<String, Arc<[u8]>> {
     let mut found = HashMap::new();
     let mut left = (MOST_FILES, MOST_BYTES);

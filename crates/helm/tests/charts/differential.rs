@@ -68,7 +68,7 @@ fn renderings_are_the_same_each_time() {
     assert!(succeeded > 300, "{succeeded} succeed");
 }
 
-/// Results of the cases so far.
+/// Results of the cases that have run.
 #[derive(Default)]
 struct Report {
     cases: usize,

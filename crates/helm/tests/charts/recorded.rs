@@ -17,7 +17,7 @@ struct Recorded {
     folder: Option<String>,
     case: Case,
     answer: Answer,
-    /// Our answer, where it deviates from Helm's on purpose.
+    /// The answer of our engine, where it deviates from Helm's on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ours: Option<Answer>,
 }

@@ -86,7 +86,7 @@ impl Unevaluated {
         self.names.is_empty() && self.places.is_empty()
     }
 
-    /// Keeps only those that another rule has left over, too.
+    /// Keeps only the members and elements that another rule has left over, too.
     pub(super) fn keep(&mut self, left: &Self) {
         self.names.retain(|name| left.names.contains(name));
         self.places.retain(|place| left.places.contains(place));

@@ -30,7 +30,7 @@ struct Loop<'a, 's> {
     env: &'a Env<'s>,
 }
 
-/// Results of the rounds so far.
+/// Results of the rounds that have run.
 #[derive(Default)]
 struct Results {
     list: Vec<Node>,

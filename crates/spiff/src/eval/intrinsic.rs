@@ -15,7 +15,7 @@ use crate::value::{Flags, Value};
 /// An intrinsic function; it evaluates its arguments itself.
 type Intrinsic = fn(&mut Run<'_>, &[&Expr], &Env<'_>) -> Eval;
 
-/// The intrinsic function `name`.
+/// Returns the intrinsic function `name`.
 pub(super) fn find(name: &str) -> Option<Intrinsic> {
     let function: Intrinsic = match name {
         "defined" => defined,

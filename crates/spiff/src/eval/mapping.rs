@@ -174,7 +174,7 @@ fn sum(
     Evaluated::ok(total)
 }
 
-/// A result in the making.
+/// A result that grows with each element.
 #[derive(Debug, Default)]
 pub(crate) struct Growing {
     size: u64,

@@ -373,7 +373,7 @@ fn takes_injections(node: &Node, env: &Env<'_>) -> bool {
     !env.nomerge && !node.has_any(Flags::MERGED | Flags::INJECTED)
 }
 
-/// Returns the flags that a list takes from the stub node at its path, whatever its type
+/// Returns the flags that a list takes from the stub node at its path, also if that is not a list
 /// (`spiff.md` 3.3, step 0), and the flag that the stub's injections are done.
 fn flags_of(node: &Node, env: &Env<'_>) -> Flags {
     let flags = node.flags | stub_flags(env);

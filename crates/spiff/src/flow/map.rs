@@ -24,7 +24,7 @@ enum Insertion {
     Wait(Node),
     /// A text that is not an expression; it stays beside the fields.
     Broken(Node),
-    /// This node replaces the map.
+    /// The map is replaced by this node.
     Instead(Node),
 }
 

@@ -19,7 +19,7 @@ use crate::value::{Flags, Node, Pending, Template, Value};
 /// The step that follows an evaluation.
 enum Next {
     Return(Flowed),
-    /// A stub may still override this.
+    /// The node as evaluated, which a stub may still override.
     Override(Node),
 }
 

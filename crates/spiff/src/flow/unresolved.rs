@@ -31,7 +31,7 @@ pub struct Unresolved {
 enum Class {
     /// A local error.
     Failed,
-    /// It has no error of its own and waits.
+    /// The node has no error of its own and waits.
     Waiting,
     /// A node that it refers to failed.
     Affected,

@@ -6,7 +6,7 @@ use crate::issue::Issue;
 use crate::operators::arithmetic::as_float;
 use crate::value::Value;
 
-/// The mathematical function `name`.
+/// Returns the mathematical function `name`.
 pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
     macro_rules! rounding {
         ($name:literal, $function:expr) => {

@@ -90,7 +90,7 @@ pub(crate) fn find(name: &str) -> Option<Function> {
     })
 }
 
-/// The guarded function `name`.
+/// Returns the guarded function `name`.
 pub(crate) fn find_guarded(name: &str) -> Option<Guarded> {
     Some(match name {
         "rand" => random::rand,

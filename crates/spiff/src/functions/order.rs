@@ -57,7 +57,8 @@ fn by_lambda(
     }
 }
 
-/// The comparison may fail and need not be an order, which the library's sort does not allow.
+/// A merge sort of our own. The standard library's sort may panic if the comparison is not an
+/// order, and a lambda need not give one or may fail.
 fn merge_sort(nodes: Vec<Node>, less: &mut Less<'_>) -> Result<Option<Vec<Node>>, Issue> {
     if nodes.len() < 2 {
         return Ok(Some(nodes));

@@ -11,7 +11,7 @@ use crate::issue::{Issue, quote};
 use crate::operators::concatenate::short;
 use crate::value::{List, Value};
 
-/// The function `name` on versions.
+/// Returns the function `name` on versions.
 pub(super) fn find(name: &str) -> Option<fn(&[Value]) -> Outcome> {
     Some(match name {
         // spiff++ reports an invalid text for `semver` under the name of this other function.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// A name, shared between the tree, the expressions and the paths.
 pub(crate) type Name = Arc<str>;
 
-/// One expression.
+/// A node of the syntax tree.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expr {
     /// `~` and `nil`.
@@ -40,7 +40,7 @@ pub(crate) enum Expr {
     /// `( k = v, … ) body`.
     Scope(Vec<(Expr, Expr)>, Box<Expr>),
     Lambda(Arc<LambdaExpr>),
-    /// `lambda EXPR`: a lambda value, or a string that holds one.
+    /// `lambda EXPR`: a lambda value, or a string that contains one.
     LambdaOf(Box<Expr>),
     /// An operand with the links that follow it without a blank: calls, steps, projections.
     Chain(Box<Expr>, Vec<Link>),
@@ -78,7 +78,7 @@ pub(crate) enum Operator {
     And,
     /// `-or`
     Or,
-    /// Juxtaposition.
+    /// Two expressions side by side.
     Concatenate,
     /// `||`
     Otherwise,

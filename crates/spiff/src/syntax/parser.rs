@@ -309,7 +309,7 @@ impl<'text> Parser<'text> {
         Some((chosen, other))
     }
 
-    /// Juxtaposition, `A B`.
+    /// Parses two or more expressions side by side, `A B`.
     fn concatenation(&mut self) -> Option<Expr> {
         let mut left = self.logic()?;
         let mut height = self.height;

@@ -18,20 +18,17 @@ pub enum Value {
     /// YAML `null`.
     #[default]
     Nil,
-    /// A boolean.
     Bool(bool),
     /// An integer that was written in a document or made by an expression.
     Int(i64),
-    /// Any other number.
+    /// A number that is not an integer, or one beyond 64 bits.
     Float(f64),
     /// An integral number that came through bindings: a float to spiff++, an integer wherever one
     /// is asked for (`spiff.md` 14.2).
     Data(i64),
-    /// Text.
     String(Arc<str>),
     /// `!!binary`.
     Binary(Arc<[u8]>),
-    /// A list.
     List(Arc<List>),
     /// An integral number that came through bindings: a float to spiff++, but usable where an
     /// integer is needed (`spiff.md` 14.2).
@@ -48,7 +45,7 @@ pub enum Value {
 #[derive(Debug, Clone)]
 pub struct Pending(pub(crate) Arc<Expr>);
 
-/// A lambda with what it captured where it was defined.
+/// A lambda with the names that it captured at its definition.
 #[derive(Debug)]
 pub struct Lambda {
     pub(crate) expression: Arc<LambdaExpr>,
@@ -61,7 +58,7 @@ pub struct Lambda {
     pub(crate) scope: Option<ScopeRef>,
 }
 
-/// A template with the place of its definition.
+/// A template, with the path and scope of its definition.
 #[derive(Debug)]
 pub struct Template {
     /// The content as it was written, without the marker.

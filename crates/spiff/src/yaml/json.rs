@@ -35,9 +35,9 @@ pub(crate) fn to_canonical_json(value: &Value) -> Result<String, Issue> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dialect {
-    /// With `<`, `>` and `&` escaped.
+    /// Go's JSON, with `<`, `>` and `&` escaped.
     Go,
-    /// With keys in the order of their UTF-16 units.
+    /// Canonical JSON, with keys in the order of their UTF-16 units.
     Canonical,
 }
 

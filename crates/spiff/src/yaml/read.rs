@@ -224,8 +224,8 @@ impl<'input> Reader<'input> {
         }
     }
 
-    /// Returns the text of a key as it was written, whatever type it would have as a value
-    /// **[D10]**.
+    /// Returns the text of a key as it was written, also if it would be a number or boolean as a
+    /// value **[D10]**.
     fn key(&mut self, event: Event<'input>, position: Position) -> Result<Name, ReadError> {
         let (line, column) = position;
         let text = match event {

@@ -30,7 +30,8 @@ fn parsed(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Reports whether a text is plain. If it is, its events must be those of the parser.
+/// Reports whether a text is plain, and checks that a plain text has the same events as with the
+/// parser.
 fn is_plain(text: &str) -> bool {
     let Some(events) = events(text) else { return false };
     let events: Vec<String> = events.iter().map(|(event, position)| shown(event, *position)).collect();

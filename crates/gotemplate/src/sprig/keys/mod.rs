@@ -191,7 +191,7 @@ mod tests {
         }
         let rsa = run("{{genCA `x` 1 | toJson | fromJson | values | last}}");
         assert!(rsa.starts_with("-----BEGIN RSA PRIVATE KEY-----\nMIIE"), "{rsa}");
-        // A passed key is read and written again, whatever its PEM form was.
+        // A passed key is read and written again, so its PEM form may change.
         for kind in ["ecdsa", "ed25519"] {
             let source = format!(
                 "{{{{$k := genPrivateKey `{kind}`}}}}{{{{$c := genCAWithKey `x` 1 $k}}}}{{{{eq $k $c.Key}}}}"
