@@ -49,6 +49,8 @@ impl<'h> Frame<'h> {
                 let (left, right) = (self.evaluate(&operands[0]), self.evaluate(&operands[1]));
                 Ok(Value::Bool(left?.equals(&right?) != *is_negated))
             }
+            // An error counts as true, so that `all` and `exists` visit the remaining elements,
+            // which may still decide.
             Node::NotStrictlyFalse(operand) => {
                 Ok(Value::Bool(!matches!(self.evaluate(operand), Ok(Value::Bool(false)))))
             }

@@ -188,6 +188,7 @@ impl Field {
         };
         let step = usize::try_from(distance).unwrap_or(usize::MAX);
         let bits = (first..=last).step_by(step).fold(0, |bits, value| bits | 1 << value);
+        // robfig/cron drops the mark of `*` for a step above one, so that `*/2` restricts the days.
         Ok(Values { bits, is_any: is_any && distance == 1 })
     }
 

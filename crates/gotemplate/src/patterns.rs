@@ -28,6 +28,8 @@ impl Patterns {
     pub(crate) fn get(&self, source: &Str) -> Compiled {
         let known = self.0.lock().ok().and_then(|known| known.get(source).cloned());
         known.unwrap_or_else(|| {
+            // The lock is not held here, because compiling takes long. Two threads may compile the
+            // same pattern.
             let compiled = compile(source).map(Arc::new);
             let compiled = compiled.map_err(|complaint| format!("error parsing regexp: {complaint}"));
             if let Ok(mut known) = self.0.lock()

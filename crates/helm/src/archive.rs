@@ -67,6 +67,8 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
     for entry in archive.entries().map_err(|error| unreadable(&error))? {
         let mut entry = entry.map_err(|error| unreadable(&error))?;
         let kind = entry.header().entry_type();
+        // Directories, and headers that only describe other entries. Old formats mark a directory
+        // by the slash alone.
         if kind.is_dir()
             || entry.path_bytes().ends_with(b"/")
             || kind.is_pax_global_extensions()
@@ -92,6 +94,8 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
         if unpacked.files.len() >= MOST_FILES {
             return Err(ArchiveError::ManyFiles);
         }
+        // The size comes from the header. It is checked above, so that a forged one cannot reserve
+        // memory.
         let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         entry.read_to_end(&mut data).map_err(|error| unreadable(&error))?;
         unpacked.files.push(File::without_mark(inside, &data));

@@ -105,6 +105,7 @@ fn tags(entries: &mut [Dependency], values: &Table, warnings: &mut Vec<String>) 
                     .push(format!("Warning: Tag '{tag}' for chart {} returned non-bool value", entry.name)),
             }
         }
+        // As in Helm, one enabled tag is enough, even beside disabled ones.
         entry.enabled = on || !off;
     }
 }
@@ -114,6 +115,8 @@ fn conditions(entries: &mut [Dependency], values: &Table, path: &str, warnings: 
         for part in entry.condition.trim().split(',').filter(|part| !part.is_empty()) {
             match path::value(values, &format!("{path}{part}")) {
                 Ok(Value::Bool(flag)) => {
+                    // As in Helm, the first path with a boolean decides, and the others are
+                    // ignored.
                     entry.enabled = *flag;
                     break;
                 }

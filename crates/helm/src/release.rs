@@ -151,6 +151,8 @@ impl Record {
     pub fn decode(data: &[u8]) -> Result<Self, RecordError> {
         let packed = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Unreadable)?;
         let mut text = Vec::new();
+        // Like Helm, this also reads records without compression, which early versions of Helm
+        // wrote.
         if packed.starts_with(&GZIP) {
             let mut unpacked = GzDecoder::new(packed.as_slice()).take(LARGEST_UNPACKED);
             unpacked.read_to_end(&mut text).map_err(|_| RecordError::Unreadable)?;

@@ -217,6 +217,7 @@ impl Renderer {
             if *path == notes_path {
                 notes = std::mem::take(text);
             }
+            // Helm shows only the notes of the root chart.
             !path.ends_with(NOTES)
         });
         let sorted = manifest::sort(&rendered)?;
@@ -265,6 +266,7 @@ impl Renderer {
             let text = session
                 .render_named(path, Value::Map(dot.named(&VALUES)))
                 .map_err(|error| execution_error(&error))?;
+            // The session limits each file; this limits their sum.
             size += text.len();
             let limit = OPTIONS.limits.output_bytes;
             if size > limit {
@@ -284,6 +286,8 @@ impl Renderer {
                     .sources
                     .iter()
                     .zip(files)
+                    // Prepared charts share the data of their files with the chart of the renderer,
+                    // so pointers are enough.
                     .all(|((path, data), file)| *path == file.path && Arc::ptr_eq(data, &file.file.data))
         };
         let known = self.sets.lock().ok().and_then(|sets| sets.iter().find(|set| is_of(set)).cloned());

@@ -122,6 +122,7 @@ impl Coalesce<'_> {
         for (key, default) in &chart.values {
             match values.get_mut(key) {
                 None => drop(values.insert(key.clone(), default.clone())),
+                // As in Helm, a null of the user removes the default.
                 Some(Value::Null) if !self.keeps_nulls => drop(values.remove(key)),
                 Some(Value::Object(value)) => match default {
                     Value::Object(default) => {

@@ -76,6 +76,8 @@ impl Schema {
         formats: Formats,
     ) -> Result<Self, InvalidSchemaError> {
         let document = dialect.normalise(document);
+        // The engine recurses along the rules and compiles all patterns while it builds the
+        // validator, so both are limited before.
         cost::check_chains(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;
         let patterns =
             cost::check_patterns(&document).map_err(|error| InvalidSchemaError(error.to_string()))?;

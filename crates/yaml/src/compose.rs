@@ -149,6 +149,8 @@ impl<'input> Composer<'input> {
             events,
             options,
             anchors: HashMap::new(),
+            // Copies of anchored nodes are needed only if there is an alias. A `*` with another
+            // meaning costs memory, but is not an error.
             has_aliases: text.contains('*'),
             alias_budget: ALIAS_BUDGET,
             bytes: options.most_bytes,

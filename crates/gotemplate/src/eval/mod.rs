@@ -120,6 +120,8 @@ impl<'r> Evaluator<'r> {
         self.frame = self.slots.len();
         self.slots.resize(self.frame + definition.slots as usize, None);
         self.slots[self.frame + ROOT_SLOT as usize] = Some(data.clone());
+        // An error ends the whole evaluator, so the state of the caller is restored only on
+        // success.
         self.walk(definition.root, data)?;
         self.slots.truncate(self.frame);
         self.frame = caller;

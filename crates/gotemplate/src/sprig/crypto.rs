@@ -35,6 +35,7 @@ pub(super) fn register(functions: &mut Functions) {
         .add("htpasswd", two.clone(), |context, args| {
             let mut line = args.string(0).to_vec();
             if line.contains(&b':') {
+                // sprig returns this text as the result of the function, not as an error.
                 return Ok([b"invalid username: ", line.as_slice()].concat().into());
             }
             line.push(b':');
@@ -98,6 +99,8 @@ fn decrypt(password: &[u8], text: &[u8]) -> Outcome {
     let message = encoding::base64_decode(text)
         .map_err(|offset| format!("illegal base64 data at input byte {offset}"))?;
     let Some((start, message)) = message.split_first_chunk::<BLOCK>() else {
+        // The panic in Go names the capacity of the buffer, which is the decoded length with
+        // padding.
         let capacity = text.len() / 4 * 3;
         return Err(format!("runtime error: slice bounds out of range [:16] with capacity {capacity}").into());
     };
@@ -105,6 +108,8 @@ fn decrypt(password: &[u8], text: &[u8]) -> Outcome {
     let mut text = cipher
         .decrypt_padded_vec::<NoPadding>(message)
         .map_err(|_| "crypto/cipher: input not full blocks")?;
+    // Like sprig, this takes the last byte for the length of the padding without checking the
+    // padding, so that a wrong password may give any text.
     let padding = usize::from(*text.last().ok_or("runtime error: index out of range [-1]")?);
     let Some(length) = text.len().checked_sub(padding) else {
         let beyond = padding - text.len();

@@ -33,6 +33,7 @@ pub(super) fn encrypt(source: &mut dyn Source, arguments: &[Value]) -> Outcome {
     let mut plain = text.into_bytes();
     let seal = seal(&plain);
     plain.extend(seal);
+    // The padding of spiff++: each of its bytes is their number minus one.
     let fill = BLOCK - 1 - plain.len() % BLOCK;
     plain.extend(std::iter::repeat_n(u8::try_from(fill).unwrap_or(0), fill + 1));
     let cipher = cbc::Encryptor::<TdesEde3>::new(&key.into(), &vector.into());
@@ -117,6 +118,8 @@ fn key(function: &str, arguments: &[Value]) -> Result<[u8; 24], Issue> {
         return Err("invalid empty encyption key".into());
     }
     let mut full = key.into_bytes();
+    // As in spiff++, the digest of the empty text is appended to the key, which is how Go's `Sum`
+    // works, instead of hashing the key. Only the first 16 bytes count.
     full.extend(Md5::digest(b""));
     let mut bytes = [0; 24];
     bytes[..16].copy_from_slice(&full[..16]);
