@@ -120,6 +120,7 @@ pub fn parse(source: &[u8]) -> Result<i64, DurationError> {
         rest = tail;
     }
     if negative {
+        // 2^63 nanoseconds wrap to the smallest i64, which is the longest negative duration.
         return Ok(0_i64.wrapping_sub_unsigned(total));
     }
     i64::try_from(total).map_err(|_| too_long())

@@ -262,6 +262,7 @@ impl Renderer {
             }
             let about = [("Name", path.as_str()), ("BasePath", base.as_str())];
             let about: Map = about.into_iter().map(|(key, text)| (key.into(), Value::from(text))).collect();
+            // All files of a chart share this map, so `Template` is set anew before each of them.
             dot.insert("Template".into(), Value::Map(about.named(&VALUES)));
             let text = session
                 .render_named(path, Value::Map(dot.named(&VALUES)))

@@ -104,6 +104,7 @@ impl Compiled {
 fn compile(bytes: &[u8], holdings: &[Holding], warnings: &mut Vec<String>) -> Result<Schema, String> {
     let text = String::from_utf8_lossy(bytes);
     if text.trim().is_empty() {
+        // Go's decoder reports an empty text in this way.
         return Err("EOF".to_owned());
     }
     let document: Value = serde_json::from_str(&text).map_err(|error| json_problem(&text, &error))?;

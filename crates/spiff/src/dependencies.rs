@@ -158,6 +158,7 @@ impl Dependencies {
             let known = tracked.attention;
             tracked.attention = known.max(wanted);
             let parent = tracked.parent;
+            // A place with any attention has marked its ancestors already.
             if known != Attention::None || parent == NOWHERE {
                 return;
             }

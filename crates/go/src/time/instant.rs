@@ -95,6 +95,7 @@ impl Instant {
             hour: of_day / 3_600,
             minute: of_day / 60 % 60,
             second: of_day % 60,
+            // 1970-01-01 was a Thursday, which is day 4.
             weekday: (days.rem_euclid(7) + 4) % 7,
             year_day: days - calendar::days(date.year, 1, 1) + 1,
             offset,

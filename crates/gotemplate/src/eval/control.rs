@@ -40,6 +40,7 @@ impl Evaluator<'_> {
             Value::Map(map) => {
                 let mut ran = None;
                 self.spend(map.len() / 8)?;
+                // A snapshot, because the body of the loop may change the map.
                 let entries = map.entries();
                 let _held = Held::new(ENTRY_BYTES / 2 * entries.len());
                 for (key, value) in entries {
