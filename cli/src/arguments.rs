@@ -1,4 +1,4 @@
-//! The commands and their help.
+//! Commands of the program and their help texts.
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -28,60 +28,68 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Render Installations from files, with no server at all.
+    /// Render Installations from files, without a server.
     ///
-    /// Nested installations are rendered to the leaves, in the order in which they run, and feed each other with exports. Exit code 0:
-    /// everything was rendered. 1: an Installation cannot be rendered; what a cluster would hold is printed all the same. 2: the input
-    /// cannot be used; nothing is printed to standard output.
+    /// Nested Installations are rendered down to the leaves, in the order in which they run, and
+    /// pass their exports on to each other. Exit code 0: everything was rendered. 1: an
+    /// Installation cannot be rendered; the objects that a cluster would hold are printed all the
+    /// same. 2: the input cannot be used; standard output stays empty.
     Render(RenderArguments),
-    /// See what PackageVariantSets make, from files, with no server at all.
+    /// Show the PackageVariants that sets make from files, without a server.
     Variants(VariantsArguments),
-    /// Merge packages, with no server at all.
+    /// Render packages, and work with package revisions of a cluster.
     Packages(PackagesArguments),
-    /// Check, draw and describe blueprints, with no server at all.
+    /// Check, draw and describe blueprints, without a server.
     Blueprint(BlueprintArguments),
-    /// Render templates as such, with no server at all.
+    /// Render templates on their own, without a server.
     Template(TemplateArguments),
-    /// Look into component versions, and put them into archives and registries.
+    /// Inspect component versions, and put them into archives and registries.
     Component(ComponentArguments),
-    /// Tell why something is as it is: which component versions Installations use.
+    /// Explain which component versions Installations use, and why.
     Explain(ExplainArguments),
-    /// Show what would happen if objects were applied: which jobs would run, and which items and exports would change.
+    /// Show what would happen if objects were applied.
     ///
-    /// To the cluster of the current kube context, or to the objects of `--from`, with no server at all. Exit code 0: nothing would change, and
-    /// no job would run. 1: something would, or a job would fail. 2: the input or the cluster cannot be used.
+    /// Lists the jobs that would run, and the items and exports that would change: in the cluster
+    /// of the current kube context, or among the objects of `--from`, without a server. Exit code
+    /// 0: nothing would change, and no job would run. 1: something would change, or a job would
+    /// fail. 2: the input or the cluster cannot be used.
     Plan(PlanArguments),
-    /// Run all services in this process, against the cluster of the current kube context.
+    /// Run all services in this process.
     ///
-    /// Ends on SIGINT or SIGTERM.
+    /// The services work on the cluster of the current kube context, and end on SIGINT or SIGTERM.
     Up(Box<UpArguments>),
-    /// Show what has become of Installations in the cluster of the current kube context.
+    /// Show the state of Installations in a cluster.
     ///
-    /// One Installation is shown with everything below it: phases, times, errors. Exit code 2: it does not exist, or cannot be read.
+    /// The cluster is the one of the current kube context. A single Installation is shown with
+    /// everything below it: phases, times, errors. Exit code 2: the Installation does not exist, or
+    /// cannot be read.
     Status(StatusArguments),
-    /// Ask for a job of a root Installation, also if nothing has changed.
+    /// Request a job of a root Installation, even if nothing has changed.
     ///
-    /// Exit code 2: it cannot be asked for.
+    /// Exit code 2: the request cannot be made.
     Reconcile(ReconcileArguments),
-    /// End the running job of an Installation, which fails then.
+    /// Interrupt the running job of an Installation; the job then fails.
     ///
-    /// Exit code 2: no job runs, or it cannot be asked for.
+    /// Exit code 2: no job runs, or the request cannot be made.
     Interrupt(InterruptArguments),
-    /// Delete a root Installation with everything that it has deployed, or try a deletion again that has failed.
+    /// Delete a root Installation with everything that it has deployed.
     ///
-    /// Exit code 2: it cannot be asked for.
+    /// Tries a deletion that has failed once more. Exit code 2: the request cannot be made.
     Delete(DeleteArguments),
-    /// Show what is on the stream of events, or what passes there.
+    /// Show the events on the stream, or follow new ones.
     ///
-    /// Names, references, phases and jobs of objects; never values. Exit code 2: the stream cannot be read.
+    /// Events have names, references, phases and jobs of objects, but never values. Exit code 2:
+    /// the stream cannot be read.
     Events(EventsArguments),
-    /// Tell why a job of an Installation went as it did: what services saw, decided and wrote, in order of time.
+    /// Explain why a job of an Installation went as it did.
     ///
-    /// Of the Installation and of all below it, as far as the journal has kept it. Exit code 1: it has kept nothing. 2: it cannot be read.
+    /// Prints what the services saw, decided and wrote, in order of time, for the Installation and
+    /// everything below it, as far back as the journal reaches. Exit code 1: the journal has no
+    /// entry. 2: the journal cannot be read.
     Replay(ReplayArguments),
     /// Wait until servers are up: listeners, or the API server.
     ///
-    /// Exit code 1: some did not come up in time; they are named.
+    /// Exit code 1: some servers did not come up in time; they are named.
     Wait(WaitArguments),
     /// Print the version.
     Version,

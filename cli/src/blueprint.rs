@@ -1,4 +1,5 @@
-//! `groundwork blueprint`: what can be said of a blueprint without an Installation, for authors and for builds.
+//! `groundwork blueprint`: checks, draws and describes a blueprint without an Installation, for
+//! authors and for builds.
 //!
 //! ```text
 //! PATH --read--> Filesystem --validate--> findings: text, JSON
@@ -27,16 +28,17 @@ pub(crate) struct BlueprintArguments {
 
 #[derive(Debug, Subcommand)]
 enum BlueprintCommand {
-    /// Find what is wrong with blueprints, as far as no values are needed for that.
+    /// Find errors in blueprints that show without values.
     ///
-    /// Looks at the rules of blueprint.yaml, the templates of executions and what they include, references in schemas, the
-    /// templates of nested installations and how they fit together, and blueprints that are written into those. Exit code 0:
-    /// there are no errors; warnings count for nothing. 1: there are errors. 2: the input cannot be used.
+    /// Checks the rules of blueprint.yaml, the templates of executions and the files that they
+    /// include, references in schemas, the templates of nested installations and how they fit
+    /// together, and blueprints that are written into these templates. Exit code 0: there are no
+    /// errors; there may be warnings. 1: there are errors. 2: the input cannot be used.
     Validate(ValidateArguments),
-    /// Show what flows between the imports, the nested installations and the exports of a blueprint.
+    /// Show the data flow between imports, nested installations and exports.
     ///
-    /// Blueprints that are written into nested installations are shown, too; what executions render is not. Exit code 1: the
-    /// blueprint is invalid. 2: the input cannot be used.
+    /// Blueprints that are written into nested installations are shown, too. Results of executions
+    /// are not. Exit code 1: the blueprint is invalid. 2: the input cannot be used.
     Graph(GraphArguments),
     /// Write a page about a blueprint, in Markdown.
     ///
@@ -50,7 +52,7 @@ struct ValidateArguments {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// How to print what is found.
+    /// Format of the findings.
     #[arg(short, long, value_enum, default_value_t = FindingsFormat::Text)]
     output: FindingsFormat,
 }
@@ -59,9 +61,9 @@ struct ValidateArguments {
 enum FindingsFormat {
     /// Findings with their lines to standard error, one line for each PATH to standard output.
     Text,
-    /// A list of {path, severity, message, subinstallations, file, line, column}: `file` is a file of the blueprint, or of the
-    /// one that is written into the nested installation which `subinstallations` leads to. Lines and columns count from 1; what
-    /// is not known is null.
+    /// A list of {path, severity, message, subinstallations, file, line, column}: `file` is a file
+    /// of the blueprint, or of the one that is written into the nested installation which
+    /// `subinstallations` leads to. Lines and columns count from 1; what is not known is null.
     Json,
 }
 
@@ -95,7 +97,8 @@ pub(crate) fn run(arguments: &BlueprintArguments) -> Ending {
     }
 }
 
-/// A blueprint that is valid, and the nested installations that it lists itself. What is wrong with another one has been printed.
+/// Loads a valid blueprint and the nested installations that it lists itself. Prints the findings
+/// of an invalid one.
 fn load(path: &Path) -> Result<(Blueprint, Vec<InstallationTemplate>), Ending> {
     let files = read::files(path).map_err(|message| {
         diagnostic::print(&[Diagnostic::error(message)]);

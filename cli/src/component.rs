@@ -1,4 +1,5 @@
-//! `groundwork component`: component versions in directories, archives and registries (`components.md` 5, 6).
+//! `groundwork component`: component versions in directories, archives and registries
+//! (`components.md` 5, 6).
 
 mod fetch;
 mod pack;
@@ -26,31 +27,37 @@ pub(crate) struct ComponentArguments {
 enum ComponentCommand {
     /// Print the descriptor of a component version.
     ///
-    /// Exit code 2: there is none, or it cannot be read.
+    /// Exit code 2: the version does not exist, or cannot be read.
     Get(GetArguments),
-    /// Print a component version with its resources and everything that it refers to, as it is written: without any overwrites.
+    /// Print a component version with its resources and references.
     ///
-    /// Exit code 1: a reference leads nowhere; the others are printed. 2: there is no such version.
+    /// Follows all references as they are written, without overwrites. Exit code 1: the target of a
+    /// reference does not exist; the others are printed. 2: the version does not exist.
     Tree(tree::TreeArguments),
     /// Write the content of a resource to a file, or to standard output.
     ///
-    /// The content is compared with its digest. Exit code 2: it cannot be had; no file is written.
+    /// The content is compared with its digest. Exit code 2: the content cannot be read; no file is
+    /// written.
     Fetch(fetch::FetchArguments),
-    /// Pack component versions into a transport archive: a directory, a tar or a compressed tar.
+    /// Pack component versions into a transport archive.
     ///
-    /// The same sources always give the same bytes. Exit code 2: nothing is written.
+    /// The archive is a directory, a tar or a compressed tar. The same sources always give the same
+    /// bytes. Exit code 2: nothing is written.
     Pack(pack::PackArguments),
-    /// Check that a component version, and all that it refers to, is what somebody has signed.
+    /// Verify the signature of a component version and all its references.
     ///
-    /// All contents are read and compared. Exit code 1: the signature does not hold. 2: something cannot be had.
+    /// All contents are read and compared. Exit code 1: the signature is not valid. 2: the
+    /// descriptor or a content cannot be read.
     Verify(sign::VerifyArguments),
-    /// Sign a component version in an archive, with the digests of all that it refers to.
+    /// Sign a component version in an archive.
     ///
-    /// Exit code 2: nothing is written.
+    /// The signature covers the digests of everything that the version refers to. Exit code 2:
+    /// nothing is written.
     Sign(sign::SignArguments),
     /// Write component versions into a registry.
     ///
-    /// Exit code 1: a version is there with other content; those before it are written. 2: the registry refuses, or cannot be reached.
+    /// Exit code 1: the registry has a version with other content; versions before it are written.
+    /// 2: the registry refuses, or cannot be reached.
     Push(push::PushArguments),
 }
 
@@ -63,11 +70,11 @@ struct GetArguments {
     #[command(flatten)]
     place: PlaceArguments,
 
-    /// Schema version to print [default: the one that it is stored in].
+    /// Schema version to print [default: the one in which the descriptor is stored].
     #[arg(long, value_enum, value_name = "VERSION")]
     schema: Option<Schema>,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     output: Format,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with the input, where, and the line it is about.
+//! Messages about the input: the problem, its place, and the line in question.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,16 +14,16 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
 
-/// A text that was read, under the name that the user knows it by.
+/// Text that was read, under the name by which the user knows it.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Whether it is known to hold no values of Secrets and the like anywhere.
+    /// True if the text is known to hold no values of Secrets, DataObjects and the like.
     public: bool,
 }
 
-/// Objects that hold no values of others: their lines may be shown.
+/// Kinds without values of users; messages may show lines of such objects.
 const PUBLIC_KINDS: [(&str, &str); 4] = [
     ("landscaper.gardener.cloud/v1alpha1", "Installation"),
     ("landscaper.gardener.cloud/v1alpha1", "Context"),
@@ -32,20 +32,20 @@ const PUBLIC_KINDS: [(&str, &str); 4] = [
 ];
 
 impl Source {
-    /// A text that may hold anything.
+    /// Creates a source that may hold secret values.
     pub(crate) fn new(name: String, text: String) -> Self {
         Self { name, text, public: false }
     }
 
-    /// A text that holds no values.
+    /// Creates a source without secret values.
     pub(crate) fn public(name: String, text: String) -> Self {
         Self { name, text, public: true }
     }
 
-    /// A line for a message, unless it might hold a value that must not show.
+    /// Returns a line for a message, unless the line might hold a value that must not show.
     ///
-    /// This looks at the text and not at what was parsed: it has to hold for malformed texts too. A line shows only
-    /// if its document is plainly one object of a public kind.
+    /// Looks at the text, not at the parsed document, because malformed texts must not leak values
+    /// either. A line shows only if its document is plainly one object of a public kind.
     fn line(&self, number: usize) -> Option<&str> {
         let lines: Vec<&str> = self.text.lines().collect();
         let at = number.checked_sub(1)?;
@@ -72,19 +72,19 @@ pub(crate) enum Severity {
     Warning,
 }
 
-/// A place that a message is about.
+/// Place that a message is about.
 #[derive(Debug, Clone)]
 enum Place {
     File(Rc<Source>, Position),
-    /// A line of a file of a blueprint.
+    /// Line of a file of a blueprint.
     Excerpt {
-        /// Which blueprint that is; none where the file goes by a name that the user knows.
+        /// Blueprint that has the file; `None` if the user knows the file by its own name.
         owner: Option<String>,
         excerpt: Excerpt,
     },
 }
 
-/// One message.
+/// Message about the input.
 #[derive(Debug, Clone)]
 pub(crate) struct Diagnostic {
     pub(crate) severity: Severity,
@@ -107,14 +107,14 @@ impl Diagnostic {
         self
     }
 
-    /// `owner` says which blueprint the excerpt is of.
+    /// Sets a place in a file of a blueprint. `owner` names the blueprint.
     #[must_use]
     pub(crate) fn in_blueprint(mut self, owner: impl Into<String>, excerpt: Excerpt) -> Self {
         self.place = Some(Place::Excerpt { owner: Some(owner.into()), excerpt });
         self
     }
 
-    /// A line of a file, by the name that the user knows the file by.
+    /// Sets a place in a file, under the name by which the user knows the file.
     #[must_use]
     pub(crate) fn at_line(mut self, file: impl Into<String>, excerpt: Excerpt) -> Self {
         self.place =
@@ -122,7 +122,8 @@ impl Diagnostic {
         self
     }
 
-    /// The message with colours; printing drops them where there is no terminal.
+    /// Returns the message with colours. Printing drops them where standard error is not a
+    /// terminal.
     fn show(&self) -> String {
         let (style, label) = match self.severity {
             Severity::Error => (ERROR, "error"),
@@ -153,7 +154,7 @@ fn show_place(text: &mut String, name: &str, line: usize, column: Option<usize>,
     let Some(source) = source else { return };
     let _ = writeln!(text, "{gutter} {PLACE}|{PLACE:#}");
     let _ = writeln!(text, "{PLACE}{line} |{PLACE:#} {}", shown(&source.replace('\t', " ")));
-    // Of a very long line the begin is there alone.
+    // Only the beginning of a very long line is kept, so the column may lie behind its end.
     if let Some(column) = column.filter(|column| *column <= source.chars().count() + 1) {
         let blanks = " ".repeat(column.saturating_sub(1));
         let _ = writeln!(text, "{gutter} {PLACE}|{PLACE:#} {blanks}{ERROR}^{ERROR:#}");
@@ -163,7 +164,8 @@ fn show_place(text: &mut String, name: &str, line: usize, column: Option<usize>,
 /// Prints messages to standard error, in order.
 pub(crate) fn print(diagnostics: &[Diagnostic]) {
     for diagnostic in diagnostics {
-        // There is nobody left to tell when this fails.
+        // Standard error is the last channel to the user, so a failure to write there cannot be
+        // reported.
         let _ = anstream::stderr().write_all(diagnostic.show().as_bytes());
     }
 }

@@ -1,12 +1,12 @@
 use std::process::ExitCode;
 
-/// How a run ended.
+/// Outcome of a run, which sets the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Rendered,
     /// At least one Installation could not be rendered.
     Failed,
-    /// The input could not be used, or the output not be written.
+    /// The input could not be used, or the output could not be written.
     Unusable,
 }
 

@@ -1,4 +1,4 @@
-//! `groundwork events`: what is on the stream, and what passes.
+//! `groundwork events`: prints the events on the stream, or follows new ones.
 
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
@@ -15,11 +15,12 @@ use crate::terminal::shown;
 
 #[derive(Debug, Args)]
 pub(crate) struct EventsArguments {
-    /// Wait for what passes from now on, in place of what is there.
+    /// Wait for new events, in place of printing those on the stream.
     #[arg(short, long)]
     follow: bool,
 
-    /// Only this kind: plural, kind or short name, or `plural.group` for a kind that is watched on demand. Can be repeated.
+    /// Only this kind: plural, kind or short name, or `plural.group` for a kind that is watched on
+    /// demand. Can be repeated.
     #[arg(short, long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
 
@@ -27,7 +28,7 @@ pub(crate) struct EventsArguments {
     #[arg(short, long = "namespace", value_name = "NAME")]
     namespaces: Vec<String>,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 
@@ -37,13 +38,14 @@ pub(crate) struct EventsArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One line an event: time, kind, namespace and name, what happened, resourceVersion, phase and job.
+    /// One line per event: time, kind, namespace and name, kind of change, resourceVersion, phase
+    /// and job.
     Text,
-    /// One JSON object a line, with all that the event shows.
+    /// One JSON object per line, with all fields of the event.
     Json,
 }
 
-/// Why events cannot be shown.
+/// Reason that events cannot be shown.
 #[derive(Debug, thiserror::Error)]
 enum EventsError {
     #[error("cannot start: {0}")]
@@ -58,7 +60,7 @@ enum EventsError {
     Output(#[from] io::Error),
 }
 
-/// Prints events until there are no more, or until nobody reads them.
+/// Prints events until the stream ends, or until standard output is closed.
 pub(crate) fn run(arguments: &EventsArguments) -> Ending {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let shown = runtime.map_err(EventsError::Runtime).and_then(|runtime| {
@@ -71,7 +73,7 @@ pub(crate) fn run(arguments: &EventsArguments) -> Ending {
     });
     match shown {
         Ok(()) => Ending::Rendered,
-        // A reader that goes away is no concern of ours.
+        // A reader that closes the pipe, such as `head`, has read enough: this is not an error.
         Err(EventsError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ending::Rendered,
         Err(failure) => {
             diagnostic::print(&[Diagnostic::error(failure.to_string())]);
@@ -83,7 +85,7 @@ pub(crate) fn run(arguments: &EventsArguments) -> Ending {
 async fn show(bus: &Bus, arguments: &EventsArguments, out: &mut impl Write) -> Result<(), EventsError> {
     let at = match bus.status().await {
         Ok(state) => state.last_sequence,
-        // The watcher has not run yet.
+        // The watcher, which creates the stream, has not run yet.
         Err(BusError::StreamNotFound) if arguments.follow => 0,
         Err(error) => return Err(error.into()),
     };
@@ -120,7 +122,8 @@ async fn follow(
 ) -> Result<(), EventsError> {
     let mut feed = bus.index(kinds).await?;
     loop {
-        // The feed begins with what is there, also after the connection was lost; positions only grow.
+        // After a lost connection the feed begins anew with the events on the stream. Positions
+        // only grow, so this skips those that are printed already.
         let Feed::Record { position: sequence, record } = feed.next().await else { continue };
         if sequence <= shown {
             continue;
@@ -135,7 +138,8 @@ async fn follow(
     }
 }
 
-/// The kinds of these names; without names all that are watched, those on demand included.
+/// Returns the kinds of these names; without names all kinds that are watched, including those
+/// watched on demand.
 async fn kinds(bus: &Bus, names: &[String]) -> Result<Vec<Kind>, EventsError> {
     if !names.is_empty() {
         return names.iter().map(|name| kind(name)).collect();
@@ -152,7 +156,7 @@ async fn kinds(bus: &Bus, names: &[String]) -> Result<Vec<Kind>, EventsError> {
     Ok(kinds)
 }
 
-/// A kind by plural, kind, short name or `plural.group`.
+/// Finds a kind by plural, kind, short name or `plural.group`.
 fn kind(name: &str) -> Result<Kind, EventsError> {
     let definitions = crds();
     let wanted = name.to_lowercase();
@@ -208,7 +212,7 @@ fn columns(time: &str, kind: &str, object: &str, what: &str, version: &str, stat
     line.trim_end().to_owned()
 }
 
-/// Phase and jobs, where they are shown.
+/// Returns the phase and the job ids of kinds that have them.
 fn status(plural: &str, snapshot: &Snapshot) -> String {
     let (phase, job) = match plural {
         Installation::PLURAL => {
@@ -328,7 +332,7 @@ mod tests {
         );
     }
 
-    /// A writer that has had enough after some lines.
+    /// Writer that fails after some lines, like a closed pipe.
     struct Lines(Vec<u8>, usize);
 
     impl Write for Lines {
@@ -350,7 +354,8 @@ mod tests {
         let mut out = Lines(Vec::new(), 3);
         let arguments = arguments(&["--follow"]);
         let publish = async {
-            // The stream is asked for its state first, without a pause: what is published now is new.
+            // `follow` reads the state of the stream before its first pause, so all events
+            // published from here on are new to it.
             tokio::task::yield_now().await;
             for (name, phase) in [("live", "Init"), ("live", "")] {
                 bus.publish(&event("installations", "a", name, phase), None).await.unwrap();

@@ -1,4 +1,4 @@
-//! `groundwork explain`: why something is as it is.
+//! `groundwork explain`: shows which rules led to a result.
 
 mod change;
 mod cluster;
@@ -17,10 +17,12 @@ pub(crate) struct ExplainArguments {
 
 #[derive(Debug, Subcommand)]
 enum ExplainCommand {
-    /// Tell which component versions Installations use, and which overwrite rule had a say at each reference.
+    /// Explain which overwrite rules choose the versions of Installations.
     ///
-    /// From files with no server at all, or for an Installation of a cluster. Exit code 0: everything was found. 1: a reference leads nowhere,
-    /// or with --lint a rule cannot do what its author wants. 2: the input cannot be used.
+    /// Shows the component versions that Installations use, and each rule that matches at a
+    /// reference: from files without a server, or for an Installation of a cluster. Exit code 0:
+    /// everything was found. 1: the target of a reference does not exist, or with --lint a rule
+    /// cannot do what its author wants. 2: the input cannot be used.
     Overwrites(overwrites::OverwritesArguments),
 }
 

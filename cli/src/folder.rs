@@ -1,4 +1,5 @@
-//! A folder that nothing leads out of: whatever is read or written lies below one handle, and no link on the way is followed.
+//! Folder whose files cannot lead out of it: all access goes through one open handle, and links
+//! below it are never followed.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -9,7 +10,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, OpenOptions};
 use groundwork_untrusted::NameError;
 
-/// Why a file of a folder was not read or written.
+/// Reason that a file of a folder was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FolderError {
     #[error("cannot read {path}: {source}", path = path.display())]
@@ -26,28 +27,29 @@ pub(crate) enum FolderError {
     NoFile { path: PathBuf },
 }
 
-/// The kind of an entry of a folder.
+/// Kind of an entry of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     File,
     Folder,
-    /// A link, a pipe, a device.
+    /// Link, pipe or device.
     Other,
 }
 
-/// A folder that is open.
+/// Open folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// Where it lies, for messages.
+    /// Path of the folder, for messages.
     path: PathBuf,
     handle: Dir,
 }
 
 impl Folder {
-    /// Opens the folder that the user has named, through links if there are any.
+    /// Opens the folder that the user named. Links in this path are followed, because the user
+    /// wrote it.
     ///
     /// # Errors
-    /// It is not there, or cannot be read.
+    /// The folder does not exist, or cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self, FolderError> {
         match Dir::open_ambient_dir(path, ambient_authority()) {
             Ok(handle) => Ok(Self { path: path.to_owned(), handle }),
@@ -55,19 +57,19 @@ impl Folder {
         }
     }
 
-    /// Opens it, and makes it first if need be.
+    /// Opens a folder, and creates it first if it does not exist.
     ///
     /// # Errors
-    /// As for [`Self::open`], or it cannot be made.
+    /// As for [`Self::open`], or the folder cannot be created.
     pub(crate) fn create(path: &Path) -> Result<Self, FolderError> {
         fs::create_dir_all(path).map_err(|source| FolderError::Write { path: path.to_owned(), source })?;
         Self::open(path)
     }
 
-    /// A folder in this one.
+    /// Opens a folder in this one.
     ///
     /// # Errors
-    /// There is none: a link to one does not count.
+    /// The folder does not exist. A link to a folder is an error, too.
     pub(crate) fn folder(&self, name: &str) -> Result<Self, FolderError> {
         let path = self.path.join(name);
         match self.handle.open_dir_nofollow(name) {
@@ -82,10 +84,10 @@ impl Folder {
         }
     }
 
-    /// Its entries, in the order of their names.
+    /// Lists the entries in the order of their names.
     ///
     /// # Errors
-    /// It cannot be read, or a name is not UTF-8.
+    /// The folder cannot be read, or a name is not UTF-8.
     pub(crate) fn entries(&self) -> Result<Vec<(String, EntryKind)>, FolderError> {
         let failed = |source| FolderError::Read { path: self.path.clone(), source };
         let mut found = Vec::new();
@@ -106,13 +108,13 @@ impl Folder {
         Ok(found)
     }
 
-    /// The content of a file of this folder, not of one below.
+    /// Reads a file directly in this folder.
     ///
     /// # Errors
-    /// There is no regular file of this name: a link to one does not count.
+    /// No regular file has this name. A link to a file is an error, too.
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, FolderError> {
         let failed = |source| FolderError::Read { path: self.path.join(name), source };
-        // Opening a pipe that nobody writes to would never end.
+        // Opening a pipe without a writer would block without end.
         if self.metadata(name)?.is_some_and(|found| !found.is_file()) {
             return Err(failed(io::Error::other("it is no regular file")));
         }
@@ -124,10 +126,12 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Looks whether a file can be written at a path, and tells whether one is there already.
+    /// Checks that a file can be written at a path, and reports whether a file exists there
+    /// already.
     ///
     /// # Errors
-    /// The name may not be that of a file, or something else than folders is on the way, or something else than a file or a link at its end.
+    /// The name is not a valid file name, an entry on the way is not a folder, or the entry at the
+    /// path is neither a file nor a link.
     pub(crate) fn check_place(&self, path: &str) -> Result<bool, FolderError> {
         let Some((parent, name)) = self.parent(path, false)? else { return Ok(false) };
         match parent.metadata(name)? {
@@ -137,10 +141,11 @@ impl Folder {
         }
     }
 
-    /// Writes a file. One that is there, or a link, makes place for it, so that nothing is written through either.
+    /// Writes a file. An existing file or link is removed first, so that the write never goes
+    /// through a link or into a file with a second name.
     ///
     /// # Errors
-    /// As for [`Self::check_place`], or the disk does not take it.
+    /// As for [`Self::check_place`], or writing fails.
     pub(crate) fn write(&self, path: &str, bytes: &[u8]) -> Result<(), FolderError> {
         self.check_place(path)?;
         let failed = |source| FolderError::Write { path: self.path.join(path), source };
@@ -165,10 +170,11 @@ impl Folder {
         }
     }
 
-    /// Removes a file that was written here. An entry that is gone, lies behind a link, or is a folder, was not written here and stays.
+    /// Removes a file that an earlier run wrote. An entry that is gone, lies behind a link, or is a
+    /// folder was not written by us, and stays.
     ///
     /// # Errors
-    /// The disk.
+    /// Removing fails.
     pub(crate) fn remove(&self, path: &str) -> Result<(), FolderError> {
         let (parent, name) = match self.parent(path, false) {
             Ok(Some(found)) => found,
@@ -182,7 +188,8 @@ impl Folder {
         removed.map_err(|source| FolderError::Write { path: self.path.join(path), source })
     }
 
-    /// The folder that a file lies in, and the name of the file; `None` if a folder is not there and none is to be made.
+    /// Opens the folder of a file, and returns it with the file's name. Returns `None` if a folder
+    /// does not exist and `makes` is false.
     fn parent<'a>(&self, path: &'a str, makes: bool) -> Result<Option<(Self, &'a str)>, FolderError> {
         let named = groundwork_untrusted::check(path);
         named.map_err(|source| FolderError::Name { folder: self.path.clone(), source })?;
@@ -204,7 +211,7 @@ impl Folder {
         Ok(Some((folder, name)))
     }
 
-    /// The entry of a name, of links the link itself.
+    /// Returns the metadata of an entry; of a link those of the link itself.
     fn metadata(&self, name: &str) -> Result<Option<Metadata>, FolderError> {
         match self.handle.symlink_metadata(name) {
             Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! Files to documents.
+//! Reads files into documents.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -11,14 +11,14 @@ use crate::diagnostic::{Diagnostic, Source};
 
 pub(crate) use groundwork_api::strict::Schemas;
 
-/// `repositories.yaml` is no manifest; it has its own argument.
+/// File name of a repository map. It is not a manifest, and has its own argument.
 pub(crate) const REPOSITORIES_FILE: &str = "repositories.yaml";
 const MANIFEST_ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 const STANDARD_INPUT: &str = "-";
-/// Larger files are no manifests.
+/// Bytes of a file. Manifests are far smaller.
 const LARGEST_FILE: u64 = 32 << 20;
 
-/// A manifest and where it stands.
+/// Manifest and its place in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     pub(crate) source: Rc<Source>,
@@ -30,7 +30,7 @@ impl Document {
         self.node.get(member).and_then(Node::as_str).unwrap_or_default()
     }
 
-    /// `metadata.name` or another member of the metadata.
+    /// Returns `metadata.name` or another member of the metadata.
     pub(crate) fn metadata(&self, member: &str) -> Option<&str> {
         self.node.get("metadata")?.get(member)?.as_str()
     }
@@ -39,7 +39,7 @@ impl Document {
         Diagnostic::error(message).at(&self.source, self.node.position)
     }
 
-    /// How messages call the object.
+    /// Returns the name of the object for messages.
     pub(crate) fn title(&self) -> String {
         match (self.text("kind"), self.metadata("name")) {
             ("", _) => "document".to_owned(),
@@ -49,13 +49,14 @@ impl Document {
     }
 }
 
-/// Reads every manifest under the paths; lists are taken apart, empty documents left out.
+/// Reads every manifest under the paths. Lists are split into their items, and empty documents are
+/// left out.
 pub(crate) fn read(paths: &[PathBuf], diagnostics: &mut Vec<Diagnostic>) -> Vec<Document> {
     let mut documents = Vec::new();
     let mut seen = BTreeSet::new();
     for path in paths {
         for file in files(path, diagnostics) {
-            // A file may be named beside its directory.
+            // The user may name a file and its directory; read the file once.
             if seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone())) {
                 read_file(&file, &mut documents, diagnostics);
             }
@@ -64,7 +65,7 @@ pub(crate) fn read(paths: &[PathBuf], diagnostics: &mut Vec<Diagnostic>) -> Vec<
     documents
 }
 
-/// A file stands for itself, a directory for the manifests directly in it.
+/// Returns a file itself, or the manifests directly in a directory.
 fn files(path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Vec<PathBuf> {
     if !path.is_dir() {
         return vec![path.to_owned()];
@@ -123,7 +124,7 @@ fn read_text(reader: impl Read) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// A `List` stands for its items.
+/// Adds a document, or the items of a `List`.
 fn expand(node: Node, source: &Rc<Source>, documents: &mut Vec<Document>, diagnostics: &mut Vec<Diagnostic>) {
     if node.is_null() {
         return;

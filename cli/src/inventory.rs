@@ -1,4 +1,4 @@
-//! Documents to typed objects, by kind, namespace and name.
+//! Turns documents into typed objects, by kind, namespace and name.
 
 mod core;
 
@@ -22,14 +22,14 @@ pub(crate) fn key(object: &impl ResourceExt) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// An object and the document it was read from.
+/// Object and the document that it was read from.
 #[derive(Debug)]
 pub(crate) struct Loaded<T> {
     pub(crate) object: T,
     pub(crate) document: Document,
 }
 
-/// Everything that was read.
+/// All objects of the input.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     pub(crate) installations: BTreeMap<Key, Loaded<Installation>>,
@@ -39,13 +39,13 @@ pub(crate) struct Inventory {
     pub(crate) targets: BTreeMap<Key, Loaded<Target>>,
     pub(crate) secrets: BTreeMap<Key, Loaded<Entries>>,
     pub(crate) config_maps: BTreeMap<Key, Loaded<Entries>>,
-    /// What jobs have made of Installations, where that is asked for.
+    /// Executions that earlier jobs made; empty unless the command asks for them.
     pub(crate) executions: BTreeMap<Key, Loaded<Execution>>,
     pub(crate) items: BTreeMap<Key, Loaded<DeployItem>>,
 }
 
 impl Inventory {
-    /// Sorts documents; whatever is wrong with one goes to `diagnostics`.
+    /// Sorts documents by kind. Problems of a document go to `diagnostics`.
     pub(crate) fn new(documents: Vec<Document>, namespace: &str, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let schemas = Schemas::new();
         let mut inventory = Self::default();
@@ -88,13 +88,13 @@ impl Inventory {
                 let entries = core::config_map(&document, diagnostics);
                 insert(&mut self.config_maps, key, entries, document, diagnostics);
             }
-            // Part of what people apply together, and nothing that rendering depends on.
+            // Users apply these together with Installations, but rendering does not depend on them.
             ("v1", "Namespace" | "ServiceAccount") => {}
             _ => diagnostics.push(unknown_kind(&document, schemas, &api_version, &kind)),
         }
     }
 
-    /// Takes in an Execution or a DeployItem.
+    /// Adds an Execution or a DeployItem.
     pub(crate) fn add_below(
         &mut self,
         document: Document,
@@ -109,13 +109,13 @@ impl Inventory {
         }
     }
 
-    /// The objects that Installations of a namespace may import.
+    /// Returns the objects that Installations of a namespace may import.
     pub(crate) fn imported(&self, namespace: &str) -> NamespaceObjects<'_> {
         NamespaceObjects { inventory: self, namespace: namespace.to_owned() }
     }
 }
 
-/// Namespace and name of an object that its schema, if we know it, finds nothing wrong with.
+/// Returns namespace and name of an object if it fits its schema, or if its kind has none here.
 fn checked(
     document: &Document,
     namespace: &str,
@@ -185,7 +185,8 @@ fn insert_typed<T: serde::de::DeserializeOwned + groundwork_api::KubeResource>(
     }
 }
 
-/// The decoder quotes what it found; a value of a Secret or DataObject must not show.
+/// Returns the decoder's message without the value that it quotes: a value of a Secret or
+/// DataObject must not show.
 fn without_values(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(": ").next().unwrap_or_default().to_owned()
@@ -210,7 +211,7 @@ fn insert<T>(
     objects.insert(key, Loaded { object, document });
 }
 
-/// The view of one namespace.
+/// Objects of one namespace.
 #[derive(Debug)]
 pub(crate) struct NamespaceObjects<'a> {
     inventory: &'a Inventory,
@@ -241,7 +242,7 @@ impl ImportedObjects for NamespaceObjects<'_> {
     }
 
     fn imported_targets(&self, _: &str, _: &str) -> Vec<Target> {
-        // Copies of imports are made, not read.
+        // Offline, copies of imports are outputs of the run, so the input never has any.
         Vec::new()
     }
 }

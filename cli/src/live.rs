@@ -1,4 +1,5 @@
-//! An Installation of a cluster and everything below it, as it changes: read with the rights of whoever runs the command.
+//! Follows an Installation of a cluster and everything below it. Reads use the permissions of the
+//! user's kube context.
 
 use std::time::Duration;
 
@@ -20,12 +21,13 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::namespace::namespace;
 
-/// Between an event and the next reading, so that what changes together is read together.
+/// Pause between an event and the next reading, so that objects that change together are read
+/// together.
 const SETTLE: Duration = Duration::from_millis(100);
-/// Between attempts to watch again.
+/// Pause before a watch is started again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Which Installation is meant.
+/// Arguments that name an Installation.
 #[derive(Debug, Args)]
 pub(crate) struct InstallationArguments {
     /// The Installation, as NAMESPACE/NAME or NAME.
@@ -43,7 +45,7 @@ pub(crate) struct NamespaceArgument {
     pub(crate) namespace: Option<String>,
 }
 
-/// A name with or without its namespace.
+/// Name with or without its namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InstallationName {
     namespace: Option<String>,
@@ -62,13 +64,13 @@ pub(crate) fn installation_name(text: &str) -> Result<InstallationName, String> 
 }
 
 impl InstallationName {
-    /// Namespace and name; a name without its namespace is one of the given namespace.
+    /// Returns namespace and name. A name without a namespace gets the given namespace.
     pub(crate) fn in_namespace(self, namespace: &str) -> (String, String) {
         (self.namespace.unwrap_or_else(|| namespace.to_owned()), self.name)
     }
 }
 
-/// Why nothing can be shown or done.
+/// Reason that a command cannot show or do something in a cluster.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LiveError {
     #[error("cannot start: {0}")]
@@ -88,7 +90,8 @@ pub(crate) enum LiveError {
 }
 
 impl LiveError {
-    /// Whether the API server may answer otherwise in a moment.
+    /// Reports whether the API server may answer differently soon, so that another attempt makes
+    /// sense.
     fn may_pass(&self) -> bool {
         match self {
             Self::Api(error) => matches!(error, ApiError::Transient { .. } | ApiError::Unasked { .. }),
@@ -102,16 +105,16 @@ impl LiveError {
     }
 }
 
-/// Whether the API server has said no, and will again.
+/// Reports whether the API server rejected the request, and would reject it again.
 pub(crate) fn is_final(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(answer) if (400..500).contains(&answer.code) && ![408, 410, 429].contains(&answer.code))
 }
 
-/// The parameters for the page of a list that a token leads to; `None` at its end.
+/// Returns the parameters for the next page of a list; `None` at its end.
 ///
 /// # Errors
 ///
-/// The token leads back to the same page.
+/// The token leads back to the same page, which would never end.
 pub(crate) fn next_page(asked: &ListParams, token: Option<String>) -> Result<Option<ListParams>, LiveError> {
     let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(None) };
     if asked.continue_token.as_ref() == Some(&token) {
@@ -121,7 +124,7 @@ pub(crate) fn next_page(asked: &ListParams, token: Option<String>) -> Result<Opt
     Ok(Some(asked.clone().continue_token(&token)))
 }
 
-/// The cluster of the current kube context.
+/// Cluster of the current kube context.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) objects: Objects,
@@ -136,20 +139,20 @@ impl Cluster {
         Ok(Self { client, objects })
     }
 
-    /// The namespace and name that are meant.
+    /// Returns the namespace and name that the arguments mean.
     pub(crate) fn place(&self, name: &InstallationName, default: &NamespaceArgument) -> (String, String) {
         let given = name.namespace.as_ref().or(default.namespace.as_ref());
         let namespace = given.map_or_else(|| self.client.default_namespace().to_owned(), Clone::clone);
         (namespace, name.name.clone())
     }
 
-    /// The Installation itself.
+    /// Reads the Installation.
     pub(crate) async fn installation(&self, namespace: &str, name: &str) -> Result<Installation, LiveError> {
         let found = self.objects.get(namespace, name).await?;
         found.ok_or_else(|| LiveError::Missing { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
-    /// The tree as it is now, and as it will change.
+    /// Reads the tree, and watches it from then on.
     pub(crate) async fn follow(&self, namespace: &str, name: &str) -> Result<Live, LiveError> {
         let follower = Follower::new(self.objects.clone(), namespace, name);
         let mut live = Live {
@@ -163,7 +166,7 @@ impl Cluster {
     }
 }
 
-/// Runs what talks to a cluster to its end.
+/// Runs work that talks to a cluster to its end.
 pub(crate) fn block_on<T>(work: impl AsyncFnOnce() -> Result<T, LiveError>) -> Result<T, LiveError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(LiveError::Runtime)?;
@@ -172,11 +175,11 @@ pub(crate) fn block_on<T>(work: impl AsyncFnOnce() -> Result<T, LiveError>) -> R
     ended
 }
 
-/// The same, and prints what went wrong.
+/// Runs work that talks to a cluster, and prints its error.
 pub(crate) fn run(work: impl AsyncFnOnce() -> Result<Ending, LiveError>) -> Ending {
     match block_on(work) {
         Ok(ending) => ending,
-        // A reader that goes away is no concern of ours.
+        // A reader that closes the pipe, such as `head`, has read enough: this is not an error.
         Err(LiveError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ending::Rendered,
         Err(error) => {
             diagnostic::print(&[Diagnostic::error(error.to_string())]);
@@ -185,13 +188,13 @@ pub(crate) fn run(work: impl AsyncFnOnce() -> Result<Ending, LiveError>) -> Endi
     }
 }
 
-/// An object that has changed, or the end of a watch.
+/// Object that has changed, or the end of a watch.
 enum Change {
     Object { plural: &'static str, name: String, owner: Option<String> },
     Ended,
 }
 
-/// A tree that is kept up to date.
+/// Tree of an Installation that is kept up to date.
 pub(crate) struct Live {
     follower: Follower,
     client: Client,
@@ -200,13 +203,13 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// The tree as it was read last; `None` if the Installation is gone.
+    /// Returns the tree as of the last reading; `None` if the Installation is gone.
     pub(crate) fn tree(&self) -> Option<Node> {
         self.follower.tree()
     }
 
-    /// Waits until something of the tree has changed, and reads it. An API server that is away for a while is waited for. To be awaited to
-    /// its end: what it has taken in would be lost.
+    /// Waits until an object of the tree has changed, and reads it. Retries while the API server is
+    /// unavailable. Await this to its end: dropping the future loses changes that it has taken in.
     pub(crate) async fn changed(&mut self) -> Result<(), LiveError> {
         let mut read = self.read_change().await;
         while let Err(error) = &read
@@ -242,7 +245,7 @@ impl Live {
         }
     }
 
-    /// Keeps what a change makes stale; false at the end of a watch.
+    /// Records the objects that a change makes stale. Returns false at the end of a watch.
     fn note(&self, change: Change, stale: &mut Vec<(&'static str, String)>) -> bool {
         let Change::Object { plural, name, owner } = change else { return false };
         if self.follower.concerns(plural, &name, owner.as_deref()) {
@@ -251,7 +254,8 @@ impl Live {
         true
     }
 
-    /// Watches end by themselves after some minutes; what has passed between is read.
+    /// Starts all watches again and reads everything, since the API server ends watches after some
+    /// minutes and changes may fall between.
     async fn begin_again(&mut self) -> Result<(), LiveError> {
         tokio::time::sleep(PAUSE).await;
         self.begin().await
@@ -259,7 +263,7 @@ impl Live {
 
     async fn begin(&mut self) -> Result<(), LiveError> {
         self.events = SelectAll::new();
-        // Parents first: what is below them is found through them.
+        // Read parents first, because the objects below them are found through them.
         let mut watches = SelectAll::new();
         watches.push(watch::<Installation>(&self.client, &self.namespace).await?);
         watches.push(watch::<Execution>(&self.client, &self.namespace).await?);
@@ -270,7 +274,7 @@ impl Live {
     }
 }
 
-/// What changes from now on, as metadata alone.
+/// Watches the metadata of a kind from now on.
 async fn watch<K>(client: &Client, namespace: &str) -> Result<BoxStream<'static, Change>, LiveError>
 where
     K: Kind + Stored + 'static,
@@ -304,7 +308,7 @@ where
     Ok(changes.chain(stream::once(async { Change::Ended })).boxed())
 }
 
-/// The root of the tree that an Installation is part of.
+/// Finds the root of the tree that an Installation is part of.
 pub(crate) async fn root_of(
     cluster: &Cluster,
     installation: Installation,

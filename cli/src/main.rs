@@ -1,8 +1,8 @@
 //! The `groundwork` command.
 //!
 //! ```text
-//! paths --input--> documents --inventory--> typed objects --render--> renderings --output--> text, YAML, JSON
-//!                      └────────────┴──── diagnostics: file, line, caret (standard error)
+//! paths --input--> documents --inventory--> objects --render--> renderings --output--> text,
+//!                      └──────────┴─── diagnostics: file, line, caret (stderr)         YAML, JSON
 //! ```
 
 mod arguments;
@@ -43,7 +43,8 @@ use clap::{CommandFactory, Parser};
 use arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
-    // What begins as a worker of a service ends as one.
+    // A service's sandbox worker is this program, executed again. Run the worker before the
+    // arguments are parsed.
     if let Some(ending) = groundwork_sandbox::enter(&up::WORKERS) {
         return ending;
     }

@@ -1,8 +1,8 @@
-//! The argument that names a namespace.
+//! Argument that names a namespace.
 
 use groundwork_api::kubernetes::is_dns_label;
 
-/// A DNS label, as namespaces are.
+/// Parses a namespace, which has to be a DNS label.
 pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
     if is_dns_label(text) {
         Ok(text.to_owned())

@@ -1,4 +1,5 @@
-//! `groundwork reconcile`, `interrupt` and `delete`: what people ask of an Installation (`installations.md` 3, 8).
+//! `groundwork reconcile`, `interrupt` and `delete`: operations that users request on an
+//! Installation (`installations.md` 3, 8).
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::live::{self, Cluster, InstallationArguments, LiveError, root_of};
 use crate::status::print_tree;
 use crate::stdout;
 
-/// How often a change is tried again because somebody else was faster.
+/// Attempts at a change after conflicts with other writers.
 const ATTEMPTS: usize = 5;
 
 #[derive(Debug, Args)]
@@ -42,7 +43,7 @@ pub(crate) struct DeleteArguments {
     #[command(flatten)]
     target: InstallationArguments,
 
-    /// Leave what was deployed where it is: deployers uninstall nothing.
+    /// Leave everything deployed: deployers do not uninstall.
     #[arg(long)]
     without_uninstall: bool,
 
@@ -50,8 +51,8 @@ pub(crate) struct DeleteArguments {
     #[arg(long)]
     ignore_successors: bool,
 
-    /// Take the finalizers away and delete every object of the tree, the leaves first, without asking any deployer: for trees whose
-    /// deletion cannot succeed. What was deployed stays where it is.
+    /// Take the finalizers away and delete every object of the tree, the leaves first, without
+    /// asking any deployer: for trees whose deletion cannot succeed. Everything deployed stays.
     #[arg(long, conflicts_with_all = ["without_uninstall", "ignore_successors"])]
     force_cleanup: bool,
 
@@ -65,12 +66,12 @@ struct WaitForJob {
     #[arg(short, long)]
     wait: bool,
 
-    /// How long to wait, such as 10m. Exit code 1 when it is over; the tree is printed then.
+    /// Time to wait, such as 10m. After that the tree is printed, with exit code 1.
     #[arg(long, value_name = "DURATION", requires = "wait")]
     timeout: Option<api::Duration>,
 }
 
-/// Asks for a job.
+/// Requests a job.
 pub(crate) fn reconcile(arguments: &ReconcileArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("reconcile").await?;
@@ -86,7 +87,8 @@ pub(crate) fn reconcile(arguments: &ReconcileArguments) -> Ending {
         let ended = |node: Option<&Node>| match node {
             None => Some(Ending::Failed),
             Some(node) if node.requested.is_some() || node.is_running => None,
-            // The annotation goes after the job has been given; an interruption takes its place (3.1).
+            // The renderer removes the annotation once it has started the job, and an interruption
+            // replaces the annotation (`installations.md` 3.1).
             Some(node) if node.job_id == former => {
                 let text =
                     format!("{namespace}/{name}: the request was replaced or removed, no job has begun");
@@ -99,7 +101,7 @@ pub(crate) fn reconcile(arguments: &ReconcileArguments) -> Ending {
     })
 }
 
-/// Ends the running job.
+/// Interrupts the running job.
 pub(crate) fn interrupt(arguments: &InterruptArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("interrupt").await?;
@@ -118,14 +120,14 @@ pub(crate) fn interrupt(arguments: &InterruptArguments) -> Ending {
         let interrupted = job_of(&installation);
         let ended = |node: Option<&Node>| match node {
             Some(node) if node.job_id == interrupted && (node.requested.is_some() || node.is_running) => None,
-            // That the job has failed is what was asked for.
+            // An interrupted job fails, so its failure is the wanted result here.
             _ => Some(Ending::Rendered),
         };
         arguments.wait.until(&cluster, &namespace, &name, ended).await
     })
 }
 
-/// Deletes an Installation with all that it has deployed.
+/// Deletes an Installation with everything that it has deployed.
 pub(crate) fn delete(arguments: &DeleteArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("delete").await?;
@@ -136,7 +138,7 @@ pub(crate) fn delete(arguments: &DeleteArguments) -> Ending {
         }
         let hint = "its parent makes it again: take it out of the blueprint, or delete the root";
         refuse_nested(&cluster, &installation, hint).await?;
-        // A deletion that runs already is the one to wait for.
+        // If a deletion runs already, wait for that one.
         let deletes_already = installation.phase().is_of_deletion() && installation.job().is_running();
         let former = if deletes_already { String::new() } else { job_of(&installation) };
         warn_ignored(&installation);
@@ -147,7 +149,7 @@ pub(crate) fn delete(arguments: &DeleteArguments) -> Ending {
         if arguments.ignore_successors {
             annotations.push((annotation::DELETE_IGNORE_SUCCESSORS, "true"));
         }
-        // A deletion that has failed is tried again when a job is requested.
+        // A failed deletion is retried when a job is requested.
         if installation.is_deleting() && installation.phase() == Phase::DeleteFailed {
             annotations.push((annotation::OPERATION, operation::RECONCILE));
         }
@@ -174,7 +176,7 @@ pub(crate) fn delete(arguments: &DeleteArguments) -> Ending {
 }
 
 impl WaitForJob {
-    /// Waits, if that was asked for, until the tree tells how it ended.
+    /// Waits, if the user asked for it, until the tree shows how the job ended.
     async fn until(
         &self,
         cluster: &Cluster,
@@ -220,7 +222,7 @@ fn requested(installation: &Installation) -> Option<&str> {
     installation.annotations().get(annotation::OPERATION).map(String::as_str)
 }
 
-/// An object with this annotation is left alone, whatever is asked for.
+/// Warns that services ignore an object with this annotation, so that the request has no effect.
 fn warn_ignored(installation: &Installation) {
     if installation.annotations().get(annotation::IGNORE).is_some_and(|value| value == "true") {
         let text = format!(
@@ -279,7 +281,7 @@ fn leaves_first(node: &Node, objects: &mut Vec<(&'static str, String)>) {
     objects.push((node.kind, node.name.clone()));
 }
 
-/// Deletes an object and takes our finalizer off it; those of others stay.
+/// Deletes an object and removes our finalizer from it. Finalizers of others stay.
 async fn remove<K>(cluster: &Cluster, namespace: &str, name: &str) -> Result<(), LiveError>
 where
     K: groundwork_controller::Stored,

@@ -1,4 +1,4 @@
-//! What rendering gave, for people and for programs.
+//! Prints renderings as text, YAML or JSON.
 
 mod baseline;
 mod difference;
@@ -31,11 +31,11 @@ pub(crate) enum OutputFormat {
     Json,
 }
 
-/// What becomes of what was rendered.
+/// Destination and format of rendered objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RenderOutput {
     Print(OutputFormat),
-    /// Each object is a file of this folder.
+    /// Folder in which each object becomes a file.
     Folder(PathBuf),
 }
 
@@ -53,19 +53,20 @@ impl FromStr for RenderOutput {
     }
 }
 
-/// How renderings are shown.
+/// Options for printing renderings.
 #[derive(Debug)]
 pub(crate) struct Presentation<'a> {
     pub(crate) output: &'a RenderOutput,
     /// Objects to compare with, in place of printing.
     pub(crate) diff: Option<&'a Baseline>,
-    /// Whether the report says where everything comes from.
+    /// True if the report names the source of everything.
     pub(crate) explain: bool,
     /// Names of imports that were given on the command line.
     pub(crate) set: Vec<String>,
 }
 
-/// Prints all renderings to standard output, or writes them to files. Differences end as failures do.
+/// Prints all renderings to standard output, or writes them to files. Differences give the same
+/// exit code as failures.
 pub(crate) fn print(presentation: &Presentation<'_>, renderings: &[Rendering], now: &Time) -> Ending {
     if let Some(baseline) = presentation.diff {
         let rendered = objects::all(renderings, now);

@@ -8,12 +8,12 @@ use groundwork_untrusted::{NameError, check_all};
 
 use crate::folder::{EntryKind, Folder, FolderError};
 
-/// The file that makes a folder a package.
+/// File that makes a folder a package.
 pub(crate) const KPTFILE: &str = "Kptfile";
-/// What a version control system keeps to itself.
+/// Folder of git's own files, which do not belong to the package.
 const HIDDEN: &str = ".git";
 
-/// Why a folder is not read as a package, or not made one.
+/// Reason that a folder cannot be read or written as a package.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PackageError {
     #[error(transparent)]
@@ -26,11 +26,11 @@ pub(crate) enum PackageError {
     Used { folder: String },
 }
 
-/// The files of a package.
+/// Files of a package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PackageFiles {
     pub(crate) texts: Package,
-    /// Those that are not UTF-8; nothing but copying is done to them.
+    /// Files that are not UTF-8. They are copied, never changed.
     pub(crate) binaries: BTreeMap<String, Vec<u8>>,
 }
 
@@ -51,25 +51,26 @@ impl PackageFiles {
         self.texts.keys().chain(self.binaries.keys()).map(String::as_str)
     }
 
-    /// Each file with what is in it.
+    /// Iterates over the files with their content.
     pub(crate) fn contents(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let texts = self.texts.iter().map(|(path, text)| (path.as_str(), text.as_bytes()));
         texts.chain(self.binaries.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())))
     }
 }
 
-/// What is done about what is neither a file nor a folder: links are never followed (`packagevariants.md` 6.12).
+/// Treatment of entries that are neither files nor folders. Links are never followed
+/// (`packagevariants.md` 6.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Links {
     Refuse,
-    /// They stay where they are, and are nobody's business.
+    /// Such entries are ignored, and stay where they are.
     PassOver,
 }
 
 /// Reads all files below a folder.
 ///
 /// # Errors
-/// A file cannot be read, or there is a link and none may be.
+/// A file cannot be read, or the folder has a link and `links` refuses them.
 pub(crate) fn read(folder: &Path, links: Links) -> Result<PackageFiles, PackageError> {
     let mut files = PackageFiles::default();
     let mut open = vec![(String::new(), Folder::open(folder)?)];
@@ -90,10 +91,12 @@ pub(crate) fn read(folder: &Path, links: Links) -> Result<PackageFiles, PackageE
     Ok(files)
 }
 
-/// Makes a folder hold these files, and no more those of `former` that are not among them. Nothing else in it is touched.
+/// Writes these files into a folder, and removes the files of `former` that are not among them.
+/// Other files are not touched.
 ///
 /// # Errors
-/// A name leads elsewhere, the folder cannot be written, or it holds something and is no package: what is there could be anything.
+/// A name leads out of the folder, the folder cannot be written, or it is neither empty nor a
+/// package: its files could be anything.
 pub(crate) fn write(
     folder: &Path,
     files: &PackageFiles,
@@ -106,7 +109,8 @@ pub(crate) fn write(
     if !entries.is_empty() && !entries.contains(&(KPTFILE.to_owned(), EntryKind::File)) {
         return Err(PackageError::Used { folder: shown() });
     }
-    // All places are looked at before the first file is written.
+    // Check all paths before the first file is written, so that a bad path leaves the folder as it
+    // is.
     files.paths().try_for_each(|path| place.check_place(path).map(drop))?;
     let paths: BTreeSet<&str> = files.paths().collect();
     former.iter().filter(|path| !paths.contains(path.as_str())).try_for_each(|path| place.remove(path))?;
@@ -114,7 +118,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Makes a folder hold these files and no others.
+/// Writes these files into a folder, and removes all others.
 ///
 /// # Errors
 /// As for [`write`].

@@ -1,4 +1,5 @@
-//! `groundwork packages`: packages that a caller gives, and revisions of packages in a cluster.
+//! `groundwork packages`: renders packages in folders, and works with package revisions of a
+//! cluster.
 
 mod content;
 mod porch;
@@ -17,10 +18,12 @@ pub(crate) struct PackagesArguments {
 
 #[derive(Debug, Subcommand)]
 enum PackagesCommand {
-    /// Run the functions of a package in a folder, as a store would, and write what they make of it.
+    /// Run the functions of a package in a folder, and write the results.
     ///
-    /// Prints what each function said, and which files it changed. Exit code 0: all functions succeeded. 1: one failed, and the folder is as
-    /// it was, unless the Kptfile asks for partial results. 2: the folder cannot be read or written.
+    /// The functions run as in a store. Prints the results of each function, and the files that it
+    /// changed. Exit code 0: all functions succeeded. 1: a function failed, and the folder is
+    /// unchanged, unless the Kptfile asks for partial results. 2: the folder cannot be read or
+    /// written.
     Render(render::RenderArguments),
     /// List the package revisions of a cluster.
     List(revisions::ListArguments),
@@ -28,34 +31,40 @@ enum PackagesCommand {
     Get(revisions::GetArguments),
     /// Propose drafts for approval.
     ///
-    /// As with the next four: waits until the store, or the Porch server of the cluster, has done it. Exit code 0: done, or it was so already.
-    /// 1: one is refused, or not done in time; the others are done.
+    /// Like the next four commands, waits until the store, or the Porch server of the cluster, has
+    /// done it. Exit code 0: done, or it was so already. 1: one is refused, or not done in time;
+    /// the others are done.
     Propose(revisions::ChangeArguments),
-    /// Approve proposed revisions: they are published.
+    /// Approve proposed revisions, which publishes them.
     Approve(revisions::ChangeArguments),
-    /// Make proposed revisions drafts again, or keep those whose deletion was proposed.
+    /// Reject proposed drafts, or a proposed deletion.
+    ///
+    /// A proposed revision becomes a draft again; a revision whose deletion was proposed stays
+    /// published.
     Reject(revisions::ChangeArguments),
     /// Propose the deletion of published revisions.
     ProposeDeletion(revisions::ChangeArguments),
-    /// Delete revisions that are not published, or whose deletion was proposed.
+    /// Delete unpublished revisions, or those whose deletion was proposed.
     Delete(revisions::ChangeArguments),
     /// Write the files of a package revision into a folder.
     Pull(content::PullArguments),
-    /// Give a draft the files of a folder that was pulled; what comes of them is pulled again.
+    /// Send the files of a pulled folder to a draft.
     ///
-    /// Exit code 1: somebody else has changed the draft since, or its functions fail; nothing is written.
+    /// The package's functions run on the files, and the result is pulled again. Exit code 1: the
+    /// draft has changed since the pull, or its functions fail; no file is written.
     Push(content::PushArguments),
     /// Make a draft of a package from a published revision of another one.
     Clone(content::CloneArguments),
-    /// Make a draft that goes on from a published revision of its package.
+    /// Make a draft that starts from a published revision of its package.
     Copy(content::CopyArguments),
     /// Make a draft of a new package.
     Init(content::InitArguments),
-    /// Make a draft that goes on from a published revision of its package, with what has changed upstream since.
+    /// Make a draft that merges upstream changes into a published revision.
     ///
-    /// Exit code 1: the three versions cannot be merged, or what comes of them cannot be rendered; nothing is written.
+    /// Exit code 1: the three versions cannot be merged, or the merged package cannot be rendered;
+    /// no draft is made.
     Upgrade(content::UpgradeArguments),
-    /// Print what differs between two package revisions.
+    /// Print the differences between two package revisions.
     Diff(content::DiffArguments),
 }
 

@@ -1,4 +1,4 @@
-//! `groundwork plan`: what would happen if objects were applied.
+//! `groundwork plan`: shows the effect of objects before they are applied.
 
 mod cluster;
 mod given;
@@ -24,26 +24,29 @@ use given::{Applied, Present};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
-    /// Files or directories with what would be applied: Installations, Contexts, ComponentVersionOverwrites, DataObjects, Targets, Secrets,
-    /// ConfigMaps, PackageVariantSets. `-` is standard input.
+    /// Files or directories with objects that would be applied: Installations, Contexts,
+    /// ComponentVersionOverwrites, DataObjects, Targets, Secrets, ConfigMaps, PackageVariantSets.
+    /// `-` is standard input.
     #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Files or directories with what there is, in place of a cluster: the same kinds, Executions and DeployItems, as `kubectl get -o yaml` prints
-    /// them; if sets are applied, what these select, too.
+    /// Files or directories with the existing objects, in place of a cluster: the same kinds,
+    /// Executions and DeployItems, as `kubectl get -o yaml` prints them. If sets are applied, also
+    /// the objects that they select.
     #[arg(long, num_args = 1.., value_name = "PATH")]
     from: Vec<PathBuf>,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = PlanFormat::Text)]
     output: PlanFormat,
 
-    /// Namespace of objects that name none [default: that of the kube context; with `--from` it is `default`].
+    /// Namespace of objects that name none [default: that of the kube context; with `--from` it is
+    /// `default`].
     #[arg(short, long, value_parser = namespace)]
     namespace: Option<String>,
 
-    /// Which directories hold the components of which repository [default: every repositories.yaml and components/repositories.yaml beside the
-    /// input]
+    /// Map of repositories to the directories that hold their components [default: every
+    /// repositories.yaml and components/repositories.yaml beside the input]
     #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
     repositories: Option<PathBuf>,
 
@@ -63,7 +66,7 @@ enum PlanFormat {
     Json,
 }
 
-/// Reads, plans, prints.
+/// Reads the input, plans, and prints the plan.
 pub(crate) fn run(arguments: &PlanArguments) -> Ending {
     if arguments.from.is_empty() {
         return of_cluster(arguments);

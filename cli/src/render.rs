@@ -1,4 +1,5 @@
-//! `groundwork render`: a job of every Installation in the input, as far as it goes without a cluster.
+//! `groundwork render`: runs a job of every Installation in the input, as far as possible without a
+//! cluster.
 
 mod arguments;
 mod given;
@@ -21,7 +22,7 @@ use given::{ItemExports, StateFile};
 use tree::Runner;
 use world::World;
 
-/// Reads, renders, prints.
+/// Reads the input, renders, and prints the result.
 pub(crate) fn run(arguments: &RenderArguments) -> Ending {
     let mut diagnostics = Vec::new();
     let documents = input::read(&arguments.paths, &mut diagnostics);
@@ -73,10 +74,11 @@ fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-/// What was given and nobody took: most likely a name that is misspelt.
+/// Warns about given values that no Installation used: most likely their name is misspelt.
 fn unused(runner: &Runner<'_>, renderings: &[Rendering]) -> Vec<Diagnostic> {
     let takes = |rendering: &Rendering, name: &str| {
-        // Without a rendering nobody knows what is imported.
+        // The imports of an Installation that was not rendered are not known, so it might use any
+        // name.
         rendering.outcome.error.is_some()
             || rendering.waits_for.is_some()
             || rendering.outcome.imports.values.contains_key(name)

@@ -2,21 +2,21 @@ use groundwork_api::Installation;
 use groundwork_blueprint::{Exports, Origins};
 use groundwork_lifecycle::{JobError, Outcome, ScopedObject};
 
-/// An Installation, what its job gave, and the Installations nested in it.
+/// Installation, the result of its job, and the Installations nested in it.
 #[derive(Debug)]
 pub(crate) struct Rendering {
     pub(crate) installation: Installation,
-    /// The name of the root and the templates that lead from there.
+    /// Name of the root, and of the templates that lead from the root to this Installation.
     pub(crate) path: Vec<String>,
     pub(crate) outcome: Outcome,
-    /// Why it cannot be rendered here, although nothing is wrong with it.
+    /// Reason that the Installation cannot be rendered offline, although it has no error.
     pub(crate) waits_for: Option<String>,
     pub(crate) published: Published,
-    /// In the order in which they run.
+    /// Nested installations, in the order in which they run.
     pub(crate) children: Vec<Rendering>,
 }
 
-/// What became of the exports of an Installation.
+/// Result of the exports of an Installation.
 #[derive(Debug, Default)]
 pub(crate) enum Published {
     #[default]
@@ -26,19 +26,19 @@ pub(crate) enum Published {
         objects: Vec<ScopedObject>,
         origins: Origins,
     },
-    /// They hang on values that nobody knows here.
+    /// Exports depend on values that are not known offline, for this reason.
     Unknown(String),
     Failed(JobError),
 }
 
 impl Rendering {
-    /// How messages call it.
+    /// Returns the name of the Installation for messages.
     pub(crate) fn title(&self) -> String {
         let namespace = self.installation.metadata.namespace.as_deref().unwrap_or_default();
         format!("Installation {namespace}/{}", self.path.join("/"))
     }
 
-    /// Why its own job fails.
+    /// Returns the error of its own job.
     pub(crate) fn error(&self) -> Option<&JobError> {
         match &self.published {
             Published::Failed(problem) => Some(problem),
@@ -46,12 +46,12 @@ impl Rendering {
         }
     }
 
-    /// Whether anything failed, here or below.
+    /// Reports whether the Installation, or one below it, failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.error().is_some() || self.children.iter().any(Rendering::has_failed)
     }
 
-    /// It and all below, parents first.
+    /// Returns the Installation and all below it, parents first.
     pub(crate) fn all(&self) -> Vec<&Rendering> {
         let mut all = vec![self];
         all.extend(self.children.iter().flat_map(Rendering::all));

@@ -1,4 +1,4 @@
-//! `groundwork replay`: why jobs of an Installation went as they did.
+//! `groundwork replay`: explains why jobs of an Installation went as they did.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::live::{self, InstallationArguments};
 use crate::service::{self, refused};
 use crate::terminal::{aligned, shown};
 
-/// Where the service listens that `docker compose up` and `cargo xtask dev` start.
+/// Address of the renderer service that `docker compose up` and `cargo xtask dev` start.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:9442";
 
 #[derive(Debug, Args)]
@@ -24,7 +24,8 @@ pub(crate) struct ReplayArguments {
     #[command(flatten)]
     installation: InstallationArguments,
 
-    /// Show the job that ran at this time, such as 2026-01-31T12:00:00Z, or else the last one before it, in place of the last job.
+    /// Show the job that ran at this time, such as 2026-01-31T12:00:00Z, or else the last one
+    /// before it, in place of the last job.
     #[arg(long, value_name = "TIME", conflicts_with = "all")]
     at: Option<Timestamp>,
 
@@ -36,7 +37,7 @@ pub(crate) struct ReplayArguments {
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(i32).range(1..=10_000))]
     limit: i32,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 
@@ -44,7 +45,8 @@ pub(crate) struct ReplayArguments {
     #[arg(long, env = "GROUNDWORK_RENDERER", value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
 
-    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https.
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of
+    /// https.
     #[arg(long, env = "GROUNDWORK_RENDERER_TLS_CA", value_name = "FILE")]
     server_tls_ca: Option<PathBuf>,
 
@@ -55,13 +57,14 @@ pub(crate) struct ReplayArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One line an entry: time since the job began, service, object, what happened, its reason, a sentence.
+    /// One line per entry: time since the job began, service, object, event, its reason, a
+    /// sentence.
     Text,
-    /// One JSON object a line, with all that an entry holds.
+    /// One JSON object per line, with all fields of the entry.
     Json,
 }
 
-/// Prints what the journal has. Exit code 1: it has nothing.
+/// Prints the entries of the journal. Exit code 1: the journal has none.
 pub(crate) fn run(arguments: &ReplayArguments) -> Ending {
     live::run(async || {
         let ca = arguments.server_tls_ca.as_deref();
@@ -129,7 +132,8 @@ fn time(entry: &JournalEntry) -> Timestamp {
     Timestamp::new(time.seconds, time.nanos).unwrap_or_default()
 }
 
-/// A table for each job, in order of their beginnings; what belongs to no job is in that which it stands in.
+/// Formats a table for each job, in the order in which they began. Entries without a job go to the
+/// job during which they were written.
 fn text(entries: &[JournalEntry]) -> String {
     let mut jobs: Vec<(String, Vec<&JournalEntry>)> = Vec::new();
     let mut before = Vec::new();
@@ -185,7 +189,7 @@ fn table(job: &str, rows: &[&JournalEntry]) -> String {
     head + &aligned(&cells)
 }
 
-/// The time since the beginning, in seconds.
+/// Formats the time since the beginning of the job, in seconds.
 fn offset(time: SignedDuration) -> String {
     format!("{:+.3}s", time.as_secs_f64())
 }

@@ -1,4 +1,4 @@
-//! What became of overwrite rules, in words.
+//! Describes the outcome of overwrite rules in words.
 
 use anstyle::{AnsiColor, Style};
 use groundwork_component::{Attribute, AttributeSet, Attributes, Reference, Rule, RuleOutcome};
@@ -8,7 +8,7 @@ use crate::terminal::shown;
 const GOOD: Style = AnsiColor::Green.on_default();
 const FAINT: Style = Style::new().dimmed();
 
-/// One line about the rule at this index; rules are counted from 1.
+/// Returns a line about the rule at this index. Lines count rules from 1.
 pub(crate) fn describe(index: usize, rule: &Rule, outcome: &RuleOutcome) -> String {
     let (style, word, detail) = match outcome {
         RuleOutcome::Applied if rule.substitution.specified().is_empty() => {
@@ -25,14 +25,15 @@ pub(crate) fn describe(index: usize, rule: &Rule, outcome: &RuleOutcome) -> Stri
     format!("rule {}: {style}{word}{style:#} ({})", index + 1, shown(&detail))
 }
 
-/// Which earlier rules stand in the way of a rule: fields with the numbers of the rules, counted from 1.
+/// Returns the conflicts of a rule: fields with the numbers of the earlier rules that have set
+/// them, counted from 1.
 pub(crate) fn blocked<'a>(conflicts: impl Iterator<Item = (&'a str, usize)>) -> String {
     let causes: Vec<String> =
         conflicts.map(|(field, by)| format!("{field} has been set by rule {by}")).collect();
     format!("{}; a rule applies as a whole or not at all", causes.join(", "))
 }
 
-/// A reference with the place where it is looked up.
+/// Returns a reference with the repository in which it is looked up.
 pub(crate) fn located(reference: &Reference) -> String {
     match &reference.repository {
         Some(repository) => format!("{reference} from {repository}"),

@@ -1,4 +1,4 @@
-//! Calls of services, with the token of the kube context.
+//! Calls services with the token of the kube context.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use tonic::Status;
 use crate::live::LiveError;
 use crate::terminal::shown;
 
-/// A connection to the service at a URL, and the API server of the kube context. The token is that of the file, else that of the context.
+/// Connects to the service at a URL, and returns the API server of the kube context, too. The token
+/// comes from the file, or else from the context.
 ///
 /// # Errors
 ///
-/// There is no kube context, it has no token, or the URL is none.
+/// There is no kube context, the context has no token, or the URL is not valid.
 pub(crate) async fn connect(
     server: &str,
     ca: Option<&Path>,
@@ -45,14 +46,15 @@ pub(crate) async fn connect(
     Ok((channel, client))
 }
 
-/// Time for all that a service answers to one call.
+/// Time for the complete answer to one call.
 const ANSWER: Duration = Duration::from_secs(300);
 
-/// Waits for all that a service answers, within its time: one that is alive and says nothing is given up.
+/// Waits for the complete answer of a service, within its time limit. Gives up on a service that
+/// keeps the connection open without an answer.
 ///
 /// # Errors
 ///
-/// Those of the answer, and that it takes too long.
+/// Those of the answer, and a timeout.
 pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, LiveError>>) -> Result<T, LiveError> {
     let late = || {
         let text = "the service has not ended its answer within 300 s: try again, or look into its log";
@@ -61,11 +63,12 @@ pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, LiveError>
     tokio::time::timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// The words of a service, or those for a connection that has broken, for people.
+/// Returns the error text of a service, or an explanation for a broken connection.
 #[allow(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 pub(crate) fn refused(status: Status) -> LiveError {
     let words = shown(status.message());
-    // Answers have no source: this comes from the connection.
+    // A status that the service sent has no source error. With a source, the status comes from the
+    // connection.
     LiveError::Refused(match std::error::Error::source(&status) {
         None => words.into_owned(),
         Some(_) => format!(

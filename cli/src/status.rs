@@ -1,4 +1,4 @@
-//! `groundwork status`: what has become of Installations.
+//! `groundwork status`: shows the state of Installations.
 
 mod text;
 
@@ -18,18 +18,19 @@ use crate::ending::Ending;
 use crate::live::{self, Cluster, InstallationName, Live, LiveError, NamespaceArgument, installation_name};
 use crate::terminal::{aligned, shown};
 
-/// Objects that are asked for at a time.
+/// Objects per page of a list.
 const PAGE: u32 = 500;
-/// Of a message in a table.
+/// Characters of a message in a table.
 const LONGEST_MESSAGE: usize = 100;
-/// How often times are shown anew.
+/// Interval at which times on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
-/// Clears the screen, and begins at its top.
+/// Terminal sequence that clears the screen and moves the cursor to its top.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArguments {
-    /// The Installation, as NAMESPACE/NAME or NAME. Without it all root Installations of the namespace are listed.
+    /// The Installation, as NAMESPACE/NAME or NAME. Without it all root Installations of the
+    /// namespace are listed.
     #[arg(value_name = "NAMESPACE/NAME", value_parser = installation_name)]
     installation: Option<InstallationName>,
 
@@ -44,7 +45,7 @@ pub(crate) struct StatusArguments {
     #[arg(short, long, requires = "installation")]
     watch: bool,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 }
@@ -53,7 +54,7 @@ pub(crate) struct StatusArguments {
 enum Format {
     /// For people.
     Text,
-    /// One JSON object a line: an Installation with everything below it.
+    /// One JSON object per line: an Installation with everything below it.
     Json,
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Ending {
     })
 }
 
-/// The tree of an Installation, read once.
+/// Reads the tree of an Installation once.
 async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Node, LiveError> {
     let mut follower = groundwork_renderer::Follower::new(cluster.objects.clone(), namespace, name);
     follower.read().await?;
@@ -105,7 +106,7 @@ async fn watch(
             loop {
                 tokio::select! {
                     changed = &mut changed => break changed?,
-                    // Times go on while nothing else does.
+                    // Elapsed times grow without any change of an object, so print again.
                     () = tokio::time::sleep(TICK), if is_screen && tree.is_running => {
                         write!(out, "{CLEAR}")?;
                         print(&tree, format, out)?;
@@ -132,12 +133,12 @@ fn print(tree: &Node, format: Format, out: &mut impl Write) -> Result<(), LiveEr
     Ok(out.flush()?)
 }
 
-/// Prints a tree for people, as other commands do at their end.
+/// Prints a tree as text, as other commands do at their end.
 pub(crate) fn print_tree(tree: &Node) -> Result<(), LiveError> {
     print(tree, Format::Text, &mut anstream::stdout())
 }
 
-/// One line for each root.
+/// Prints one line for each root.
 async fn list(cluster: &Cluster, arguments: &StatusArguments, out: &mut impl Write) -> Result<(), LiveError> {
     let client = cluster.client.clone();
     let namespace = &arguments.namespace.namespace;
@@ -174,7 +175,7 @@ async fn list(cluster: &Cluster, arguments: &StatusArguments, out: &mut impl Wri
     Ok(out.flush()?)
 }
 
-/// An Installation without what is below it.
+/// Returns an Installation without the objects below it.
 fn alone(installation: Installation) -> Option<Node> {
     let name = installation.name_any();
     let mut members = Members::default();

@@ -1,4 +1,4 @@
-//! The repository map of a command: the one that was named, or those beside its input.
+//! Finds the repository map of a command: the one that the user named, or those beside the input.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -9,10 +9,10 @@ use groundwork_yaml::Position;
 use crate::diagnostic::{Diagnostic, Source};
 use crate::input::REPOSITORIES_FILE;
 
-/// What the repository map is called where none was found.
+/// Name of the repository map in messages if there is none.
 const NO_MAP: &str = "a repositories.yaml beside the input (none was found), or name one with --repositories";
 
-/// The map that was named, or all that are found beside the input.
+/// Reads the map that the user named, or all maps beside the input.
 pub(crate) fn repositories(
     named: Option<&Path>,
     beside: &[PathBuf],

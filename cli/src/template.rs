@@ -22,7 +22,7 @@ use crate::ending::Ending;
 use crate::stdout;
 
 const STANDARD_INPUT: &str = "-";
-/// How long one template may take.
+/// Time limit of one template.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
@@ -35,19 +35,20 @@ pub(crate) struct TemplateArguments {
 enum TemplateCommand {
     /// Render a Go template with the functions of sprig.
     ///
-    /// Templates may read the clock and make random values; the environment and the network are denied to them. The time
-    /// zone is UTC. Exit code 0: the template was rendered. 1: it cannot be parsed or rendered; nothing is printed to
-    /// standard output. 2: the input cannot be used.
+    /// Templates may read the clock and make random values; the environment and the network are
+    /// denied to them. The time zone is UTC. Exit code 0: the template was rendered. 1: it cannot
+    /// be parsed or rendered; nothing is printed to standard output. 2: the input cannot be used.
     Go(GoArguments),
     /// Evaluate a spiff++ template, merged with stubs.
     ///
-    /// Nothing outside of the given files is looked at. Exit code 0: the document is printed. 1: expressions are left without
-    /// value, or a limit was reached; nothing is printed to standard output. 2: the input cannot be used.
+    /// Reads only the given files. Exit code 0: the document is printed. 1: expressions have no
+    /// value, or a limit was reached; standard output stays empty. 2: the input cannot be used.
     Spiff(spiff::SpiffArguments),
-    /// Render a Helm chart, as `helm template` does, without Helm and without a cluster.
+    /// Render a Helm chart as `helm template` does, without a cluster.
     ///
-    /// Nothing outside of the chart and the given files is looked at; `lookup` finds nothing. Exit code 0: the manifests are printed. 1: the
-    /// chart cannot be rendered; nothing is printed to standard output. 2: the input cannot be used.
+    /// Does not need Helm. Reads only the chart and the given files; `lookup` finds nothing. Exit
+    /// code 0: the manifests are printed. 1: the chart cannot be rendered; standard output stays
+    /// empty. 2: the input cannot be used.
     Helm(Box<helm::HelmArguments>),
 }
 
@@ -57,15 +58,15 @@ struct GoArguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// What the template works on, JSON or YAML [default: null]
+    /// The data of the template, JSON or YAML [default: null]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
 
-    /// What a key gives that a map does not have.
+    /// Result of a key that a map does not have.
     #[arg(long, value_enum, default_value_t = MissingKeyName::Default)]
     missingkey: MissingKeyName,
 
-    /// Further templates, known by the name of their file, and what they define.
+    /// Further templates; each is known by its file name and by the names that it defines.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     define: Vec<PathBuf>,
 
@@ -109,7 +110,8 @@ pub(crate) fn run(arguments: &TemplateArguments) -> Ending {
     }
 }
 
-/// What this command grants and how far it lets a template go. Each render needs options of its own, for its deadline.
+/// Sets the permissions and limits of a template. Each render needs its own options, because the
+/// deadline is an absolute time.
 fn options(missing_key: MissingKey, limits: TemplateLimits) -> Options {
     let system = Capabilities::system();
     let end = Instant::now() + TIME_LIMIT;
@@ -149,19 +151,19 @@ fn render(file: &Path, arguments: &GoArguments) -> Result<Vec<u8>, Failure> {
     rendered.map_err(|error| failed(&error, &sources))
 }
 
-/// As the original names templates that it reads from files.
+/// Returns the name that Go gives to a template read from a file.
 fn template_name(file: &Path) -> String {
     file.file_name().map_or_else(|| STANDARD_INPUT.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The error, with the line of the latest source of that name.
+/// Returns the error, with the line in the latest source of that name.
 fn failed(error: &Error, sources: &[Rc<Source>]) -> Failure {
     let diagnostic = Diagnostic::error(error.to_string());
     let source = sources.iter().rfind(|source| template_name(Path::new(&source.name)) == error.template());
     let diagnostic = match source {
         Some(source) if error.line() > 0 => {
             let line = source.text.lines().nth(error.line() - 1).unwrap_or_default();
-            // Bytes, counted from 0, become characters, counted from 1.
+            // The engine counts bytes from 0, and messages count characters from 1.
             let column = error
                 .column()
                 .map_or(1, |bytes| 1 + line.char_indices().take_while(|(at, _)| *at < bytes).count());

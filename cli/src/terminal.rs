@@ -1,9 +1,9 @@
-//! Texts of others, made safe for a terminal.
+//! Makes texts of other authors safe for a terminal.
 
 use std::borrow::Cow;
 
-/// The text without anything that a terminal would obey, or that would turn the direction of what is read: such characters are shown by
-/// their numbers. Line breaks and tabs stay.
+/// Replaces characters that a terminal would obey, or that change the direction of text, by their
+/// numbers. Line breaks and tabs stay.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
@@ -14,7 +14,7 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(show).collect())
 }
 
-/// Rows with their columns below each other. The cells are safe for a terminal already.
+/// Aligns the columns of rows. The cells have to be safe for a terminal already.
 pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: [usize; N] = std::array::from_fn(width);

@@ -4,7 +4,8 @@
 //! watcher ──bus (in this process, or --nats)──> resolver, renderer, deployer, variant
 //!                       renderer ──gRPC on the loopback device──> resolver
 //!                       variant ──gRPC on the loopback device──> watcher
-//!                       console (--console), which asks resolver, renderer and variant, too ──pages──> browser
+//!                       console (--console) ──pages──> browser
+//!                       console ──gRPC──> resolver, renderer, variant
 //! ```
 
 use std::error::Error;
@@ -32,7 +33,7 @@ use groundwork_watcher::Watcher;
 type Failure = Box<dyn Error + Send + Sync>;
 
 const NAME: &str = "groundwork";
-/// What worker processes of the services begin as.
+/// Entry points of the services' sandbox workers, which are this program executed again.
 pub(crate) const WORKERS: [(&str, Work); 4] = [
     groundwork_deployer::WORKER,
     groundwork_renderer::WORKER,
@@ -53,7 +54,7 @@ pub(crate) struct UpArguments {
     #[command(flatten)]
     limits: TemplateLimits,
 
-    /// NATS server to use as the bus; without one the bus is in this process.
+    /// NATS server to use as the bus; without it the bus runs in this process.
     #[arg(long, value_name = "URL", env = "GROUNDWORK_NATS_URL")]
     nats: Option<String>,
 
@@ -92,7 +93,8 @@ pub(crate) struct UpArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     variant_address: SocketAddr,
 
-    /// Answer gRPC calls without a token that bring everything along and name no object of the cluster.
+    /// Answer gRPC calls without a token if they carry all their input and name no object of the
+    /// cluster.
     #[arg(long, env = "GROUNDWORK_ANONYMOUS_INLINE_CALLS")]
     anonymous_inline_calls: bool,
 }
@@ -110,7 +112,7 @@ async fn up(arguments: UpArguments, telemetry: Telemetry) -> Result<(), Failure>
     result
 }
 
-/// All services, started and not at work yet.
+/// All services, created but not yet running.
 struct Services {
     resolver: Resolver,
     renderer: Renderer,
@@ -159,7 +161,7 @@ impl Services {
     }
 }
 
-/// What the services of this process are started with.
+/// Parts of the process that all services share.
 struct Process<'a> {
     arguments: &'a UpArguments,
     bus: &'a Bus,
@@ -267,7 +269,7 @@ fn at_resolver(resolver: &Resolver) -> ResolverArguments {
     ResolverArguments { resolver: Some(resolver.url()), ..ResolverArguments::default() }
 }
 
-/// Services end together: one that fails must not leave the others behind without a word.
+/// Waits for the services. If one fails, all end, so that the failure is noticed.
 async fn ending(
     telemetry: &Telemetry,
     service: impl Future<Output = Result<(), Failure>>,

@@ -1,4 +1,4 @@
-//! `groundwork variants`: what PackageVariantSets ask for, from files.
+//! `groundwork variants`: shows and applies the variants that PackageVariantSets ask for.
 
 pub(crate) mod cluster;
 mod draft;
@@ -28,32 +28,38 @@ pub(crate) struct VariantsArguments {
 enum VariantsCommand {
     /// Print the PackageVariants that sets should have.
     ///
-    /// Exit code 0: every set was expanded. 1: a set cannot be expanded; those of the others are printed. 2: the input cannot
-    /// be used; nothing is printed to standard output.
+    /// Exit code 0: every set was expanded. 1: a set cannot be expanded; those of the others are
+    /// printed. 2: the input cannot be used; nothing is printed to standard output.
     Expand(ExpandArguments),
-    /// Show what sets would do to the PackageVariants that there are: create, change field by field, delete.
+    /// Show the changes that sets would make to existing PackageVariants.
     ///
-    /// From files alone, or with `--cluster` for the cluster of the current kube context. Exit code 0: every set was planned. 1: a set is
-    /// refused; its variants stay as they are. 2: the input cannot be used.
+    /// Shows what they create, change field by field, and delete: from files alone, or with
+    /// `--cluster` for the cluster of the current kube context. Exit code 0: every set was planned.
+    /// 1: a set is refused; its variants stay as they are. 2: the input cannot be used.
     Plan(PlanArguments),
-    /// Write sets to the cluster of the current kube context, if that still does what a plan has shown.
+    /// Write sets to a cluster if their effect is still that of a plan.
     ///
-    /// Exit code 0: they are written. 1: something else would happen by now; nothing is written. 2: the input or the cluster cannot be used.
+    /// The cluster is the one of the current kube context. Exit code 0: the sets are written. 1:
+    /// their effect has changed since the plan; nothing is written. 2: the input or the cluster
+    /// cannot be used.
     Apply(cluster::ApplyArguments),
-    /// Show the packages that PackageVariants make, as their first drafts: cloned, changed as the variant says, rendered.
+    /// Show the packages that PackageVariants make, as their first drafts.
     ///
-    /// Exit code 0: every package was made. 1: a package or a set could not be made; the others are shown. 2: the input cannot be used.
+    /// A draft is cloned, changed as the variant says, and rendered. Exit code 0: every package was
+    /// made. 1: a package or a set could not be made; the others are shown. 2: the input cannot be
+    /// used.
     Draft(DraftArguments),
 }
 
 #[derive(Debug, Args)]
 struct ExpandArguments {
-    /// Files or directories with PackageVariantSets and what they need: Repositories, the objects that targets select, and,
-    /// if the upstream is to be looked up, PackageRevisions. `-` is standard input.
+    /// Files or directories with PackageVariantSets and what they need: Repositories, the objects
+    /// that targets select, and, if the upstream is to be looked up, PackageRevisions. `-` is
+    /// standard input.
     #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = ListFormat::Yaml)]
     output: ListFormat,
 
@@ -64,13 +70,14 @@ struct ExpandArguments {
 
 #[derive(Debug, Args)]
 struct PlanArguments {
-    /// Files or directories with PackageVariantSets, what they need, the PackageVariants that are there, and the PackageRevisions that
-    /// belong to them. `-` is standard input. With `--cluster` the sets alone are taken, as they would be after `apply`; all else is
-    /// what the cluster has, and without files its own sets are planned.
+    /// Files or directories with PackageVariantSets, the objects that they need, existing
+    /// PackageVariants, and the PackageRevisions that belong to them. `-` is standard input. With
+    /// `--cluster` only the sets are read, as they would be after `apply`; all other objects come
+    /// from the cluster, and without files the sets of the cluster are planned.
     #[arg(short, long = "file", required_unless_present = "cluster", num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = PlanFormat::Text)]
     output: PlanFormat,
 
@@ -78,24 +85,26 @@ struct PlanArguments {
     #[arg(long)]
     cluster: bool,
 
-    /// Namespace of objects that name none [default: `default`; with `--cluster` that of the kube context].
+    /// Namespace of objects that name none [default: `default`; with `--cluster` that of the kube
+    /// context].
     #[arg(short, long, value_parser = crate::namespace::namespace)]
     namespace: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct DraftArguments {
-    /// Files or directories with PackageVariants, or sets of them, and what a cluster would hold beside them: Repositories, and
-    /// the objects that are injected. `-` is standard input.
+    /// Files or directories with PackageVariants, or sets of them, and what a cluster would hold
+    /// beside them: Repositories, and the objects that are injected. `-` is standard input.
     #[arg(short, long = "file", required = true, num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Folder with the content of the upstreams' repositories: a folder for each, called as the Repository. What lies there is taken,
-    /// whichever revision it is.
+    /// Folder with the content of the upstreams' repositories: one folder for each, named like the
+    /// Repository. Its content counts as any revision that a variant asks for.
     #[arg(short, long, value_name = "FOLDER")]
     packages: PathBuf,
 
-    /// What becomes of the packages: `text` prints them, `dir=PATH` writes them to REPOSITORY/PACKAGE in that folder.
+    /// Destination of the packages: `text` prints them, `dir=PATH` writes them to
+    /// REPOSITORY/PACKAGE in that folder.
     #[arg(short, long, default_value = "text", value_name = "text|dir=PATH")]
     output: draft::DraftOutput,
 
@@ -130,7 +139,7 @@ pub(crate) fn run(arguments: &VariantsArguments) -> Ending {
     }
 }
 
-/// Reads, expands, prints.
+/// Reads the input, expands the sets, and prints the variants.
 fn expand(arguments: &ExpandArguments) -> Ending {
     let mut diagnostics = Vec::new();
     let documents = input::read(&arguments.files, &mut diagnostics);
@@ -178,7 +187,7 @@ fn show(format: ListFormat, variants: &[PackageVariant]) -> String {
     }
 }
 
-/// Every rule that is broken has its own place.
+/// Adds a message for every broken rule, each at its own place.
 fn report(title: &str, document: &Document, failure: &ExpandError, diagnostics: &mut Vec<Diagnostic>) {
     let messages = match failure {
         ExpandError::Invalid(violations) => violations.clone(),
@@ -186,7 +195,8 @@ fn report(title: &str, document: &Document, failure: &ExpandError, diagnostics: 
     };
     for message in messages {
         let field = match failure {
-            // What lies in a PackageRevisionSet has no place in this document.
+            // A place inside a PackageRevisionSet is not in this document, so point to the field
+            // that names it.
             ExpandError::Upstream(Unresolved::At { place, .. }) if !place.contains(' ') => place.clone(),
             ExpandError::Upstream(_) => "spec.upstream".to_owned(),
             ExpandError::DuplicateTargets { second, .. } => format!("spec.targets[{}]", second.target),
@@ -197,13 +207,13 @@ fn report(title: &str, document: &Document, failure: &ExpandError, diagnostics: 
     }
 }
 
-/// The path that a message begins with, or else speaks of.
+/// Returns the path that a message begins with, or else mentions.
 fn field_of(message: &str) -> &str {
     let words = message.split([' ', '`']).map(|word| word.trim_end_matches([':', ',']));
     words.into_iter().find(|word| word.starts_with("spec.")).unwrap_or("spec")
 }
 
-/// Where a field stands, or what there is of its path.
+/// Returns the position of a field, or of the longest part of its path that exists.
 fn place(document: &Document, field: &str) -> Position {
     let mut steps = Vec::new();
     for part in field.split('.') {
@@ -215,7 +225,8 @@ fn place(document: &Document, field: &str) -> Position {
     document.node.locate(steps)
 }
 
-/// The sets among documents, by namespace; `None` if something is wrong with them, which is printed.
+/// Returns the sets among documents, by namespace. Returns `None` if one of them has an error; the
+/// errors are printed.
 pub(crate) fn sets(
     documents: &[Document],
     namespace: &str,
@@ -236,7 +247,7 @@ struct Set<'a> {
     document: &'a Document,
 }
 
-/// What a cluster would hold.
+/// Objects that a cluster would hold.
 #[derive(Default)]
 struct Cluster<'a> {
     sets: BTreeMap<Key, Set<'a>>,
@@ -245,7 +256,7 @@ struct Cluster<'a> {
     variants: BTreeMap<String, Vec<PackageVariant>>,
     /// All objects by namespace.
     objects: BTreeMap<String, Vec<Value>>,
-    /// What was read, to find doubles.
+    /// First document of each object, to find duplicates.
     first: BTreeMap<(String, String, Key), &'a Document>,
 }
 
@@ -265,7 +276,7 @@ impl<'a> Cluster<'a> {
         cluster
     }
 
-    /// The same, if there are sets and nothing is wrong; otherwise the diagnostics are printed.
+    /// Reads the objects if there are sets and no errors; otherwise prints the errors.
     fn of_sets(
         documents: &'a [Document],
         namespace: &str,
@@ -276,7 +287,8 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    /// The same for variants, by themselves or of sets.
+    /// Reads the objects if there are variants, in the input or from sets, and no errors; otherwise
+    /// prints the errors.
     fn of_variants(
         documents: &'a [Document],
         namespace: &str,
@@ -340,7 +352,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// Structure of the kinds that we know; of others only that they are objects.
+/// Checks the structure of known kinds. Other documents only have to be objects.
 fn check(document: &Document, schemas: &Schemas, diagnostics: &mut Vec<Diagnostic>) {
     let (api_version, kind) = (document.text("apiVersion"), document.text("kind"));
     for (member, value) in [("apiVersion", api_version), ("kind", kind)] {

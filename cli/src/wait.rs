@@ -1,4 +1,5 @@
-//! `groundwork wait`: until what others need is up; for images that hold no shell to ask with.
+//! `groundwork wait`: waits until other servers are up, for images that have no shell to check
+//! with.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,12 +14,13 @@ use crate::ending::Ending;
 
 #[derive(Debug, Args)]
 pub(crate) struct WaitArguments {
-    /// tcp://HOST:PORT is up when it takes connections, http://HOST:PORT/PATH when it answers with success, and `kube` when
-    /// the API server of the current kube context says that it is ready.
+    /// Targets to wait for: tcp://HOST:PORT is up when it accepts connections,
+    /// http://HOST:PORT/PATH when it answers with success, and `kube` when the API server of the
+    /// current kube context is ready.
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<Awaited>,
 
-    /// How long to wait for all of them.
+    /// Time limit for all of them together.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     limit: u64,
 }
@@ -46,7 +48,7 @@ impl fmt::Display for Awaited {
     }
 }
 
-/// Waits until all are up. Exit code 1: some did not come up, which are named.
+/// Waits until all targets are up. Exit code 1: some did not come up; the error names them.
 pub(crate) fn run(arguments: &WaitArguments) -> Ending {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -74,7 +76,7 @@ fn unusable(problem: &str) -> Ending {
     Ending::Unusable
 }
 
-/// Asks `/readyz`. The configuration is read each time: it may be what is waited for.
+/// Asks `/readyz`. Reads the kube configuration each time, because the file may not exist yet.
 #[expect(clippy::disallowed_methods, reason = "the home API server is our own")]
 async fn api_server() -> Result<(), String> {
     let client = ClusterArguments::default().client("wait").await.map_err(|error| error.to_string())?;

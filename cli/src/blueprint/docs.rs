@@ -1,4 +1,4 @@
-//! `groundwork blueprint docs`: a page about a blueprint.
+//! `groundwork blueprint docs`: writes a page about a blueprint.
 
 mod markdown;
 mod schema;
@@ -25,7 +25,7 @@ pub(super) fn run(arguments: &DocsArguments) -> Ending {
     stdout::write(&shown(&page(&title, &blueprint.definition, &templates)))
 }
 
-/// The name of a directory, or of an archive without its endings.
+/// Returns the name of a directory, or of an archive without its endings.
 fn name_of(path: &Path) -> String {
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = absolute.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -33,7 +33,7 @@ fn name_of(path: &Path) -> String {
     archive.map(str::to_owned).unwrap_or(name)
 }
 
-/// The page about a defaulted blueprint with these static nested installations.
+/// Writes the page about a blueprint that has its defaults, with these static nested installations.
 fn page(title: &str, definition: &Definition, templates: &[InstallationTemplate]) -> String {
     let title = if title.is_empty() { "Blueprint".to_owned() } else { cell(title) };
     let sections = [
@@ -58,7 +58,8 @@ fn imports(definition: &Definition) -> String {
     format!("## Imports\n\n{}{}", table(columns, &rows), details.concat())
 }
 
-/// A row for each import, those that depend on another one below it. What does not fit in a row goes to `details`.
+/// Adds a row for each import, with conditional imports below the import that they depend on. Text
+/// that does not fit in a row goes to `details`.
 fn walk_imports(
     imports: &[ImportDefinition],
     owner: Option<&str>,
@@ -92,7 +93,7 @@ fn section(name: &str, content: &str) -> Option<String> {
     (!content.is_empty()).then(|| format!("\n### {}\n\n{content}", code(name)))
 }
 
-/// `data` is said by the type of the value, where that is known.
+/// Returns the type of the value in place of `data` where a schema gives one.
 fn type_of(type_name: Option<&str>, schema: Option<&Value>, target_type: Option<&str>) -> String {
     let type_name = type_name.unwrap_or_default();
     let of = match target_type.filter(|target_type| !target_type.is_empty()) {
@@ -149,7 +150,8 @@ fn children(definition: &Definition, templates: &[InstallationTemplate]) -> Stri
     text
 }
 
-/// A child, and what it takes and gives: its own names, with the names in the blueprint where these are others.
+/// Returns the row of a nested installation: its imports and exports by its own names, and the
+/// names in the blueprint where they differ.
 fn child(template: &InstallationTemplate) -> [String; 4] {
     let blueprint = match &template.blueprint {
         Some(blueprint) if blueprint.filesystem.get().is_some() => "written into it".to_owned(),

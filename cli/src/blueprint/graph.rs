@@ -1,4 +1,4 @@
-//! `groundwork blueprint graph`.
+//! `groundwork blueprint graph`: draws the data flow of a blueprint.
 
 use groundwork_blueprint::GraphTree;
 

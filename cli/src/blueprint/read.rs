@@ -1,4 +1,4 @@
-//! A directory or an archive as the file tree of a blueprint.
+//! Reads a directory or an archive as the file tree of a blueprint.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -7,23 +7,24 @@ use std::path::Path;
 use groundwork_blueprint::{ArchiveLimits, BLUEPRINT_FILE, Filesystem, PathError};
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-/// What stands in the header of the first entry of an archive, and where.
+/// Offset and bytes of the magic number in the header of the first entry of a tar archive.
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
-/// Directories inside each other; the tree holds no more of them.
+/// Levels of directories; the file tree accepts no deeper ones.
 const DEEPEST: usize = 64;
 
-/// The files of the blueprint at a path, of which there is none if its `blueprint.yaml` is missing.
+/// Reads the files of the blueprint at a path. A path without `blueprint.yaml` is not a blueprint.
 ///
 /// # Errors
 ///
-/// The path cannot be used; a sentence that names it.
+/// The path cannot be used. The error is a sentence that names the path.
 pub(super) fn files(path: &Path) -> Result<Filesystem, String> {
     let unreadable = |problem: String| format!("cannot read {}: {problem}", path.display());
     let is_directory = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.is_dir();
     if !is_directory {
         return archive(path);
     }
-    // It may be any directory, a large one too.
+    // The path may name any directory, even a very large one, so look for `blueprint.yaml` before
+    // reading all of it.
     let entry = path.join(BLUEPRINT_FILE);
     if fs::symlink_metadata(&entry).is_err() {
         return Err(no_blueprint(path, &PathError::NotFound));
@@ -33,7 +34,7 @@ pub(super) fn files(path: &Path) -> Result<Filesystem, String> {
     Ok(reader.files)
 }
 
-/// The sentence that there is no blueprint at a path.
+/// Returns the message that a path has no blueprint.
 pub(super) fn no_blueprint(path: &Path, error: &PathError) -> String {
     let inner = path.join("blueprint");
     let hint = if inner.join(BLUEPRINT_FILE).is_file() {
@@ -76,14 +77,14 @@ fn bounded(reader: impl Read, limit: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a directory within the bounds that hold for archives.
+/// Reads a directory within the limits that apply to archives.
 struct Reader {
     files: Filesystem,
     left: ArchiveLimits,
 }
 
 impl Reader {
-    /// `prefix` is the path in the tree, with a slash at its end.
+    /// Adds the files of a directory. `prefix` is its path in the tree and ends in a slash.
     fn directory(&mut self, directory: &Path, prefix: &str, depth: usize) -> Result<(), String> {
         let limits = ArchiveLimits::default();
         let failed = |error: std::io::Error| format!("{prefix}: {error}");

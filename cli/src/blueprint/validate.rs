@@ -1,4 +1,4 @@
-//! `groundwork blueprint validate`.
+//! `groundwork blueprint validate`: prints the errors and warnings of blueprints.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::stdout;
 
-/// What was found at one path.
+/// Result of one path.
 struct Checked<'a> {
     path: &'a Path,
-    /// Or why the path cannot be used.
+    /// Findings, or the reason that the path cannot be used.
     findings: Result<Vec<Finding>, String>,
 }
 
@@ -40,7 +40,7 @@ fn check(path: &Path) -> Checked<'_> {
     Checked { path, findings }
 }
 
-/// Where a finding is, in the words of the user.
+/// Returns the message for a finding, with the place under the path that the user named.
 pub(super) fn diagnostic(path: &Path, finding: &Finding) -> Diagnostic {
     let diagnostic = match finding.severity {
         Severity::Error => Diagnostic::error(finding.to_string()),
@@ -89,7 +89,7 @@ fn counts(findings: &[Finding]) -> String {
     }
 }
 
-/// One finding for programs.
+/// Finding in the JSON output.
 #[derive(Debug, Serialize)]
 struct Entry<'a> {
     path: String,
@@ -118,7 +118,7 @@ fn print_json(checked: &[Checked<'_>]) -> Ending {
             }),
         }
     }
-    // Texts and numbers alone: this cannot fail.
+    // The entries hold only strings and numbers, so this cannot fail.
     let list = serde_json::to_string_pretty(&entries).unwrap_or_default();
     stdout::write(&format!("{list}\n"))
 }

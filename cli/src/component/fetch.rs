@@ -1,4 +1,4 @@
-//! `groundwork component fetch`.
+//! `groundwork component fetch`: writes the content of a resource.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &FetchArguments) -> Result<Ending, Diagnostic> {
     }
 }
 
-/// The file is there as a whole, or not at all.
+/// Writes the file as a whole or not at all: into a partial file that is renamed at the end.
 fn to_file(mut blob: Blob, address: &str, path: &Path) -> Result<(), Diagnostic> {
     let unwritable =
         |error: &io::Error| Diagnostic::error(format!("cannot write {}: {error}", path.display()));
@@ -49,7 +49,8 @@ fn to_file(mut blob: Blob, address: &str, path: &Path) -> Result<(), Diagnostic>
     let copied = copy(&mut blob, &mut file, address)
         .and_then(|()| std::fs::rename(&partial, path).map_err(|error| unwritable(&error)));
     if copied.is_err() {
-        // What is left of it helps nobody, and that it cannot be removed neither.
+        // Removing the partial file is best effort: the error of the copy is the one that the user
+        // needs.
         drop(std::fs::remove_file(&partial));
     }
     copied
@@ -62,7 +63,8 @@ fn to_standard_output(mut blob: Blob, address: &str) -> Result<Ending, Diagnosti
     Ok(Ending::Rendered)
 }
 
-/// Reading may fail at the end, where the digest is known: which of both failed is what people want to know.
+/// Copies the content. Reading may fail at the very end, where the digest is compared, so errors of
+/// reading and of writing are kept apart.
 fn copy(blob: &mut Blob, target: &mut impl Write, address: &str) -> Result<(), Diagnostic> {
     let mut buffer = vec![0; 64 * 1024];
     loop {

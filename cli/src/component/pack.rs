@@ -1,4 +1,4 @@
-//! `groundwork component pack`.
+//! `groundwork component pack`: writes component versions into an archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,14 @@ use crate::terminal::shown;
 
 #[derive(Debug, Args)]
 pub(super) struct PackArguments {
-    /// What to pack: a folder with a component-descriptor.yaml and what its resources hold (blueprints in `blueprint/`; others where their
-    /// `input: {type: dir|file, path: …}` says), a component archive, a transport archive (directory, tar, tgz), or a folder of such folders.
+    /// Sources to pack: a folder with a component-descriptor.yaml and the contents of its resources
+    /// (blueprints in `blueprint/`, others at the path of their `input: {type: dir|file, path: …}`),
+    /// a component archive, a transport archive (directory, tar, tgz), or a folder of such folders.
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<PathBuf>,
 
-    /// The archive to write: a file that ends in .tar, .tgz or .tar.gz, or else a directory. One that is there is replaced.
+    /// The archive to write: a file that ends in .tar, .tgz or .tar.gz, or else a directory. An
+    /// existing archive is replaced.
     #[arg(long, value_name = "TARGET")]
     to: PathBuf,
 
@@ -38,7 +40,7 @@ pub(super) fn run(arguments: &PackArguments) -> Result<Ending, Diagnostic> {
     Ok(stdout::write(&lines.collect::<String>()))
 }
 
-/// Writes an archive as a whole or not at all, and tells what is in it.
+/// Writes an archive as a whole or not at all, and prints its content.
 pub(super) fn write_packed(
     target: &Path,
     add: impl FnOnce(&mut CtfWriter) -> Result<(), PackError>,
@@ -74,7 +76,7 @@ impl Staged<'_> {
     }
 }
 
-/// Packs into a directory, and tells what is in it.
+/// Packs into a directory, and prints its content.
 pub(super) fn pack(
     sub_path: &str,
     directory: &Path,
@@ -93,14 +95,15 @@ pub(super) fn failed(error: &dyn std::fmt::Display) -> Diagnostic {
     Diagnostic::error(error.to_string())
 }
 
-/// A directory beside the target, so that what is packed can take its place.
+/// Creates a directory beside the target, so that the finished archive can be renamed into its
+/// place.
 fn staging(target: &Path) -> Result<tempfile::TempDir, Diagnostic> {
     let beside = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     tempfile::tempdir_in(beside)
         .map_err(|error| Diagnostic::error(format!("cannot write into {}: {error}", beside.display())))
 }
 
-/// Whether a directory may be replaced: what is no archive is nobody's to remove.
+/// Refuses to replace a directory that is not an archive: it may hold other files of the user.
 fn check_directory(target: &Path) -> Result<(), Diagnostic> {
     let is_free = !target.exists() || target.join("artifact-index.json").is_file() || is_empty(target);
     if is_free {

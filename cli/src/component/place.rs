@@ -1,4 +1,4 @@
-//! Where a command finds component versions.
+//! Arguments that say where a command finds component versions.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::diagnostic::Diagnostic;
 use crate::stores;
 
-/// A component version as people write it.
+/// Component version as users write it: `NAME:VERSION`.
 #[derive(Debug, Clone)]
 pub(super) struct VersionName {
     pub(super) name: String,
@@ -29,19 +29,21 @@ pub(super) fn version_name(text: &str) -> Result<VersionName, String> {
     }
 }
 
-/// Where component versions are.
+/// Source of component versions.
 #[derive(Debug, Args)]
 pub(super) struct PlaceArguments {
-    /// A directory, an archive (tar, tgz), or the address of a registry, such as registry.example.org/components (`http://` in front for one without
-    /// TLS).
+    /// A directory, an archive (tar, tgz), or the address of a registry, such as
+    /// registry.example.org/components (`http://` in front for one without TLS).
     #[arg(long, value_name = "PLACE", required_unless_present = "repositories")]
     from: Option<String>,
 
-    /// A file that says which stores stand for which repositories, in place of --from; all of them are looked into, in their order.
+    /// A file that says which stores stand for which repositories, in place of --from; all of them
+    /// are looked into, in their order.
     #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", conflicts_with = "from")]
     repositories: Option<PathBuf>,
 
-    /// The repository context, a map in YAML or JSON: says subPath and componentNameMapping of --from, or which repository of --repositories is meant.
+    /// The repository context, a map in YAML or JSON: says subPath and componentNameMapping of
+    /// --from, or which repository of --repositories is meant.
     #[arg(long, value_name = "CONTEXT", value_parser = context)]
     context: Option<RepositoryContext>,
 
@@ -49,10 +51,10 @@ pub(super) struct PlaceArguments {
     registry: RegistryArguments,
 }
 
-/// How a registry lets us in.
+/// Credentials and certificates for a registry.
 #[derive(Debug, Args)]
 pub(super) struct RegistryArguments {
-    /// A docker configuration file; its `auths` for the host let us in.
+    /// A docker configuration file; its `auths` entry for the host is used to log in.
     #[arg(long, value_name = "FILE")]
     pub(super) docker_config: Option<PathBuf>,
 
@@ -67,14 +69,14 @@ fn context(text: &str) -> Result<RepositoryContext, String> {
     context.ok_or_else(|| "a map is expected, such as {type: ociRegistry, baseUrl: …}".to_owned())
 }
 
-/// Stores that are looked into.
+/// Component stores that a command searches, in order.
 pub(super) struct Place {
     pub(super) map: RepositoryMap,
     contexts: Vec<RepositoryContext>,
 }
 
 impl PlaceArguments {
-    /// A directory or archive.
+    /// Returns the stores of a directory or archive.
     pub(super) fn of_files(path: &Path) -> Self {
         Self {
             from: Some(path.display().to_string()),
@@ -108,7 +110,7 @@ impl PlaceArguments {
     }
 }
 
-/// A context that fits a store.
+/// Returns a repository context that fits a store.
 pub(super) fn context_of(store: &Store, place: &str) -> RepositoryContext {
     let value = match store {
         Store::Registry(_) => json!({"type": "ociRegistry", "baseUrl": place}),
@@ -120,7 +122,7 @@ pub(super) fn context_of(store: &Store, place: &str) -> RepositoryContext {
 }
 
 impl Place {
-    /// The first repository that holds a version, and the version.
+    /// Finds the first repository that holds a version, and returns both.
     pub(super) fn find(
         &self,
         wanted: &VersionName,
@@ -143,7 +145,7 @@ impl Place {
         Err(Diagnostic::error(format!("component version \"{name}:{version}\" not found in {places}")))
     }
 
-    /// A resolver that knows no overwrites, for what a version refers to.
+    /// Calls `work` with a resolver without overwrites, for the references of a version.
     pub(super) fn with_resolver<T>(&self, root: &Reference, work: impl FnOnce(&Resolver<'_>) -> T) -> T {
         let (overwrites, inline) = (Overwrites::default(), InlineSet::default());
         let substitution: Substitution = overwrites.apply(root);

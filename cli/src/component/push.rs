@@ -1,4 +1,4 @@
-//! `groundwork component push`.
+//! `groundwork component push`: writes component versions into a registry.
 
 use std::path::PathBuf;
 
@@ -14,15 +14,18 @@ use crate::terminal::shown;
 
 #[derive(Debug, Args)]
 pub(super) struct PushArguments {
-    /// What to write: all that `component pack` takes. What is a transport archive already keeps its digests.
+    /// Sources to write: everything that `component pack` takes. The content of a transport archive
+    /// keeps its digests.
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<PathBuf>,
 
-    /// The registry: host and path, as in the baseUrl of a repository context; `http://` in front is for one without TLS.
+    /// The registry: host and path, as in the baseUrl of a repository context; `http://` in front
+    /// is for one without TLS.
     #[arg(long, value_name = "REGISTRY")]
     to: String,
 
-    /// Folder of the repositories, behind the path of the registry: the subPath of a repository context.
+    /// Folder of the repositories, behind the path of the registry: the subPath of a repository
+    /// context.
     #[arg(long, value_name = "PATH", default_value = "")]
     sub_path: String,
 

@@ -25,11 +25,12 @@ pub(super) struct VerifyArguments {
     #[arg(long, value_name = "NAME")]
     signature: String,
 
-    /// PEM file with the public key of whoever has signed.
+    /// PEM file with the public key of the signer.
     #[arg(long, value_name = "FILE", required_unless_present = "authorities")]
     public_key: Option<PathBuf>,
 
-    /// PEM file with certificates of authorities, one of which has to vouch for the certificate that the signature brings.
+    /// PEM file with certificates of authorities, one of which has to vouch for the certificate in
+    /// the signature.
     #[arg(long, value_name = "FILE", conflicts_with = "public_key")]
     authorities: Option<PathBuf>,
 
@@ -51,7 +52,7 @@ pub(super) struct SignArguments {
     #[arg(long, value_name = "FILE")]
     private_key: PathBuf,
 
-    /// How the descriptor becomes the bytes that are signed.
+    /// Normalisation that turns the descriptor into the bytes that are signed.
     #[arg(long, value_enum, default_value_t = NormalisationName::V2)]
     normalisation: NormalisationName,
 
@@ -59,7 +60,8 @@ pub(super) struct SignArguments {
     #[arg(long, value_name = "ARCHIVE")]
     from: PathBuf,
 
-    /// The archive to write, with everything that the other one has: a file that ends in .tar, .tgz or .tar.gz, or else a directory.
+    /// The archive to write, with everything that the other one has: a file that ends in .tar, .tgz
+    /// or .tar.gz, or else a directory.
     #[arg(long, value_name = "TARGET")]
     to: PathBuf,
 }
@@ -100,7 +102,7 @@ pub(super) fn verify_version(arguments: &VerifyArguments) -> Result<Ending, Diag
             shown(&format!("{name}:{version}")),
             arguments.signature
         ))),
-        // What cannot be had says nothing about the signature.
+        // An error of reading is not a verdict on the signature, so it has another exit code.
         Err(
             error @ (SignatureError::Resolve(_)
             | SignatureError::Repository { .. }
@@ -127,7 +129,8 @@ pub(super) fn sign_version(arguments: &SignArguments) -> Result<Ending, Diagnost
         .with_resolver(&found.reference, |resolver| prepare(resolver, &found, normalisation))
         .map_err(|error| failed(&error))?;
     let made = key.sign_rsa(Hash::Sha256, &bytes).map_err(|error| failed(&error))?;
-    // The version as it is stored, with the digests and the signature: what was added for its readers stays out.
+    // Sign the version as it is stored, with digests and signature, but without the fields that the
+    // resolver added for readers.
     let stored = Store::of_place(&from.display().to_string(), None, None).map_err(Diagnostic::error)?;
     let document = signed(&completed, name, normalisation, &bytes, &made);
     let packed = write_packed(to, |writer| {

@@ -1,4 +1,4 @@
-//! `groundwork component tree`.
+//! `groundwork component tree`: prints a component version and its references.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ pub(super) struct TreeArguments {
     #[command(flatten)]
     place: PlaceArguments,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 }
@@ -34,10 +34,10 @@ enum Format {
     Json,
 }
 
-/// A reference, and what the version has that it leads to.
+/// Reference, with the resources of the version that it leads to.
 struct Line {
     entry: GraphEntry,
-    /// Name, type and type of access.
+    /// Name, type and access type of each resource.
     resources: Vec<[String; 3]>,
 }
 

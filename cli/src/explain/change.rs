@@ -1,4 +1,4 @@
-//! What an overwrites object would redirect, before it is applied.
+//! Shows which references an overwrites object would redirect, before it is applied.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::references::{Told, reference};
 use crate::rules;
 use crate::terminal::shown;
 
-/// The places that differ, in the order of their paths.
+/// Returns the references that differ, in the order of their paths.
 pub(super) fn compare(before: &[Told], after: &[Told]) -> Vec<Redirection> {
     fn place(told: &Told) -> (usize, &str, &Reference) {
         (told.depth, &told.name, &told.effective)
@@ -18,7 +18,7 @@ pub(super) fn compare(before: &[Told], after: &[Told]) -> Vec<Redirection> {
     redirections(before.iter().map(place), after.iter().map(place))
 }
 
-/// What becomes of an Installation.
+/// Describes the redirections of an Installation.
 pub(super) fn text(title: &str, differences: &[Redirection]) -> String {
     let mut text = format!("{}\n", shown(title));
     for Redirection { path, before, after } in differences {
@@ -36,7 +36,7 @@ pub(super) fn text(title: &str, differences: &[Redirection]) -> String {
     text
 }
 
-/// The same for programs.
+/// Returns the redirections as JSON.
 pub(super) fn json(differences: &[Redirection]) -> Value {
     let one = |place: &Redirection| {
         json!({

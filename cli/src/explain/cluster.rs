@@ -1,4 +1,4 @@
-//! What the resolver service tells of an Installation of the cluster.
+//! Explains an Installation of a cluster, with the answer of the resolver service.
 
 use std::path::PathBuf;
 
@@ -22,17 +22,18 @@ use crate::rules;
 use crate::service::{self, refused};
 use crate::stdout;
 
-/// Where the service listens that `docker compose up` and `cargo xtask dev` start.
+/// Address of the resolver service that `docker compose up` and `cargo xtask dev` start.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:9441";
 
-/// Where the resolver service is.
+/// Arguments that lead to the resolver service.
 #[derive(Debug, Args)]
 pub(super) struct ServerArguments {
     /// The resolver service.
     #[arg(long, env = "GROUNDWORK_RESOLVER", value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
 
-    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https.
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of
+    /// https.
     #[arg(long, env = "GROUNDWORK_RESOLVER_TLS_CA", value_name = "FILE")]
     server_tls_ca: Option<PathBuf>,
 

@@ -1,4 +1,5 @@
-//! `groundwork explain overwrites` (`components.md` 2, 4.5): from files, or handed on to a cluster.
+//! `groundwork explain overwrites` (`components.md` 2, 4.5): explains from files, or asks the
+//! resolver service of a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -22,8 +23,8 @@ use crate::stores;
 
 #[derive(Debug, Args)]
 pub(super) struct OverwritesArguments {
-    /// Files or directories with Installations, Contexts and ComponentVersionOverwrites, and the ConfigMaps of Contexts, as `kubectl get -o yaml`
-    /// prints them. `-` is standard input.
+    /// Files or directories with Installations, Contexts and ComponentVersionOverwrites, and the
+    /// ConfigMaps of Contexts, as `kubectl get -o yaml` prints them. `-` is standard input.
     #[arg(
         short,
         long = "file",
@@ -33,20 +34,21 @@ pub(super) struct OverwritesArguments {
     )]
     files: Vec<PathBuf>,
 
-    /// An Installation of the cluster of the current kube context, as NAMESPACE/NAME: the resolver service tells about it.
+    /// Explain an Installation of the cluster of the current kube context, NAMESPACE/NAME, as the
+    /// resolver service sees it.
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["change", "lint", "repositories"])]
     installation: Option<String>,
 
-    /// A file with ComponentVersionOverwrites that would take the place of those of the same name: tells which Installations of the input they would
-    /// redirect.
+    /// A file with ComponentVersionOverwrites that would replace those of the same name: shows the
+    /// Installations of the input that they would redirect.
     #[arg(long, value_name = "FILE")]
     change: Option<PathBuf>,
 
-    /// Tell only of rules that cannot do what their author wants.
+    /// Show only rules that cannot do what their author wants.
     #[arg(long, conflicts_with = "change")]
     lint: bool,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 
@@ -54,7 +56,8 @@ pub(super) struct OverwritesArguments {
     #[arg(short, long, default_value = "default", value_parser = namespace)]
     namespace: String,
 
-    /// Which stores hold the components of which repository [default: every repositories.yaml and components/repositories.yaml beside the input]
+    /// Which stores hold the components of which repository [default: every repositories.yaml and
+    /// components/repositories.yaml beside the input]
     #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
     repositories: Option<PathBuf>,
 
@@ -70,11 +73,11 @@ pub(super) enum Format {
     Json,
 }
 
-/// What is known of one Installation.
+/// Explanation of one Installation.
 struct Explained {
     title: String,
     installation: Key,
-    /// The message of the condition, where overwrites apply.
+    /// Message of the status condition; `None` if no overwrite applies.
     condition: Option<String>,
     references: Vec<Told>,
 }
@@ -124,7 +127,7 @@ fn read_change(file: &Path, namespace: &str, diagnostics: &mut Vec<Diagnostic>) 
     change
 }
 
-/// What is wrong with the rules of every object of the input.
+/// Prints the problems of all rules of the input.
 fn lint(inventory: &Inventory) -> Ending {
     let mut diagnostics = Vec::new();
     for ((_, name), Loaded { object, document }) in &inventory.overwrites {
@@ -184,7 +187,7 @@ impl Input<'_> {
         }
     }
 
-    /// What differs with other overwrites, Installation by Installation.
+    /// Prints what the changed overwrites would redirect, Installation by Installation.
     fn compare(&self, change: &Inventory, format: Format) -> Ending {
         let (mut text, mut items, mut users) = (String::new(), Vec::new(), 0);
         for loaded in self.inventory.installations.values() {
@@ -232,7 +235,7 @@ impl Input<'_> {
         found.or_else(|| assumed_context(installation)).map(|context| (namespace, context))
     }
 
-    /// With the overwrites that `overwrites` has under a name.
+    /// Explains one Installation with the overwrites that `overwrites` has under a name.
     fn one<'o>(
         &self,
         installation: &Installation,

@@ -1,4 +1,4 @@
-//! References with the rules that had a say, for people and for programs.
+//! References with the overwrite rules that match them, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -13,12 +13,12 @@ const TITLE: Style = Style::new().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 
-/// One reference of a closure.
+/// Reference of a component closure.
 #[derive(Debug)]
 pub(super) struct Told {
-    /// References from the component itself on.
+    /// Number of references between the component of the Installation and this one.
     pub(super) depth: usize,
-    /// Its local name; empty for the component itself.
+    /// Local name of the reference; empty for the component itself.
     pub(super) name: String,
     pub(super) original: Reference,
     pub(super) effective: Reference,
@@ -27,14 +27,15 @@ pub(super) struct Told {
     pub(super) state: GraphState,
 }
 
-/// A rule whose source matches.
+/// Overwrite rule whose source matches.
 #[derive(Debug)]
 pub(super) struct ToldRule {
-    /// Counted from 1.
+    /// Number of the rule in its list, from 1.
     pub(super) number: usize,
-    /// Fields that earlier rules have set, with these; empty when the rule applies.
+    /// Fields that earlier rules have set, each with the number of that rule; empty if this rule
+    /// applies.
     pub(super) conflicts: Vec<(String, usize)>,
-    /// The line for people.
+    /// Line of the text output.
     pub(super) text: String,
 }
 
@@ -66,7 +67,7 @@ impl Told {
     }
 }
 
-/// The component of an Installation and everything that it refers to, below its title.
+/// Prints the component of an Installation and everything that it refers to, below a title.
 pub(super) fn text(title: &str, references: &[Told]) -> String {
     let mut text = format!("{TITLE}{}{TITLE:#}\n", shown(title));
     if references.is_empty() {
@@ -103,7 +104,7 @@ fn ending(state: &GraphState) -> String {
     }
 }
 
-/// The same for programs.
+/// Returns the references as JSON.
 pub(super) fn json(references: &[Told]) -> Value {
     references.iter().map(one).collect()
 }

@@ -1,4 +1,4 @@
-//! Secrets and ConfigMaps, of which only the entries matter.
+//! Secrets and ConfigMaps, reduced to their entries.
 
 use groundwork_lifecycle::Entries;
 use groundwork_yaml::{Content, Entry, Step};
@@ -6,7 +6,7 @@ use groundwork_yaml::{Content, Entry, Step};
 use crate::diagnostic::Diagnostic;
 use crate::input::Document;
 
-/// `stringData` wins over `data`, as in a cluster.
+/// Returns the entries of a Secret. `stringData` wins over `data`, as in a cluster.
 pub(crate) fn secret(document: &Document, diagnostics: &mut Vec<Diagnostic>) -> Entries {
     let mut entries = base64_entries(document, "data", diagnostics);
     entries.extend(text_entries(document, "stringData", diagnostics));

@@ -1,4 +1,4 @@
-//! Objects that rendered ones are compared with.
+//! Objects that the rendered ones are compared with.
 
 mod cluster;
 
@@ -14,7 +14,7 @@ use crate::ending::Ending;
 use crate::inventory::{Inventory, Key};
 use cluster::ClusterObjects;
 
-/// A folder that `-o dir=PATH` wrote, or the cluster of the current kube context.
+/// Folder that `-o dir=PATH` wrote, or the cluster of the current kube context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DiffTarget {
     Folder(PathBuf),
@@ -29,7 +29,8 @@ impl FromStr for DiffTarget {
     }
 }
 
-/// UIDs of objects that a cluster has already, by namespace and name: what is below them gets the names that it has there.
+/// UIDs of objects in a cluster, by namespace and name. Names of the objects below them derive from
+/// these UIDs.
 #[derive(Debug, Default)]
 pub(crate) struct Uids {
     pub(crate) installations: BTreeMap<Key, String>,
@@ -44,11 +45,11 @@ pub(crate) enum Baseline {
 }
 
 impl Baseline {
-    /// Reads the objects of a cluster; a folder is read by [`Baseline::objects`].
+    /// Reads the objects of a cluster. A folder is read later, by [`Baseline::objects`].
     ///
     /// # Errors
     ///
-    /// The cluster cannot be read. The reason is already on standard error.
+    /// The cluster cannot be read. The reason has been printed to standard error.
     pub(crate) fn new(target: &DiffTarget, inventory: &Inventory) -> Result<Self, Ending> {
         match target {
             DiffTarget::Folder(path) => Ok(Self::Folder(path.clone())),
@@ -56,7 +57,7 @@ impl Baseline {
         }
     }
 
-    /// UIDs of existing objects, from which the names of rendered objects are made.
+    /// Returns the UIDs of existing objects, from which names of rendered objects derive.
     pub(crate) fn uids(&self) -> Uids {
         match self {
             Self::Folder(_) => Uids::default(),

@@ -1,4 +1,4 @@
-//! What differs between objects that were there and those that are rendered.
+//! Differences between existing objects and rendered ones.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,9 +17,10 @@ const REMOVED: Style = AnsiColor::Red.on_default();
 const TITLE: Style = Style::new().bold();
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
-/// What is compared of metadata.
+/// Members of the metadata that are compared.
 const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
-/// Labels and annotations that ask for a job, or tell of one; and what kubectl keeps for itself.
+/// Labels and annotations that are not compared: they request or describe a job, or belong to
+/// kubectl.
 const MARKS: [&str; 7] = [
     annotation::OPERATION,
     annotation::RECONCILE_REASON,
@@ -33,7 +34,7 @@ const MARKS: [&str; 7] = [
 /// Kind, namespace and name.
 pub(crate) type ObjectId = (String, String, String);
 
-/// What the objects are other than those that were there; empty if nothing is.
+/// Returns the differences as text; empty if there are none.
 pub(super) fn of(former: &[Value], objects: &[Value]) -> String {
     let by_id = |objects: &[Value]| -> BTreeMap<ObjectId, String> {
         objects.iter().map(|object| (id(object), comparable(object))).collect()
@@ -50,13 +51,14 @@ pub(super) fn of(former: &[Value], objects: &[Value]) -> String {
     text
 }
 
-/// Kind, namespace and name of an object.
+/// Returns kind, namespace and name of an object.
 pub(crate) fn id(object: &Value) -> ObjectId {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     (text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
 }
 
-/// What people and jobs decide about an object: without its status, what the API server writes, and marks of jobs.
+/// Returns the part of an object that users and jobs decide about: without status, fields that the
+/// API server writes, and marks of jobs.
 fn comparable(object: &Value) -> String {
     let mut object = object.clone();
     if let Some(members) = object.as_object_mut() {
@@ -73,7 +75,7 @@ fn comparable(object: &Value) -> String {
             }
         }
     }
-    // The API server fills it in.
+    // The CRD has this default, so the API server fills it in.
     if object["kind"] == Installation::KIND
         && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {

@@ -1,4 +1,4 @@
-//! Why things are there: the source of each import, the execution behind each object.
+//! Explains a rendering: the source of each import, and the execution behind each object.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use groundwork_blueprint::{ImportSource, Origin};
 use crate::rendering::{Published, Rendering};
 use crate::terminal::shown;
 
-/// Lines for one Installation, without those nested in it.
+/// Returns the lines for one Installation, without those nested in it.
 pub(super) fn explain(rendering: &Rendering, set: &[String]) -> String {
     let mut text = String::new();
     let outcome = &rendering.outcome;
@@ -57,7 +57,7 @@ fn place(what: &str, origin: &Origin) -> String {
     format!("    {}: {}\n", shown(what), shown(&origin.to_string()))
 }
 
-/// The object that an import of the Installation names.
+/// Returns the object that an import of the Installation names.
 fn source_object(installation: &Installation, name: &str) -> String {
     let entry = |key: Option<&str>| key.map(|key| format!(", key {key}")).unwrap_or_default();
     let data = installation.spec.data_imports().iter().find(|import| import.name == name);

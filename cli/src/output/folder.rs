@@ -1,4 +1,4 @@
-//! Objects as files of a folder.
+//! Writes objects as files of a folder.
 
 use std::fs;
 use std::path::Path;
@@ -10,21 +10,21 @@ use super::difference::id;
 use crate::diagnostic::Diagnostic;
 use crate::folder::{Folder, FolderError};
 
-/// Writes each object to a file of its own: `NAMESPACE/KIND-NAME.yaml`. Files of former runs stay.
+/// Writes each object to a file of its own: `NAMESPACE/KIND-NAME.yaml`. Files of earlier runs stay.
 pub(super) fn write(folder: &Path, objects: &[Value]) -> Result<String, Diagnostic> {
     let failed = |error: FolderError| Diagnostic::error(error.to_string());
     let place = Folder::create(folder).map_err(failed)?;
     for object in objects {
         let (kind, namespace, name) = id(object);
         let file = format!("{}-{name}.yaml", kind.to_lowercase());
-        // Names of objects are what a blueprint has made of them.
+        // A blueprint chooses the names, so `Folder` has to check that the path stays inside.
         let path = if namespace.is_empty() { file } else { format!("{namespace}/{file}") };
         place.write(&path, yaml::to_string(object).as_bytes()).map_err(failed)?;
     }
     Ok(format!("{} objects written to {}\n", objects.len(), folder.display()))
 }
 
-/// The objects in the files of a folder, and of folders below.
+/// Reads the objects in the files of a folder and the folders below.
 pub(crate) fn read(folder: &Path) -> Result<Vec<Value>, Diagnostic> {
     let mut objects = Vec::new();
     read_into(folder, &mut objects)?;
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// Names of objects come from blueprints, which strangers write.
+    /// Names of objects come from blueprints, whose authors are not trusted with the user's files.
     #[test]
     fn objects_stay_in_their_folder() {
         let place = tempfile::tempdir().unwrap();

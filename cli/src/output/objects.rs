@@ -1,4 +1,4 @@
-//! The objects that a cluster would hold.
+//! Objects that a cluster would hold after the rendering.
 
 use groundwork_api::{Installation, InstallationStatus, Time};
 use groundwork_lifecycle::{ScopedObject, merge_condition};
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::rendering::{Published, Rendering};
 
-/// Installation, Execution, DeployItems and exports of every rendering, in this order, those of nested installations behind their
-/// parent's.
+/// Returns Installation, Execution, DeployItems and exports of every rendering, in this order.
+/// Nested installations follow their parent.
 pub(super) fn all(renderings: &[Rendering], now: &Time) -> Vec<Value> {
     let mut objects = Vec::new();
     for rendering in renderings.iter().flat_map(Rendering::all) {

@@ -1,4 +1,4 @@
-//! The readable report.
+//! Report of a rendering as text.
 
 use std::fmt::Write as _;
 
@@ -17,9 +17,11 @@ const TITLE: Style = Style::new().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 
-/// An Installation and all that are nested in it: component reference, deploy items, exports, failure.
+/// Shows an Installation and all those nested in it: component reference, deploy items, exports,
+/// failure.
 ///
-/// With `explain`, the names that were given on the command line, it says too where everything comes from.
+/// With `explain`, the names given on the command line, the report names the source of everything,
+/// too.
 pub(super) fn show(rendering: &Rendering, explain: Option<&[String]>) -> String {
     let show = |rendering| show_one(rendering, explain);
     rendering.all().into_iter().map(show).collect::<Vec<_>>().join("\n")
@@ -53,14 +55,14 @@ fn show_one(rendering: &Rendering, explain: Option<&[String]>) -> String {
     if let Some(error) = error {
         let cause = &error.cause;
         let _ = writeln!(text, "\n  {BAD}failed{BAD:#} {}/{}", cause.operation, cause.reason);
-        // The dump of the templates' input is for `-o yaml` and `-o json`.
+        // The dump of the templates' input is long; `-o yaml` and `-o json` have it.
         let message = cause.message.split("\ntemplate input:\n").next().unwrap_or_default();
         push_indented(&mut text, message, 4);
     }
     text
 }
 
-/// What an Installation publishes in its scope.
+/// Shows the objects that an Installation exports into its scope.
 fn show_exports(text: &mut String, published: &Published) {
     match published {
         Published::Nothing | Published::Failed(_) => {}

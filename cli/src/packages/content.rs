@@ -1,4 +1,5 @@
-//! The files of package revisions, and drafts that people make: asked of the service that keeps packages (`packagevariants.md` 6.2).
+//! Files of package revisions, and drafts that users make, through the service that keeps packages
+//! (`packagevariants.md` 6.2).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -32,24 +33,27 @@ use crate::service::{self, refused};
 use crate::stdout;
 use crate::terminal::shown;
 
-/// Where the service listens that `docker compose up` starts.
+/// Address of the service that `docker compose up` starts.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:9444";
-/// The number of what stands for the head of a branch (`packagevariants.md` 1.5).
+/// Revision number of the placeholder for the head of a branch (`packagevariants.md` 1.5).
 const PLACEHOLDER: i64 = -1;
-/// Bytes of a package that a service sends, with what each file takes beside its content.
+/// Bytes of a package that a service may send, including the memory that each file takes beside its
+/// content.
 const LARGEST_PACKAGE: usize = 256 << 20;
 const FILE: usize = 200;
-/// What a pulled folder was made from; of this name and form, since tools for packages leave it alone.
+/// File that records the revision of a pulled folder. Name and format are kpt's, so package tools
+/// leave the file alone.
 const ORIGIN: &str = ".KptRevisionMetadata";
 
-/// Where the service is that keeps packages.
+/// Arguments that lead to the service that keeps packages.
 #[derive(Debug, Args)]
 struct ServerArguments {
     /// The variant service with the package store.
     #[arg(long, env = "GROUNDWORK_PACKAGES_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
 
-    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https.
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of
+    /// https.
     #[arg(long, env = "GROUNDWORK_PACKAGES_SERVER_TLS_CA", value_name = "FILE")]
     server_tls_ca: Option<PathBuf>,
 
@@ -63,7 +67,8 @@ pub(super) struct PullArguments {
     /// Name of the package revision.
     name: String,
 
-    /// The folder: a new or empty one, or one with a package, whose files are replaced [default: the name].
+    /// The folder: a new or empty one, or one with a package, whose files are replaced [default:
+    /// the name].
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 
@@ -97,7 +102,7 @@ pub(super) struct CloneArguments {
     #[arg(long, value_name = "PATH")]
     package: Option<String>,
 
-    /// What tells the draft from others of its package.
+    /// Name that distinguishes the draft from others of its package.
     #[arg(long, value_name = "NAME", default_value = "v1")]
     workspace: String,
 
@@ -110,10 +115,10 @@ pub(super) struct CloneArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct CopyArguments {
-    /// Name of the published package revision to go on from.
+    /// Name of the published package revision that the draft starts from.
     revision: String,
 
-    /// What tells the draft from others of its package.
+    /// Name that distinguishes the draft from others of its package.
     #[arg(long, value_name = "NAME")]
     workspace: String,
 
@@ -133,19 +138,19 @@ pub(super) struct InitArguments {
     #[arg(long, value_name = "NAME")]
     repository: String,
 
-    /// What tells the draft from others of its package.
+    /// Name that distinguishes the draft from others of its package.
     #[arg(long, value_name = "NAME", default_value = "v1")]
     workspace: String,
 
-    /// What the package is, in a sentence.
+    /// Description of the package, in a sentence.
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
 
-    /// A word to find it by; may be given several times.
+    /// A keyword to find the package by; may be given several times.
     #[arg(long = "keyword", value_name = "WORD")]
     keywords: Vec<String>,
 
-    /// Address of its pages.
+    /// Address of the package's web pages.
     #[arg(long, value_name = "URL", default_value = "")]
     site: String,
 
@@ -158,18 +163,18 @@ pub(super) struct InitArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct UpgradeArguments {
-    /// Name of the published package revision to go on from.
+    /// Name of the published package revision that the draft starts from.
     revision: String,
 
-    /// Name of the published revision of its upstream to bring it to.
+    /// Name of the published upstream revision to upgrade to.
     #[arg(long, value_name = "NAME")]
     upstream: String,
 
-    /// What tells the draft from others of its package.
+    /// Name that distinguishes the draft from others of its package.
     #[arg(long, value_name = "NAME")]
     workspace: String,
 
-    /// What becomes of changes that both sides have made.
+    /// Strategy for changes that both sides have made.
     #[arg(long, value_name = "NAME", default_value = "resource-merge", value_parser = strategies())]
     strategy: String,
 
@@ -186,10 +191,11 @@ fn strategies() -> PossibleValuesParser {
 
 #[derive(Debug, Args)]
 pub(super) struct DiffArguments {
-    /// Name of the package revision with the files after.
+    /// Name of the package revision with the new files.
     name: String,
 
-    /// Name of the one with the files before [default: the highest published revision of the same package].
+    /// Name of the revision with the old files [default: the highest published revision of the same
+    /// package].
     #[arg(value_name = "BEFORE")]
     before: Option<String>,
 
@@ -200,7 +206,7 @@ pub(super) struct DiffArguments {
     server: ServerArguments,
 }
 
-/// A connection to the service, and what the kube context says.
+/// Connection to the service, and the namespace of the kube context.
 struct Store {
     calls: PackagesClient<Channel>,
     client: Client,
@@ -234,7 +240,7 @@ impl Store {
                 Some(Pulled::Revision(found)) => revision = found,
                 Some(Pulled::File(File { path, content })) => {
                     names.add(&path).map_err(|error| refused_name(&error))?;
-                    // An empty file takes something, too.
+                    // Even an empty file takes memory for its path and its entry.
                     let taken = path.len() + content.len() + FILE;
                     left = left.checked_sub(taken).ok_or_else(|| {
                         let text = format!(
@@ -251,7 +257,7 @@ impl Store {
         Ok((revision, files))
     }
 
-    /// Makes a draft of a package, given by Repository, path and workspace.
+    /// Creates a draft of a package, given by Repository, path and workspace.
     async fn create(
         &mut self,
         namespace: &str,
@@ -266,7 +272,7 @@ impl Store {
         Ok(stdout::write(&format!("{} Draft\n", shown(&revision.unwrap_or_default().name))))
     }
 
-    /// Another draft of a revision's package.
+    /// Creates another draft of a revision's package.
     async fn next(&self, of: &ObjectName, workspace: &str) -> Result<(String, String, String), LiveError> {
         let spec = self.object(of).await?.spec;
         let (repository, package) =
@@ -274,7 +280,7 @@ impl Store {
         Ok((repository, package, workspace.to_owned()))
     }
 
-    /// The object of a revision.
+    /// Reads the object of a revision.
     async fn object(&self, name: &ObjectName) -> Result<PackageRevision, LiveError> {
         let api: Api<PackageRevision> = Api::namespaced(self.client.clone(), &name.namespace);
         let found = api.get_opt(&name.name).await.map_err(|error| unread(&error))?;
@@ -290,11 +296,11 @@ fn unread(error: &kube::Error) -> LiveError {
     LiveError::Refused(format!("cannot read package revisions: {problem}"))
 }
 
-/// The record of `pull` in a folder: the revision that its files were made from.
+/// Record that `pull` leaves in a folder: the revision that the files come from.
 struct Origin {
     name: ObjectName,
     version: String,
-    /// The files that `pull` has written there.
+    /// Files that `pull` has written.
     files: BTreeSet<String>,
 }
 
@@ -337,7 +343,8 @@ fn read_origin(folder: &Path) -> Result<Origin, LiveError> {
     Ok(Origin { name, version: member("resourceVersion")?, files })
 }
 
-/// Makes a folder what a revision is. Of what was there, only files go that are named: those that a command has written or read.
+/// Writes the files of a revision into a folder. Of the files there, only those in `former` are
+/// removed: files that a command has written or read.
 fn write(
     folder: &Path,
     name: &ObjectName,
@@ -352,7 +359,7 @@ fn write(
     package_folder::write(folder, &files, former).map_err(|error| refused_folder(&error))
 }
 
-/// Prints a refusal as the failure that it is; the input could be used.
+/// Prints a refusal and returns the exit code of a failure, since the input could be used.
 fn failed(error: LiveError) -> Result<Ending, LiveError> {
     match error {
         LiveError::Refused(text) => {
@@ -374,7 +381,8 @@ pub(super) fn pull(arguments: &PullArguments) -> Ending {
         };
         let folder = arguments.folder.clone().unwrap_or_else(|| PathBuf::from(&arguments.name));
         let count = files.paths().count();
-        // A folder that was pulled before the list was kept, or by another program, loses nothing.
+        // Without a list of pulled files, as after an older version or another program, no file is
+        // removed.
         let former = read_origin(&folder).map(|origin| origin.files).unwrap_or_default();
         write(&folder, &name, &revision.version, files, &former)?;
         let lifecycle = shown(&revision.lifecycle).into_owned();
@@ -382,7 +390,7 @@ pub(super) fn pull(arguments: &PullArguments) -> Ending {
     })
 }
 
-/// Gives a draft the files of a folder.
+/// Sends the files of a folder to a draft.
 pub(super) fn push(arguments: &PushArguments) -> Ending {
     live::run(async || {
         let folder = &arguments.folder;
@@ -405,7 +413,7 @@ pub(super) fn push(arguments: &PushArguments) -> Ending {
             Ok(answer) => answer.into_inner(),
             Err(error) => return failed(error),
         };
-        // The functions of the package may have changed what was sent.
+        // The functions of the package may have changed the files, so pull them again.
         let (revision, files) = store.pull(&name).await?;
         let changed: Vec<String> = changed(&local, &files).into_iter().map(str::to_owned).collect();
         let former = local.paths().map(str::to_owned).collect();
@@ -415,7 +423,7 @@ pub(super) fn push(arguments: &PushArguments) -> Ending {
             false => format!("{} written\n", name.name),
         };
         for path in changed {
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(text, "  {} is another one after the functions of the package", shown(&path));
         }
         let written = stdout::write(&text);
@@ -426,7 +434,7 @@ pub(super) fn push(arguments: &PushArguments) -> Ending {
     })
 }
 
-/// Paths of files that differ.
+/// Returns the paths of files that differ.
 fn changed<'a>(before: &'a PackageFiles, after: &'a PackageFiles) -> Vec<&'a str> {
     let differs = |path: &&str| {
         before.texts.get(*path) != after.texts.get(*path)
@@ -438,7 +446,7 @@ fn changed<'a>(before: &'a PackageFiles, after: &'a PackageFiles) -> Vec<&'a str
     found
 }
 
-/// Makes a draft of a package from a revision of another one.
+/// Creates a draft of a package from a revision of another package.
 pub(super) fn clone(arguments: &CloneArguments) -> Ending {
     live::run(async || {
         let mut store = Store::connect(&arguments.server).await?;
@@ -453,7 +461,7 @@ pub(super) fn clone(arguments: &CloneArguments) -> Ending {
     })
 }
 
-/// Makes a draft that goes on from a revision.
+/// Creates a draft that starts from a revision of the same package.
 pub(super) fn copy(arguments: &CopyArguments) -> Ending {
     live::run(async || {
         let mut store = Store::connect(&arguments.server).await?;
@@ -464,7 +472,7 @@ pub(super) fn copy(arguments: &CopyArguments) -> Ending {
     })
 }
 
-/// Makes a draft of a new package.
+/// Creates a draft of a new package.
 pub(super) fn init(arguments: &InitArguments) -> Ending {
     live::run(async || {
         let mut store = Store::connect(&arguments.server).await?;
@@ -477,7 +485,7 @@ pub(super) fn init(arguments: &InitArguments) -> Ending {
     })
 }
 
-/// Makes a draft that goes on from a revision, with what has changed upstream.
+/// Creates a draft that starts from a revision and takes in the changes of its upstream.
 pub(super) fn upgrade(arguments: &UpgradeArguments) -> Ending {
     live::run(async || {
         let mut store = Store::connect(&arguments.server).await?;
@@ -492,7 +500,7 @@ pub(super) fn upgrade(arguments: &UpgradeArguments) -> Ending {
     })
 }
 
-/// Prints what differs between two revisions.
+/// Prints the differences between two revisions.
 pub(super) fn diff(arguments: &DiffArguments) -> Ending {
     live::run(async || {
         let mut store = Store::connect(&arguments.server).await?;
@@ -509,7 +517,8 @@ pub(super) fn diff(arguments: &DiffArguments) -> Ending {
             Err(error) => return failed(error),
         };
         while let Some(file) = service::in_time(async { files.message().await.map_err(refused) }).await? {
-            // People hand a diff to programs that write files.
+            // Users pipe the diff into programs such as `patch`, so a path must not lead out of the
+            // folder.
             if let Err(error) = check(&file.path) {
                 return failed(refused_name(&error));
             }
@@ -525,7 +534,7 @@ pub(super) fn diff(arguments: &DiffArguments) -> Ending {
     })
 }
 
-/// The highest published revision of a package, but this one.
+/// Finds the highest published revision of a package other than this one.
 async fn published(store: &Store, of: &ObjectName) -> Result<ObjectName, LiveError> {
     let wanted = store.object(of).await?.spec;
     let api: Api<PackageRevision> = Api::namespaced(store.client.clone(), &of.namespace);
@@ -534,7 +543,8 @@ async fn published(store: &Store, of: &ObjectName) -> Result<ObjectName, LiveErr
         found.spec.repository == wanted.repository
             && found.spec.package_name == wanted.package_name
             && matches!(found.spec.lifecycle(), Some(Lifecycle::Published | Lifecycle::DeletionProposed))
-            // The head of a branch counts as published on a Porch server, and is no revision of its own.
+            // A Porch server shows the head of a branch as published, but it is not a revision of
+            // its own.
             && found.spec.revision != Some(PLACEHOLDER)
             && found.name_any() != of.name
     };

@@ -1,5 +1,5 @@
-//! What people decide about package revisions on a Porch server (`packagevariants.md` 6.5, 6.13), with the rights of whoever runs the command.
-//! The server answers when it is done, so nobody waits for anything.
+//! Decisions about package revisions on a Porch server (`packagevariants.md` 6.5, 6.13), with the
+//! user's permissions. The server answers when the work is done, so no command has to poll.
 
 use groundwork_api::metadata::annotation;
 use groundwork_api::{Lifecycle, ResourceExt as _};
@@ -9,14 +9,14 @@ use super::revisions::{ATTEMPTS, Step, Verb, contended, missing};
 use crate::live::{Cluster, LiveError};
 use crate::terminal::shown;
 
-/// The Porch server of a cluster.
+/// Porch server of a cluster.
 pub(super) struct Server(Porch);
 
 impl Server {
-    /// The server, if package revisions of the cluster are on one.
+    /// Returns the server if it serves the package revisions of the cluster.
     ///
     /// # Errors
-    /// Nobody says who serves them.
+    /// The check whether Porch serves package revisions fails.
     pub(super) async fn of(cluster: &Cluster) -> Result<Option<Self>, LiveError> {
         let porch = Porch::new(cluster.client.clone());
         let is_served = porch.is_served().await.map_err(|error| {
@@ -26,13 +26,13 @@ impl Server {
         Ok(is_served.then_some(Self(porch)))
     }
 
-    /// A revision with all that the server says of it.
+    /// Reads a revision with everything that the server has about it.
     pub(super) async fn revision(&self, namespace: &str, name: &str) -> Result<Revision, LiveError> {
         let found = self.0.get(namespace, name).await.map_err(|error| refused(&error))?;
         found.ok_or_else(|| missing(namespace, name))
     }
 
-    /// Decides about one; what has become of it.
+    /// Takes a decision about a revision, and returns the result for the user.
     pub(super) async fn decide(
         &self,
         namespace: &str,
@@ -41,7 +41,8 @@ impl Server {
     ) -> Result<&'static str, LiveError> {
         for _ in 0..ATTEMPTS {
             let found = self.revision(namespace, name).await?;
-            // A version does not cover the lifecycle, so each attempt decides on what it has read itself.
+            // Porch does not check the resourceVersion when the lifecycle changes, so each attempt
+            // decides on what it has just read.
             let stage = found.object().spec.lifecycle();
             let stage = stage.ok_or_else(|| {
                 LiveError::Refused("its lifecycle is none that this version knows: `get` shows it".to_owned())
@@ -55,7 +56,7 @@ impl Server {
             match self.take(namespace, name, verb, step, found).await {
                 Ok(done) => return Ok(done.unwrap_or(stage.as_str())),
                 Err(error) if is_of_the_past(&error) => {}
-                // It may have been done all the same.
+                // The server may have done the step without an answer; look before failing.
                 Err(error) if error.is_unanswered => {
                     return match self.is_done(namespace, name, step).await {
                         Some(done) => Ok(done),
@@ -68,7 +69,7 @@ impl Server {
         Err(contended())
     }
 
-    /// Makes the call of a step; what has become of the revision, if it is another one now.
+    /// Calls the server for a step. Returns the result if the revision has changed by it.
     async fn take(
         &self,
         namespace: &str,
@@ -92,7 +93,7 @@ impl Server {
         Ok(Some(done(step)))
     }
 
-    /// What a step has made of a revision, if it has been taken.
+    /// Returns the result of a step if the server has done it.
     async fn is_done(&self, namespace: &str, name: &str, step: Step) -> Option<&'static str> {
         let found = self.0.get(namespace, name).await.ok()?;
         let is_done = match (found, step) {
@@ -117,7 +118,7 @@ fn is_unfinished(found: &Revision) -> bool {
     is_draft && found.object().annotations().contains_key(annotation::UNFINISHED)
 }
 
-/// Whether the revision is another one by now than was decided on.
+/// Reports whether an error means that the revision has changed since it was read.
 fn is_of_the_past(error: &PorchError) -> bool {
     matches!(error.meaning, Meaning::Conflict | Meaning::DeletionNotProposed)
 }

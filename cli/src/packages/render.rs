@@ -1,4 +1,5 @@
-//! `groundwork packages render`: the functions of a package in a folder (`packagevariants.md` 8).
+//! `groundwork packages render`: runs the functions of a package in a folder (`packagevariants.md`
+//! 8).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -28,11 +29,13 @@ pub(crate) struct RenderArguments {
     #[arg(long)]
     dry_run: bool,
 
-    /// What `kubeconform` checks with: a folder with JSON schemas, or a file with what `kubectl get --raw /openapi/v2` prints.
+    /// Schemas for `kubeconform`: a folder with JSON schemas, or a file with the output of `kubectl
+    /// get --raw /openapi/v2`.
     #[arg(long, value_name = "PATH")]
     schemas: Option<PathBuf>,
 
-    /// A program that the package may run as a function (`exec`), by its path; may be given several times.
+    /// A program that the package may run as a function (`exec`), by its path; may be given several
+    /// times.
     #[arg(long, value_name = "PATH")]
     allow_exec: Vec<String>,
 }
@@ -82,7 +85,7 @@ pub(crate) fn run(arguments: &RenderArguments) -> Ending {
     }
 }
 
-/// Reads the texts of a package. Links, and files that are no texts, stay what they are.
+/// Reads the text files of a package. Links and binary files are left alone.
 fn read(folder: &Path) -> Result<Package, Diagnostic> {
     let files = package_folder::read(folder, Links::PassOver);
     let files = files.map_err(|error| Diagnostic::error(error.to_string()))?;
@@ -92,12 +95,14 @@ fn read(folder: &Path) -> Result<Package, Diagnostic> {
     Ok(files.texts)
 }
 
-/// Writes what changed, and removes what is gone. Nothing is written if one of the places cannot be used.
+/// Writes changed files, and removes those that are gone. If one of the paths cannot be used, no
+/// file is written.
 fn store(folder: &Path, before: &Package, after: &Package) -> Result<(), Diagnostic> {
     let failed = |error: FolderError| Diagnostic::error(error.to_string());
     let place = Folder::open(folder).map_err(failed)?;
     let mut names = Names::default();
-    // The user's own files are as they are.
+    // The user's own files were there before, so only paths that are added are checked against
+    // them.
     before.keys().filter(|path| after.contains_key(*path)).for_each(|path| drop(names.add(path)));
     let changed: Vec<(&String, &String)> =
         after.iter().filter(|(path, text)| before.get(*path) != Some(text)).collect();
@@ -113,19 +118,20 @@ fn store(folder: &Path, before: &Package, after: &Package) -> Result<(), Diagnos
             return Err(refused(format!("{} is not a part of the package", folder.join(path).display())));
         }
     }
-    // Files that go come first: one that comes may be the same where letter case does not count.
+    // Remove files first: where letter case does not count, a new file may have the name of a
+    // removed one.
     let mut gone = before.keys().filter(|path| !after.contains_key(*path));
     gone.try_for_each(|path| place.remove(path)).map_err(failed)?;
     changed.into_iter().try_for_each(|(path, text)| place.write(path, text.as_bytes())).map_err(failed)
 }
 
-/// What the functions said, in the order in which they ran.
+/// Formats the results of the functions, in the order in which they ran.
 fn results(rendered: &Rendered) -> String {
     let mut text = String::new();
     let results = rendered.status.result.iter().flat_map(|list| list.items.iter());
     for FunctionResult { image, exec, stderr, exit_code, results, .. } in results {
         let name = image.as_deref().or(exec.as_deref()).unwrap_or_default();
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = match exit_code.unwrap_or_default() {
             0 => writeln!(text, "{}: ok", shown(name)),
             code => writeln!(text, "{}: exit code {code}", shown(name)),
@@ -142,7 +148,7 @@ fn results(rendered: &Rendered) -> String {
     text
 }
 
-/// The files that differ, or what differs in them.
+/// Lists the files that differ, or shows their differences.
 fn changes(before: &Package, after: &Package, in_full: bool) -> String {
     let mut text = String::new();
     let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();

@@ -1,5 +1,5 @@
-//! Package revisions of a cluster: what there is, and what people decide about them (`packagevariants.md` 6.5, 6.14). All of it with the
-//! rights of whoever runs the command.
+//! Package revisions of a cluster: lists them, and takes decisions about them (`packagevariants.md`
+//! 6.5, 6.14), with the user's permissions.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::live::{self, Cluster, LiveError, NamespaceArgument};
 use crate::stdout;
 use crate::terminal::{aligned, shown};
 
-/// Objects in a page of a list.
+/// Objects per page of a list.
 const PAGE: u32 = 500;
-/// Between two looks at whether the store has done something.
+/// Pause between two checks whether the store has done a step.
 const POLL: Duration = Duration::from_millis(200);
-/// How long the store may take by default.
+/// Default time for the store to do a step.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a change is tried again because somebody else was faster.
+/// Attempts at a change after conflicts with other writers.
 pub(super) const ATTEMPTS: usize = 5;
 
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub(super) struct ListArguments {
     #[arg(long, value_name = "STAGE", value_parser = lifecycle)]
     lifecycle: Option<Lifecycle>,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = ListFormat::Text)]
     output: ListFormat,
 }
@@ -69,7 +69,7 @@ pub(super) struct GetArguments {
     #[command(flatten)]
     namespace: NamespaceArgument,
 
-    /// What to print.
+    /// Format of the output.
     #[arg(short, long, value_enum, default_value_t = GetFormat::Yaml)]
     output: GetFormat,
 }
@@ -89,12 +89,12 @@ pub(super) struct ChangeArguments {
     #[command(flatten)]
     namespace: NamespaceArgument,
 
-    /// How long to wait for the store, such as 5m [default: 1m].
+    /// Time to wait for the store, such as 5m [default: 1m].
     #[arg(long, value_name = "DURATION")]
     timeout: Option<api::Duration>,
 }
 
-/// What people decide.
+/// Decision of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Propose,
@@ -104,17 +104,18 @@ pub(super) enum Verb {
     Delete,
 }
 
-/// What a decision means for a revision of a stage.
+/// Meaning of a decision for a revision of a given stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Move(Lifecycle),
     Delete,
-    /// It is so already.
+    /// The revision is in the wanted stage already.
     Nothing,
 }
 
 impl Verb {
-    /// What is to be done, or why that cannot be (6.5).
+    /// Returns the step to take, or the reason that the decision is not allowed
+    /// (`packagevariants.md` 6.5).
     pub(super) fn step(self, stage: Lifecycle) -> Result<Step, LiveError> {
         let refused = |why: &str| LiveError::Refused(format!("it is {}: {why}", stage.as_str()));
         self.meaning(stage).map_err(refused)
@@ -150,7 +151,7 @@ fn lifecycle(text: &str) -> Result<Lifecycle, String> {
     found.ok_or_else(|| format!("one of {} is expected", Lifecycle::ALL.map(Lifecycle::as_str).join(", ")))
 }
 
-/// The stage that a revision has: what git says, where a store tells it.
+/// Returns the stage of a revision: the one in git, where a store reports it.
 fn stage(revision: &PackageRevision) -> Option<Lifecycle> {
     let told = revision.status.as_ref().and_then(|status| status.lifecycle.as_deref());
     told.and_then(|told| lifecycle(told).ok()).or_else(|| revision.spec.lifecycle())
@@ -259,12 +260,12 @@ async fn revision(cluster: &Cluster, namespace: &str, name: &str) -> Result<Pack
     found.ok_or_else(|| missing(namespace, name))
 }
 
-/// There is no such revision.
+/// Returns the error that a revision does not exist.
 pub(super) fn missing(namespace: &str, name: &str) -> LiveError {
     LiveError::Refused(format!("there is no package revision {name} in the namespace {namespace}"))
 }
 
-/// Decides about revisions, one after the other, and waits for the store.
+/// Takes a decision about revisions, one after the other, and waits for the store.
 pub(super) fn change(arguments: &ChangeArguments, verb: Verb) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("packages").await?;
@@ -296,7 +297,7 @@ pub(super) fn change(arguments: &ChangeArguments, verb: Verb) -> Ending {
     })
 }
 
-/// Decides about one that our store keeps; what has become of it.
+/// Takes a decision about a revision of our own store, and returns the result for the user.
 async fn decide(
     cluster: &Cluster,
     namespace: &str,
@@ -322,7 +323,8 @@ async fn decide(
             Step::Move(to) => {
                 found.spec.lifecycle = Some(to.as_str().to_owned());
                 if verb == Verb::Approve {
-                    // The author of the commit that publishes it.
+                    // The store uses this user as the author of the commit that publishes the
+                    // revision.
                     let user = user(cluster).await?;
                     found.annotations_mut().insert(annotation::APPROVED_BY.to_owned(), user);
                 }
@@ -338,12 +340,12 @@ async fn decide(
     Err(contended())
 }
 
-/// Somebody else was faster each time.
+/// Returns the error that another writer changed the revision during every attempt.
 pub(super) fn contended() -> LiveError {
     LiveError::Refused("others change it all the time: try again".to_owned())
 }
 
-/// Waits until the store has done a step, or says why not.
+/// Waits until the store has done a step, or has refused it.
 async fn done(cluster: &Cluster, namespace: &str, name: &str, step: Step) -> Result<&'static str, LiveError> {
     loop {
         let found = cluster.objects.get::<PackageRevision>(namespace, name).await?;
@@ -356,7 +358,7 @@ async fn done(cluster: &Cluster, namespace: &str, name: &str, step: Step) -> Res
                 }
                 let status = found.status.clone().unwrap_or_default();
                 let is_answered = status.observed_generation >= found.metadata.generation;
-                // A refusal sets the spec back, with the reason beside it.
+                // The store refuses by resetting the spec, with the reason in the status.
                 if let Some(why) =
                     status.message.filter(|_| is_answered && found.spec.lifecycle() != Some(to))
                 {
@@ -369,7 +371,7 @@ async fn done(cluster: &Cluster, namespace: &str, name: &str, step: Step) -> Res
     }
 }
 
-/// What the API server calls whoever runs the command.
+/// Returns the name that the API server has for the user.
 async fn user(cluster: &Cluster) -> Result<String, LiveError> {
     let reviews: Api<SelfSubjectReview> = Api::all(cluster.client.clone());
     let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;

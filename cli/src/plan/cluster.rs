@@ -1,4 +1,4 @@
-//! What a cluster holds, read with the rights of whoever runs the command.
+//! Reads the objects of a cluster for a plan, with the user's permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,8 @@ pub(super) fn run(arguments: &PlanArguments) -> Ending {
     })
 }
 
-/// What sets would do to the variants of the cluster; `None` if they cannot be used, which is printed.
+/// Previews the effect of sets on the variants of the cluster. Returns `None` if the sets cannot be
+/// used; the reason is printed.
 async fn preview(
     cluster: &Cluster,
     sets: &[Document],
@@ -65,7 +66,7 @@ fn namespaces(landscape: &Landscape) -> BTreeSet<String> {
     keys.map(|(namespace, _)| namespace.clone()).collect()
 }
 
-/// One list of each kind.
+/// Reads one list of each kind.
 async fn read(cluster: &Cluster, namespace: &str, landscape: &mut Landscape) -> Result<(), LiveError> {
     landscape.installations.extend(list(cluster, namespace).await?);
     landscape.executions.extend(list(cluster, namespace).await?);

@@ -1,4 +1,4 @@
-//! Objects of files, as a plan takes them.
+//! Objects of files, in the form that a plan takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use crate::diagnostic::Diagnostic;
 use crate::input::{self, Document, Schemas};
 use crate::inventory::{Inventory, Key, Loaded};
 
-/// What would be applied.
+/// Objects that would be applied.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     pub(super) landscape: Landscape,
-    /// PackageVariantSets.
+    /// PackageVariantSets among them.
     pub(super) sets: Vec<Document>,
 }
 
-/// What there is.
+/// Objects that exist before the change.
 #[derive(Debug, Default)]
 pub(super) struct Present {
     pub(super) landscape: Landscape,
-    /// All objects, for sets: they select any.
+    /// All objects, because a set may select objects of any kind.
     pub(super) all: Vec<Document>,
 }
 
@@ -39,7 +39,8 @@ impl Applied {
 }
 
 impl Present {
-    /// `applied` are sets that take the place of those of the same name. Without them what only sets know is refused.
+    /// Reads objects from files. `applied` are sets that replace those of the same name; if there
+    /// are none, objects that only sets use are refused.
     pub(super) fn read(
         paths: &[PathBuf],
         namespace: &str,
@@ -78,7 +79,7 @@ fn is_below(document: &Document) -> bool {
         && [Execution::KIND, DeployItem::KIND].contains(&document.text("kind"))
 }
 
-/// Whether Installations have to do with objects of this kind.
+/// Reports whether Installations use objects of this kind.
 fn is_known(document: &Document) -> bool {
     match document.text("apiVersion") {
         Execution::API_VERSION => true,

@@ -1,4 +1,4 @@
-//! A plan for people.
+//! Prints a plan as text.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ const CHANGED: Style = AnsiColor::Yellow.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 
-/// What would happen, object by object, and how much of it.
+/// Describes the changes object by object, and how many there are.
 pub(super) fn of(plan: &Plan, variants: Option<&Preview>) -> String {
     let mut text = of_installations(plan);
     if let Some(variants) = variants {
@@ -60,7 +60,7 @@ fn show(text: &mut String, depth: usize, planned: &PlannedInstallation) {
         line(text, depth, &format!("{FAINT}because{FAINT:#} {}", shown(&reason.to_string())));
     }
     planned.redirected.iter().for_each(|place| redirection(text, depth, place));
-    // Of a root the object that is applied has told.
+    // The applied object of a root has shown the changed fields already.
     if planned.start.is_none() {
         fields(text, depth, &planned.fields);
     }
@@ -126,6 +126,6 @@ fn fields(text: &mut String, depth: usize, fields: &[Field]) {
 }
 
 fn line(text: &mut String, depth: usize, content: &str) {
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(text, "{:indent$}{content}", "", indent = 2 * depth.min(40));
 }

@@ -12,22 +12,25 @@ use crate::output::{DiffTarget, RenderOutput};
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArguments {
-    /// Files or directories with Installations and what they need: Contexts, ComponentVersionOverwrites, DataObjects,
-    /// Targets, ConfigMaps, Secrets. Of a directory, its own YAML and JSON files are read. `-` is standard input.
+    /// Files or directories with Installations and what they need: Contexts,
+    /// ComponentVersionOverwrites, DataObjects, Targets, ConfigMaps, Secrets. Of a directory, its
+    /// own YAML and JSON files are read. `-` is standard input.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// What to print: text (for people), yaml or json (the objects that a cluster would hold), or dir=PATH: each object becomes a file.
+    /// Output: text, yaml or json (the objects that a cluster would hold), or dir=PATH, which
+    /// writes each object to a file.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: RenderOutput,
 
-    /// Show what differs from the objects in this folder, as `-o dir=PATH` wrote them, or, with the word `cluster`, from those of the cluster of
-    /// the current kube context; the status is not compared. Exit code 1 if anything does.
+    /// Show the differences from the objects in this folder, as `-o dir=PATH` wrote them, or, with
+    /// the word `cluster`, from those of the cluster of the current kube context. The status is not
+    /// compared. Exit code 1 if there is a difference.
     #[arg(long, value_name = "DIR|cluster", conflicts_with = "output")]
     pub(crate) diff: Option<DiffTarget>,
 
-    /// Say where everything comes from: the source of each import, the execution, file and line behind each object, and why an import of
-    /// a nested installation was left out.
+    /// Show the source of everything: of each import, the execution, file and line behind each
+    /// object, and the reason that an import of a nested installation was left out.
     #[arg(long)]
     pub(crate) explain: bool,
 
@@ -35,21 +38,23 @@ pub(crate) struct RenderArguments {
     #[arg(short, long, default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
 
-    /// Which directories hold the components of which repository [default: every repositories.yaml and
-    /// components/repositories.yaml beside the input]
+    /// Map of repositories to the directories that hold their components [default: every
+    /// repositories.yaml and components/repositories.yaml beside the input]
     #[arg(long, value_name = "FILE", env = "GROUNDWORK_REPOSITORIES", value_parser = clap::builder::ValueParser::path_buf())]
     pub(crate) repositories: Option<PathBuf>,
 
-    /// A value for a data import of the blueprint of the Installations in the input, in place of the object it comes from; read as YAML.
+    /// A value for a data import of the blueprint of the Installations in the input, in place of
+    /// the object that the import names; read as YAML.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) set: Vec<(String, Value)>,
 
-    /// What deploy items export, a YAML map: the name of an item, or the way to it (`shop/web/server`), to its values. Items of the mock
-    /// type export what their configuration says.
+    /// Exports of deploy items, a YAML map from the name of an item, or its path
+    /// (`shop/web/server`), to its values. Items of the mock type export the values in their
+    /// configuration.
     #[arg(long, value_name = "FILE")]
     pub(crate) exports: Option<PathBuf>,
 
-    /// Where the state of executions is kept from run to run.
+    /// File that keeps the state of executions from run to run.
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 

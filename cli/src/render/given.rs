@@ -1,4 +1,5 @@
-//! What people give beside manifests: values of imports, exports of deploy items, state of former runs.
+//! Values that users give beside manifests: imports, exports of deploy items, state of earlier
+//! runs.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::diagnostic::Diagnostic;
 
-/// The member of the configuration of mock items that says what they export.
+/// Member of a mock item's configuration that has its exports.
 const MOCK_EXPORT: &str = "export";
 
-/// `name=value`; the value is read as YAML.
+/// Parses `name=value`, with the value as YAML.
 pub(crate) fn assignment(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("a name, =, and a value are expected, such as size=5")?;
     if name.is_empty() {
@@ -26,7 +27,7 @@ pub(crate) fn assignment(text: &str) -> Result<(String, Value), String> {
     Ok((name.to_owned(), value))
 }
 
-/// What deploy items export, as far as it is known without a deployer.
+/// Exports of deploy items, as far as they are known without a deployer.
 #[derive(Debug, Default)]
 pub(super) struct ItemExports {
     values: Map<String, Value>,
@@ -39,8 +40,9 @@ impl ItemExports {
         Ok(Self { values, used: RefCell::default() })
     }
 
-    /// What an item exports: as it is given under the path of its Installation and its name, or under its name alone; else what its
-    /// configuration says, if that is for the mock deployer. `None` if nobody knows.
+    /// Returns the exports of an item: those given under the path of its Installation and its name,
+    /// or under its name alone, or those in its configuration if it is a mock item. Returns `None`
+    /// if they are not known.
     pub(super) fn of(&self, path: &[String], item: &DeployItemTemplate) -> Option<Value> {
         for key in [format!("{}/{}", path.join("/"), item.name), item.name.clone()] {
             if let Some(value) = self.values.get(&key) {
@@ -55,14 +57,15 @@ impl ItemExports {
         Some(config.and_then(|config| config.get(MOCK_EXPORT)).cloned().unwrap_or_default())
     }
 
-    /// Names that no item has.
+    /// Returns the given names that no item has.
     pub(super) fn unused(&self) -> Vec<String> {
         let used = self.used.borrow();
         self.values.keys().filter(|key| !used.contains(*key)).cloned().collect()
     }
 }
 
-/// State of executions, kept in a file from run to run: Installation (`namespace/name`) to key to value.
+/// State of executions, kept in a file from run to run: Installation (`namespace/name`) to key to
+/// value.
 #[derive(Debug, Default)]
 pub(super) struct StateFile {
     file: Option<PathBuf>,
@@ -70,7 +73,7 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
-    /// A file that does not exist is an empty one.
+    /// Reads the file. A file that does not exist counts as empty.
     pub(super) fn read(file: Option<&Path>) -> Result<Self, Diagnostic> {
         let Some(file) = file else { return Ok(Self::default()) };
         let members = if file.exists() { read_map(file)? } else { Map::new() };
@@ -86,12 +89,13 @@ impl StateFile {
         Ok(Self { file: Some(file.to_owned()), kept })
     }
 
-    /// What executions of an Installation have stored.
+    /// Returns the state that executions of an Installation have stored.
     pub(super) fn of(&self, installation: &Installation) -> States {
         self.kept.get(&id(installation)).cloned().unwrap_or_default()
     }
 
-    /// Takes in all that executions have stored; tells whether something new of it is lost at the end of the run.
+    /// Takes in the state that executions have stored. Returns true if new state gets lost at the
+    /// end of the run, because the command has no state file.
     pub(super) fn keep(&mut self, installation: &Installation, states: States) -> bool {
         if states == self.of(installation) {
             return false;
@@ -100,7 +104,7 @@ impl StateFile {
         self.file.is_none()
     }
 
-    /// Writes beside the file and moves it there: a crash leaves the old state or the new one.
+    /// Writes a new file and renames it: after a crash the file has the old state or the new one.
     pub(super) fn write(&self) -> Result<(), Diagnostic> {
         let Some(file) = &self.file else { return Ok(()) };
         let decoded = |states: &States| -> Map<String, Value> {

@@ -1,4 +1,4 @@
-//! Warnings and errors of Installations as messages with places.
+//! Turns warnings and errors of Installations into messages with places.
 
 use groundwork_api::DEFAULT_CONTEXT;
 use groundwork_lifecycle::{JobError, Outcome, Reason, Subject, Warning, assumed_context, validate};
@@ -8,7 +8,7 @@ use super::tree::Node;
 use crate::diagnostic::Diagnostic;
 use crate::inventory::Inventory;
 
-/// What rendering an Installation has to say.
+/// Returns the messages of rendering an Installation.
 pub(super) fn rendered(
     node: &Node<'_>,
     outcome: &Outcome,
@@ -47,7 +47,7 @@ pub(super) fn rendered(
     }
 }
 
-/// Warnings about the Installation itself.
+/// Adds warnings about the Installation itself.
 pub(super) fn warnings(node: &Node<'_>, warnings: &[Warning], diagnostics: &mut Vec<Diagnostic>) {
     for warning in warnings {
         let message = format!("{}: {}", title(node), warning.message);
@@ -56,7 +56,7 @@ pub(super) fn warnings(node: &Node<'_>, warnings: &[Warning], diagnostics: &mut 
     }
 }
 
-/// Why its job fails.
+/// Adds the error of a job that fails.
 pub(super) fn failed(node: &Node<'_>, error: &JobError, diagnostics: &mut Vec<Diagnostic>) {
     let (title, document) = (title(node), &node.root.document);
     let JobError { cause, excerpts } = error;
@@ -69,7 +69,8 @@ pub(super) fn failed(node: &Node<'_>, error: &JobError, diagnostics: &mut Vec<Di
         return;
     }
     if excerpts.is_empty() {
-        // The dump of the input belongs into the status, where nobody has the files at hand.
+        // The dump of the templates' input is meant for the status of an object, where the user
+        // does not have the files at hand.
         let message = cause.message.split("\ntemplate input:\n").next().unwrap_or_default();
         let message = format!("{title}: {}", message.trim_end());
         let field = if node.is_root() { field_of(&cause.reason) } else { &["metadata", "name"] };
@@ -83,7 +84,8 @@ pub(super) fn failed(node: &Node<'_>, error: &JobError, diagnostics: &mut Vec<Di
     }
 }
 
-/// Places of nested installations are those of their root: they stand in no file themselves.
+/// Returns the place of a field. Nested installations are in no file, so messages about them point
+/// to their root.
 fn locate(node: &Node<'_>, path: &[&'static str]) -> groundwork_yaml::Position {
     node.root.document.node.locate(path.iter().map(|key| Step::Key(key)))
 }
@@ -93,7 +95,7 @@ fn title(node: &Node<'_>) -> String {
     format!("Installation {namespace}/{}", node.path.join("/"))
 }
 
-/// The part of an Installation that an error is about.
+/// Returns the part of an Installation that an error is about.
 fn field_of(reason: &Reason) -> &'static [&'static str] {
     match reason {
         Reason::CalculateContext => &["spec", "context"],

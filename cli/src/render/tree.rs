@@ -1,4 +1,5 @@
-//! From roots to leaves: Installations in the order in which they could run, each with what those before it export.
+//! Renders Installations from the roots to the leaves, in the order in which a cluster could run
+//! them. Exports of each are imports of the next.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +19,12 @@ use crate::diagnostic::Diagnostic;
 use crate::inventory::{Inventory, Loaded, key};
 use crate::rendering::{Published, Rendering};
 
-/// Nested installations inside each other: a component that refers to itself has no end.
+/// Levels of nested installations; without a limit, a component that refers to itself would never
+/// end.
 const DEEPEST: usize = 32;
-/// No job of a cluster stands behind what is made here.
+/// Job id of generated objects, empty because no job of a cluster made them.
 const NO_JOB: &str = "";
-/// The operation in which exports are written.
+/// Operation in which exports are written.
 const COMPLETING: &str = "handlePhaseCompleting";
 
 /// Renders all Installations of an input.
@@ -38,12 +40,12 @@ pub(super) struct Runner<'a> {
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-/// An Installation of the tree.
+/// Installation of the tree.
 pub(super) struct Node<'n> {
     pub(super) installation: Installation,
     pub(super) scope: String,
     pub(super) path: Vec<String>,
-    /// What its root was read from: the place of messages.
+    /// Document of its root, to which messages point.
     pub(super) root: &'n Loaded<Installation>,
 }
 
@@ -52,7 +54,7 @@ impl Node<'_> {
         self.path.len() == 1
     }
 
-    /// The scope that it opens for its children.
+    /// Returns the scope that the Installation opens for its children.
     fn own_scope(&self) -> String {
         let metadata = &self.installation.metadata;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
@@ -61,7 +63,7 @@ impl Node<'_> {
 }
 
 impl<'a> Runner<'a> {
-    /// All roots of all namespaces, each after those whose exports it imports.
+    /// Renders all roots of all namespaces, each after the roots whose exports it imports.
     pub(super) fn run(&mut self) -> Vec<Rendering> {
         let inventory: &'a Inventory = self.world.inventory;
         let mut namespaces: BTreeMap<&str, Vec<&Loaded<Installation>>> = BTreeMap::new();
@@ -81,7 +83,7 @@ impl<'a> Runner<'a> {
         renderings
     }
 
-    /// Roots export and import like siblings do.
+    /// Orders roots by their exports and imports, as siblings are ordered.
     fn in_order<'n>(&mut self, roots: &[&'n Loaded<Installation>]) -> Vec<&'n Loaded<Installation>> {
         let template = |root: &&Loaded<Installation>| InstallationTemplate {
             name: root.object.metadata.name.clone(),
@@ -148,14 +150,15 @@ impl<'a> Runner<'a> {
         rendering
     }
 
-    /// An Installation that a cluster has already has its UID, from which names of what is nested in it are made.
+    /// Sets the UID of an Installation that the cluster has already, since names of nested objects
+    /// derive from the UID.
     fn name_by_uid(&self, installation: &mut Installation) {
         if let Some(uid) = self.world.uids.installations.get(&key(installation)) {
             installation.metadata.uid = Some(uid.clone());
         }
     }
 
-    /// The same for an Execution and its items.
+    /// Sets the UID of an Execution that the cluster has already, and renames its items by it.
     fn name_items_by_uid(&self, outcome: &mut Outcome) {
         let Some(execution) = &mut outcome.execution else { return };
         if let Some(uid) = self.world.uids.executions.get(&key(execution)) {
@@ -164,7 +167,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Exports what can be known of an Installation whose work is done.
+    /// Publishes the exports of a finished Installation, as far as they can be known.
     fn publish(&mut self, node: &Node<'_>, rendering: &Rendering) -> Published {
         let failed = rendering.children.iter().find(|child| child.has_failed());
         if let Some(failed) = failed {
@@ -221,7 +224,8 @@ impl<'a> Runner<'a> {
         Published::Failed(error)
     }
 
-    /// What the items export by their names, null where it is not known, and the paths of those of which it is not.
+    /// Returns the exports of the items by item name, null where they are not known, and the paths
+    /// of the items with unknown exports.
     fn item_exports(&self, rendering: &Rendering) -> (Map<String, Value>, Vec<String>) {
         let templates =
             rendering.outcome.execution.as_ref().and_then(|execution| execution.spec.templates().ok());
@@ -244,7 +248,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Calls with everything that a job of the Installation reads.
+    /// Calls `work` with all inputs that a job of the Installation reads.
     fn with_inputs<T>(
         &mut self,
         node: &Node<'_>,

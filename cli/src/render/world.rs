@@ -1,4 +1,5 @@
-//! The objects that Installations find: those of the input, and those that former Installations have made.
+//! Objects that Installations can import: those of the input, and those that earlier Installations
+//! export.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,15 @@ use serde_json::{Map, Value};
 use crate::inventory::{Inventory, Key, NamespaceObjects, key};
 use crate::output::Uids;
 
-/// The state of a cluster, as far as it is known.
+/// State of a cluster, as far as it is known offline.
 #[derive(Debug)]
 pub(super) struct World<'a> {
     pub(super) inventory: &'a Inventory,
     pub(super) uids: Uids,
     data: BTreeMap<Key, DataObject>,
     targets: BTreeMap<Key, Target>,
-    /// DataObjects and Targets that some Installation makes with values that nobody knows here, each with the reason.
+    /// DataObjects and Targets that an Installation would export with unknown values, each with the
+    /// reason.
     unknown: BTreeMap<Key, String>,
 }
 
@@ -37,7 +39,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whatever the Installation publishes in its scope is not known.
+    /// Marks all exports of the Installation as unknown.
     pub(super) fn add_unknown(&mut self, installation: &Installation, scope: &str, reason: &str) {
         let namespace = installation.namespace().unwrap_or_default();
         let data = installation.spec.data_exports().iter().map(|export| export.data_ref.as_str());
@@ -47,7 +49,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Why an import of the Installation is not known, with its name; the first one counts.
+    /// Returns the name of the first import with an unknown value, and the reason.
     pub(super) fn unknown_import(
         &self,
         installation: &Installation,
@@ -72,7 +74,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// What export templates of an Installation see.
+    /// Returns the values that export templates of an Installation see.
     pub(super) fn export_values(
         &self,
         installation: &Installation,
@@ -84,7 +86,8 @@ impl<'a> World<'a> {
         export_values(installation, deploy_items, data, targets)
     }
 
-    /// The first export that has the name of something of the input that is no export (`installations.md` 4.3).
+    /// Returns the first export that would take the name of an object in the input that is not an
+    /// export (`installations.md` 4.3).
     pub(super) fn taken(&self, exports: &[ScopedObject]) -> Option<Taken> {
         exports.iter().find_map(|export| {
             let wanted = export.metadata();
@@ -98,7 +101,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// The objects of one namespace.
+    /// Returns the objects of one namespace.
     pub(super) fn objects(&self, namespace: &str) -> KnownObjects<'_> {
         KnownObjects {
             world: self,
@@ -108,7 +111,8 @@ impl<'a> World<'a> {
     }
 }
 
-/// The view of one namespace: what was made comes before what was read, as it would replace it.
+/// Objects of one namespace. Generated objects hide those of the input with the same name, as they
+/// would replace them in a cluster.
 #[derive(Debug)]
 pub(super) struct KnownObjects<'w> {
     world: &'w World<'w>,

@@ -1,4 +1,4 @@
-//! A tree of an Installation, for people.
+//! Prints the tree of an Installation as text.
 
 use std::fmt::Write as _;
 
@@ -14,9 +14,9 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const BUSY: Style = AnsiColor::Yellow.on_default();
 
-/// A line of the tree before its columns are aligned.
+/// Line of the tree before its columns are aligned.
 struct Line<'a> {
-    /// What leads to the name, and what leads to lines below it.
+    /// Branch in front of the name; `below` is the one in front of the lines below.
     branch: String,
     below: String,
     label: String,
@@ -24,7 +24,8 @@ struct Line<'a> {
     errors: Vec<(&'static str, &'a NodeError)>,
 }
 
-/// The tree, a line an Installation or item, with what went wrong below it. An Execution has no line: its items stand in its place.
+/// Formats the tree, one line per Installation or item, with errors below it. An Execution has no
+/// line; its items take its place.
 pub(super) fn tree(root: &Node, now: Timestamp) -> String {
     let mut lines = Vec::new();
     let label = format!("{}/{}", root.namespace, root.name);
@@ -62,7 +63,8 @@ pub(super) fn tree(root: &Node, now: Timestamp) -> String {
     text
 }
 
-/// The wait of an object. An Execution that waits by itself has no line of its own.
+/// Returns the reason that an object waits. An Execution that waits has no line, so its wait shows
+/// at the Installation.
 fn wait(node: &Node) -> Option<&Wait> {
     let mut executions = node.nodes.iter().filter(|below| below.kind == Execution::KIND);
     node.waits_for.as_ref().or_else(|| executions.find_map(|execution| execution.waits_for.as_ref()))
@@ -76,7 +78,7 @@ fn collect<'a>(node: &'a Node, label: String, branch: String, below: &str, lines
     errors.extend(executions.iter().filter_map(|node| Some(("Execution: ", node.error.as_ref()?))));
     let children: Vec<&Node> =
         executions.iter().flat_map(|execution| &execution.nodes).chain(nested).collect();
-    // What is said below a node stands beside the branch to its children.
+    // Lines below a node stand beside the branch to its children.
     let beside = if children.is_empty() { "  " } else { "│ " };
     lines.push(Line { branch, below: format!("{below}{beside}"), label, node, errors });
     for (index, child) in children.iter().enumerate() {
@@ -90,12 +92,12 @@ fn collect<'a>(node: &'a Node, label: String, branch: String, below: &str, lines
     }
 }
 
-/// The phase with what it does not tell.
+/// Returns the phase, with facts that the phase alone does not show.
 pub(super) fn phase(node: &Node) -> String {
     let mut phase = match (node.phase.as_str(), node.is_running) {
         ("", true) => "Waiting".to_owned(),
         ("", false) => "-".to_owned(),
-        // The job has been given and has not begun; the phase is that of the former one.
+        // The job was requested but has not begun, so the phase is still that of the former job.
         ("Succeeded" | "Failed" | "DeleteFailed", true) => "Waiting".to_owned(),
         (phase, _) => phase.to_owned(),
     };
@@ -211,7 +213,7 @@ team/shop                     Failed (reconcile requested)  1m30s
 └─ installation web (web-x)   Waiting
    └─ installation leaf (leaf-x)  -
 ";
-        // Columns are compared by their words: their width is that of the longest name.
+        // The width of a column depends on its longest entry, so compare only the words.
         let words = |text: &str| {
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
         };

@@ -1,4 +1,4 @@
-//! `groundwork template helm`: charts to manifests, as `helm template` does it (`helm.md` 17).
+//! `groundwork template helm`: renders charts to manifests, as `helm template` does (`helm.md` 17).
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::ending::Ending;
 use crate::stdout;
 
-/// What releases are called, and where they are, unless somebody says it.
+/// Name of the release if the user gives none, as in Helm.
 const DEFAULT_NAME: &str = "release-name";
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -56,7 +56,7 @@ pub(super) struct HelmArguments {
     #[arg(long, short, value_name = "VERSION", value_delimiter = ',')]
     api_versions: Vec<String>,
 
-    /// The release is upgraded, not installed.
+    /// Render an upgrade of the release, not an installation.
     #[arg(long)]
     is_upgrade: bool,
 
@@ -64,8 +64,8 @@ pub(super) struct HelmArguments {
     #[arg(long)]
     include_crds: bool,
 
-    /// Print these files only, by their paths in the chart, such as `templates/service.yaml`; `*`, `?` and `[a-z]` fit what they fit in
-    /// names of files.
+    /// Print only these files, by their paths in the chart, such as `templates/service.yaml`; `*`,
+    /// `?` and `[a-z]` match as in a shell.
     #[arg(long, short, value_name = "PATH")]
     show_only: Vec<String>,
 
@@ -77,24 +77,25 @@ pub(super) struct HelmArguments {
     #[arg(long)]
     skip_tests: bool,
 
-    /// Print what templates have given even if it is no YAML.
+    /// Print rendered templates even if they are not YAML.
     #[arg(long)]
     debug: bool,
 
-    /// Values are not compared with values.schema.json.
+    /// Skip the check of the values against values.schema.json.
     #[arg(long)]
     skip_schema_validation: bool,
 
-    /// Templates may not read values that are not there.
+    /// Fail if a template reads a value that does not exist.
     #[arg(long)]
     strict: bool,
 
-    /// As a deployer renders that does not keep releases: revision 0, integers of the given values stay integers, no schema.
+    /// Render as the deployer does without releases: revision 0, integers of the given values stay
+    /// integers, no schema.
     #[arg(long)]
     render_only: bool,
 }
 
-/// Single values, which go over those of files: first JSON, then the others.
+/// Single values, which override those of files: first JSON, then the others.
 #[derive(Debug, Args)]
 struct Single {
     /// Values in JSON: `a.b={"c": 1}`.
@@ -105,15 +106,15 @@ struct Single {
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
 
-    /// The same, but all are texts.
+    /// Values like those of --set, but all are strings.
     #[arg(long, value_name = "NAME=TEXT")]
     set_string: Vec<String>,
 
-    /// Texts of files.
+    /// Values that are the contents of files.
     #[arg(long, value_name = "NAME=FILE")]
     set_file: Vec<String>,
 
-    /// A text as it stands, whatever is in it.
+    /// A string that is taken literally, without any syntax.
     #[arg(long, value_name = "NAME=TEXT")]
     set_literal: Vec<String>,
 }
@@ -179,7 +180,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     (Ending::Failed, Box::new(Diagnostic::error(error.to_string())))
 }
 
-/// Prints files that could not be read as YAML, so that a user sees what is wrong with them.
+/// Prints files that are not YAML, so that a user sees the error in them.
 fn print_unread(renderer: &Renderer, request: &Request, printing: &Printing) -> Result<(), Failure> {
     let files = renderer.files(request).map_err(failed)?;
     let text: String = files.iter().map(|(path, text)| format!("---\n# Source: {path}\n{text}\n")).collect();
@@ -188,7 +189,7 @@ fn print_unread(renderer: &Renderer, request: &Request, printing: &Printing) -> 
     Ok(())
 }
 
-/// What this command grants templates, and how long they may take.
+/// Sets the permissions of templates, and their time limit.
 fn granted(limits: TemplateLimits) -> Request {
     let system = System::system();
     let end = Instant::now() + TIME_LIMIT;

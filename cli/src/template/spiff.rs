@@ -1,4 +1,4 @@
-//! `groundwork template spiff`: the spiff++ language.
+//! `groundwork template spiff`: evaluates the spiff++ language.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::diagnostic::{self, Diagnostic, Source};
 use crate::ending::Ending;
 use crate::stdout;
 
-/// What a document is called that has no name.
+/// Name of a document that has none of its own.
 const DEFAULT_SOURCE: &str = "template";
 
 #[derive(Debug, Args)]
@@ -28,8 +28,8 @@ pub(super) struct SpiffArguments {
     #[arg(value_name = "STUB")]
     stubs: Vec<PathBuf>,
 
-    /// Where nodes marked `&state` are kept from run to run: read as the last stub if it is there, and written when the
-    /// evaluation succeeds.
+    /// File for the nodes marked `&state`, kept from run to run: read as the last stub if it
+    /// exists, and written when the evaluation succeeds.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
@@ -37,7 +37,7 @@ pub(super) struct SpiffArguments {
     #[arg(long, value_name = "FILE")]
     bindings: Option<PathBuf>,
 
-    /// Parts of the language that have to be asked for.
+    /// Parts of the language that are off by default.
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     features: Vec<Feature>,
 
@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &SpiffArguments) -> Ending {
     }
 }
 
-/// A file that was read.
+/// File that was read.
 struct Text {
     source: Rc<Source>,
     name: String,
@@ -136,7 +136,7 @@ fn evaluate(template: &Path, arguments: &SpiffArguments) -> Result<String, Failu
     Ok(printed)
 }
 
-/// Values that the caller vouches for: numbers are data numbers (14.2).
+/// Reads values that the user vouches for: their numbers are data numbers (`spiff.md` 14.2).
 fn read_bindings(file: &Path) -> Result<Value, Failure> {
     let value = super::read_data(file)?;
     if !value.is_object() {
@@ -145,7 +145,7 @@ fn read_bindings(file: &Path) -> Result<Value, Failure> {
     Ok(Value::from_bindings(&value))
 }
 
-/// Written beside the file and then moved there: a crash leaves the old state or the new one.
+/// Writes a new file and renames it: after a crash the file has the old state or the new one.
 fn write_state(file: &Path, output: &Output) -> Result<(), Failure> {
     let text = output
         .state()
@@ -156,7 +156,7 @@ fn write_state(file: &Path, output: &Output) -> Result<(), Failure> {
     written.map_err(|error| unusable(format!("cannot write {}: {error}", file.display())))
 }
 
-/// The report of the original, and under it the line of the first node at fault.
+/// Returns spiff's report, and below it the line of the first node with an error.
 fn failed(error: &Error, texts: &[Text]) -> Failure {
     let diagnostic = Diagnostic::error(error.to_string());
     let located = match error {

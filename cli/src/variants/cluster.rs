@@ -1,4 +1,5 @@
-//! `groundwork variants plan --cluster` and `apply`: what sets would do to the variants of a cluster, and letting them do just that.
+//! `groundwork variants plan --cluster` and `apply`: shows the effect of sets on the variants of a
+//! cluster, and applies exactly that.
 
 use std::path::PathBuf;
 
@@ -45,7 +46,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Ending {
     })
 }
 
-/// Writes sets, if they would still do what the plan says.
+/// Writes sets if their effect is still that of the plan.
 pub(super) fn apply(arguments: &ApplyArguments) -> Ending {
     live::run(async || {
         let cluster = Cluster::connect("variants apply").await?;
@@ -83,7 +84,8 @@ pub(crate) fn refused(error: groundwork_controller::ReconcileError) -> LiveError
     LiveError::Refused(error.message)
 }
 
-/// The namespace, and the sets of the files, which all have to be in it. `None` if the input cannot be used, which is printed.
+/// Returns the sets of the files and their namespace, which has to be the same for all. Returns
+/// `None` if the input cannot be used; the reason is printed.
 fn sets(
     files: &[PathBuf],
     namespace: Option<&String>,

@@ -1,4 +1,4 @@
-//! `groundwork variants draft`: the packages that variants make, from files.
+//! `groundwork variants draft`: shows the packages that variants make, from files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use crate::package_folder::{self, KPTFILE, Links, PackageFiles};
 use crate::stdout;
 use crate::terminal::shown;
 
-/// The first revision of a package that a variant makes is called so (2.6).
+/// Workspace of the first revision of a package that a variant makes (`packagevariants.md` 2.6).
 const WORKSPACE: &str = "packagevariant-1";
 
-/// What becomes of the packages.
+/// Destination of the packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DraftOutput {
     Text,
-    /// A folder of this folder for each repository, with its packages.
+    /// Folder with a folder for each repository, which has its packages.
     Folder(PathBuf),
 }
 
@@ -40,7 +40,7 @@ impl FromStr for DraftOutput {
     }
 }
 
-/// Reads, makes each package, prints or writes it.
+/// Reads the input, makes each package, and prints or writes it.
 pub(super) fn run(arguments: &DraftArguments) -> Ending {
     let mut diagnostics = Vec::new();
     let documents = input::read(&arguments.files, &mut diagnostics);
@@ -60,7 +60,8 @@ pub(super) fn run(arguments: &DraftArguments) -> Ending {
                 DraftOutput::Folder(folder) => {
                     let place = format!("{}/{}", draft.repository, draft.package);
                     groundwork_untrusted::check(&place).map_err(|error| error.to_string())?;
-                    // All that is in a folder of a draft was made by this command.
+                    // Only this command writes into the folder of a draft, so all of its files may
+                    // be replaced.
                     package_folder::replace(&folder.join(place), &draft.files)
                         .map_err(|error| error.to_string())?;
                 }
@@ -81,7 +82,7 @@ fn named(variant: &PackageVariant) -> String {
     format!("{}/{}", variant.namespace().unwrap_or_default(), variant.name_any())
 }
 
-/// The variants of the files, and those that the sets of the files make.
+/// Returns the variants of the files, and those that the sets of the files make.
 fn wanted(
     cluster: &Cluster<'_>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -107,12 +108,12 @@ fn wanted(
     variants
 }
 
-/// A package as its first draft would hold it.
+/// Package with the content of its first draft.
 struct Draft {
     repository: String,
     package: String,
     files: PackageFiles,
-    /// What functions said.
+    /// Messages of the functions.
     results: Vec<String>,
 }
 
@@ -160,7 +161,7 @@ fn draft(
     Ok(Draft { repository, package, files, results })
 }
 
-/// The files of the upstream's package, and where they come from.
+/// Returns the files of the upstream package, and the upstream for its Kptfile.
 fn source(
     variant: &PackageVariant,
     objects: &[Value],
@@ -195,7 +196,7 @@ fn repository(objects: &[Value], name: &str) -> Option<Repository> {
     serde_json::from_value(objects.iter().find(is_it)?.clone()).ok()
 }
 
-/// Runs the functions of a package; what they said.
+/// Runs the functions of a package, and returns their messages.
 fn render(texts: &mut groundwork_krm::Package) -> Result<Vec<String>, String> {
     let rendered = groundwork_krm::render(texts, &RenderOptions::default());
     if let Some(error) = rendered.error {
@@ -212,7 +213,7 @@ fn render(texts: &mut groundwork_krm::Package) -> Result<Vec<String>, String> {
     Ok(results.items.iter().map(line).collect())
 }
 
-/// What people should know about a package.
+/// Adds notes that a user should read about a package.
 fn tell(draft: &Draft, text: &mut String) {
     for result in &draft.results {
         let _ = writeln!(text, "  {result}");
@@ -225,7 +226,7 @@ fn tell(draft: &Draft, text: &mut String) {
     }
 }
 
-/// The files, one after the other.
+/// Adds the files, one after the other.
 fn show(draft: &Draft, text: &mut String) {
     for (path, content) in &draft.files.texts {
         let _ = writeln!(text, "\n# {}/{}/{}", shown(&draft.repository), shown(&draft.package), shown(path));

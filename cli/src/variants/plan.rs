@@ -1,4 +1,4 @@
-//! `groundwork variants plan`: what sets would do to the variants that there are, before they do it.
+//! `groundwork variants plan`: shows the effect of sets on the existing variants before it happens.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::ending::Ending;
 use crate::input::{self, Document};
 use crate::stdout;
 
-/// Reads, plans, prints.
+/// Reads the input, plans, and prints the plan.
 pub(super) fn run(arguments: &PlanArguments) -> Ending {
     let mut diagnostics = Vec::new();
     let documents = input::read(&arguments.files, &mut diagnostics);
@@ -24,7 +24,8 @@ pub(super) fn run(arguments: &PlanArguments) -> Ending {
     ending
 }
 
-/// What the sets among documents would do to the variants among them; `None` if that cannot be told, which is printed.
+/// Previews the effect of the sets on the variants in the documents. Returns `None` if that is not
+/// possible; the reason is printed.
 pub(crate) fn of_documents(
     documents: &[Document],
     namespace: &str,
@@ -45,7 +46,7 @@ pub(crate) fn of_documents(
     Some(Preview::new(previews))
 }
 
-/// Prints a plan; one that a set refuses ends as a failure.
+/// Prints a plan. A plan that a set refuses gives the exit code of a failure.
 pub(super) fn print(preview: &Preview, format: PlanFormat) -> Ending {
     let text = match format {
         PlanFormat::Text => show(preview),
@@ -55,7 +56,7 @@ pub(super) fn print(preview: &Preview, format: PlanFormat) -> Ending {
     if written == Ending::Rendered && is_refused(preview) { Ending::Failed } else { written }
 }
 
-/// Whether something of the sets would not happen.
+/// Reports whether a part of the sets would be refused.
 pub(crate) fn is_refused(preview: &Preview) -> bool {
     preview.sets.iter().any(|set| set.refused.is_some() || !set.failed.is_empty())
 }
@@ -71,7 +72,7 @@ pub(crate) fn show(preview: &Preview) -> String {
 
 fn show_set(set: &SetPreview, text: &mut String) {
     let SetPreview { namespace, name, created, changed, deleted, .. } = set;
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(text, "PackageVariantSet {namespace}/{name}: {}", set.summary());
     for refused in set.failed.iter().chain(&set.refused) {
         let _ = writeln!(text, "  ! {}: {}", refused.reason, refused.message);
@@ -97,7 +98,7 @@ fn show_set(set: &SetPreview, text: &mut String) {
     }
 }
 
-/// A difference, such as `spec.upstream.revision: "v1" -> "v2"`.
+/// Formats a difference, such as `spec.upstream.revision: "v1" -> "v2"`.
 fn change(field: &Field) -> String {
     let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
     format!("{}: {} -> {}", field.path, value(&field.old), value(&field.new))

@@ -1,9 +1,10 @@
-//! Bad input is normal input: what, where, why, and nothing on standard output that would be half a truth.
+//! Errors in the input: messages name the problem, its place and its reason, and standard output
+//! never has half of a result.
 
 use super::*;
 
-/// A variant of the echo-server example that cannot be used at all: exit code 2, nothing printed, and messages
-/// with file and line.
+/// Runs a variant of the echo-server example that cannot be used: exit code 2, empty standard
+/// output, and messages with file and line.
 #[track_caller]
 fn unusable(change: impl FnOnce(&EchoServer) -> &EchoServer, messages: &[&str]) {
     let echo_server = EchoServer::new();
@@ -16,7 +17,8 @@ fn unusable(change: impl FnOnce(&EchoServer) -> &EchoServer, messages: &[&str]) 
     }
 }
 
-/// A variant that can be read but not rendered: exit code 1, the Installation with its error on standard output.
+/// Runs a variant that can be read but not rendered: exit code 1, and the Installation with its
+/// error on standard output.
 #[track_caller]
 fn failing(
     change: impl FnOnce(&EchoServer) -> &EchoServer,
@@ -79,7 +81,7 @@ fn unknown_kinds() {
     );
 }
 
-/// All problems of all files at once, each with its line and a caret.
+/// Reports all problems of all files at once, each with its line and a caret.
 #[test]
 fn unknown_fields_and_wrong_types() {
     unusable(
@@ -153,7 +155,7 @@ fn malformed_repository_map() {
     );
 }
 
-/// I-19, I-20, E1.
+/// I-19, I-20: a missing Context is error E1 (`components.md` 8).
 #[test]
 fn missing_context() {
     failing(
@@ -177,7 +179,8 @@ fn missing_context() {
     );
 }
 
-/// A cluster makes a Context `default` in every namespace, so offline there is one too; whoever forgot a file of their own is told.
+/// A cluster creates a Context `default` in every namespace, so offline there is one, too. A note
+/// helps users who forgot their own file.
 #[test]
 fn the_default_context_is_assumed() {
     let echo_server = EchoServer::new();
@@ -192,7 +195,7 @@ fn the_default_context_is_assumed() {
     assert!(!run.out.contains("my-own-echo-server"), "no overwrites apply: {}", run.out);
 }
 
-/// E7 and the repository that no store stands for.
+/// A missing version is error E7 (`components.md` 8), and so is a repository without a store.
 #[test]
 fn missing_component() {
     failing(
@@ -254,7 +257,7 @@ fn schema_that_refuses() {
     );
 }
 
-/// All rules that an Installation breaks, each at its line.
+/// Reports all rules that an Installation breaks, each at its line.
 #[test]
 fn rules_of_installations() {
     failing(
@@ -276,7 +279,7 @@ fn rules_of_installations() {
     );
 }
 
-/// I-32: an empty name is none, and is not looked for.
+/// I-32: an empty name counts as missing, and is not looked up.
 #[test]
 fn a_component_without_a_name() {
     failing(
@@ -387,7 +390,7 @@ fn invalid_blueprints() {
     );
 }
 
-/// Mistakes of the first hour: where they are, and what is expected there.
+/// Typical mistakes of new users: messages give the place and the expected content.
 #[test]
 fn common_mistakes() {
     unusable(
@@ -433,7 +436,7 @@ fn common_mistakes() {
     assert_eq!(groundwork(&["render", "-", "-n", "Bad Name"], "").code, 2);
 }
 
-/// What others wrote must not speak to the terminal.
+/// Escape sequences in the input must not reach the terminal.
 #[test]
 fn escapes_of_terminals_are_shown() {
     let echo_server = EchoServer::new();
@@ -444,7 +447,7 @@ fn escapes_of_terminals_are_shown() {
     assert!(run.out.contains("ser\\u{1b}[2Jver") && run.err.contains("ser\\u{1b}[2Jver"), "{both}");
 }
 
-/// What is not done yet is said, and not left out in silence.
+/// Features that are not supported give a message; they are not ignored silently.
 #[test]
 fn signatures_and_pull_secrets() {
     failing(
@@ -466,7 +469,7 @@ fn signatures_and_pull_secrets() {
     );
     let echo_server = EchoServer::new();
     echo_server.replace("context.yaml", "metadata:", "configurations: {notes: 1}\nmetadata:");
-    // They are for deployers, who are known to nobody here.
+    // Only deployers read these configurations, so their names are not checked.
     let run = echo_server.render(&[]);
     assert_eq!((run.code, run.err.as_str()), (0, ""));
 }
@@ -513,7 +516,7 @@ fn repository_maps_of_several_paths() {
     );
 }
 
-/// A full disk is no success.
+/// A full disk is an error, unlike a closed pipe.
 #[test]
 fn output_that_cannot_be_written() {
     let full = Path::new("/dev/full");

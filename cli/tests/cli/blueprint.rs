@@ -1,4 +1,4 @@
-//! `groundwork blueprint`.
+//! Tests of `groundwork blueprint`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{examples, groundwork};
 
-/// A folder with files.
+/// Creates a folder with files.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().unwrap();
     for (name, text) in files {
@@ -24,7 +24,7 @@ fn path_of(folder: &TempDir) -> String {
     folder.path().display().to_string()
 }
 
-/// The folders that hold a blueprint.
+/// Returns the folders that have a blueprint.
 fn blueprints(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -39,7 +39,7 @@ fn blueprints(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The skeleton of the chapter, with the files that it names.
+/// Creates the skeleton of the chapter, with the files that it names.
 fn skeleton() -> TempDir {
     let chapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/blueprints.md");
     let chapter = fs::read_to_string(chapter).unwrap();
@@ -56,7 +56,8 @@ fn skeleton() -> TempDir {
     ])
 }
 
-/// B-13, B-20, B-37, C-01, C-05: the skeleton, and conditional imports without a type, are valid, and `docs` lists them.
+/// B-13, B-20, B-37, C-01, C-05: the skeleton, and conditional imports without a type, are valid,
+/// and `docs` lists them.
 #[test]
 fn the_skeleton_is_valid() {
     let skeleton = skeleton();
@@ -90,7 +91,7 @@ fn the_skeleton_is_valid() {
     assert_eq!(groundwork(&["blueprint", "validate", &path_of(&conditional)], "").code, 0);
 }
 
-/// B-60: the example of import executions as it is printed, with `scheme` for `schema`.
+/// B-60: the example of import executions, as the chapter prints it, with `scheme` for `schema`.
 #[test]
 fn the_example_of_import_executions_is_valid() {
     let folder = folder(&[(
@@ -123,7 +124,7 @@ importExecutions:
     assert_eq!((run.code, run.err.as_str()), (0, ""));
 }
 
-/// Everything at once, each finding with its line.
+/// Reports all findings at once, each with its line.
 #[test]
 fn findings_are_shown_with_their_lines() {
     let folder = folder(&[
@@ -179,7 +180,7 @@ fn findings_are_shown_with_their_lines() {
     assert_eq!(list[3]["column"], Value::Null);
 }
 
-/// Findings inside of nested blueprints carry the way there.
+/// Findings inside of nested blueprints have the path to their blueprint.
 #[test]
 fn nested_blueprints_are_validated() {
     let folder = folder(&[(
@@ -198,7 +199,7 @@ fn nested_blueprints_are_validated() {
     assert_eq!(run.json()[0]["subinstallations"], json!(["dns"]));
 }
 
-/// What is packed is the same blueprint.
+/// An archive of a blueprint gives the same results as its directory.
 #[test]
 fn archives_are_read() {
     let folder = skeleton();
@@ -218,7 +219,7 @@ fn archives_are_read() {
     }
 }
 
-/// B-09, and other things that are no blueprints.
+/// B-09: paths that are not blueprints give a message that says so.
 #[test]
 fn what_is_no_blueprint_is_told_so() {
     let folder = folder(&[
@@ -244,7 +245,7 @@ fn what_is_no_blueprint_is_told_so() {
     }
     let run = groundwork(&["blueprint", "validate", &path("list")], "");
     assert_eq!(run.code, 1, "{}", run.err);
-    // One that cannot be used does not hide the others.
+    // A path that cannot be used does not hide the results of the others.
     let run = groundwork(&["blueprint", "validate", "-o", "json", &path("gone"), &path("list")], "");
     assert_eq!((run.code, run.json().as_array().unwrap().len()), (2, 2), "{}", run.out);
     let run = groundwork(&["blueprint", "validate", &path("gone"), &path("shop/blueprint")], "");
@@ -252,7 +253,7 @@ fn what_is_no_blueprint_is_told_so() {
     assert_eq!(groundwork(&["blueprint", "validate"], "").code, 2);
 }
 
-/// The blueprints of the examples, and those that people have: no complaint, a graph and a page for each.
+/// Blueprints of the examples and of real users: no finding, a graph and a page for each.
 #[test]
 fn blueprints_that_are_there() {
     let mut paths = blueprints(&examples());
@@ -274,7 +275,7 @@ fn blueprints_that_are_there() {
     }
 }
 
-/// The page for authors shows what is printed.
+/// The page for authors shows the real output of the command.
 #[test]
 fn the_page_about_blueprints() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -295,7 +296,8 @@ fn the_page_about_blueprints() {
     assert!(output.status.success(), "{errors}");
 }
 
-/// I-87, I-111: imports of data mappings, and exports whose schema has a property with a dot in its name.
+/// I-87, I-111: imports of data mappings, and exports whose schema has a property with a dot in its
+/// name.
 #[test]
 fn declarations_of_data_mappings_are_valid() {
     let declared = folder(&[(
@@ -323,8 +325,8 @@ exports:
     assert_eq!((run.code, run.out, run.err), (0, format!("{path}: valid\n"), String::new()));
 }
 
-/// B-01, B-80, I-49: one blueprint, with a file in a folder of its own, rendered for two Installations: numbers, a Target and a list of
-/// components are their imports.
+/// B-01, B-80, I-49: one blueprint, with a file in a folder of its own, rendered for two
+/// Installations. Numbers, a Target and a list of components are their imports.
 #[test]
 fn one_blueprint_serves_many() {
     let blueprint = "apiVersion: landscaper.gardener.cloud/v1alpha1

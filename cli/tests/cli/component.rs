@@ -1,4 +1,5 @@
-//! `groundwork component`: archives in every form, with no server at all (`components.md` 6.4, 6.5; 11, items 7 and 10).
+//! Tests of `groundwork component` with archives in every form, without a server (`components.md`
+//! 6.4, 6.5; 11, items 7 and 10).
 
 use super::*;
 use groundwork_keys::{Algorithm, SigningKey, to_pem};
@@ -27,7 +28,7 @@ spec:
   - {name: gone, componentName: example.org/gone, version: 3.0.0}
 ";
 
-/// Sources of two component versions.
+/// Creates the sources of two component versions.
 fn sources() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [
@@ -101,7 +102,8 @@ fn through_a_repository_map() {
     assert_eq!(missing.err, expected);
 }
 
-/// What cannot be had leaves no file behind, and what is no archive is not replaced.
+/// Content that cannot be read leaves no file behind, and a directory that is not an archive is not
+/// replaced.
 #[test]
 fn bad_input() {
     let sources = sources();
@@ -147,7 +149,8 @@ fn bad_input() {
     }
 }
 
-/// Item 15 of `components.md` 11, from the command line: signed, verified, altered, and rendered with the key in a Secret.
+/// `components.md` 11, item 15, on the command line: a version is signed, verified, altered, and
+/// rendered with the key in a Secret.
 #[test]
 fn signatures() {
     let sources = sources();
@@ -159,7 +162,7 @@ fn signatures() {
         ),
     )
     .unwrap();
-    // An image cannot be reached from here, so it is not covered.
+    // The test has no access to the image, so the image is excluded from the signature.
     let excluded = "digest: {hashAlgorithm: NO-DIGEST, normalisationAlgorithm: EXCLUDE-FROM-SIGNATURE, value: NO-DIGEST}, access: {type: ociArtifact";
     fs::write(
         sources.path().join("shop/component-descriptor.yaml"),
@@ -225,7 +228,7 @@ fn signatures() {
     let fetched = run(&["fetch", "example.org/shop:1.0.0+7", "text", "--from", &archive]);
     assert_eq!(fetched.out, "seven\n", "{}", fetched.err);
 
-    // Offline, an Installation that asks for a signature gets what a cluster would give it.
+    // Offline, an Installation that requires a signature gets the same result as in a cluster.
     let input = tempfile::tempdir().unwrap();
     let indented = fs::read_to_string(public).unwrap().replace('\n', "\n    ");
     let text = format!(

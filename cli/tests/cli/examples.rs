@@ -1,9 +1,11 @@
 use super::*;
 
-/// How often each example is rendered, each time by a process of its own; `cargo xtask fuzz` asks for more.
+/// Number of runs of each example, each in a process of its own; `cargo xtask fuzz` sets a higher
+/// one.
 const RENDERINGS_VARIABLE: &str = "GROUNDWORK_RENDERINGS";
 
-/// Every example renders, or expands if it is a fleet, and gives what its `expected.txt` shows, each time.
+/// Every example renders, or expands if it is a fleet, and gives the output in its `expected.txt`,
+/// each time.
 #[test]
 fn examples_give_what_they_show() {
     let times = std::env::var(RENDERINGS_VARIABLE).ok().and_then(|times| times.parse().ok()).unwrap_or(1);
@@ -18,7 +20,7 @@ fn examples_give_what_they_show() {
         let is_fleet = folder.join("set.yaml").is_file();
         let command: &[&str] = if is_fleet { &["variants", "expand", "-f"] } else { &["render"] };
         let expected = fs::read_to_string(folder.join("expected.txt")).unwrap();
-        // One combination of conditional imports is there to fail.
+        // One combination of conditional imports is an example of a failure.
         let fails = expected.contains("\n  failed ");
         for _ in 0..times {
             let run = groundwork(&[command, &[&folder.display().to_string()]].concat(), "");
@@ -31,7 +33,8 @@ fn examples_give_what_they_show() {
     assert!(count > 1);
 }
 
-/// The limits of templates are far from what people need: a hundredth of them is enough for each example.
+/// The limits of templates are far above normal use: a hundredth of each is enough for every
+/// example.
 #[test]
 fn no_example_comes_near_the_limits() {
     let mut count = 0;
@@ -49,7 +52,8 @@ fn no_example_comes_near_the_limits() {
     assert!(count > 3);
 }
 
-/// Each figure of the variants is drafted as its file of `expected` shows (V-008, V-018, V-021, V-025).
+/// Each figure of the variants is drafted as its file in `expected` shows (V-008, V-018, V-021,
+/// V-025).
 fn figures_give_what_they_show(folder: &Path, times: usize) {
     let shown = |path: &Path| path.display().to_string();
     let mut count = 0;
@@ -71,7 +75,7 @@ fn figures_give_what_they_show(folder: &Path, times: usize) {
     assert_eq!(count, 7);
 }
 
-/// The three forms of the output hold the same objects.
+/// The three output formats have the same objects.
 #[test]
 fn yaml_and_json_agree() {
     let echo_server = EchoServer::new();
@@ -94,7 +98,8 @@ fn yaml_and_json_agree() {
     assert_eq!(kinds, ["Installation", "Execution", "DeployItem"]);
 }
 
-/// I-22: the context reaches Execution and DeployItem; labels, annotations and finalizers are those of a cluster.
+/// I-22: the context reaches Execution and DeployItem; labels, annotations and finalizers are those
+/// of a cluster.
 #[test]
 fn generated_objects() {
     let run = EchoServer::new().render_json();

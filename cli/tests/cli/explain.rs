@@ -1,4 +1,5 @@
-//! `groundwork explain overwrites`: which rule had a say at each reference, and what a change would redirect (O-06, O-20 to O-43).
+//! Tests of `groundwork explain overwrites`: the rules that match at each reference, and the
+//! redirections of a change (O-06, O-20 to O-43).
 
 use super::*;
 
@@ -9,7 +10,7 @@ fn explain(folder: &EchoServer, more: &[&str]) -> Run {
     groundwork(&[&["explain", "overwrites", "-f", &path, "--repositories", &map], more].concat(), "")
 }
 
-/// The example of the design document: rule 2 is blocked by rule 1 on the name.
+/// Example of the design document: rule 1 blocks rule 2 on the name.
 #[test]
 fn the_documents_example() {
     let run = explain(&EchoServer::new(), &[]);
@@ -35,7 +36,7 @@ Installation my-namespace/server
     assert_eq!(run.json()[0]["condition"].as_str().unwrap().lines().count(), 4);
 }
 
-/// A transitive reference that is redirected, and one that leads nowhere.
+/// A transitive reference that is redirected, and one whose target does not exist.
 #[test]
 fn transitive_references() {
     let folder = tempfile::tempdir().unwrap();
@@ -91,7 +92,7 @@ Installation default/shop
 "
     );
 
-    // What another list would redirect, before it is applied.
+    // A changed list of rules shows its redirections before it is applied.
     let change = tempfile::tempdir().unwrap();
     let file = change.path().join("change.yaml");
     let changed = |rules: &str| {
@@ -158,7 +159,7 @@ fn lint() {
     assert_eq!(nothing.code, 2);
 }
 
-/// What keeps a job from its component is told here, too.
+/// An error that would keep a job from its component shows here, too.
 #[test]
 fn errors_of_the_job() {
     let folder = EchoServer::new();

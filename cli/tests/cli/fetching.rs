@@ -1,4 +1,5 @@
-//! Commands that ask servers which are an enemy's: each ends in its time with words, whatever is answered.
+//! Commands that call hostile servers: each ends in time with an error message, for every kind of
+//! answer.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -8,10 +9,10 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// The longest that a command waits for an answer, on a machine that is busy.
+/// Time that a command may wait for an answer, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Commands, with the address of the server in place of `URL`.
+/// Commands, with `URL` for the address of the server.
 const COMMANDS: [(&str, &[&str]); 6] = [
     ("component", &["component", "fetch", "--from", "URL/c", "example.org/shop:1.0.0", "data"]),
     ("status", &["status"]),
@@ -21,7 +22,8 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     ("replay", &["replay", "--server", "URL", "shop"]),
 ];
 
-/// Tricks that take as long as there is time for an answer, two minutes and more. They are tried at the clients that the commands have, with less time.
+/// Tricks that last until the time limit of the client, two minutes and more. Tests of the clients
+/// themselves try these with shorter limits.
 const LONG: [Trick; 6] = [
     Trick::DrippingBody,
     Trick::EndlessChunks,

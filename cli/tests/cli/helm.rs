@@ -1,4 +1,4 @@
-//! `groundwork template helm` (`helm.md` 17).
+//! Tests of `groundwork template helm` (`helm.md` 17).
 
 use std::fs;
 use std::path::Path;
@@ -105,7 +105,7 @@ fn what_cannot_be_rendered_is_told() {
     assert_eq!(run.code, 2);
 }
 
-/// The words are Helm's; so is the exit code of a name that no release may have.
+/// Message and exit code of an invalid release name are those of Helm.
 #[test]
 fn names_of_releases_are_those_that_helm_takes() {
     let folder = TempDir::new().unwrap();
@@ -176,7 +176,7 @@ fn what_is_no_yaml_is_shown_to_those_who_ask() {
     assert!(!run.err.contains("--debug"), "{}", run.err);
 }
 
-/// `helm.md` 2.2, R2.
+/// `helm.md` 2.2, R2: a link must not lead out of the chart.
 #[cfg(unix)]
 #[test]
 fn links_stay_inside_of_the_chart() {

@@ -1,7 +1,8 @@
-//! Inputs that were made to take memory or time without end. Each is answered with a message, by a process that may have no more than
-//! some hundred megabytes of address space: what asks for more would end it.
+//! Inputs built to take memory or time without end. Each gives an error message, in a process that
+//! may have only some hundred MiB of address space: an unlimited allocation would end the process.
 //!
-//! Work is counted, not timed (`crates/budget`), so the processor time that a case may take is only there to end a test that fails.
+//! The engines count work (`crates/budget`), not time. The limit on processor time is only there to
+//! end a test that fails.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -9,13 +10,15 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Address space of a case, in KiB. Up to 300 MiB of it are stacks and the program itself, which is large where it is not optimized and has all
-/// features; what is left is what values may hold, and a little.
+/// Address space of a case, in KiB. Up to 300 MiB of it are stacks and the program itself, which is
+/// large in a build without optimization and with all features. The rest covers the limit on live
+/// values, and a little more.
 const ADDRESS_SPACE: u32 = 700_000;
-/// Processor time of a case, in seconds of a build that is not optimized.
+/// Processor time of a case, in seconds of a build without optimization.
 const SECONDS: u32 = 120;
 
-/// Runs the command on a file with this content; `FILE` among the arguments stands for it.
+/// Runs the command on a file with this content; `FILE` among the arguments is replaced by its
+/// path.
 fn run(arguments: &[&str], content: &str) -> (Option<i32>, String) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("input.yaml");
@@ -28,7 +31,7 @@ fn run(arguments: &[&str], content: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Every input ends in exit code 1 or 2 with one of the words; nothing ends the process.
+/// Checks that every input ends in exit code 1 or 2 with one of the messages, and not in a signal.
 fn refused(arguments: &[&str], cases: &[(&str, String, &str)]) {
     for (name, content, words) in cases {
         let (code, message) = run(arguments, content);
@@ -38,7 +41,7 @@ fn refused(arguments: &[&str], cases: &[(&str, String, &str)]) {
     }
 }
 
-/// An Installation with these files as its inline blueprint.
+/// Returns an Installation with these files as its inline blueprint.
 fn installation(files: &Value) -> Value {
     json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
@@ -180,7 +183,8 @@ fn spiff_templates() {
     );
 }
 
-/// With less work than usual, since each step takes long in a build that is not optimized.
+/// Uses a lower limit of work than usual, since each step takes long in a build without
+/// optimization.
 #[test]
 fn replacements_of_spiff() {
     let long = "x".repeat(1 << 20);
@@ -269,7 +273,7 @@ fn nested_installations() -> String {
     installation(&json!({"blueprint.yaml": blueprint.to_string()})).to_string()
 }
 
-/// Items each of which waits for the next one, and the last for the first.
+/// Returns items each of which depends on the next one, and the last on the first.
 fn circle(items: usize) -> String {
     format!(
         "deployItems:\n{{{{ range until {items} }}}}- {{name: a{{{{.}}}}, type: t, dependsOn: [a{{{{mod (add1 .) {items}}}}}], \
@@ -282,7 +286,7 @@ fn linked(target: &str) -> String {
     installation(&json!({"a": link, "blueprint.yaml": blueprint(&json!({})).to_string()})).to_string()
 }
 
-/// Each stays within the limits of its own.
+/// Returns executions each of which stays within its own limits.
 fn many_executions() -> String {
     let execution = |number| json!({"name": format!("x{number}"), "type": "GoTemplate", "template": "{{ range 3000000 }}{{ end }}"});
     let executions: Vec<Value> = (0..2_000).map(execution).collect();
@@ -396,7 +400,7 @@ fn expressions_of_sets() {
     );
 }
 
-/// A store with one descriptor, which is larger in memory than it may be.
+/// A store with a single descriptor whose size in memory is over the limit.
 #[test]
 fn descriptors() {
     const TOO_LARGE: &str = "the text takes more than the limit of 67108864 bytes of memory";
@@ -437,12 +441,12 @@ fn descriptors() {
     }
 }
 
-/// A repository context that `repositories.yaml` leads to a store of the test.
+/// Returns a repository context that `repositories.yaml` maps to a store of the test.
 fn context() -> Value {
     json!({"type": "ociRegistry", "baseUrl": "example.org/r"})
 }
 
-/// An Installation of this component in that store, with a template as its blueprint.
+/// Returns an Installation of this component in that store, with a template as its blueprint.
 fn of_component(name: &str, text: &str) -> String {
     let executions = json!([{"name": "x", "type": "GoTemplate", "template": text}]);
     let files = json!({"blueprint.yaml": blueprint(&json!({"deployExecutions": executions})).to_string()});
@@ -452,7 +456,7 @@ fn of_component(name: &str, text: &str) -> String {
     installation.to_string()
 }
 
-/// A descriptor as JSON, with what is in these lists.
+/// Returns a descriptor as JSON, with these references and resources.
 fn descriptor(name: &str, references: &Value, resources: &Value) -> String {
     let component = json!({
         "name": name, "version": "v1.0.0", "provider": "x", "repositoryContexts": [], "sources": [],
@@ -461,7 +465,7 @@ fn descriptor(name: &str, references: &Value, resources: &Value) -> String {
     json!({"meta": {"schemaVersion": "v2"}, "component": component}).to_string()
 }
 
-/// Each of 300 components refers to all others: there are more ways through them than anything can count.
+/// Each of 300 components refers to all others, so the number of paths is beyond counting.
 #[test]
 fn components_that_refer_to_each_other() {
     let folder = TempDir::new().unwrap();
@@ -487,7 +491,8 @@ fn components_that_refer_to_each_other() {
     refused(&arguments, &[("all of all", installation, "exceeds a depth of 100")]);
 }
 
-/// Contents of 255 MiB, as text and as a blueprint: no more is read than could be of use, and nothing twice.
+/// Contents of 255 MiB, as text and as a blueprint. The command reads no more than it can use, and
+/// reads nothing twice.
 #[test]
 fn long_contents() {
     let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! The ways to hand over input.
+//! Tests of the ways to give input: files, directories, standard input.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn files_streams_lists_and_standard_input() {
     assert_eq!(groundwork(&arguments, &list.to_string()).out, expected);
 }
 
-/// A file that is named beside its directory counts once.
+/// A file that is named together with its directory counts once.
 #[test]
 fn the_same_file_twice() {
     let echo_server = EchoServer::new();
@@ -38,7 +38,8 @@ fn the_same_file_twice() {
     assert_eq!(echo_server.render(&[&file]).code, 0);
 }
 
-/// I-05: values from a DataObject, a Secret and a ConfigMap, whole or one entry; I-10 and the map of targets.
+/// I-05: values from a DataObject, a Secret and a ConfigMap, whole or one entry; I-10 and the map
+/// of targets.
 #[test]
 fn imports_from_all_sources() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +141,8 @@ spec:
     drop(folder);
 }
 
-/// I-69, I-72: what bears the right name in another namespace is not the object, of whatever kind.
+/// I-69, I-72: an object of the right name in another namespace is never imported, whatever its
+/// kind.
 #[test]
 fn imports_from_another_namespace() {
     let input = |import: &str, object: &str, namespace: &str| {

@@ -1,4 +1,5 @@
-//! The `groundwork` command as a user runs it: files in, exit code and two streams out.
+//! Tests of the `groundwork` command as a user runs it: files in, exit code and two output streams
+//! out.
 
 #![allow(
     clippy::unwrap_used,
@@ -32,7 +33,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What a run gave.
+/// Result of a run.
 struct Run {
     code: i32,
     out: String,
@@ -40,19 +41,19 @@ struct Run {
 }
 
 impl Run {
-    /// Standard output as JSON.
+    /// Parses standard output as JSON.
     fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.out, self.err))
     }
 
-    /// The first object of a kind in a `List`.
+    /// Returns the first object of a kind in a `List`.
     fn object(&self, kind: &str) -> Value {
         let list = self.json();
         let found = list["items"].as_array().unwrap().iter().find(|item| item["kind"] == kind).cloned();
         found.unwrap_or_else(|| panic!("no {kind} in {list:#}"))
     }
 
-    /// A condition of the Installation, without its times.
+    /// Returns a condition of the Installation, without its times.
     fn condition(&self, type_name: &str) -> Option<(String, String, String)> {
         let installation = self.object("Installation");
         let conditions = installation["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -73,7 +74,8 @@ fn groundwork(arguments: &[&str], input: &str) -> Run {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // A run that answers while it reads would wait for its reader. One that refuses its arguments does not read.
+    // Write in another thread: a command that prints while it reads would block until its output is
+    // read. A command that rejects its arguments never reads, so a failed write is fine.
     let output = std::thread::scope(|scope| {
         scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
         child.wait_with_output().unwrap()
@@ -89,7 +91,8 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
 }
 
-/// A copy of the manifests of the echo-server example that a test may change; the component stores stay in place.
+/// Copy of the manifests of the echo-server example that a test may change. The component stores
+/// are not copied.
 struct EchoServer {
     folder: TempDir,
 }
@@ -120,7 +123,7 @@ impl EchoServer {
         self
     }
 
-    /// Replaces a text that has to be there.
+    /// Replaces a text that has to be in the file.
     fn replace(&self, file: &str, from: &str, to: &str) -> &Self {
         let path = self.folder.path().join(file);
         let text = fs::read_to_string(&path).unwrap();

@@ -1,8 +1,8 @@
-//! Nested installations, exports and what people give beside manifests.
+//! Tests of nested installations, of exports, and of values that users give beside manifests.
 
 use super::*;
 
-/// A root with one nested installation, whose deploy item nobody here knows the exports of.
+/// Root with one nested installation, whose deploy item has unknown exports.
 const TREE: &str = r#"
 apiVersion: landscaper.gardener.cloud/v1alpha1
 kind: Installation
@@ -49,7 +49,7 @@ spec:
           - {name: d, type: GoTemplate, template: "deployItems: [{name: i, type: t, config: {a: {{ .imports.address }}}}]"}
 "#;
 
-/// What only a deployer knows is shown as unknown, and is no error.
+/// An export that only a deployer knows shows as unknown. This is not an error.
 #[test]
 fn unknown_exports_are_shown() {
     let run = groundwork(&["render", "-"], TREE);
@@ -64,8 +64,8 @@ fn unknown_exports_are_shown() {
     );
 }
 
-/// With the values given, they go all the way: from the item to the child's export, to the parent's, to another root. B-05, B-06, B-77,
-/// B-82, B-85, B-94.
+/// Given exports of an item reach the child's export, the parent's export and another root. B-05,
+/// B-06, B-77, B-82, B-85, B-94.
 #[test]
 fn given_exports_go_all_the_way() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ fn given_exports_go_all_the_way() {
     assert!(run.err.contains("a map is expected"), "{}", run.err);
 }
 
-/// `blueprints.md` 4.6: what executions store is there in the next run. I-04.
+/// I-04: the next run has the state that executions stored (`blueprints.md` 4.6).
 #[test]
 fn state_is_kept_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,7 +97,8 @@ fn state_is_kept_in_a_file() {
     assert!(lost.err.contains("--state FILE keeps it from run to run"), "{}", lost.err);
 }
 
-/// `blueprints.md` 4.6: what was stored stays stored when a later step fails, and that it is lost is said once.
+/// Stored state stays when a later step fails, and one warning says that it gets lost
+/// (`blueprints.md` 4.6).
 #[test]
 fn state_outlives_a_failure() {
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +111,7 @@ fn state_outlives_a_failure() {
     assert_eq!(lost.err.matches("--state FILE keeps it from run to run").count(), 1, "{}", lost.err);
 }
 
-/// A value in the place of an import; it is checked like any other.
+/// A value in place of an import is checked like the import.
 #[test]
 fn values_can_be_set() {
     let run = groundwork(&["render", "-", "--set", "size=5"], TREE);
@@ -127,7 +128,7 @@ fn values_can_be_set() {
     assert!(run.err.contains("a name, =, and a value are expected"), "{}", run.err);
 }
 
-/// `installations.md` 5.5: a cycle is named before anything is rendered. B-08.
+/// B-08: a cycle is reported before anything is rendered (`installations.md` 5.5).
 #[test]
 fn cycles_of_roots() {
     let root = |name: &str, imports: &str, exports: &str| {
@@ -143,7 +144,7 @@ fn cycles_of_roots() {
     assert_eq!(run.out, "");
 }
 
-/// Nesting comes to an end, as that of a component whose blueprint contains itself.
+/// A component whose blueprint contains itself ends at the limit of levels.
 #[test]
 fn endless_nesting_ends() {
     let mut blueprint = serde_json::json!({});
@@ -161,7 +162,7 @@ fn endless_nesting_ends() {
     assert!(run.err.contains("nested installations are more than 32 levels deep"), "{}", run.err);
 }
 
-/// Values are shown in messages only where that is asked for.
+/// Messages show values only with `--show-values`.
 #[test]
 fn values_in_messages() {
     let input = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\nmetadata: {name: a}\nspec:\n  blueprint: {inline: \
@@ -173,7 +174,7 @@ fn values_in_messages() {
     assert!(render(&["--show-values"]).err.contains("hunter22"));
 }
 
-/// Where everything comes from, and why something is not there. C-17.
+/// C-17: `--explain` shows the source of everything, and why something is missing.
 #[test]
 fn explanations() {
     let explain = |example: &str| {
@@ -194,7 +195,7 @@ fn explanations() {
     assert!(explain("conditional").contains(dropped));
 }
 
-/// A folder of objects, and what a change would do to them.
+/// `-o dir=` writes a folder of objects, and `--diff` shows the effect of a change on it.
 #[test]
 fn folders_and_differences() {
     let folder = tempfile::tempdir().unwrap();
@@ -221,7 +222,7 @@ fn folders_and_differences() {
     assert_eq!(groundwork(&["render", &shop, "-o", "csv"], "").code, 2);
 }
 
-/// The example in its four combinations. C-13 to C-15.
+/// C-13 to C-15: the example in its four combinations.
 #[test]
 fn conditional_imports() {
     let example = examples().join("conditional").display().to_string();
@@ -244,11 +245,12 @@ fn conditional_imports() {
         "{}",
         run.err
     );
-    // As its README says.
+    // The README of the example gives this command.
     assert_eq!(groundwork(&["render", &example, "--set", "bar=given"], "").code, 0);
 }
 
-/// An import that was left out and that the child cannot do without fails the child, and with it the parent's exports. C-22.
+/// C-22: if the child needs an import that was left out, the child fails, and with it the parent's
+/// exports.
 #[test]
 fn left_out_imports_are_missed_where_they_are_required() {
     let input = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Installation\nmetadata: {name: root}\nspec:\n  blueprint: {inline: \
@@ -262,7 +264,7 @@ fn left_out_imports_are_missed_where_they_are_required() {
     assert_eq!(groundwork(&["render", "-", "--set", "a=1"], input).code, 0);
 }
 
-/// Order follows exports, whatever the order in the blueprint. B-07.
+/// B-07: siblings run in the order of their exports, not in that of the blueprint.
 #[test]
 fn siblings_run_in_the_order_of_their_exports() {
     let run = groundwork(&["render", &examples().join("shop").display().to_string()], "");
@@ -271,7 +273,8 @@ fn siblings_run_in_the_order_of_their_exports() {
     assert!(at("Installation prod/shop/web") < at("Installation prod/monitor"));
 }
 
-/// `installations.md` 4.3: what a cluster would refuse is told before.
+/// A conflict of names that a cluster would refuse is an error offline, too (`installations.md`
+/// 4.3).
 #[test]
 fn an_export_that_would_take_over_an_object_of_the_input_is_an_error() {
     let input = |metadata: &str| {

@@ -1,4 +1,5 @@
-//! The design document's example and its variants (`components.md` 2.5, 3; requirements O-20 to O-43).
+//! Tests of the design document's example and its variants (`components.md` 2.5, 3; requirements
+//! O-20 to O-43).
 
 use super::*;
 
@@ -63,8 +64,8 @@ fn check(run: &Run, status: &str, reason: &str, message: &str, text: &str) {
     assert_eq!(run.object("DeployItem")["spec"]["config"]["export"]["text"], text);
 }
 
-/// O-30 to O-33, O-35, O-37 to O-41, O-43: byte for byte what the document prints, and the overwriting
-/// component is the one that is rendered.
+/// O-30 to O-33, O-35, O-37 to O-41, O-43: the output is byte for byte that of the document, and
+/// the overwriting component is rendered.
 #[test]
 fn the_documents_example() {
     let run = EchoServer::new().render_json();
@@ -78,7 +79,7 @@ fn the_documents_example() {
     );
 }
 
-/// O-42: the spec keeps the reference as written.
+/// O-42: the spec keeps the reference as the user wrote it.
 #[test]
 fn the_spec_is_left_alone() {
     let run = EchoServer::new().render_json();
@@ -90,7 +91,7 @@ fn the_spec_is_left_alone() {
     );
 }
 
-/// O-34: the second rule alone changes name and version and keeps the repository.
+/// O-34: the second rule alone changes name and version, and keeps the repository.
 #[test]
 fn without_the_first_rule() {
     let message = format!(
@@ -117,7 +118,7 @@ fn rules_swapped() {
     assert!(run.err.contains("component-overwrites.yaml:10:3"), "{}", run.err);
 }
 
-/// O-36: without the name in conflict, the second rule applies too.
+/// O-36: without the conflict on the name, the second rule applies, too.
 #[test]
 fn second_rule_without_the_name() {
     let message = format!("{HEADING}{REPOSITORY}{ORIGINAL_NAME} -> my-own-echo-server\nv0.2.0 -> v1.2.3");
@@ -143,7 +144,8 @@ fn empty_list() {
     );
 }
 
-/// Row 16: an equal value counts as an overwrite, and pins the attribute.
+/// Row 16 of the truth table (`components.md` 2.5): an equal value counts as an overwrite, and
+/// later rules cannot change the attribute.
 #[test]
 fn same_value() {
     let message = "Component reference has not been overwritten.";
@@ -151,7 +153,8 @@ fn same_value() {
     check(&run, "True", "FoundOverwrite", message, "good morning from the released echo server");
 }
 
-/// O-25, O-29, D-3: an object that no Context names does nothing, and an old condition goes.
+/// O-25, O-29, D-3: overwrites that no Context names have no effect, and an old condition is
+/// removed.
 #[test]
 fn overwrites_need_a_context_that_names_them() {
     let echo_server = EchoServer::new();
@@ -169,7 +172,8 @@ fn overwrites_need_a_context_that_names_them() {
     );
 }
 
-/// O-27, O-28, I-07, I-17, I-18: the Context is the one that the Installation names, `default` where it names none.
+/// O-27, O-28, I-07, I-17, I-18: the Context is the one that the Installation names, or else
+/// `default`.
 #[test]
 fn the_context_of_the_installation_counts() {
     let other = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\nmetadata: {name: other, namespace: my-namespace}\n";
@@ -214,7 +218,8 @@ fn each_context_has_its_own_list() {
     assert_eq!(texts, ["good morning from another echo server", "good morning from my own echo server"]);
 }
 
-/// O-26, E4: an object of another namespace is not found; the text names what is missing.
+/// O-26: overwrites of another namespace are not found, and error E4 (`components.md` 8) names the
+/// missing object.
 #[test]
 fn overwrites_of_another_namespace() {
     let echo_server = EchoServer::new();

@@ -1,4 +1,4 @@
-//! `groundwork packages render`: a package in a folder.
+//! Tests of `groundwork packages render` on a package in a folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// All files with their texts.
+/// Returns all files with their contents.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
@@ -38,7 +38,8 @@ fn render(folder: &TempDir, arguments: &[&str]) -> Run {
     groundwork(&[&["packages", "render", &path], arguments].concat(), "")
 }
 
-/// 8.2: in place; a second time nothing but the words of the functions changes.
+/// A folder is rendered in place; a second run changes only the results of the functions
+/// (`packagevariants.md` 8.2).
 #[test]
 fn a_folder_is_rendered_in_place() {
     let before = kptfile("");
@@ -69,7 +70,8 @@ fn a_folder_is_rendered_in_place() {
     assert!(String::from_utf8_lossy(&found["Kptfile"]).contains("reason: RenderSuccess"));
 }
 
-/// 8.4, 3: programs that are named; what they delete is deleted, what they make is made, but not beyond the folder.
+/// Programs run only if the user allows them. Files that they delete or create change in the
+/// folder, but never outside of it (`packagevariants.md` 8.4, 3).
 #[test]
 fn programs_that_are_allowed() {
     let exec = |awk: &str| kptfile(&format!("  - exec: |-\n      awk '{awk}'\n"));
@@ -98,7 +100,8 @@ fn programs_that_are_allowed() {
     assert_eq!((contents(linked.path()), contents(elsewhere.path())), (before, BTreeMap::new()));
 }
 
-/// 8.1, 8.2: nothing is written after a failure, unless the package asks for it.
+/// After a failure no file is written, unless the package asks for it (`packagevariants.md` 8.1,
+/// 8.2).
 #[test]
 fn a_function_that_fails() {
     let text = kptfile("  validators:\n  - {image: set-image}\n");

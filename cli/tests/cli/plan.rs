@@ -1,4 +1,4 @@
-//! `groundwork plan` on files.
+//! Tests of `groundwork plan` on files.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn written(text: &str) -> (TempDir, String) {
     (folder, path)
 }
 
-/// 0: nothing would change; 1: something would; 2: the input cannot be used.
+/// Exit code 0: no change; 1: a change; 2: the input cannot be used.
 #[test]
 fn exit_codes() {
     let shop = examples().join("shop").display().to_string();
@@ -53,7 +53,7 @@ fn exit_codes() {
     assert_eq!(groundwork(&["plan", "--from", &shop], "").code, 2);
 }
 
-/// What nobody applies is told, and so is what no plan is about.
+/// Objects that a plan cannot be about give an error message.
 #[test]
 fn what_is_not_planned_is_refused() {
     let shop = examples().join("shop").display().to_string();
@@ -74,7 +74,7 @@ fn what_is_not_planned_is_refused() {
     }
 }
 
-/// O-20: another list of rules leads Installations elsewhere, as their next job will find out; nothing starts one.
+/// O-20: a changed list of rules redirects Installations with their next job, but starts no job.
 #[test]
 fn overwrites_redirect() {
     let example = EchoServer::new();
@@ -100,14 +100,14 @@ fn overwrites_redirect() {
     );
     let text = plan(&rules, &example.path(), &[]).out;
     assert!(text.contains("server: with its next job, which nothing here asks for"), "{text}");
-    // A Context that names no overwrites does the same.
+    // A Context that no longer names the overwrites has the same effect.
     let context = fs::read_to_string(examples().join("echo-server/context.yaml")).unwrap();
     let (_folder, context) = written(&context.replace("componentVersionOverwrites: my-overwrites\n", ""));
     let run = plan(&context, &example.path(), &["-o", "json"]);
     assert_eq!(run.json()["installations"][0]["redirected"][0], *place, "{}", run.err);
 }
 
-/// Values of Secrets do not show, in no form; with `--show-values` they do.
+/// Values of Secrets show in no format, unless `--show-values` is given.
 #[test]
 fn secrets_are_hidden() {
     let secret = |password: &str| {

@@ -110,7 +110,7 @@ fn secrets_that_cannot_be_read() {
     check("type: t", "{type: string}", &unknown);
 }
 
-/// A line is shown only where the object is known to carry no values.
+/// A message shows a line only if the object is known to have no secret values.
 #[test]
 fn objects_of_no_known_kind() {
     for text in [
@@ -144,7 +144,7 @@ fn objects_of_no_known_kind() {
     }
 }
 
-/// What an author's own check says shows, but for the values in it.
+/// The message of an author's own check shows, without the imported values in it.
 #[test]
 fn import_executions_that_complain() {
     let input = format!("{}---\n{}", installation("type: t", "{type: string}"), secret(CANARY)).replace(

@@ -1,4 +1,4 @@
-//! `groundwork template spiff`.
+//! Tests of `groundwork template spiff`.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `groundwork template go`.
+//! Tests of `groundwork template go`.
 
 use std::fs;
 
@@ -55,7 +55,8 @@ fn an_error_shows_its_line_and_prints_nothing_else() {
     assert_eq!(groundwork(&["template", "go", &template, "--data", &data], "").code, 2);
 }
 
-/// Limits are the operator's to set, and no template works any longer than they say: Go and spiff templates, charts and blueprints.
+/// Operators set the limits of Go and spiff templates, charts and blueprints, and templates that
+/// exceed a limit end.
 #[test]
 fn limits_can_be_set() {
     let folder = TempDir::new().unwrap();
@@ -85,7 +86,7 @@ fn limits_can_be_set() {
     assert!(run.code == 1 && run.err.contains("exceeds the limit of 1000000 steps"), "{}", run.err);
 }
 
-/// Executions of one blueprint share a limit, and so do data mappings have it.
+/// Executions of one blueprint share a limit, and data mappings have it, too.
 #[test]
 fn limits_of_a_blueprint_can_be_set() {
     let landscape = super::EchoServer::new();

@@ -1,4 +1,4 @@
-//! `variants expand`: sets and what they select, from files.
+//! Tests of `groundwork variants`: sets and the objects that they select, from files.
 
 use super::*;
 
@@ -64,7 +64,8 @@ fn a_list_of_repositories() {
     );
 }
 
-/// V-132, V-153, V-154: selectors, a single map, `injectorExprs`; a Repository of another namespace does not count.
+/// V-132, V-153, V-154: selectors, a single map, `injectorExprs`. A Repository of another namespace
+/// does not count.
 #[test]
 fn selectors_and_expressions() {
     let input = set(
@@ -80,7 +81,7 @@ fn selectors_and_expressions() {
     assert_eq!(injectors, ["useast1-endpoints", "useast2-endpoints", "uswest1-endpoints"]);
 }
 
-/// V-134: any kind of object.
+/// V-134: a set may select objects of any kind.
 #[test]
 fn objects_of_any_kind() {
     let teams = "---\napiVersion: hr.example.org/v1\nkind: Team\nmetadata: {name: blue, labels: {org: hr}}\nspec: {free: form}\n---\n\
@@ -123,7 +124,7 @@ fn broken_sets_are_told_with_their_lines() {
     assert!(failing.err.contains(message) && failing.err.contains("standard input:8:"), "{}", failing.err);
 }
 
-/// V-124 and input that cannot be used at all.
+/// V-124: targets that cannot be expanded, and input that cannot be used at all.
 #[test]
 fn unusable_input() {
     let good = set("  - repositorySelector: {}\n");
@@ -144,7 +145,7 @@ fn unusable_input() {
     }
 }
 
-/// Labels of a Secret may be selected; its values show nowhere.
+/// A set may select by the labels of a Secret, but its values never show.
 #[test]
 fn values_of_selected_objects_do_not_show() {
     let secret = "---\napiVersion: v1\nkind: Secret\nmetadata:\n  name: keys\n  namespace: fleet\n  annotations:\n    \
@@ -158,7 +159,7 @@ fn values_of_selected_objects_do_not_show() {
     assert!(run.err.contains("no such key") && !(run.out + &run.err).contains("canary"), "{}", run.err);
 }
 
-/// What a set would do is told before it does it, and under a name that changes with it.
+/// A plan shows the changes of a set in advance, and its hash changes with them.
 #[test]
 fn a_plan_of_what_would_happen() {
     let targets = "  - repositories: [{name: cluster-01}, {name: cluster-02}]\n";
@@ -175,7 +176,7 @@ fn a_plan_of_what_would_happen() {
     );
     assert!(lines[3].starts_with("plan ") && lines[3].len() == 69, "{lines:?}");
 
-    // A child that is there, with another revision, and one that is not wanted any more.
+    // An existing child with another revision, and one that the set no longer wants.
     let child = |repo: &str, revision: &str| {
         format!(
             "---\napiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nmetadata:\n  namespace: fleet\n  name: \
@@ -220,7 +221,8 @@ fn variant(name: &str, package: &str, fields: &str) -> String {
 
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: x\n";
 
-/// Drafts of variants from files: what can be made is, what cannot is told, and nothing leads out of the folders.
+/// Drafts of variants from files: good variants are made, bad ones give an error, and no path leads
+/// out of the folders.
 #[test]
 fn drafts_of_variants() {
     let folder = TempDir::new().unwrap();
@@ -266,7 +268,7 @@ fn drafts_of_variants() {
     assert_eq!(fs::read(made.join("logo.png")).unwrap(), [0xff, 0xfe, 0]);
     assert!(!folder.path().join("secret").exists());
 
-    // A second run replaces what the first one wrote, and nothing else.
+    // A second run replaces the files of the first one, and no others.
     fs::write(made.join("old.yaml"), "").unwrap();
     assert_eq!(draft(&variant("good", "net/dns", ""), &dir).code, 0);
     assert!(!made.join("old.yaml").exists());
@@ -284,7 +286,8 @@ fn drafts_of_variants() {
     assert!(nothing.err.contains("neither a PackageVariant nor a PackageVariantSet"), "{}", nothing.err);
 }
 
-/// 4.1: what a set isolates is told, and the rest is printed.
+/// Failures that a set isolates are reported, and the other variants are printed
+/// (`packagevariants.md` 4.1).
 #[test]
 fn isolated_failures_are_told() {
     let targets = "  - objectSelector: {apiVersion: v1, kind: ConfigMap}\n    template: {downstream: {repoExpr: \"target.labels['x']\"}}\n  \
@@ -306,7 +309,8 @@ fn isolated_failures_are_told() {
     assert!(plan.out.contains("1 created") && plan.out.contains("  ! UnexpectedError: "), "{}", plan.out);
 }
 
-/// V-174: the object that a set aims at is injected only where the package has a point for it and the template names it.
+/// V-174: the object that a set targets is injected only if the package has an injection point for
+/// it and the template names it.
 #[test]
 fn targets_are_not_injected_by_themselves() {
     let folder = TempDir::new().unwrap();

@@ -1,6 +1,8 @@
-//! Texts of others in Markdown, so that they stay what they are.
+//! Escapes texts for Markdown, so that a reader of the page sees them as their authors wrote them.
 
-/// A text in a paragraph or a cell: nothing in it is taken for markup; bars are left to the table. Lines become one, paragraphs are parted by `break_`.
+/// Escapes a text for a paragraph or a cell, so that Markdown takes no part of it for markup. Bars
+/// are left to the caller that builds the table. Line breaks become blanks, and `break_` separates
+/// paragraphs.
 fn escaped(text: &str, break_: &str) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| {
         let lines = paragraph.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -19,7 +21,7 @@ fn escaped_line(line: &str) -> String {
         }
         escaped.push(character);
     }
-    // A number with one of these behind it begins a list.
+    // A number followed by `.` or `)` would begin a list.
     let digits = line.len() - line.trim_start_matches(|character: char| character.is_ascii_digit()).len();
     if digits > 0 && line[digits..].starts_with(['.', ')']) {
         escaped.insert(digits, '\\');
@@ -27,29 +29,30 @@ fn escaped_line(line: &str) -> String {
     escaped
 }
 
-/// A text of its own.
+/// Escapes a text that forms paragraphs.
 pub(super) fn paragraph(text: &str) -> String {
     escaped(text, "\n\n")
 }
 
-/// A text in a cell of a table, or in a heading.
+/// Escapes a text for a cell of a table or a heading, where it has to stay on one line.
 pub(super) fn cell(text: &str) -> String {
     escaped(text, "<br>")
 }
 
-/// A piece of code within a line.
+/// Formats a piece of code within a line.
 pub(super) fn code(text: &str) -> String {
     let text = text.split(['\n', '\r']).collect::<Vec<_>>().join(" ");
     if text.trim().is_empty() {
         return "*empty*".to_owned();
     }
     let fence = "`".repeat(longest_run(&text) + 1);
-    // A backtick at an end would be taken for the fence; such blanks are not shown.
+    // A backtick at either end would count as part of the fence. Markdown does not show these
+    // blanks.
     let blank = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
     format!("{fence}{blank}{text}{blank}{fence}")
 }
 
-/// Code on lines of its own.
+/// Formats code as a fenced block.
 pub(super) fn fenced(language: &str, text: &str) -> String {
     let fence = "`".repeat((longest_run(text) + 1).max(3));
     format!("{fence}{language}\n{}\n{fence}\n", text.trim_end())
@@ -59,7 +62,8 @@ fn longest_run(text: &str) -> usize {
     text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// A table; cells are Markdown already, of which a bar would be the end, even one inside of code. Columns without anything in them are left out.
+/// Formats a table whose cells are Markdown already. A bar would end its cell even inside of code,
+/// so bars are escaped here. Columns without content are left out.
 pub(super) fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) -> String {
     let is_used = |column: &usize| *column == 0 || rows.iter().any(|row| !row[*column].is_empty());
     let used: Vec<usize> = (0..N).filter(is_used).collect();

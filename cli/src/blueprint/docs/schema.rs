@@ -1,14 +1,15 @@
-//! A JSON schema for readers: one line, a table of its fields, or the schema itself where it says more than that.
+//! JSON schemas for readers: one line, a table of the fields, or the schema itself where a table
+//! cannot show all of it.
 
 use serde_json::{Map, Value};
 
 use super::markdown::{cell, code, fenced, paragraph, table};
 
-/// Tables of more fields are hard to read.
+/// Rows of a table. Tables of more fields are hard to read, so the schema itself is shown.
 const MOST_FIELDS: usize = 40;
 const DEEPEST_FIELD: usize = 4;
 
-/// Keywords that a table can tell.
+/// Keywords that a table can show.
 const TOLD: [&str; 29] = [
     "$comment",
     "$ref",
@@ -41,7 +42,7 @@ const TOLD: [&str; 29] = [
     "uniqueItems",
 ];
 
-/// Rules that are one value.
+/// Keywords whose rule is a single value, with the words in front of the value.
 const RULES: [(&str, &str); 15] = [
     ("const", "is"),
     ("format", "format"),
@@ -60,7 +61,7 @@ const RULES: [(&str, &str); 15] = [
     ("uniqueItems", "entries differ:"),
 ];
 
-/// The type in a word or two; empty if the schema does not say.
+/// Returns the type in a word or two; empty if the schema does not give one.
 pub(super) fn type_of(schema: &Value) -> String {
     let Value::Object(members) = schema else { return String::new() };
     if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
@@ -78,14 +79,14 @@ pub(super) fn type_of(schema: &Value) -> String {
     }
 }
 
-/// Title and description.
+/// Returns title and description as one text.
 pub(super) fn description(schema: &Value) -> String {
     let text = |member: &str| schema.get(member).and_then(Value::as_str).map(cell).unwrap_or_default();
     let parts = [text("title"), text("description")];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("<br>")
 }
 
-/// What values have to keep to besides their type, and examples of them.
+/// Returns the constraints on values besides their type, and examples of values.
 pub(super) fn rules(schema: &Value) -> String {
     let Value::Object(members) = schema else { return String::new() };
     let values = |list: &Value| {
@@ -112,12 +113,13 @@ pub(super) fn rules(schema: &Value) -> String {
     text
 }
 
-/// A text without its quotes, other values as JSON.
+/// Returns a string without its quotes, and other values as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What the schema says beyond one line: nothing, a table of fields, or the schema itself.
+/// Returns the part of a schema that does not fit in one line: an empty text, a table of fields, or
+/// the schema itself.
 pub(super) fn details(schema: &Value) -> String {
     let mut rows = Vec::new();
     if is_told(schema) && fields(schema, "", 0, &mut rows).is_some() && rows.len() <= MOST_FIELDS {
@@ -129,7 +131,7 @@ pub(super) fn details(schema: &Value) -> String {
     fenced("json", &format!("{schema:#}"))
 }
 
-/// A schema on its own: its line as a paragraph, and what is beyond that.
+/// Shows a schema on its own: its line as a paragraph, and the rest below.
 pub(super) fn whole(schema: &Value) -> String {
     let text = |member: &str| schema.get(member).and_then(Value::as_str).map(paragraph);
     let line = [type_of(schema), rules(schema).replace("<br>", "; ")];
@@ -140,21 +142,23 @@ pub(super) fn whole(schema: &Value) -> String {
     if blocks.is_empty() { "Any value.\n".to_owned() } else { blocks.join("\n\n") + "\n" }
 }
 
-/// Whether a table tells all that is said here; fields and entries are looked at with their rows.
+/// Reports whether a table shows everything in this schema. Schemas of fields and entries are
+/// checked with their rows.
 fn is_told(schema: &Value) -> bool {
     match schema {
         Value::Bool(allowed) => *allowed,
         Value::Object(members) => {
             let only_known = members.keys().all(|key| TOLD.contains(&key.as_str()));
             let other_fields = members.get("additionalProperties").is_none_or(Value::is_boolean);
-            // A reference stands for itself: what is beside it is ignored.
+            // Keywords beside a `$ref` are ignored, so only the reference counts.
             only_known && other_fields
         }
         _ => false,
     }
 }
 
-/// Adds a row for each field, and those of the fields below it. `None`: a table cannot tell this.
+/// Adds a row for each field and for the fields below it. Returns `None` if a table cannot show the
+/// schema.
 fn fields(schema: &Value, prefix: &str, depth: usize, rows: &mut Vec<[String; 6]>) -> Option<()> {
     let Value::Object(members) = schema else { return Some(()) };
     if let Some(items) = members.get("items") {
@@ -173,7 +177,7 @@ fn fields(schema: &Value, prefix: &str, depth: usize, rows: &mut Vec<[String; 6]
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    // A field that is required and not described would be lost.
+    // A field that is required but not described would get no row.
     required.iter().all(|name| properties.contains_key(*name)).then_some(())?;
     for (name, field) in properties {
         (is_told(field) && depth < DEEPEST_FIELD).then_some(())?;
@@ -245,7 +249,7 @@ mod tests {
         );
     }
 
-    /// What a table cannot tell is shown as it is.
+    /// A schema that a table cannot show is printed as it is.
     #[test]
     fn other_schemas_are_shown_as_they_are() {
         let deep = (0..6).fold(json!({}), |inner, _| json!({"properties": {"a": inner}}));

@@ -10,7 +10,7 @@ fn page_of(blueprint: &str) -> String {
     page("My *blueprint*", &blueprint.definition, &templates)
 }
 
-/// B-43, C-01: what authors say of schemas, and which imports depend on others.
+/// B-43, C-01: the page has the descriptions of schemas, and shows which imports depend on others.
 #[test]
 fn imports_and_exports() {
     let text = "

@@ -1,4 +1,5 @@
-//! Objects of a cluster that belong to the Installations in the input, read with the rights of the user of the command.
+//! Reads the objects of a cluster that belong to the Installations in the input, with the user's
+//! permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,11 +25,11 @@ pub(crate) struct ClusterObjects {
 }
 
 impl ClusterObjects {
-    /// Reads them from the cluster of the current kube context.
+    /// Reads the objects from the cluster of the current kube context.
     ///
     /// # Errors
     ///
-    /// The cluster cannot be reached, or says no.
+    /// The cluster cannot be reached, or rejects the request.
     pub(super) fn read(namespaces: &BTreeSet<String>) -> Result<Self, LiveError> {
         block_on(async || {
             let cluster = Cluster::connect("render").await?;
@@ -48,8 +49,9 @@ impl ClusterObjects {
         Uids { installations: uids(&self.installations), executions: uids(&self.executions) }
     }
 
-    /// The objects that are to be compared with rendered ones: those of the same names, and what the trees of rendered Installations hold
-    /// besides. Exports are not among the latter, since of some only deployers know whether they still are.
+    /// Returns the objects to compare with rendered ones: those of the same names, and all others
+    /// in the trees of rendered Installations. Other exports are left out, since only their
+    /// deployers know whether they still exist.
     pub(super) fn beside(&self, rendered: &[Value]) -> Vec<Value> {
         let rendered: BTreeSet<ObjectId> = rendered.iter().map(id).collect();
         let is_rendered =
@@ -67,7 +69,7 @@ impl ClusterObjects {
         objects
     }
 
-    /// Installations that are rendered, and those nested in them.
+    /// Returns the Installations that are rendered, and those nested in them.
     fn tree(&self, is_rendered: impl Fn(Key) -> bool) -> BTreeSet<Key> {
         let mut tree: BTreeSet<Key> =
             self.installations.iter().map(key).filter(|place| is_rendered(place.clone())).collect();
