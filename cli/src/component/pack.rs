@@ -17,8 +17,8 @@ use crate::terminal::shown;
 #[derive(Debug, Args)]
 pub(super) struct PackArguments {
     /// Sources to pack: a folder with a component-descriptor.yaml and the contents of its resources
-    /// (blueprints in `blueprint/`, others at the path of their `input: {type: dir|file, path: …}`),
-    /// a component archive, a transport archive (directory, tar, tgz), or a folder of such folders.
+    /// (blueprints in `blueprint/`, others at the path in `input: {type: dir|file, path: …}`), a
+    /// component archive, a transport archive (directory, tar, tgz), or a folder of such folders.
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<PathBuf>,
 

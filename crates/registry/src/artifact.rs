@@ -28,13 +28,14 @@ const DESCRIPTOR_PLAIN_TYPES: [&str; 4] = [
     "application/vnd.gardener.cloud.cnudie.component-descriptor.v2+yaml",
 ];
 
-/// Indexes, manifests and descriptors are small; a larger one is not read (`components.md` 6.2).
+/// Bytes of an index, manifest or descriptor. Real ones are small, and larger ones are refused
+/// (`components.md` 6.2).
 pub(crate) const LARGEST_DOCUMENT: u64 = 16 << 20;
 
-/// The file of a descriptor layer.
+/// File name of the descriptor in its layer.
 pub(crate) const DESCRIPTOR_FILE: &str = "component-descriptor.yaml";
 
-/// A pointer to content: what it is, how long, and its digest.
+/// OCI content descriptor: media type, size and digest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BlobDescriptor {
@@ -45,7 +46,7 @@ pub(crate) struct BlobDescriptor {
     pub(crate) size: u64,
 }
 
-/// An OCI image manifest, or the part of an image index that leads to one.
+/// OCI image manifest, or the part of an image index that leads to a manifest.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Manifest {
@@ -53,12 +54,12 @@ pub(crate) struct Manifest {
     #[serde(default)]
     pub(crate) layers: Vec<BlobDescriptor>,
     pub(crate) config: Option<BlobDescriptor>,
-    /// Entries of an index; its first one is the manifest that counts.
+    /// Entries of an index. Only the manifest of the first entry is used.
     #[serde(default)]
     pub(crate) manifests: Vec<BlobDescriptor>,
 }
 
-/// Types of manifests and indexes.
+/// Media types of manifests and indexes.
 pub(crate) const MANIFEST_TYPES: [&str; 4] = [
     MANIFEST,
     "application/vnd.oci.image.index.v1+json",
@@ -70,14 +71,14 @@ pub(crate) fn is_manifest_type(media_type: &str) -> bool {
     MANIFEST_TYPES.contains(&media_type)
 }
 
-/// The config of a component: it names the descriptor layer.
+/// Config of a component, which names the descriptor layer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ComponentConfig {
     pub(crate) component_descriptor_layer: Option<BlobDescriptor>,
 }
 
-/// The path of a component inside the repository that `context` describes.
+/// Returns the path of a component inside the repository that `context` describes.
 ///
 /// # Errors
 ///
@@ -102,12 +103,12 @@ pub(crate) fn repository_path(
     Ok(if sub_path.is_empty() { path } else { format!("{sub_path}/{path}") })
 }
 
-/// The tag of a version: a plus sign is not allowed there.
+/// Returns the tag of a version. A tag cannot have the plus sign of a version.
 pub(crate) fn tag(version: &str) -> String {
     version.replace('+', ".build-")
 }
 
-/// What is wrong with the config of a manifest, if it is no component.
+/// Returns an error if the config type of a manifest is not that of a component.
 pub(crate) fn check_config_type(media_type: &str) -> Result<(), String> {
     if CONFIG_TYPES.contains(&media_type) {
         Ok(())
@@ -116,7 +117,7 @@ pub(crate) fn check_config_type(media_type: &str) -> Result<(), String> {
     }
 }
 
-/// The descriptor document inside the layer.
+/// Returns the descriptor document inside the layer.
 pub(crate) fn unpack_descriptor(layer: &[u8], media_type: &str) -> Result<Vec<u8>, String> {
     if DESCRIPTOR_PLAIN_TYPES.contains(&media_type) {
         return Ok(layer.to_owned());
@@ -131,7 +132,8 @@ pub(crate) fn unpack_descriptor(layer: &[u8], media_type: &str) -> Result<Vec<u8
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         if path.trim_start_matches('/').trim_start_matches("./") == DESCRIPTOR_FILE {
             let mut document = Vec::new();
-            // A sparse entry can be larger than the whole layer.
+            // Limit the read, not the header's size: a sparse entry can be larger than the whole
+            // layer.
             let mut bounded = entry.by_ref().take(LARGEST_DOCUMENT + 1);
             bounded.read_to_end(&mut document).map_err(|error| format!("broken tar: {error}"))?;
             if document.len() as u64 > LARGEST_DOCUMENT {

@@ -1,4 +1,4 @@
-//! A whole artifact as one archive (`components.md` 6.8), made while it is read.
+//! Whole artifacts as one archive (`components.md` 6.8), generated while it is read.
 
 use std::io::{self, BufRead as _, Read};
 
@@ -12,13 +12,13 @@ use crate::digest::Digest;
 use crate::tree::malformed;
 use crate::write::tar_header;
 
-/// Layers that an artifact may have.
+/// Layers of an artifact; images have far fewer.
 const MOST_LAYERS: usize = 1_000;
 const BLOCK: u64 = 512;
 const LARGEST_MANIFEST: u64 = 4 << 20;
 const INDEX_FILES: [&str; 2] = ["index.json", "artifact-descriptor.json"];
 
-/// Whether content of this media type is an artifact packed into an archive.
+/// Reports whether content of this media type is an artifact packed into an archive.
 pub(crate) fn is_packed(media_type: &str) -> bool {
     let packed = media_type.strip_suffix("+gzip").unwrap_or(media_type);
     packed
@@ -26,7 +26,8 @@ pub(crate) fn is_packed(media_type: &str) -> bool {
         .is_some_and(|artifact| artifact::is_manifest_type(&format!("{artifact}+json")))
 }
 
-/// The digest of the manifest of an artifact that lies beside its component, in hex; `None` of everything else.
+/// Returns the digest, in hex, of the manifest of an artifact stored beside its component. Returns
+/// `None` for other content.
 pub(crate) fn digest_of_local(
     repository: &dyn Repository,
     (name, version): (&str, &str),
@@ -39,7 +40,8 @@ pub(crate) fn digest_of_local(
     main_digest(repository.content(name, version, access)?, &access.to_string()).map(Some)
 }
 
-/// One blob of a packed artifact, as its digest says; `None` if it is not there.
+/// Returns one blob of a packed artifact, checked against its digest; `None` if the archive does
+/// not have the blob.
 pub(crate) fn part(
     content: &[u8],
     digest: &Digest,
@@ -73,7 +75,7 @@ pub(crate) fn part(
     Ok(None)
 }
 
-/// An archive, compressed or not.
+/// Opens an archive, compressed or not.
 fn unpacked<'a>(body: Box<dyn Read + 'a>) -> io::Result<tar::Archive<io::Take<Box<dyn Read + 'a>>>> {
     let mut body = io::BufReader::new(body);
     let is_compressed = body.fill_buf()?.starts_with(&[0x1f, 0x8b]);
@@ -82,7 +84,8 @@ fn unpacked<'a>(body: Box<dyn Read + 'a>) -> io::Result<tar::Archive<io::Take<Bo
     Ok(tar::Archive::new(body.take(LARGEST_BLOB)))
 }
 
-/// The main manifest of a packed artifact. It has to be there, and be what its digest says; whoever reads the layers compares them with it.
+/// Returns the digest of the main manifest of a packed artifact. The manifest has to be in the
+/// archive and match its digest. Layers are checked against the manifest when they are read.
 pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, RepositoryError> {
     let broken = |error: io::Error| match error.get_ref() {
         Some(source) if source.is::<RepositoryError>() => RepositoryError::of_read(&error, address),
@@ -94,7 +97,7 @@ pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, Repositor
         let mut entry = entry.map_err(broken)?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).trim_start_matches("./").to_owned();
         let is_index = INDEX_FILES.contains(&name.as_str());
-        // Manifests are small; what is larger is a layer.
+        // A larger entry is a layer, since manifests are small.
         if entry.size() > LARGEST_MANIFEST || !(is_index || name.starts_with("blobs/")) {
             continue;
         }
@@ -106,7 +109,7 @@ pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, Repositor
             documents.push(Digest::of(&content));
         }
     }
-    // To its end, where its own digest is compared.
+    // Read to the end, where the blob compares its own digest.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
     let wrong = |problem: &str| malformed(address.to_owned(), problem);
     let index: Value = serde_json::from_slice(&index.ok_or_else(|| wrong("it has no index.json"))?)
@@ -123,10 +126,10 @@ pub(crate) fn main_digest(blob: Blob, address: &str) -> Result<String, Repositor
     }
 }
 
-/// The archive of the artifact that a digest leads to; of an index its first manifest.
+/// Returns the archive of the artifact with this digest. An index stands for its first manifest.
 pub(crate) fn of_manifest(blobs: &(impl Blobs + ?Sized), digest: &Digest) -> Result<Blob, RepositoryError> {
     let (digest, text, manifest) = blobs::main_manifest(blobs, digest)?;
-    // All members of a manifest may be absent, so any JSON looks like one.
+    // All members of a manifest are optional, so any JSON object would parse as one.
     if manifest.config.is_none() && manifest.layers.is_empty() {
         return Err(malformed(blobs.address(&digest), "the manifest has neither a config nor layers"));
     }
@@ -160,7 +163,7 @@ pub(crate) fn of_manifest(blobs: &(impl Blobs + ?Sized), digest: &Digest) -> Res
     Ok(Blob { media_type, size: Some(set.size + end), body: Box::new(body) })
 }
 
-/// Config and layers, each once.
+/// Returns the descriptors of config and layers, each once.
 fn contents(
     blobs: &(impl Blobs + ?Sized),
     place: &Digest,
@@ -201,7 +204,8 @@ impl Set {
     }
 }
 
-/// So many bytes and no others: what follows in the archive would be read in their place.
+/// Reader that yields exactly this number of bytes. After fewer bytes, the next part of the archive
+/// would be read in their place; more bytes would shift it.
 struct Exact {
     inner: Box<dyn Read + Send>,
     left: u64,
@@ -246,7 +250,7 @@ mod tests {
         for (index, text, place) in
             [("index.json", &only, &flat), ("artifact-descriptor.json", &chosen, &nested)]
         {
-            // Whichever comes first.
+            // Index and manifest may come in either order.
             for files in [
                 [(index, text.as_bytes()), (place.as_str(), &manifest[..])],
                 [(place, manifest), (index, text.as_bytes())],

@@ -1,4 +1,5 @@
-//! From a manifest to the descriptor and the contents of a component version, wherever its blobs lie (`components.md` 6.2, 6.3).
+//! Finds descriptor and contents of a component version from its manifest, in archives and
+//! registries alike (`components.md` 6.2, 6.3).
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -11,35 +12,36 @@ use crate::artifact_set;
 use crate::digest::{Digest, Verified};
 use crate::tree::malformed;
 
-/// Bound for the contents of resources.
+/// Bytes of the content of a resource.
 pub(crate) const LARGEST_BLOB: u64 = 4 << 30;
 
-/// Contents by digest. What they hand over may be anything; it is compared with the digest here.
+/// Contents by digest. Implementations return unchecked bytes; the functions of this module compare
+/// them with the digest.
 pub(crate) trait Blobs {
-    /// How messages call a blob.
+    /// Name of a blob in messages.
     fn address(&self, digest: &Digest) -> String;
 
-    /// A manifest.
+    /// Opens a manifest.
     fn manifest(&self, digest: &Digest) -> Result<Blob, RepositoryError>;
 
-    /// Everything else.
+    /// Opens content other than a manifest.
     fn blob(&self, digest: &Digest) -> Result<Blob, RepositoryError>;
 
-    /// The whole of a blob, in memory.
+    /// Reads a whole blob into memory.
     fn read(&self, blob: Blob, address: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
         blob.read_all(address, limit)
     }
 
-    /// A document that was read before.
+    /// Returns a document that was read before.
     fn document(&self, _: &Digest) -> Option<Arc<[u8]>> {
         None
     }
 
-    /// Takes in a document that has been compared with its digest.
+    /// Caches a document that has been compared with its digest.
     fn keep_document(&self, _: &Digest, _: &[u8]) {}
 }
 
-/// The content of a blob, compared with its digest.
+/// Returns the content of a blob, compared with its digest.
 pub(crate) fn verified(
     blobs: &(impl Blobs + ?Sized),
     digest: &Digest,
@@ -79,7 +81,8 @@ pub(crate) fn manifest_bytes(
         .read_all(&blobs.address(digest), LARGEST_DOCUMENT)
 }
 
-/// The manifest behind a digest; an index stands for its first entry, which must be a manifest.
+/// Returns the manifest behind a digest. An index stands for its first entry, which must be a
+/// manifest.
 pub(crate) fn main_manifest(
     blobs: &(impl Blobs + ?Sized),
     digest: &Digest,
@@ -97,13 +100,14 @@ pub(crate) fn main_manifest(
     }
 }
 
-/// Whether a manifest is that of a component version; archives may hold other artifacts, too.
+/// Reports whether a manifest is that of a component version; archives may have other artifacts,
+/// too.
 pub(crate) fn is_component(blobs: &(impl Blobs + ?Sized), digest: &Digest) -> Result<bool, RepositoryError> {
     let (_, _, manifest) = main_manifest(blobs, digest)?;
     Ok(manifest.config.is_some_and(|config| artifact::check_config_type(&config.media_type).is_ok()))
 }
 
-/// The component descriptor that a manifest leads to; `None` where the config has no type.
+/// Returns the component descriptor of a manifest; `None` if the config has no type.
 pub(crate) fn descriptor(
     blobs: &(impl Blobs + ?Sized),
     digest: &Digest,
@@ -126,8 +130,9 @@ pub(crate) fn descriptor(
     Ok(Some(document))
 }
 
-/// A local blob. A reference may list several digests: a blob that was uploaded in pieces. One that is declared to be an artifact is
-/// a manifest, and its content the artifact as an archive.
+/// Returns a local blob. A reference may list several digests, of a blob that was uploaded in
+/// pieces. If the access declares an artifact, the digest is that of a manifest, and the content is
+/// the artifact as an archive.
 pub(crate) fn local(
     blobs: &(impl Blobs + ?Sized),
     place: &str,
@@ -155,7 +160,7 @@ pub(crate) fn local(
     Ok(Blob { media_type: String::new(), size, body: Box::new(body.take(LARGEST_BLOB)) })
 }
 
-/// The digest of an artifact that lies beside its component as a manifest.
+/// Returns the digest of an artifact that is stored as a manifest beside its component.
 pub(crate) fn manifest_of(access: &Access) -> Option<String> {
     match access {
         Access::Local { reference, media_type } if artifact::is_manifest_type(media_type) => {

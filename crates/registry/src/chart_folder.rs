@@ -1,20 +1,21 @@
-//! A Helm chart in a folder on disk (`helm.md` 2.2).
+//! Reads a Helm chart from a folder on disk (`helm.md` 2.2).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use groundwork_helm::{Chart, File, IGNORE_FILE, Ignore, LARGEST_FILE};
 
-/// Levels of folders, so that links in a circle come to an end.
+/// Levels of folders, because links can form a cycle.
 const DEEPEST: usize = 64;
-/// Files of one chart, as many as an archive may have.
+/// Files of a chart, the same limit as for an archive.
 const MOST_FILES: usize = 20_000;
 
 /// Reads the chart in the folder `top`, without the files that its `.helmignore` leaves out.
 ///
 /// # Errors
 ///
-/// A file cannot be read, a link leads outside of the chart, a limit is exceeded, or the files are not a chart.
+/// A file cannot be read, a link leads outside of the chart, a limit is exceeded, or the files are
+/// not a chart.
 pub fn load_chart_folder(top: &Path) -> Result<Chart, String> {
     let top = fs::canonicalize(top).map_err(|error| unreadable(top, &error))?;
     let rules = match fs::read(top.join(IGNORE_FILE)) {

@@ -1,4 +1,4 @@
-//! The common transport format: a directory, a tar or a compressed tar (`components.md` 6.4).
+//! Common transport format: a directory, a tar or a compressed tar (`components.md` 6.4).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,13 +15,13 @@ use crate::tree::{Stamp, Tree, malformed};
 pub(crate) const INDEX_FILE: &str = "artifact-index.json";
 pub(crate) const BLOB_DIRECTORY: &str = "blobs";
 
-/// `artifact-index.json`.
+/// Content of `artifact-index.json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ArtifactIndex {
     #[serde(default)]
     pub(crate) schema_version: i64,
-    /// May be null in archives that hold nothing.
+    /// Null in some empty archives.
     pub(crate) artifacts: Option<Vec<Artifact>>,
 }
 
@@ -35,10 +35,11 @@ pub(crate) struct Artifact {
     pub(crate) media_type: Option<String>,
 }
 
-/// Repository and tag to the text of a digest.
+/// Digest, as text, by repository and tag.
 type Index = Arc<BTreeMap<(String, String), String>>;
 
-/// An archive that stands for a registry. The index is read once, and again when it has been written.
+/// Archive in the role of a registry. The index is read once, and again after the archive has been
+/// written.
 #[derive(Debug)]
 pub(crate) struct Ctf {
     tree: Tree,
@@ -60,7 +61,7 @@ impl Ctf {
         }
         let bytes = self.tree.read(INDEX_FILE, LARGEST_DOCUMENT)?;
         let decoded: ArtifactIndex = blobs::decode(&self.tree.address(INDEX_FILE), &bytes)?;
-        // Of equal entries the last one counts, as it does in a map.
+        // Collecting into a map keeps the last of equal entries.
         let artifacts = decoded.artifacts.unwrap_or_default().into_iter();
         let index: BTreeMap<_, _> = artifacts
             .filter_map(|artifact| Some(((artifact.repository, artifact.tag?), artifact.digest)))
@@ -70,7 +71,7 @@ impl Ctf {
         Ok(index)
     }
 
-    /// All tagged artifacts: repository, tag and digest, in this order.
+    /// Returns all tagged artifacts: repository, tag and digest, in this order.
     pub(crate) fn artifacts(&self) -> Result<Vec<(String, String, Digest)>, RepositoryError> {
         let index = self.index()?;
         let artifacts = index
@@ -79,7 +80,8 @@ impl Ctf {
         artifacts.collect()
     }
 
-    /// The component versions that it holds: name and version, in the order of their repositories. Other artifacts are left out.
+    /// Returns name and version of the component versions in the archive, ordered by repository.
+    /// Other artifacts are left out.
     pub(crate) fn versions(&self) -> Result<Vec<(String, String)>, RepositoryError> {
         let mut versions = Vec::new();
         for (_, _, digest) in self.artifacts()? {
@@ -98,7 +100,7 @@ impl Ctf {
         Digest::parse(text).ok_or_else(wrong)
     }
 
-    /// The digest of the artifact that holds a component version.
+    /// Returns the digest of the artifact of a component version.
     fn find(
         &self,
         context: &RepositoryContext,
@@ -128,7 +130,7 @@ impl Blobs for Ctf {
     }
 }
 
-/// An archive as the repository of one context.
+/// Archive as the repository of one context.
 #[derive(Debug)]
 pub(crate) struct CtfRepository {
     pub(crate) archive: Arc<Ctf>,

@@ -5,34 +5,34 @@ use data_encoding::HEXLOWER;
 use groundwork_component::RepositoryError;
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of some content, written `sha256:<64 hex digits>`.
+/// SHA-256 of some content, written `sha256:<64 hex digits>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(String);
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Returns the digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(HEXLOWER.encode(&Sha256::digest(bytes)))
     }
 
-    /// Of what a hash has been given.
+    /// Returns the digest of the bytes that a hash has consumed.
     pub(crate) fn of_hash(hash: Sha256) -> Self {
         Self(HEXLOWER.encode(&hash.finalize()))
     }
 
-    /// Reads `sha256:<hex>`. Anything else is `None`: what is not a digest must not become a file name.
+    /// Parses `sha256:<hex>`. Returns `None` for any other text, which must not become a file name.
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix("sha256:")?;
         let lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         (hex.len() == 64 && hex.bytes().all(lower_hex)).then(|| Self(hex.to_owned()))
     }
 
-    /// Without the name of the algorithm.
+    /// Returns the digits without the name of the algorithm.
     pub(crate) fn hex(&self) -> &str {
         &self.0
     }
 
-    /// The name of the file that holds the content in a transport archive.
+    /// Returns the name of the file for the content in a transport archive.
     pub fn file_name(&self) -> String {
         format!("sha256.{}", self.0)
     }
@@ -44,12 +44,13 @@ impl fmt::Display for Digest {
     }
 }
 
-/// The path segment that stands for a component name under the mapping `sha256-digest`.
+/// Returns the path segment for a component name under the mapping `sha256-digest`.
 pub(crate) fn hashed_name(name: &str) -> String {
     Digest::of(name.as_bytes()).0
 }
 
-/// A body that is compared with its digest while it is read. Whoever gets its end has what was asked for.
+/// Reader that compares a body with its digest. The end of the body is only returned if the digest
+/// matches.
 pub(crate) struct Verified<R> {
     inner: R,
     hash: Sha256,
@@ -60,7 +61,7 @@ pub(crate) struct Verified<R> {
 }
 
 impl<R: Read> Verified<R> {
-    /// `limit` is what the body may have at most.
+    /// Wraps a body of at most `limit` bytes.
     pub(crate) fn new(inner: R, expected: Digest, address: String, limit: u64) -> Self {
         Self { inner, hash: Sha256::new(), expected, address, left: limit, limit }
     }
@@ -96,7 +97,7 @@ impl<R: Read> Read for Verified<R> {
 mod tests {
     use super::*;
 
-    /// The vector of `components.md` 6.1.
+    /// The example value of `components.md` 6.1.
     #[test]
     fn mapping_vector() {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Contents on disk, by what they are and whose they are, within bounds (`components.md` 4.3).
+//! Bounded cache of contents on disk, by owner and digest (`components.md` 4.3).
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -12,13 +12,15 @@ use tempfile::NamedTempFile;
 use crate::blobs::LARGEST_BLOB;
 use crate::digest::{Digest, Verified};
 
-/// A content may take this part of the space at most, so that one alone does not drive out all others.
+/// A content may take at most one part in this many of the space, so that it does not evict all
+/// others.
 const LARGEST_SHARE: u64 = 4;
 
-/// A folder with contents that were read before. Clones share it.
+/// Folder with cached contents. Clones share it.
 ///
-/// Keys say whose content it is: who has not been let in does not get what somebody else has fetched. A content is compared with its digest
-/// whenever it is read; one that has changed on disk is forgotten.
+/// Keys contain the owner: a caller without access does not get content that another one has
+/// fetched. Content is compared with its digest on every read, and forgotten if it has changed on
+/// disk.
 #[derive(Debug, Clone)]
 pub struct DiskCache(Arc<Shared>);
 
@@ -32,19 +34,19 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// File name to size and the time of the last use.
+    /// Size and time of the last use, by file name.
     entries: HashMap<String, (u64, u64)>,
     total: u64,
     now: u64,
 }
 
 impl DiskCache {
-    /// The cache in a folder, which is made if need be. What a former process left there is used, the oldest of it first forgotten; other
-    /// files are left alone.
+    /// Opens the cache in a folder, and creates the folder if it does not exist. Entries of an
+    /// earlier process are used, and evicted oldest first. Other files are left alone.
     ///
     /// # Errors
     ///
-    /// The folder cannot be made or read.
+    /// The folder cannot be created or read.
     pub fn open(root: &Path, limit: u64) -> io::Result<Self> {
         fs::create_dir_all(root)?;
         let mut found = Vec::new();
@@ -66,7 +68,7 @@ impl DiskCache {
         Ok(cache)
     }
 
-    /// The content with this digest, if `owner` has read it before.
+    /// Returns the content with this digest, if `owner` has read it before.
     pub fn get(&self, owner: &str, digest: &Digest) -> Option<Blob> {
         let name = key(owner, digest);
         let mut state = self.0.lock();
@@ -85,13 +87,14 @@ impl DiskCache {
         Some(Blob { media_type: String::new(), size: Some(size), body: Box::new(body) })
     }
 
-    /// Content that is kept once it has been read to its end. It must be one that is compared with this digest on the way.
+    /// Returns a blob that enters the cache once it has been read to its end. The blob must compare
+    /// itself with this digest.
     pub fn keep(&self, owner: &str, digest: &Digest, blob: Blob) -> Blob {
         let too_large = |size: u64| size > self.0.limit / LARGEST_SHARE;
         if blob.size.is_some_and(too_large) {
             return blob;
         }
-        // A cache that cannot be written is none; the content is at hand all the same.
+        // If the cache cannot be written, the content is still available without it.
         let Ok(file) = NamedTempFile::new_in(&self.0.root) else { return blob };
         let tee = Tee {
             inner: blob.body,
@@ -103,13 +106,13 @@ impl DiskCache {
         Blob { body: Box::new(tee), ..blob }
     }
 
-    /// Bytes of all that is kept.
+    /// Returns the bytes of all entries.
     pub fn size(&self) -> u64 {
         self.0.lock().total
     }
 }
 
-/// A file name that tells nothing of the owner.
+/// Returns a file name that does not reveal the owner.
 fn key(owner: &str, digest: &Digest) -> String {
     Digest::of(format!("{owner}\n{digest}").as_bytes()).file_name()
 }
@@ -146,13 +149,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has not been used for the longest time goes first.
+    /// Evicts the entries that have not been used for the longest time.
     fn evict(&self, state: &mut State) {
         while state.total > self.limit {
             let oldest = state.entries.iter().min_by_key(|(_, (_, used))| *used);
             let Some(name) = oldest.map(|(name, _)| name.clone()) else { return };
             state.remove(&name);
-            // One that is gone is what was wanted; one that stays is found again by the next process.
+            // A file that is gone already is fine, and one that cannot be removed is found again by
+            // the next process.
             drop(fs::remove_file(self.root.join(name)));
         }
     }
@@ -171,7 +175,7 @@ impl Shared {
     }
 }
 
-/// Content on its way out of the cache: if it is not what it was, it goes.
+/// Reader of cached content that removes the entry if its digest does not match.
 struct Forgetting<R> {
     inner: R,
     cache: Arc<Shared>,
@@ -190,10 +194,10 @@ impl<R: Read> Read for Forgetting<R> {
     }
 }
 
-/// Content on its way to a reader, and into a file beside.
+/// Reader that copies content into a file.
 struct Tee {
     inner: Box<dyn Read + Send>,
-    /// Gone once it is kept, and when it cannot be written.
+    /// `None` once the file has entered the cache, or could not be written.
     file: Option<NamedTempFile>,
     size: u64,
     cache: Arc<Shared>,
@@ -205,7 +209,8 @@ impl Read for Tee {
         let count = match self.inner.read(buffer) {
             Ok(count) => count,
             Err(error) => {
-                // What could not be read to its end is not kept. An interruption is no end.
+                // Content that fails before its end is not cached. An interrupted read is not a
+                // failure, since the caller retries it.
                 if error.kind() != io::ErrorKind::Interrupted {
                     self.file = None;
                 }
@@ -251,7 +256,7 @@ mod tests {
         let digest = kept(&cache, "a", b"seven");
         assert_eq!(read(cache.get("a", &digest).unwrap()).unwrap(), b"seven");
         assert!(cache.get("b", &digest).is_none() && cache.get("a", &Digest::of(b"x")).is_none());
-        // The next process finds it, too, and leaves alone what is not its own.
+        // The next process finds the entry, too, and leaves other files alone.
         fs::write(folder.path().join("other"), "x").unwrap();
         let next = DiskCache::open(folder.path(), 1000).unwrap();
         assert_eq!((read(next.get("a", &digest).unwrap()).unwrap(), next.size()), (b"seven".to_vec(), 5));
@@ -268,7 +273,7 @@ mod tests {
         assert!(cache.get("a", &digests[0]).is_some());
         let last = kept(&cache, "a", &content(9));
         assert_eq!(cache.size(), 100);
-        // The first one was used again, so the second one went.
+        // The first entry was used again, so the second one was evicted.
         let present: Vec<bool> = digests.iter().map(|digest| cache.get("a", digest).is_some()).collect();
         assert_eq!(present, [true, false, true, true, true]);
         assert!(cache.get("a", &last).is_some());

@@ -1,4 +1,5 @@
-//! Descriptors as plain files: component archives, and directories of descriptors (`components.md` 6.5, 6.6).
+//! Descriptors as plain files: component archives, and directories of descriptors (`components.md`
+//! 6.5, 6.6).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +14,19 @@ use crate::tree::{Stamp, Tree, is_inside, malformed};
 use crate::write::pack;
 
 const BLOBS: &str = "blobs";
-/// What a directory may hold that is packed as one content.
+/// Bytes of a directory that is packed as one content, since the tar is built in memory.
 const LARGEST_PACKED: u64 = 64 << 20;
 const DEEPEST: usize = 32;
 
-/// Name and version to the bytes of a descriptor.
+/// Bytes of a descriptor, by name and version.
 type Index = Arc<BTreeMap<(String, String), Vec<u8>>>;
 
-/// The descriptors of a tree and the blobs beside them.
+/// Descriptors of a tree and the blobs beside them.
 #[derive(Debug)]
 pub(crate) struct Flat {
     tree: Tree,
-    /// A component archive has one descriptor; a directory of descriptors has as many as files.
+    /// True if the tree is a component archive, which has one descriptor; a directory of
+    /// descriptors may have many.
     is_archive: bool,
     index: Mutex<Option<(Stamp, Index)>>,
 }
@@ -65,19 +67,20 @@ impl Flat {
         Ok(index)
     }
 
-    /// Name and version of every descriptor, in this order.
+    /// Returns name and version of every descriptor, in this order.
     pub(crate) fn versions(&self) -> Result<Vec<(String, String)>, RepositoryError> {
         Ok(self.index()?.keys().cloned().collect())
     }
 
-    /// Where blobs are looked for: their folder, or the root where there is none.
+    /// Returns the path of a blob: in the folder of blobs, or at the root if that folder does not
+    /// exist.
     fn blob_name(&self, name: &str) -> Result<String, RepositoryError> {
         let has_folder = !self.tree.list(BLOBS)?.is_empty();
         Ok(if has_folder || self.is_archive { format!("{BLOBS}/{name}") } else { name.to_owned() })
     }
 
     fn blob(&self, reference: &str) -> Result<Blob, RepositoryError> {
-        // A digest as it stands in registries finds the file that is named after it.
+        // A reference may be a digest as in registries, or the file name made from the digest.
         let digest = Digest::parse(reference);
         let name = digest.as_ref().map_or_else(|| reference.to_owned(), Digest::file_name);
         if !is_inside(&name) {
@@ -96,7 +99,7 @@ impl Flat {
         }
         let opened =
             self.tree.file(&path)?.ok_or_else(|| RepositoryError::Missing { address: address.clone() })?;
-        // A name that is a digest is a promise.
+        // If the name is a digest, the content has to match it.
         let promised = digest.or_else(|| Digest::parse(&name.replacen('.', ":", 1)));
         let body: Box<dyn std::io::Read + Send> = match promised {
             Some(digest) => Box::new(Verified::new(opened.body, digest, address, LARGEST_BLOB)),

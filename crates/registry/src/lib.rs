@@ -1,14 +1,16 @@
-//! Where component versions are stored, and how they are read from there (`components.md` sections 6 and 7).
+//! Stores of component versions, and access to them (`components.md` 6, 7).
 //!
 //! ```text
 //! repository context --RepositoryMap--> Store
-//!                                        ├─ ctf: artifact-index.json, blobs/sha256.<hex> ─┐  both on a tree:
-//!                                        ├─ flat: descriptors as files, blobs beside them ┘  directory, tar, tar+gzip
+//!                                        ├─ ctf: artifact-index.json, blobs/sha256.<hex> ─┐
+//!                                        ├─ flat: descriptors as files, blobs beside them ┤
+//!                                        │       directory, tar, tar+gzip: module tree <──┘
 //!                                        └─ oci: a registry over HTTP
-//!        manifest ──blobs──> descriptor layer, local blobs, artifact sets: the same for archives and registries
+//!        manifest ──blobs──> descriptor layer, local blobs, artifact sets
+//!                            (the same code for archives and registries)
 //! ```
 //!
-//! Every blob is checked against its digest before anyone sees its end.
+//! Every blob is compared with its digest before a reader gets the end of it.
 
 mod artifact;
 mod artifact_set;

@@ -1,16 +1,16 @@
-//! `repositories.yaml`: which store stands for which repository context.
+//! `repositories.yaml`: maps repository contexts to the stores that are read for them.
 //!
 //! ```yaml
 //! repositories:
 //! - context: {type: ociRegistry, baseUrl: registry.example.org/components}
 //!   directory: stores/released      # relative to this file; or `archive:` with a tar
 //! - context: {type: ociRegistry, baseUrl: registry.example.org/others}
-//!   url: mirror.example.org/others  # a registry, in place of the base URL; `http://` in front for one without TLS
-//!   dockerConfig: config.json       # optional: whose `auths` let us in
-//!   ca: ca.pem                      # optional: what to trust in place of the certificates of the system
+//!   url: mirror.example.org/others  # registry in place of the base URL; `http://` for no TLS
+//!   dockerConfig: config.json       # optional: file whose `auths` has the credentials
+//!   ca: ca.pem                      # optional: certificates to trust in place of the system's
 //! ```
 //!
-//! Conditions and messages keep showing the context; only the place that is read from changes.
+//! Conditions and messages still show the context; only the place that is read changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,27 +25,28 @@ use crate::flat::Flat;
 use crate::tree::malformed;
 use crate::tree::{Stamp, Tree, stamp};
 
-/// The types of repository contexts that exist (`components.md` 1.5), without their version suffix.
+/// Types of repository contexts that exist (`components.md` 1.5), without their version suffix.
 const KNOWN_TYPES: [&str; 7] =
     ["ociRegistry", "OCIRegistry", "oci", "CommonTransportFormat", "ComponentArchive", "local", "inline"];
 
-/// Where the component versions of a repository context really are.
+/// Actual location of the component versions of a repository context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Store {
-    /// The common transport format, a component archive, or a directory of descriptors.
+    /// Common transport format, component archive, or directory of descriptors.
     Directory(PathBuf),
-    /// The same as a tar, compressed or not.
+    /// One of these formats as a tar, compressed or not.
     Archive(PathBuf),
-    /// A registry over HTTP.
+    /// Registry over HTTP.
     Registry(Registry),
 }
 
 impl Store {
-    /// A directory or an archive, by what is at the path; else a registry, by its address.
+    /// Returns a directory or archive if the path exists, or else a registry with this address.
     ///
     /// # Errors
     ///
-    /// Nothing is there, and the text is no address of a registry: a sentence that says so.
+    /// The path does not exist, and the text is not the address of a registry. The error is a
+    /// sentence that says so.
     pub fn of_place(
         place: &str,
         docker_config: Option<PathBuf>,
@@ -65,20 +66,21 @@ impl Store {
         })
     }
 
-    /// The store as the repository of a context.
+    /// Opens the store as the repository of a context.
     ///
     /// # Errors
     ///
-    /// It cannot be opened.
+    /// The store cannot be opened.
     pub fn open(&self, context: &RepositoryContext) -> Result<Arc<dyn Repository>, RepositoryError> {
         Entry::new(context.clone(), self.clone()).repository(context)
     }
 
-    /// Name and version of everything in a directory or archive. What a registry holds is not listed.
+    /// Lists name and version of all component versions in a directory or archive. Registries
+    /// cannot be listed.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or is a registry.
+    /// The store cannot be read, or is a registry.
     pub fn versions(&self, context: &RepositoryContext) -> Result<Vec<(String, String)>, RepositoryError> {
         match open(self.path(), self, context)? {
             Files::Ctf(archive) => archive.versions(),
@@ -90,7 +92,7 @@ impl Store {
         }
     }
 
-    /// Where it lies, if it is made of files.
+    /// Returns the path of a store made of files.
     fn path(&self) -> &Path {
         match self {
             Self::Directory(path) | Self::Archive(path) => path,
@@ -99,12 +101,12 @@ impl Store {
     }
 }
 
-/// Writes every artifact of a transport archive below the path of a registry, under the repository names that the archive has. A tag that is
-/// there with other content is left alone unless it may be replaced.
+/// Writes every artifact of a transport archive below the path of a registry, under the repository
+/// names of the archive. An existing tag with other content is left alone, unless `replace` is set.
 ///
 /// # Errors
 ///
-/// The archive cannot be read, or the registry refuses; what came before is written.
+/// The archive cannot be read, or the registry refuses. Artifacts before the error are written.
 pub fn push(
     directory: &Path,
     registry: &Registry,
@@ -113,29 +115,29 @@ pub fn push(
     crate::oci::push(&Ctf::new(Tree::Directory(directory.to_owned())), registry, replace)
 }
 
-/// A registry and what is needed to be let in.
+/// Registry with its credentials and certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registry {
-    /// Host and path, with a scheme where that is not https.
+    /// Host and path, with a scheme if it is not https.
     pub url: String,
-    /// A docker configuration file with credentials; without one nobody is named.
+    /// Docker configuration file with credentials; without it requests are anonymous.
     pub docker_config: Option<PathBuf>,
-    /// A PEM file of certificates to trust, in place of those of the system.
+    /// PEM file of certificates to trust, in place of those of the system.
     pub ca: Option<PathBuf>,
 }
 
 impl Registry {
-    /// A registry by its address, as the map has it.
+    /// Creates a registry from its address, as the map has it.
     ///
     /// # Errors
     ///
-    /// What is wrong with the address.
+    /// The address is not valid; the error says why.
     pub fn new(url: &str, docker_config: Option<PathBuf>, ca: Option<PathBuf>) -> Result<Self, &'static str> {
         let registry = Self { url: url.to_owned(), docker_config, ca };
         registry.problem().map_or(Ok(registry), Err)
     }
 
-    /// Scheme, host with port, and path without slashes at its ends.
+    /// Returns scheme, host with port, and path without slashes at its ends.
     pub(crate) fn parts(&self) -> (&'static str, &str, &str) {
         let (scheme, rest) = match self.url.split_once("://") {
             Some(("http", rest)) => ("http", rest),
@@ -146,7 +148,7 @@ impl Registry {
         (scheme, host, path.trim_matches('/'))
     }
 
-    /// What is wrong with the address.
+    /// Returns the error of an address.
     fn problem(&self) -> Option<&'static str> {
         let scheme = self.url.split_once("://").map(|(scheme, _)| scheme);
         let (_, host, path) = self.parts();
@@ -163,13 +165,13 @@ impl Registry {
     }
 }
 
-/// Stores by repository context. Clones share what has been opened.
+/// Stores by repository context. Clones share opened stores.
 #[derive(Debug, Clone, Default)]
 pub struct RepositoryMap {
-    /// How the map is called in messages.
+    /// Name of the map in messages.
     source: String,
     entries: Vec<Entry>,
-    /// How registries are reached that no entry names; without it they are not.
+    /// Access to registries that have no entry; without it they cannot be used.
     network: Option<Arc<crate::oci::Network>>,
 }
 
@@ -180,10 +182,10 @@ struct Entry {
     opened: Arc<Mutex<Option<Opened>>>,
 }
 
-/// A store that has been looked at.
+/// Store that has been opened.
 #[derive(Debug, Clone)]
 struct Opened {
-    /// Of an archive, which is opened again when it has been written.
+    /// Stamp of an archive, which is opened again after it has been written.
     stamp: Option<Stamp>,
     files: Files,
 }
@@ -208,7 +210,7 @@ impl Entry {
         })
     }
 
-    /// The same with so much time, if it is a registry.
+    /// Opens a repository; a registry gets this allowance of time.
     fn repository_within(
         &self,
         context: &RepositoryContext,
@@ -241,7 +243,8 @@ fn of_registry(client: crate::oci::Client, context: &RepositoryContext) -> Arc<d
     Arc::new(crate::oci::OciRepository { client, context: context.clone(), peers: None })
 }
 
-/// What is there says which format it is; only of an empty place the context has to tell.
+/// Opens files. Their content shows the format; only for an empty directory does the context
+/// decide.
 fn open(path: &Path, store: &Store, context: &RepositoryContext) -> Result<Files, RepositoryError> {
     let tree = match store {
         Store::Archive(_) => Tree::open_archive(path)?,
@@ -258,7 +261,7 @@ fn open(path: &Path, store: &Store, context: &RepositoryContext) -> Result<Files
     Ok(if is_flat { Files::Flat(Arc::new(Flat::new(tree)?)) } else { Files::Ctf(Arc::new(Ctf::new(tree))) })
 }
 
-/// Why a `repositories.yaml` cannot be used.
+/// Reason that a `repositories.yaml` cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     #[error("cannot read {path}: {source}")]
@@ -268,7 +271,7 @@ pub enum MapError {
 }
 
 impl MapError {
-    /// The place in the file, where one is known: line and column from 1.
+    /// Returns the place in the file, where it is known: line and column from 1.
     pub fn position(&self) -> Option<(usize, usize)> {
         match self {
             Self::Unreadable { .. } => None,
@@ -276,7 +279,7 @@ impl MapError {
         }
     }
 
-    /// What is wrong, without the place.
+    /// Returns the problem without the place.
     pub fn problem(&self) -> String {
         match self {
             Self::Unreadable { source, .. } => source.to_string(),
@@ -286,7 +289,8 @@ impl MapError {
 }
 
 impl RepositoryMap {
-    /// A map without entries; every lookup says that nothing is configured.
+    /// Creates a map without entries, whose lookups all fail with the message that no store is
+    /// configured.
     pub fn empty(source: impl Into<String>) -> Self {
         Self { source: source.into(), ..Self::default() }
     }
@@ -330,16 +334,16 @@ impl RepositoryMap {
         Ok(map)
     }
 
-    /// The contexts and the stores that stand for them.
+    /// Iterates over the contexts and their stores.
     pub fn stores(&self) -> impl Iterator<Item = (&RepositoryContext, &Store)> {
         self.entries.iter().map(|entry| (&entry.context, &entry.store))
     }
 
-    /// Takes in the stores of another map. Answers with a context that both map, to different stores.
+    /// Adds the stores of another map.
     ///
     /// # Errors
     ///
-    /// The context; nothing of the other map is taken then.
+    /// Both maps have this context with different stores. Then no store of the other map is added.
     pub fn merge(&mut self, other: Self) -> Result<(), RepositoryContext> {
         let clash = other.entries.iter().find(|entry| {
             self.entries
@@ -364,7 +368,7 @@ impl RepositoryMap {
         self.entries.insert(0, Entry::new(context, store));
     }
 
-    /// The store that stands for a context.
+    /// Finds the store of a context.
     pub fn find(&self, context: &RepositoryContext) -> Option<&Store> {
         self.entry(context).map(|entry| &entry.store)
     }
@@ -375,15 +379,15 @@ impl RepositoryMap {
 }
 
 impl RepositoryMap {
-    /// The same map, and registries that a repository context names where no entry does.
+    /// Adds access to registries that a repository context names and that have no entry.
     #[must_use]
     pub fn with_network(mut self, options: crate::oci::NetworkOptions) -> Self {
         self.network = Some(Arc::new(crate::oci::Network::new(options)));
         self
     }
 
-    /// Opens a repository with the credentials of one Context, and so much time for all that it is asked for. Entries of the map that name a
-    /// docker configuration keep theirs.
+    /// Opens a repository with the credentials of one Context and an allowance for all its
+    /// requests. Entries of the map with a docker configuration of their own keep it.
     ///
     /// # Errors
     ///
@@ -428,7 +432,7 @@ impl Repositories for RepositoryMap {
 
 type Problem = (yaml::Position, String);
 
-/// The entries with the place of each.
+/// Parses the entries, with the position of each.
 fn entries(document: &Node) -> Result<Vec<(RepositoryContext, Store, yaml::Position)>, Problem> {
     if document.is_null() {
         return Ok(Vec::new());
@@ -500,7 +504,8 @@ mod tests {
 
     use super::*;
 
-    /// I-31: both spellings of the member lead to the same store, and whoever leaves it out is told its name.
+    /// I-31: both spellings of the member lead to the same store, and an error names the member if
+    /// it is missing.
     #[test]
     fn the_base_url_is_needed_in_either_spelling() {
         let context = |value: Value| RepositoryContext::new(value).unwrap();

@@ -1,7 +1,8 @@
 //! Component versions in an OCI registry (`components.md` 6.1 to 6.3).
 //!
 //! ```text
-//! OciRepository (context) --name, version--> Place (one repository of the registry: Blobs) --> Client (HTTP, let in by Credentials)
+//! OciRepository (context) --name, version--> Place (one repository of the registry: Blobs)
+//! Place --> Client (HTTP with Credentials)
 //! ```
 
 use std::sync::Arc;
@@ -38,21 +39,21 @@ pub(crate) use peers::Peers;
 pub(crate) use push::push;
 pub use push::{PushError, Pushed};
 
-/// What a manifest may have at most; registries refuse larger ones.
+/// Bytes of a manifest; registries refuse larger ones.
 const LARGEST_MANIFEST: u64 = 4 << 20;
 const DIGEST_HEADER: &str = "docker-content-digest";
-/// Characters of what a registry says is a digest.
+/// Characters of a text that a registry sends as a digest.
 const LONGEST_DIGEST: usize = 100;
 
-/// The bytes of a manifest, and the digest that the registry says they have.
+/// Bytes of a manifest, and the digest that the registry claims for them.
 type Fetched = (Vec<u8>, Option<String>);
 
-/// A registry as the repository of one context.
+/// Registry as the repository of one context.
 #[derive(Debug)]
 pub(crate) struct OciRepository {
     pub(crate) client: Client,
     pub(crate) context: RepositoryContext,
-    /// For contents in other registries; without it they are out of reach.
+    /// Access to contents in other registries; without it they cannot be read.
     pub(crate) peers: Option<Peers>,
 }
 
@@ -60,12 +61,12 @@ pub(crate) struct OciRepository {
 struct Place<'a> {
     client: &'a Client,
     repository: String,
-    /// The manifest that a tag led to, which is not fetched again by its digest.
+    /// Manifest that a tag led to, so that it is not fetched again by its digest.
     known: Option<(Digest, Vec<u8>)>,
 }
 
 impl<'a> Place<'a> {
-    /// Whatever is no name of a repository must not become part of an address.
+    /// Refuses an invalid repository name, which could change the address.
     fn new(client: &'a Client, repository: String) -> Result<Self, RepositoryError> {
         let is_letter =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
@@ -85,7 +86,7 @@ impl<'a> Place<'a> {
         format!("{}/{}:{tag}", self.client.host(), self.repository)
     }
 
-    /// The digest behind a tag; `None` where there is no such tag.
+    /// Returns the digest behind a tag; `None` if the tag does not exist.
     fn find(&mut self, tag: &str) -> Result<Option<Digest>, RepositoryError> {
         let address = self.tagged(tag);
         if !is_tag(tag) {
@@ -101,7 +102,7 @@ impl<'a> Place<'a> {
         Ok(Some(digest))
     }
 
-    /// A manifest by tag or digest, and the digest that the registry says it has.
+    /// Fetches a manifest by tag or digest, with the digest that the registry claims for it.
     fn fetch(&self, reference: &str, address: &str) -> Result<Option<Fetched>, RepositoryError> {
         let accept = MANIFEST_TYPES.join(", ");
         let path = format!("manifests/{reference}");
@@ -170,7 +171,7 @@ impl OciRepository {
         Place::new(&self.client, self.client.below(&artifact::repository_path(&self.context, name)?))
     }
 
-    /// The client for an artifact or blob, and its name there.
+    /// Returns the client for an artifact or blob, and its name at that host.
     fn client_of(&self, reference: &str) -> Result<(Client, String), RepositoryError> {
         let (host, rest) = split_image_reference(reference);
         let name = host.split_once("://").map_or(host.as_str(), |(_, name)| name);
@@ -184,13 +185,13 @@ impl OciRepository {
     }
 }
 
-/// An artifact as an archive.
+/// Fetches an artifact as an archive.
 fn fetch_artifact(client: &Client, reference: &str) -> Result<Blob, RepositoryError> {
     let (place, digest) = find_artifact(client, reference)?;
     artifact_set::of_manifest(&place, &digest)
 }
 
-/// Where an artifact is, and the digest of its manifest, or of its index.
+/// Returns the repository of an artifact, and the digest of its manifest or index.
 fn find_artifact<'a>(client: &'a Client, reference: &str) -> Result<(Place<'a>, Digest), RepositoryError> {
     let (tagged, digest) = match reference.split_once('@') {
         Some((tagged, digest)) => (tagged, Some(digest)),

@@ -1,7 +1,9 @@
-//! Component versions of any store of files, or of readable sources, as a transport archive (`components.md` 6.4).
+//! Packs component versions of any store of files, or their sources, into a transport archive
+//! (`components.md` 6.4).
 //!
-//! Sources of a component version are a folder with a `component-descriptor.yaml`. A resource in it that has no `access` has its content beside
-//! it: at the path of its member `input` (`{type: dir|file, path: …, mediaType: …}`), or in `blueprint/` where it is a blueprint.
+//! Sources of a component version are a folder with a `component-descriptor.yaml`. The content of a
+//! resource without `access` is in the same folder: at the path of its member `input` (`{type:
+//! dir|file, path: …, mediaType: …}`), or in `blueprint/` for a blueprint.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -22,12 +24,12 @@ use crate::write::{CtfWriter, WriteError, local_access, pack as pack_files, tar_
 
 const BLUEPRINT_MEDIA_TYPE: &str = "application/vnd.gardener.landscaper.blueprint.layer.v1.tar";
 const BLUEPRINT_TYPES: [&str; 2] = ["landscaper.gardener.cloud/blueprint", "blueprint"];
-/// The lists whose entries have contents, in both schema versions.
+/// Paths of the lists whose entries have contents, in both schema versions.
 const LISTS: [&str; 4] = ["/component/resources", "/component/sources", "/spec/resources", "/spec/sources"];
 /// Files of one directory that becomes the content of a resource.
 const MOST_FILES: usize = 100_000;
 
-/// Why nothing was packed.
+/// Reason that packing failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
     #[error(transparent)]
@@ -49,12 +51,13 @@ pub enum PackError {
 }
 
 impl CtfWriter {
-    /// Adds all that lies at a path: a transport archive (directory, tar, tgz), whose artifacts stay as they are to the byte; a component
-    /// archive or a directory of descriptors; sources of one component version, or a directory of such.
+    /// Adds everything at a path: a transport archive (directory, tar, tgz), whose artifacts stay
+    /// the same to the byte; a component archive or a directory of descriptors; sources of one
+    /// component version, or a directory of such sources.
     ///
     /// # Errors
     ///
-    /// There is no component version, or one cannot be read or written.
+    /// The path has no component version, or one cannot be read or written.
     pub fn add_all(&mut self, path: &Path) -> Result<(), PackError> {
         if path.is_file() {
             return self.add_tree(path, Tree::open_archive(path)?);
@@ -97,7 +100,8 @@ impl CtfWriter {
         Ok(self.add_with_layers(&document, &layers)?)
     }
 
-    /// Writes what an element holds, and makes its access lead there; `None` where it lies elsewhere.
+    /// Writes the content of an element, and returns the access that leads to it. Returns `None` if
+    /// the content is stored elsewhere.
     fn content(
         &self,
         folder: &Path,
@@ -144,11 +148,11 @@ impl CtfWriter {
         Ok(self.write_body(&packed[..], &input.media_type, &path.display().to_string())?)
     }
 
-    /// Gives a version that was added another descriptor; its contents stay, and the name of its repository.
+    /// Replaces the descriptor of a version that was added. Contents and repository name stay.
     ///
     /// # Errors
     ///
-    /// The store is no transport archive, or does not hold the version.
+    /// The store is not a transport archive, or does not have the version.
     pub fn replace_descriptor(
         &mut self,
         source: &Store,
@@ -192,7 +196,7 @@ impl CtfWriter {
         Ok(())
     }
 
-    /// Copies a manifest with all that it refers to.
+    /// Copies a manifest with everything that it refers to.
     fn copy(&self, archive: &Ctf, digest: &Digest) -> Result<String, PackError> {
         let text = blobs::manifest_bytes(archive, digest)?;
         let manifest: Manifest = blobs::decode(&archive.address(digest), &text)?;
@@ -209,7 +213,7 @@ impl CtfWriter {
     }
 }
 
-/// Where the content of an element lies, as its sources say.
+/// Location of the content of an element, as its sources give it.
 struct Input {
     path: PathBuf,
     is_directory: bool,
@@ -261,7 +265,7 @@ impl Input {
     }
 }
 
-/// Subfolders in the order of their names.
+/// Returns the subfolders in the order of their names.
 fn folders(path: &Path) -> Result<Vec<PathBuf>, PackError> {
     let entries = fs::read_dir(path)
         .map_err(|error| malformed(path.display().to_string(), &format!("cannot be read: {error}")))?;
@@ -271,7 +275,8 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>, PackError> {
     Ok(folders)
 }
 
-/// All regular files below a folder by their relative names, in the order of these. Links are not followed.
+/// Returns all regular files below a folder, in the order of their relative names. Links are not
+/// followed.
 fn files_below(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -299,12 +304,12 @@ fn files_below(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     Ok(files)
 }
 
-/// Writes a transport archive directory as one tar, compressed if asked for. The index comes first, then the blobs in the order of their names,
-/// so that equal directories give equal files.
+/// Writes a transport archive directory as one tar, optionally compressed. The index comes first,
+/// then the blobs in the order of their names, so that equal directories give equal files.
 ///
 /// # Errors
 ///
-/// The directory cannot be read, or the file not be written.
+/// The directory cannot be read, or the file cannot be written.
 pub fn write_archive(directory: &Path, target: &Path, is_compressed: bool) -> Result<(), WriteError> {
     let failed = |path: &Path| {
         let path = path.to_owned();

@@ -1,4 +1,4 @@
-//! Where services fetch components and charts from, and with whose credentials.
+//! Sources of components and charts for services, with their credentials.
 //!
 //! ```text
 //! file of --repositories ──MapFile──> RepositoryMap ─┐

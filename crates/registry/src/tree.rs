@@ -1,4 +1,4 @@
-//! Files below one root: a directory, or an archive that is read where it lies.
+//! Files below one root: a directory, or an archive that is read in place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -10,31 +10,31 @@ use std::time::SystemTime;
 use flate2::read::MultiGzDecoder;
 use groundwork_component::RepositoryError;
 
-/// Entries that an archive may have.
+/// Entries of an archive.
 const MOST_ENTRIES: usize = 100_000;
-/// What a compressed archive may become: so many times its size, and that much at any rate.
+/// Factor by which a compressed archive may expand; small archives may expand to a fixed size.
 const EXPANSION: u64 = 100;
 const SMALL: u64 = 64 << 20;
 const LARGEST: u64 = 8 << 30;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// What changes when something is written again: time and length.
+/// Time and length of a file, which show that it has been written again.
 pub(crate) type Stamp = (Option<SystemTime>, u64);
 
-/// A place with files.
+/// Directory or archive.
 #[derive(Debug, Clone)]
 pub(crate) enum Tree {
     Directory(PathBuf),
     Archive(Arc<TarFile>),
 }
 
-/// A regular file of a tree.
+/// Regular file of a tree.
 pub(crate) struct Opened {
     pub(crate) size: u64,
     pub(crate) body: Box<dyn Read + Send>,
 }
 
-/// What lies directly in a directory of a tree.
+/// Direct entry of a directory of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) name: String,
@@ -42,9 +42,9 @@ pub(crate) struct Entry {
 }
 
 impl Tree {
-    /// The archive at `path`.
+    /// Opens the archive at `path`.
     pub(crate) fn open_archive(path: &Path) -> Result<Self, RepositoryError> {
-        // Opening a pipe that nobody writes to would never end.
+        // Opening a pipe without a writer would block without end.
         let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
         if !metadata.is_file() {
             return Err(malformed(path.display().to_string(), "it is not a regular file"));
@@ -52,7 +52,7 @@ impl Tree {
         TarFile::open(path).map(|file| Self::Archive(Arc::new(file)))
     }
 
-    /// How messages call a file of the tree.
+    /// Returns the name of a file of the tree for messages.
     pub(crate) fn address(&self, name: &str) -> String {
         match self {
             Self::Directory(root) => root.join(name).display().to_string(),
@@ -60,7 +60,7 @@ impl Tree {
         }
     }
 
-    /// When the file was written; archives as a whole.
+    /// Returns the stamp of a file; of an archive that of the archive file.
     pub(crate) fn stamp(&self, name: &str) -> Option<Stamp> {
         let path = match self {
             Self::Directory(root) => root.join(name),
@@ -69,7 +69,8 @@ impl Tree {
         stamp(&path)
     }
 
-    /// A regular file, if there is one under that name. The name has been checked by the caller to be one below the root.
+    /// Opens a regular file if it exists. The caller has checked that the name stays below the
+    /// root.
     pub(crate) fn file(&self, name: &str) -> Result<Option<Opened>, RepositoryError> {
         match self {
             Self::Archive(archive) => Ok(archive.file(name)),
@@ -80,7 +81,7 @@ impl Tree {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                     metadata => metadata.map_err(unreadable)?,
                 };
-                // Opening a pipe that nobody writes to would never end.
+                // Opening a pipe without a writer would block without end.
                 if !metadata.is_file() {
                     return Err(malformed(self.address(name), "it is not a regular file"));
                 }
@@ -90,7 +91,7 @@ impl Tree {
         }
     }
 
-    /// A whole file; one that is not there is an error.
+    /// Reads a whole file; a missing file is an error.
     pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
         let address = self.address(name);
         let opened = self.file(name)?.ok_or_else(|| RepositoryError::Missing { address: address.clone() })?;
@@ -102,8 +103,8 @@ impl Tree {
         blob.read_all(&address, limit)
     }
 
-    /// What lies directly in a directory, in the order of the names; nothing where there is none. What is neither file nor
-    /// directory is left out.
+    /// Lists the direct entries of a directory in the order of their names; a missing directory
+    /// counts as empty. Entries that are neither files nor directories are left out.
     pub(crate) fn list(&self, directory: &str) -> Result<Vec<Entry>, RepositoryError> {
         match self {
             Self::Archive(archive) => Ok(archive.list(directory)),
@@ -137,12 +138,13 @@ impl Tree {
     }
 }
 
-/// A tar, with the places of its regular files. A compressed one has been unpacked into a file without a name.
+/// Tar with the positions of its regular files. A compressed one has been unpacked into an unnamed
+/// temporary file.
 #[derive(Debug)]
 pub(crate) struct TarFile {
     path: PathBuf,
     file: Arc<File>,
-    /// Name to offset and size. Of two files with one name the last one counts.
+    /// Offset and size by name. Of two files with the same name the last one is used.
     files: BTreeMap<String, (u64, u64)>,
 }
 
@@ -213,7 +215,7 @@ fn index(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>, Repos
         let written = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let name =
             inside(&written).ok_or_else(|| wrong(format!("the entry {written:?} leaves the archive")))?;
-        // Links and devices are not followed, so there is nothing under their names.
+        // Links and devices are not followed, so their names have no content.
         if entry.header().entry_type().is_file() {
             let (offset, size) = (entry.raw_file_position(), entry.size());
             if offset.checked_add(size).is_none_or(|end| end > length) {
@@ -225,7 +227,7 @@ fn index(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>, Repos
     Ok(files)
 }
 
-/// The name below the root that is meant, if it is one.
+/// Returns the normalized name if it stays below the root.
 fn inside(written: &str) -> Option<String> {
     if written.starts_with('/') {
         return None;
@@ -241,12 +243,12 @@ fn inside(written: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Whether a name of a file, as a descriptor has it, stays below the root.
+/// Reports whether the file name in a descriptor stays below the root.
 pub(crate) fn is_inside(name: &str) -> bool {
     !name.is_empty() && !name.contains(['\\', '\0']) && inside(name).as_deref() == Some(name)
 }
 
-/// Part of a file. Readers of one file do not disturb one another.
+/// Part of a file. Each reader has its own position.
 struct Section {
     file: Arc<File>,
     offset: u64,
@@ -280,14 +282,14 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> RepositoryError {
     }
 }
 
-/// Characters of a problem: what strangers have written is quoted in some.
+/// Characters of a problem, which may quote untrusted text.
 const LONGEST_PROBLEM: usize = 500;
 
 pub(crate) fn malformed(address: String, problem: &str) -> RepositoryError {
     RepositoryError::Malformed { address, problem: shortened(problem, LONGEST_PROBLEM) }
 }
 
-/// So many characters of a text at most.
+/// Cuts a text to this number of characters.
 pub(crate) fn shortened(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -1,6 +1,6 @@
 //! Writes component versions into a transport archive directory.
 //!
-//! The bytes depend on nothing but the content, so a directory that is written again does not change.
+//! The bytes depend only on the content, so writing a directory again does not change it.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,19 +14,19 @@ use crate::artifact::{self, BlobDescriptor, ComponentConfig, DESCRIPTOR_FILE};
 use crate::ctf::{Artifact, ArtifactIndex, BLOB_DIRECTORY, INDEX_FILE};
 use crate::digest::Digest;
 
-/// 2022-01-01T00:00:00Z, the time that all tar entries carry (`components.md` 6.2).
+/// Time of all tar entries, 2022-01-01T00:00:00Z (`components.md` 6.2).
 const TAR_TIME: u64 = 1_640_995_200;
 
 /// Content that a resource of the descriptor refers to.
 #[derive(Debug, Clone)]
 pub struct LocalBlob {
-    /// Name of the resource; its `access` is set by the writer.
+    /// Name of the resource, whose `access` the writer sets.
     pub resource: String,
     pub media_type: String,
     pub bytes: Vec<u8>,
 }
 
-/// Collects component versions and writes the directory.
+/// Writer of a transport archive directory.
 #[derive(Debug)]
 pub struct CtfWriter {
     root: PathBuf,
@@ -34,7 +34,7 @@ pub struct CtfWriter {
     artifacts: Vec<Artifact>,
 }
 
-/// Why a component version could not be written.
+/// Reason that a component version could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     #[error(transparent)]
@@ -48,7 +48,8 @@ pub enum WriteError {
 }
 
 impl CtfWriter {
-    /// A writer for the store of `context` in `root`, which is created if need be.
+    /// Creates a writer for the store of `context` in `root`, which is created if it does not
+    /// exist.
     ///
     /// # Errors
     ///
@@ -60,11 +61,13 @@ impl CtfWriter {
         Ok(Self { root, context, artifacts: Vec::new() })
     }
 
-    /// Adds a component version: its descriptor (YAML or JSON, v2 or v3) and the content of its local resources.
+    /// Adds a component version: its descriptor (YAML or JSON, v2 or v3) and the content of its
+    /// local resources.
     ///
     /// # Errors
     ///
-    /// The descriptor is invalid once the accesses are filled in, or lacks a resource that content is given for.
+    /// The descriptor is invalid once the accesses are filled in, or lacks a resource that content
+    /// is given for.
     pub fn add(&mut self, descriptor: &Value, blobs: &[LocalBlob]) -> Result<(), WriteError> {
         let mut document = descriptor.clone();
         let mut layers = Vec::new();
@@ -76,7 +79,7 @@ impl CtfWriter {
         self.add_with_layers(&document, &layers)
     }
 
-    /// Adds a component version whose contents are written already.
+    /// Adds a component version whose contents have been written already.
     pub(crate) fn add_with_layers(
         &mut self,
         document: &Value,
@@ -102,7 +105,7 @@ impl CtfWriter {
         Ok(())
     }
 
-    /// Adds an artifact as it is in another archive. Its blobs have been written.
+    /// Adds an artifact of another archive unchanged. Its blobs have been written already.
     pub(crate) fn add_artifact(
         &mut self,
         repository: String,
@@ -118,7 +121,8 @@ impl CtfWriter {
         });
     }
 
-    /// Puts the version that was added last in the place of one that was added before, under the name that this has.
+    /// Replaces an earlier version by the one that was added last, under the name of the earlier
+    /// one.
     pub(crate) fn rename_last(&mut self, repository: String, tag: String) {
         let Some(mut last) = self.artifacts.pop() else { return };
         self.artifacts.retain(|known| known.repository != repository || known.tag.as_ref() != Some(&tag));
@@ -126,7 +130,7 @@ impl CtfWriter {
         self.artifacts.push(last);
     }
 
-    /// Writes content as it is read; it is in no memory as a whole.
+    /// Writes content while it is read, so that it is never in memory as a whole.
     pub(crate) fn write_body(
         &self,
         mut body: impl io::Read,
@@ -154,13 +158,14 @@ impl CtfWriter {
         Ok(BlobDescriptor { media_type: media_type.to_owned(), digest: digest.to_string(), size })
     }
 
-    /// Writes the index; until then readers see nothing of what was added.
+    /// Writes the index. Readers see the added versions only after that.
     ///
     /// # Errors
     ///
     /// The file cannot be written.
     pub fn finish(mut self) -> Result<(), WriteError> {
-        // Stable, so that of a version added twice the later one stays last, which is the one that readers take.
+        // The sort is stable, so of a version added twice the later one stays last, which readers
+        // use.
         self.artifacts.sort_by(|a, b| (&a.repository, &a.tag).cmp(&(&b.repository, &b.tag)));
         let index = ArtifactIndex { schema_version: 1, artifacts: Some(self.artifacts) };
         let mut text = json_bytes(&index);
@@ -203,7 +208,7 @@ fn set_access(document: &mut Value, resource_name: &str, layer: &BlobDescriptor)
     Ok(())
 }
 
-/// How a descriptor refers to a blob beside it.
+/// Returns the access of a blob beside the descriptor.
 pub(crate) fn local_access(layer: &BlobDescriptor) -> Value {
     json!({"type": "localBlob", "localReference": layer.digest, "mediaType": layer.media_type})
 }
@@ -214,7 +219,7 @@ fn descriptor_tar(document: &[u8]) -> Vec<u8> {
     finish(archive)
 }
 
-/// Packs files into a tar whose bytes depend on nothing but names and contents.
+/// Packs files into a tar whose bytes depend only on names and contents.
 ///
 /// Names are relative, with `/` between their parts.
 pub(crate) fn pack<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
@@ -233,7 +238,7 @@ fn append(archive: &mut tar::Builder<Vec<u8>>, name: &str, content: &[u8]) {
     archive.append_data(&mut header, name, content).expect("writing to memory does not fail");
 }
 
-/// The header of a regular file whose name is short.
+/// Returns the header of a regular file with a short name.
 pub(crate) fn tar_header(name: &str, size: u64) -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
     header.set_path(name).expect("names of digests fit into a header");
@@ -257,7 +262,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
 }
 
 impl LocalBlob {
-    /// A file tree (relative names) as the content of a resource, packed as an uncompressed tar.
+    /// Packs a file tree (relative names) into an uncompressed tar, as the content of a resource.
     pub fn tree<'a>(
         resource: impl Into<String>,
         media_type: impl Into<String>,

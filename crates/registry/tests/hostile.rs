@@ -1,4 +1,5 @@
-//! Registries and chart repositories that are an enemy's: each trick ends in its time with words of its own, and a process bears fifty of them.
+//! Hostile registries and chart repositories: each trick ends in time with its own error message,
+//! and a process survives fifty of them at once.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::sync::Arc;
@@ -12,43 +13,43 @@ use groundwork_testkit::{Honest, HostileServer, Trick};
 use serde_json::json;
 
 const NAME: &str = "example.org/shop";
-/// Time for all that is fetched for one purpose; a service has 30 seconds.
+/// Time for everything that is fetched for one purpose; a service has 30 seconds.
 const FETCH: Duration = Duration::from_secs(4);
-/// The room for all that comes of one request: a second more for each answer.
+/// Upper limit for one case, since each answer extends the time by a second.
 const LIMIT: Duration = Duration::from_secs(20);
 const MIB: usize = 1 << 20;
-/// As a rendering takes it at most.
+/// Bytes of content, the limit of a rendering.
 const CONTENT: u64 = 64 << 20;
 const ARCHIVE: u64 = 20 << 20;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
-/// One test at a time: each takes all the processor time that there is.
+/// Runs one test at a time, because each uses all processors.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Requests to registries and chart repositories, by what is answered with a trick.
+/// Request that the server answers with a trick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
-    /// The manifest of a component version, by its tag.
+    /// Manifest of a component version, by its tag.
     Tag,
-    /// The config of a component version.
+    /// Config of a component version.
     Config,
     Descriptor,
-    /// A blob beside a descriptor.
+    /// Blob beside a descriptor.
     Local,
-    /// An artifact that a descriptor leads to, by its tag.
+    /// Artifact that a descriptor leads to, by its tag.
     Artifact,
-    /// A layer of it.
+    /// Layer of such an artifact.
     Layer,
     ArtifactDigest,
-    /// A token, by a password.
+    /// Access token for a password.
     Token,
-    /// By a token that lasts.
+    /// Access token for a refresh token.
     Refresh,
     ChartTag,
     ChartLayer,
-    /// A chart, or an index, behind an address.
+    /// Chart or index behind an HTTP address.
     Address,
 }
 
@@ -72,7 +73,7 @@ fn digest(text: &str) -> String {
 }
 
 impl Asked {
-    /// The answers by which a client gets to the request.
+    /// Returns the honest answers that lead the client to the request.
     fn honest(self) -> Vec<Honest> {
         let layer = json!({
             "mediaType": "application/vnd.ocm.software.component-descriptor.v2+json", "digest": digest("d"), "size": 1,
@@ -122,7 +123,7 @@ fn repository(url: &str, keyring: &Arc<Keyring>, allowance: &Allowance) -> Arc<d
     map.open_with(&context, keyring, allowance).unwrap()
 }
 
-/// Asks, and reads what comes as a service would.
+/// Sends the request, and reads the answer as a service does.
 fn ask(url: &str, asked: Asked, allowance: &Allowance) -> Result<(), String> {
     let host = url.trim_start_matches("http://");
     let keyring = asked.keyring(host);
@@ -155,11 +156,12 @@ fn ask(url: &str, asked: Asked, allowance: &Allowance) -> Result<(), String> {
     }
 }
 
-/// Words of which an error has one; none where an answer may be a good one, and that it ends is all that counts.
+/// Returns texts of which the error must have one. The list is empty if the answer may also be
+/// accepted; then the test only checks that the request ends.
 fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
     const LATE: &str = "it is too slow: all that is fetched may take 4 s";
     const BROKEN: &str = "cannot read ";
-    /// Something else has come than was asked for.
+    /// Errors for an answer with other content.
     const OTHER: &[&str] = &[
         "digest mismatch for",
         "not the expected JSON",
@@ -171,7 +173,7 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
     ];
     match (trick, asked) {
         (Trick::StrangeJson, _) => &[],
-        // A length that a manifest has said is known before the first byte.
+        // The manifest has given the length, so the client stops before the first byte too many.
         (Trick::DrippingBody | Trick::HalfAnswer | Trick::GzipBomb | Trick::LongerThanSaid, Asked::Layer) => {
             OTHER
         }
@@ -181,7 +183,7 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
         }
         (Trick::RedirectInCircles, _) => &["it redirects more than 5 times"],
         (Trick::RedirectTo(_), _) => &["which redirects to http://127.0.0.1:1"],
-        // The server may hang up in the middle.
+        // The server may close the connection in the middle of an answer.
         (Trick::RetryAtOnce, _) => &["429", "Peer disconnected"],
         (Trick::EndlessError, _) => &["500"],
         (Trick::HeadersWithoutEnd, _) => &["response header is too big"],
@@ -189,10 +191,10 @@ fn words(trick: &Trick, asked: Asked) -> &'static [&'static str] {
         (Trick::NoHttp, _) => &["http parse fail"],
         (Trick::EndlessExtension | Trick::HalfAnswer, _) => &[BROKEN],
         (Trick::EndlessBody | Trick::EndlessChunks, Asked::Layer) => &["longer than its manifest says"],
-        // On a busy machine the time may be over first.
+        // On a busy machine the time limit may come first.
         (Trick::EndlessBody | Trick::EndlessChunks, _) => &[" is larger than ", LATE],
         (Trick::HugeLength, _) => &[" is larger than "],
-        // Their form is for others to see.
+        // The client does not check the form of this content; its callers do.
         (_, Asked::Address | Asked::ArtifactDigest) => &[],
         _ => OTHER,
     }
@@ -231,7 +233,7 @@ async fn each_trick_ends_with_words_of_its_own() {
     }
 }
 
-/// A client that asks public addresses alone is not led to others.
+/// A client that may connect only to public addresses refuses a redirect to a private one.
 #[tokio::test]
 async fn nobody_is_led_to_private_addresses() {
     let _alone = ALONE.lock().await;
@@ -257,7 +259,7 @@ async fn nobody_is_led_to_private_addresses() {
     }
 }
 
-/// The most that the process has ever held.
+/// Returns the peak memory of the process in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -265,7 +267,7 @@ fn peak() -> usize {
     kib.unwrap_or_default() << 10
 }
 
-/// Fifty hostile registries take what one takes, and one that is none is read beside them.
+/// Fifty hostile registries take as much memory as one, and an honest one is read beside them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_are_no_worse_than_one() {
     let _alone = ALONE.lock().await;
@@ -291,7 +293,8 @@ async fn fifty_are_no_worse_than_one() {
     while !hostile.is_finished() {
         let (url, holding) = (small.url(), memory.begin("small"));
         let asking = tokio::task::spawn_blocking(move || {
-            // The servers are in this process, too, and take their part of the processors.
+            // The servers run in this process and use its processors, too, so run the request on a
+            // thread of its own.
             ask(&url, Asked::Address, &Allowance::default().holding(&holding))
         });
         let answer = asking.await.unwrap();
@@ -303,6 +306,7 @@ async fn fifty_are_no_worse_than_one() {
     assert!(read > 3, "{read}");
     assert_eq!(memory.in_use(), 0);
     println!("peak: {} MiB, {} before, {read} small answers beside them", peak() >> 20, before >> 20);
-    // Without a bound for all of them it is 1.5 GiB. What the allocator keeps of each thread comes to most of what is beyond the bound.
+    // Without a limit for all answers together the peak is 1.5 GiB. Most of the memory beyond the
+    // limit is what the allocator keeps for each thread.
     assert!(peak() < before + 512 * MIB, "{} MiB", peak() >> 20);
 }

@@ -22,7 +22,8 @@ fn context() -> RepositoryContext {
     RepositoryContext::new(json!({"type": "CommonTransportFormat", "filePath": "ctf"})).unwrap()
 }
 
-/// The closure of `github.com/root:1.0.0`, and the content of the resources below it with their recorded digests.
+/// Reads the closure of `github.com/root:1.0.0`, and the contents of its resources with their
+/// recorded digests.
 #[test]
 fn archive_of_another_tool() {
     let Some(directory) = fixture("landscaper/templates/shared_data/ctf-local-blobs") else { return };
@@ -46,13 +47,14 @@ fn archive_of_another_tool() {
         let recorded = resource.element["digest"]["value"].as_str().unwrap();
         assert_eq!(Digest::of(&content.bytes).to_string(), format!("sha256:{recorded}"));
     }
-    // What the archive says about where it was written stays; where it was read from comes last.
+    // The contexts in the descriptor stay, and the context that it was read with is added at the
+    // end.
     let contexts = &closure[0].descriptor.document()["component"]["repositoryContexts"];
     assert_eq!(contexts[0]["baseUrl"], "example.com");
     assert_eq!(contexts[1], *context().as_value());
 }
 
-/// An archive under construction, document by document.
+/// Archive under construction, document by document.
 struct Archive(tempfile::TempDir);
 
 impl Archive {
@@ -72,14 +74,15 @@ impl Archive {
         self.blob(media_type, document.to_string().as_bytes())
     }
 
-    /// A manifest whose descriptor layer holds `layer`.
+    /// Adds a manifest whose descriptor layer is `layer`.
     fn manifest(&self, config_type: &str, layer_type: &str, layer: &[u8]) -> Value {
         let layer = self.blob(layer_type, layer);
         let config = self.json(config_type, &json!({"componentDescriptorLayer": layer}));
         self.json(artifact::MANIFEST, &json!({"schemaVersion": 2, "config": config, "layers": [layer]}))
     }
 
-    /// What the archive holds for `example.org/a:1.0.0` when its index lists these manifests in this order.
+    /// Reads `example.org/a:1.0.0` from the archive when its index lists these manifests in this
+    /// order.
     fn read(&self, manifests: &[&Value]) -> Result<Option<String>, String> {
         let entry = |manifest: &&Value| json!({"repository": "component-descriptors/example.org/a", "tag": "1.0.0", "digest": manifest["digest"]});
         let artifacts: Vec<Value> = manifests.iter().map(entry).collect();
@@ -142,7 +145,8 @@ fn media_types() {
     }
 }
 
-/// The first entry of an image index counts; of two artifacts with one tag it is the last.
+/// The first entry of an image index is used. Of two artifacts with the same tag, the last one is
+/// used.
 #[test]
 fn indexes_and_duplicates() {
     let archive = Archive::new();
@@ -189,7 +193,7 @@ fn artifacts_that_are_no_components() {
     }
 }
 
-/// A blob may have been stored in several pieces.
+/// A blob may be stored in several pieces.
 #[test]
 fn pieces_are_joined() {
     let archive = Archive::new();
@@ -207,7 +211,7 @@ fn no_archive_at_all() {
     assert_eq!(error.to_string(), format!("/nowhere/at/all/{INDEX_FILE} does not exist"));
 }
 
-/// A pipe without a writer held the reader for ever.
+/// Without this check, a pipe without a writer blocked the reader for ever.
 #[test]
 fn only_regular_files_are_read() {
     let directory = tempfile::tempdir().unwrap();
@@ -220,7 +224,8 @@ fn only_regular_files_are_read() {
     assert_eq!(answer.unwrap_err().to_string(), format!("{}: it is not a regular file", pipe.display()));
 }
 
-/// JSON that leads deeper into itself than a stack is refused by whatever reads it first: the index, a manifest, its config.
+/// Deeply nested JSON would exhaust the stack. The first reader refuses it: of the index, a
+/// manifest, its config.
 #[test]
 fn json_that_nests_without_end_is_refused() {
     const DEEP: usize = 100_000;

@@ -19,7 +19,7 @@ fn map(type_name: &str, store: Store) -> RepositoryMap {
     map
 }
 
-/// The closure of a component, as identities, and what its first resources hold.
+/// Returns the closure of a component as identities, with the contents of its first resources.
 fn closure(map: &RepositoryMap, type_name: &str, name: &str, version: &str) -> Result<Vec<String>, String> {
     let reference =
         Reference { repository: Some(context(type_name)), name: name.into(), version: version.into() };
@@ -39,7 +39,7 @@ fn content(map: &RepositoryMap, type_name: &str, reference: &str) -> Result<Vec<
     read.map_err(|error| error.to_string())
 }
 
-/// Directories that another program reads (`components.md` 6.6), broken ones included.
+/// Directories in the format of another tool (`components.md` 6.6), including broken ones.
 #[test]
 fn directories_of_descriptors() {
     let Some(root) = fixture("landscaper/components/localocmrepos") else { return };
@@ -47,7 +47,7 @@ fn directories_of_descriptors() {
     let valid = store("valid-components");
     let found = closure(&valid, "local", "example.com/landscaper-component", "1.0.0").unwrap();
     assert_eq!(found.len(), 2, "{found:?}");
-    // A directory as content is packed.
+    // The content of a resource that is a directory is packed.
     let packed = content(&valid, "local", "blueprint").unwrap();
     let mut archive = tar::Archive::new(&packed[..]);
     let names: Vec<_> =
@@ -59,7 +59,7 @@ fn directories_of_descriptors() {
     let (name, version) = index.index().unwrap().keys().next().unwrap().clone();
     let error = closure(&dangling, "local", &name, &version).unwrap_err();
     assert!(error.contains("unable to resolve component reference"), "{error}");
-    // Readable, although nobody can fetch the content.
+    // The descriptor can be read, although its content cannot be fetched.
     let odd = Flat::new(Tree::Directory(root.join("components-with-invalid-access-type"))).unwrap();
     let bytes = odd.index().unwrap().values().next().unwrap().clone();
     let descriptor = Descriptor::parse(&bytes).unwrap();

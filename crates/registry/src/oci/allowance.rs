@@ -1,4 +1,4 @@
-//! Time and memory for all that is fetched for one purpose: a job, an item, a call.
+//! Time and memory for everything that is fetched for one purpose: a job, an item, a call.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,16 @@ use groundwork_component::{Blob, RepositoryError};
 
 use super::memory::Holding;
 
-/// Large contents have a second more for each so many bytes that have come: what comes faster than this is let come.
+/// Bytes that extend the time by a second: a large content may take longer, as long as it arrives
+/// at this rate.
 const BYTES_PER_SECOND: u64 = 1 << 20;
-/// The time where nobody has said how long it may take.
+/// Default time, if the caller sets none.
 const UNSAID: Duration = Duration::from_secs(300);
 
-/// Time that servers may take to give what is asked of them, all of it together, which gets longer with what comes; and memory for it. Clones share
-/// both.
+/// Time limit for all waits for servers together, which grows with the bytes that arrive, and
+/// memory for the answers. Clones share both.
 ///
-/// Only time in which somebody waits for a server counts. Without limits by default.
+/// Only time spent waiting for a server counts. The default has no limits.
 #[derive(Debug, Clone, Default)]
 pub struct Allowance {
     time: Option<Arc<Limited>>,
@@ -26,7 +27,7 @@ pub struct Allowance {
 #[derive(Debug)]
 struct Limited {
     time: Duration,
-    /// The option that sets it, for messages.
+    /// Command-line option that sets the time, for messages.
     option: &'static str,
     used: Mutex<Used>,
 }
@@ -39,27 +40,29 @@ struct Used {
 }
 
 impl Allowance {
-    /// So much time, and a second more for each answer and for each MiB that comes. Messages say that `option` sets it.
+    /// Creates an allowance of this time, and a second more for each answer and each MiB that
+    /// arrives. Messages name `option`.
     pub fn of(time: Duration, option: &'static str) -> Self {
         Self { time: Some(Arc::new(Limited { time, option, used: Mutex::default() })), memory: None }
     }
 
-    /// The time of a command, for which there is no option.
+    /// Creates the allowance of a command, which has no option for it.
     pub(super) fn unsaid() -> Self {
         Self::of(UNSAID, "the time of a command")
     }
 
-    /// The same time, and what one piece of work holds.
+    /// Returns an allowance with the same time, and the memory of one piece of work.
     #[must_use]
     pub fn holding(&self, memory: &Arc<Holding>) -> Self {
         Self { time: self.time.clone(), memory: Some(Arc::clone(memory)) }
     }
 
-    /// The whole content, at most `limit` bytes; `address` is what messages call it. It is paid for until the piece of work is over.
+    /// Reads the whole content, at most `limit` bytes; `address` is its name in messages. The
+    /// memory stays reserved until the piece of work ends.
     ///
     /// # Errors
     ///
-    /// As [`Blob::read_all`], and there may be no room for it.
+    /// As [`Blob::read_all`], and there may not be enough memory.
     pub fn read_all(&self, blob: Blob, address: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
         match &self.memory {
             Some(memory) => memory.read_all(blob, address, limit),
@@ -67,12 +70,12 @@ impl Allowance {
         }
     }
 
-    /// True once there is no time left.
+    /// Reports whether the time is used up.
     pub fn is_used_up(&self) -> bool {
         self.left().is_some_and(|left| left.is_zero())
     }
 
-    /// The time that is left; `None` without a limit.
+    /// Returns the remaining time; `None` without a limit.
     pub(super) fn left(&self) -> Option<Duration> {
         let limited = self.time.as_ref()?;
         let used = limited.used();
@@ -82,12 +85,12 @@ impl Allowance {
         Some(time.saturating_sub(used.time))
     }
 
-    /// A shorter time, if that is all that is left.
+    /// Returns `time`, or the remaining time if that is shorter.
     pub(super) fn cap(&self, time: Duration) -> Duration {
         self.left().map_or(time, |left| left.min(time))
     }
 
-    /// Counts the time that a wait takes, and the bytes that come of it.
+    /// Measures a wait, and counts its time and the bytes that arrive.
     pub(super) fn spend<T>(&self, wait: impl FnOnce() -> T, bytes_of: impl FnOnce(&T) -> usize) -> T {
         let Some(limited) = &self.time else { return wait() };
         let begin = Instant::now();
@@ -99,7 +102,8 @@ impl Allowance {
         came
     }
 
-    /// Counts the time that an answer takes to begin, and the answer if one comes: many small ones are no sign of a slow server.
+    /// Measures the wait for the beginning of an answer, and adds a second for an answer that
+    /// arrives: many small answers do not mean that a server is slow.
     pub(super) fn spend_on_answer<T, E>(&self, wait: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let answer = self.spend(wait, |_| 0);
         if let (Some(limited), Ok(_)) = (&self.time, &answer) {
@@ -108,14 +112,14 @@ impl Allowance {
         answer
     }
 
-    /// Counts a wait for what somebody else has asked for.
+    /// Counts a wait for a request that another task has made.
     pub fn charge(&self, time: Duration) {
         if let Some(limited) = &self.time {
             limited.used().time += time;
         }
     }
 
-    /// An error that says so if no time is left.
+    /// Returns an error if no time is left.
     pub(super) fn check(&self, host: &str, address: &str) -> Result<(), RepositoryError> {
         let Some(limited) = self.time.as_ref().filter(|_| self.is_used_up()) else { return Ok(()) };
         let cause = format!(
@@ -135,7 +139,7 @@ impl Limited {
     }
 }
 
-/// A body that comes within an allowance.
+/// Body that is read within an allowance.
 pub(super) struct Allowed<R> {
     pub(super) inner: R,
     pub(super) allowance: Allowance,
@@ -148,7 +152,7 @@ impl<R: Read> Read for Allowed<R> {
         self.allowance.check(&self.host, &self.address)?;
         let read = || self.inner.read(buffer);
         let came = self.allowance.spend(read, |came| came.as_ref().map_or(0, |count| *count));
-        // A part that did not come in time is the last of what was too slow, if no time is left now.
+        // If the time is used up now, report that, not the timeout of this last read.
         came.or_else(|error| {
             self.allowance.check(&self.host, &self.address).map_err(Into::into).and(Err(error))
         })

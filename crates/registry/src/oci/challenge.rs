@@ -1,8 +1,8 @@
-//! What registries ask for in challenges, and what their token services answer.
+//! Challenges of registries, and answers of their token services.
 
 use serde::Deserialize;
 
-/// What a registry asks for in `WWW-Authenticate`.
+/// Challenge in the header `WWW-Authenticate`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Challenge {
     Basic,
@@ -19,19 +19,21 @@ impl Challenge {
             return None;
         }
         let value = |name: &str| {
-            // Values are quoted, and the scope among them holds commas.
+            // Values are quoted and may contain commas, as the scope does, so do not split at
+            // commas.
             let start = rest.find(&format!("{name}=\""))? + name.len() + 2;
             rest[start..].split('"').next().map(str::to_owned)
         };
         Some(Self::Bearer { realm: value("realm")?, service: value("service") })
     }
 
-    /// What a token service is told of what the token is for.
+    /// Returns the scope of a token.
     pub(crate) fn scope(repository: &str, actions: &str) -> String {
         format!("repository:{repository}:{actions}")
     }
 
-    /// Where a token for a repository is to be had. Actions are `pull` and `pull,push`.
+    /// Returns the address of the token service for a repository. Actions are `pull` and
+    /// `pull,push`.
     pub(crate) fn token_address(
         realm: &str,
         service: Option<&str>,
@@ -48,7 +50,7 @@ impl Challenge {
     }
 }
 
-/// The answer of a token service; both names are in use.
+/// Answer of a token service. Services use either of the two names.
 #[derive(Deserialize)]
 pub(crate) struct Token {
     token: Option<String>,
@@ -61,7 +63,7 @@ impl Token {
     }
 }
 
-/// A text as a part of an address or a form.
+/// Percent-encodes a text for an address or a form.
 pub(crate) fn encode(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

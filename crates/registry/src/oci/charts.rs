@@ -1,4 +1,5 @@
-//! Charts that lie in registries, or behind an address (`helm.md` 1): their bytes, and nothing of what they are.
+//! Fetches the bytes of charts from registries and HTTP addresses (`helm.md` 1). Does not look into
+//! them.
 
 use std::sync::Arc;
 
@@ -21,17 +22,17 @@ const OLD_CHART: &str = "application/tar+gzip";
 const INDEXES: [&str; 2] =
     ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
 
-/// Fetches charts.
+/// Client that fetches charts.
 #[derive(Debug, Clone)]
 pub struct ChartClient {
     network: Arc<Network>,
     only_public: bool,
 }
 
-/// What is sent to the host of an address, and to no other.
+/// Credentials and certificates for the host of one address. Other hosts never get them.
 #[derive(Clone, Default)]
 pub struct Authorization {
-    /// The header `Authorization`.
+    /// Value of the header `Authorization`.
     pub header: Option<String>,
     /// Certificates to trust, in place of those of the system; PEM.
     pub roots: Option<Vec<u8>>,
@@ -43,14 +44,14 @@ impl std::fmt::Debug for Authorization {
     }
 }
 
-/// Why there is no chart.
+/// Reason that a chart cannot be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChartError {
     #[error("no tag specified in reference {0}")]
     NoTag(String),
     #[error("{0} is no reference of an artifact, such as registry.example.org/charts/web:1.0.0")]
     NoReference(String),
-    /// The address is of a kind that nobody asks, whatever happens elsewhere.
+    /// The address is not valid, so no server is asked and a retry cannot help.
     #[error("{address}: {problem}")]
     NoAddress { address: String, problem: String },
     #[error("artifact is no image manifest: {0}")]
@@ -59,7 +60,7 @@ pub enum ChartError {
     NoLayer,
     #[error("multiple matching layers found: {CHART}")]
     ManyLayers,
-    /// The server answers, but not with what was asked for.
+    /// The server answers with another status than 200.
     #[error("{url}: {status}")]
     Status { url: String, status: u16 },
     #[error("{0}")]
@@ -83,7 +84,7 @@ struct Layer {
 }
 
 impl Manifest {
-    /// The only layer that is a chart.
+    /// Returns the digest of the only layer that is a chart.
     fn chart_layer(&self, address: &str) -> Result<Digest, ChartError> {
         let of = |wanted: &str| -> Vec<&Layer> {
             self.layers.iter().filter(|layer| layer.media_type == wanted).collect()
@@ -102,12 +103,13 @@ impl Manifest {
     }
 }
 
-/// The chart in the content of a resource of a component (`helm.md` 1.1), at most `limit` bytes: content that is an artifact as an archive holds
-/// it in a layer, all other content is the chart itself. `address` is what messages call it.
+/// Returns the chart in the content of a component's resource (`helm.md` 1.1), at most `limit`
+/// bytes. An artifact as an archive has the chart in a layer; other content is the chart itself.
+/// `address` is its name in messages.
 ///
 /// # Errors
 ///
-/// The artifact has no chart, or is not what its digests say.
+/// The artifact has no chart, or does not match its digests.
 pub fn chart_of_content(
     content: Vec<u8>,
     is_artifact: bool,
@@ -131,7 +133,8 @@ pub fn chart_of_content(
     Ok(part(&manifest.chart_layer(address)?, limit)?)
 }
 
-/// Whether content of a resource is an artifact as an archive, by its access and the media type that it comes under.
+/// Reports whether the content of a resource is an artifact as an archive, by its access and media
+/// type.
 pub fn is_packed_artifact(access: &Access, media_type: &str) -> bool {
     access.is_artifact() || artifact_set::is_packed(media_type)
 }
@@ -141,11 +144,12 @@ impl ChartClient {
         Self { only_public: options.only_public, network: Arc::new(Network::new(options)) }
     }
 
-    /// The chart layer of an artifact, at most `limit` bytes. It waits for the network, as long as the allowance lasts.
+    /// Fetches the chart layer of an artifact, at most `limit` bytes. Blocks on the network within
+    /// the allowance.
     ///
     /// # Errors
     ///
-    /// There is none, or it cannot be had.
+    /// The artifact does not exist, has no chart, or cannot be fetched.
     pub fn pull(
         &self,
         reference: &str,
@@ -158,14 +162,14 @@ impl ChartClient {
         let (host, path) = plain.split_once('/').ok_or_else(no_reference)?;
         let (path, digest) = path.split_once('@').map_or((path, None), |(path, digest)| (path, Some(digest)));
         let (path, tag) = path.rsplit_once(':').ok_or_else(|| ChartError::NoTag(shown(reference)))?;
-        // The words of the client would be about a repository context.
+        // Map the error, because the message of the client would be about a repository context.
         Registry::new(host, None, None).map_err(|_| no_reference())?;
         let client = self.network.client(host, keyring)?.within(allowance);
         let mut place = Place::new(&client, path.to_owned()).map_err(|_| no_reference())?;
         let digest = match digest {
             Some(text) => Digest::parse(text).ok_or_else(no_reference)?,
             None if !is_tag(&tag.replace('+', "_")) => return Err(no_reference()),
-            // What a version may hold, a tag may not.
+            // A version may have characters that a tag may not.
             None => place
                 .find(&tag.replace('+', "_"))?
                 .ok_or_else(|| RepositoryError::Missing { address: format!("{host}/{path}:{tag}") })?,
@@ -182,11 +186,13 @@ impl ChartClient {
         Ok(place.read(opened, &format!("the chart {address}"), limit)?)
     }
 
-    /// The content behind an address, at most `limit` bytes. It waits for the network, as long as the allowance lasts.
+    /// Fetches the content of an address, at most `limit` bytes. Blocks on the network within the
+    /// allowance.
     ///
     /// # Errors
     ///
-    /// [`ChartError::NoAddress`] if nobody could ask it, or the server does not answer with it.
+    /// [`ChartError::NoAddress`] for an address that is not valid, or the server does not answer
+    /// with the content.
     pub fn get(
         &self,
         url: &str,
@@ -213,7 +219,7 @@ impl ChartClient {
     }
 }
 
-/// Scheme and host of an address that charts can be fetched from.
+/// Returns scheme and host of an address from which charts can be fetched.
 fn address_parts(url: &str) -> Result<(String, String), ChartError> {
     let wrong = |problem: &str| Err(no_address(url, problem));
     let Some((scheme, authority)) = client::origin(url) else {
@@ -240,7 +246,7 @@ fn no_address(url: &str, problem: &str) -> ChartError {
     ChartError::NoAddress { address: shown(url), problem: problem.to_owned() }
 }
 
-/// An address for messages: without a query and a user, which may hold credentials.
+/// Returns an address for messages, without its query and user, which may have credentials.
 pub fn shown(url: &str) -> String {
     let plain = without_query(url);
     let begin = plain.find("://").map_or(0, |found| found + "://".len());
@@ -250,7 +256,7 @@ pub fn shown(url: &str) -> String {
     format!("{scheme}{host}{path}")
 }
 
-/// A query may hold a token.
+/// Removes the query, which may have a token.
 fn without_query(url: &str) -> String {
     url.split('?').next().unwrap_or(url).to_owned()
 }
@@ -278,7 +284,7 @@ mod tests {
         pack([("index.json", index.as_bytes()), (&first, manifest.as_bytes()), (&second, content)])
     }
 
-    /// This test has no network, and no server is asked.
+    /// This test has no network, so a request to a server would fail it.
     #[test]
     fn addresses_that_can_never_lead_to_a_chart() {
         let client = ChartClient::new(NetworkOptions::default());

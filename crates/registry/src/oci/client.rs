@@ -1,7 +1,8 @@
-//! HTTP to one registry: who is let in, redirects, and another try where that helps.
+//! HTTP client of one registry: authentication, redirects, and retries where they help.
 //!
 //! ```text
-//! get, has, put… ──> exchange: lets itself in ──> follow: redirects of what is read ──> attempt: waits and tries again ──> ureq
+//! get, has, put… ──> exchange: answers challenges ──> follow: redirects of reads
+//! follow ──> attempt: waits and retries ──> ureq
 //! ```
 
 use std::fs;
@@ -25,61 +26,61 @@ use crate::map::Registry;
 use crate::tree::{malformed, shortened};
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// For the beginning of an answer, and for each further part of it.
+/// Time for the beginning of an answer, and for each further read.
 const READ: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
-/// For all of an answer: one that comes drop by drop has an end, too.
+/// Time for a whole answer, so that one that drips byte by byte ends, too.
 const RECEIVE: Duration = Duration::from_secs(3600);
-/// For a body, beyond the time that is left when it begins, as long as enough of it comes.
+/// Time for a body, beyond the time left when it begins, as long as enough of it arrives.
 const BODY: Duration = Duration::from_secs(300);
-/// For all of a body that is sent.
+/// Time for a whole body that is sent.
 const SEND: Duration = Duration::from_secs(3600);
-/// Pauses before further attempts; as many attempts follow the first one.
+/// Pauses before the retries; their number is the number of retries.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(200), Duration::from_millis(800), Duration::from_secs(2)];
-/// How long a registry may tell us to wait.
+/// Longest pause that a registry may ask for with `Retry-After`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const MOST_REDIRECTS: usize = 5;
-/// For the answer of a token service.
+/// Bytes of the answer of a token service.
 const LARGEST_TOKEN: u64 = 1 << 20;
-/// For the token in it. It goes into a header, where servers take less.
+/// Bytes of a token. Servers limit headers to less.
 const LONGEST_TOKEN: usize = 64 << 10;
-/// Characters of a cause: what a server has said is in some.
+/// Characters of a cause, which may quote text of a server.
 const LONGEST_CAUSE: usize = 500;
 
-/// Asks one registry, within the time that there is for it. Clones share connections, and what has let them in.
+/// Client of one registry with an allowance. Clones share connections and tokens.
 #[derive(Clone)]
 pub(crate) struct Client {
     connection: Arc<Connection>,
     allowance: Allowance,
 }
 
-/// A registry, and what is known of it.
+/// Registry with its credentials and cached tokens.
 struct Connection {
     agent: Agent,
     scheme: &'static str,
     host: String,
     path: String,
     source: Source,
-    /// What tokens are asked for.
+    /// Actions for which tokens are requested.
     actions: &'static str,
     kept: Kept,
 }
 
-/// Where credentials come from.
+/// Source of credentials.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     None,
-    /// Read whenever a registry asks, so that a password that was changed is found.
+    /// File that is read at every challenge, so that a changed password takes effect.
     File(PathBuf),
     Keyring(Arc<Keyring>),
 }
 
-/// The header that lets us in, for one repository, since tokens are for one.
+/// Authorization for one repository, since tokens are valid for one.
 #[derive(Clone)]
 pub(super) struct Header {
-    /// Of the header `Authorization`.
+    /// Value of the header `Authorization`.
     pub(super) value: String,
-    /// Whose it is, for messages.
+    /// Source of the credentials, for messages.
     pub(super) owner: String,
 }
 
@@ -89,7 +90,7 @@ impl Header {
     }
 }
 
-/// What is asked of a server.
+/// Request to a server.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) method: &'a Method,
@@ -105,7 +106,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Not derived, because it holds tokens.
+/// Not derived, because a client has tokens.
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("host", &self.connection.host).finish_non_exhaustive()
@@ -113,14 +114,15 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client that asks as long as a command does, unless somebody says otherwise.
+    /// Creates a client with the time limit of a command. [`Client::within`] sets another one.
     pub(crate) fn new(registry: &Registry) -> Result<Self, RepositoryError> {
         let source = registry.docker_config.clone().map_or(Source::None, Source::File);
         let client = Self::with_source(registry, source, false, Kept::default())?;
         Ok(client.within(&Allowance::unsaid()))
     }
 
-    /// A client whose credentials come from elsewhere, and that connects to public addresses only, if it is to.
+    /// Creates a client with credentials of another source. With `only_public` it connects only to
+    /// public addresses.
     pub(super) fn with_source(
         registry: &Registry,
         source: Source,
@@ -134,7 +136,7 @@ impl Client {
         Ok(Self::asking_for("pull", registry, source, roots, only_public, kept))
     }
 
-    /// A client that trusts these certificates.
+    /// Creates a client that trusts these certificates.
     pub(super) fn with_roots(
         registry: &Registry,
         source: Source,
@@ -160,7 +162,7 @@ impl Client {
         let config = Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)
-            // Redirects are followed here, because ours have rules of their own.
+            // `follow` handles redirects, because credentials must not go to another host.
             .max_redirects(0)
             .timeout_resolve(Some(CONNECT))
             .timeout_connect(Some(CONNECT))
@@ -180,7 +182,7 @@ impl Client {
         Self { connection: Arc::new(connection), allowance: Allowance::default() }
     }
 
-    /// The same client, with so much time.
+    /// Returns the same client with this allowance.
     pub(crate) fn within(&self, allowance: &Allowance) -> Self {
         Self { connection: Arc::clone(&self.connection), allowance: allowance.clone() }
     }
@@ -189,19 +191,19 @@ impl Client {
         &self.connection.kept
     }
 
-    /// A client that may write, if the registry lets it.
+    /// Creates a client that may write, if the registry allows it.
     pub(super) fn for_writing(registry: &Registry) -> Result<Self, RepositoryError> {
         let source = registry.docker_config.clone().map_or(Source::None, Source::File);
         let roots = registry.ca.as_deref().map_or_else(|| Ok(system_roots()), read_roots)?;
         Ok(Self::asking_for("pull,push", registry, source, roots, false, Kept::default()))
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub(crate) fn host(&self) -> &str {
         &self.connection.host
     }
 
-    /// A repository below the path of the registry.
+    /// Returns the name of a repository below the path of the registry.
     pub(crate) fn below(&self, path: &str) -> String {
         if self.connection.path.is_empty() {
             path.to_owned()
@@ -210,7 +212,8 @@ impl Client {
         }
     }
 
-    /// Asks for something in a repository; `None` when it is not there. `address` is what messages call it.
+    /// Requests an object of a repository; `None` if it does not exist. `address` is its name in
+    /// messages.
     pub(crate) fn get(
         &self,
         repository: &str,
@@ -228,12 +231,12 @@ impl Client {
         }
     }
 
-    /// The address of something in a repository.
+    /// Returns the address of an object in a repository.
     pub(super) fn url(&self, repository: &str, path: &str) -> String {
         format!("{}://{}/v2/{repository}/{path}", self.connection.scheme, self.connection.host)
     }
 
-    /// Asks for something, and answers if the registry wants to know who asks.
+    /// Sends a request, and answers a challenge of the registry.
     pub(super) fn exchange(
         &self,
         repository: &str,
@@ -244,7 +247,8 @@ impl Client {
         let value = known.as_ref().map(|header| header.value.as_str());
         let mut response = self.follow(call, value, address)?;
         let mut owner = known.as_ref().map_or_else(|| "none".to_owned(), |header| header.owner.clone());
-        // Only the registry itself may ask: another host that it leads to must get no password.
+        // Answer only challenges of the registry itself: a host that it redirects to must not get
+        // the password.
         if response.status().as_u16() == 401
             && origin(&response.get_uri().to_string()) == origin(call.url)
             && let Some(header) = self.answer(&response, repository, address)?
@@ -261,7 +265,7 @@ impl Client {
         Ok(response)
     }
 
-    /// The header that a registry asks for; `None` when there is nothing to answer with.
+    /// Returns the header that answers a challenge; `None` if there are no credentials for it.
     fn answer(
         &self,
         response: &Response<Body>,
@@ -303,7 +307,7 @@ impl Client {
         }
     }
 
-    /// A token for one that lasts (OAuth2, grant `refresh_token`).
+    /// Exchanges a refresh token for an access token (OAuth2, grant `refresh_token`).
     fn refresh(
         &self,
         realm: &str,
@@ -340,7 +344,7 @@ impl Client {
         if !is_safe {
             return Err(problem("it sends to a token service without TLS"));
         }
-        // A push may take as long as it takes; a token may not.
+        // A push has no time limit, but the token request needs one.
         let own = match self.allowance.left() {
             Some(_) => self.clone(),
             None => self.within(&Allowance::unsaid()),
@@ -348,7 +352,7 @@ impl Client {
         let response = own.follow(call, authorization, address)?;
         match response.status().as_u16() {
             200 => {}
-            // Some services answer so to tokens that have run out.
+            // Some services answer a token request with 400 if the refresh token has expired.
             400 | 401 | 403 if call.body.is_some() || response.status().as_u16() != 400 => {
                 let credentials = owner.unwrap_or("none").to_owned();
                 return Err(RepositoryError::Denied { address: address.to_owned(), credentials });
@@ -366,7 +370,7 @@ impl Client {
         Ok(format!("Bearer {token}"))
     }
 
-    /// Follows redirects. What lets us in stays with the host that it is for.
+    /// Follows redirects. Credentials are sent only to their own host.
     pub(super) fn follow(
         &self,
         call: Call<'_>,
@@ -394,7 +398,7 @@ impl Client {
         Err(self.unreachable(address, &format!("it redirects more than {MOST_REDIRECTS} times")))
     }
 
-    /// One request, and further ones where the registry is busy or the connection was lost.
+    /// Sends a request, and retries if the registry is busy or the connection was lost.
     fn attempt(
         &self,
         call: Call<'_>,
@@ -424,7 +428,7 @@ impl Client {
             self.allowance.check(&self.connection.host, address)?;
             let time = Some(self.allowance.cap(READ));
             let agent = &self.connection.agent;
-            // A part may itself come drop by drop, so the whole of a body has an end of its own.
+            // Each read may arrive drop by drop, so the whole body has a time limit, too.
             let body =
                 Some(self.allowance.left().map_or(RECEIVE, |left| left.saturating_add(BODY).min(RECEIVE)));
             let request = agent.configure_request(request);
@@ -433,7 +437,7 @@ impl Client {
             if answer.is_err() {
                 self.allowance.check(&self.connection.host, address)?;
             }
-            // What is sent cannot be read, which no further attempt changes.
+            // The body that is sent cannot be read, so a retry cannot help.
             if let Err(ureq::Error::Io(error)) = &answer
                 && error.get_ref().and_then(|source| source.downcast_ref::<RepositoryError>()).is_some()
             {
@@ -458,7 +462,7 @@ impl Client {
         }
     }
 
-    /// The content of an answer, not yet compared with anything.
+    /// Returns the content of an answer, not yet compared with a digest.
     pub(super) fn blob(&self, response: Response<Body>, address: &str) -> Blob {
         let body = response.into_body();
         let size = body.content_length();
@@ -471,7 +475,7 @@ impl Client {
         Blob { media_type: String::new(), size, body: Box::new(body) }
     }
 
-    /// The content of an answer, in memory.
+    /// Reads the content of an answer into memory.
     pub(super) fn read(
         &self,
         response: Response<Body>,
@@ -481,7 +485,7 @@ impl Client {
         self.allowance.read_all(self.blob(response, address), address, limit)
     }
 
-    /// The time and the memory that there are for it.
+    /// Returns the allowance of time and memory.
     pub(super) fn allowance(&self) -> &Allowance {
         &self.allowance
     }
@@ -495,7 +499,7 @@ impl Client {
     }
 }
 
-/// An error of a request tells where it has been led.
+/// Adds the target of a redirect to an error.
 fn redirected(error: RepositoryError, from: &str, to: &str) -> RepositoryError {
     match (error, origin(to)) {
         (RepositoryError::Unreachable { host, cause }, Some((scheme, authority))) if from != to => {
@@ -506,7 +510,8 @@ fn redirected(error: RepositoryError, from: &str, to: &str) -> RepositoryError {
     }
 }
 
-/// A certificate that is not trusted stays so: only connections that broke are worth another try.
+/// Reports whether a retry may help: only after a broken connection. An untrusted certificate stays
+/// untrusted.
 fn is_lost(error: &ureq::Error) -> bool {
     match error {
         ureq::Error::Io(error) => !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput),
@@ -527,7 +532,8 @@ pub(super) fn origin(url: &str) -> Option<(String, String)> {
     Some((uri.scheme_str()?.to_owned(), uri.authority()?.as_str().to_owned()))
 }
 
-/// Where a `Location` leads; TLS is not given up on the way, and nobody puts credentials into addresses.
+/// Returns the target of a `Location`. Refuses a change from https to http, and addresses with
+/// credentials.
 pub(super) fn redirect(from: &str, location: &str) -> Option<String> {
     let (scheme, authority) = origin(from)?;
     let next = match location {
@@ -550,7 +556,7 @@ fn read_roots(path: &Path) -> Result<RootCerts, RepositoryError> {
     roots_of(&text, &address)
 }
 
-/// The certificates of a PEM text.
+/// Parses the certificates of a PEM text.
 pub(super) fn roots_of(text: &[u8], address: &str) -> Result<RootCerts, RepositoryError> {
     let mut roots = Vec::new();
     for item in ureq::tls::parse_pem(text) {
@@ -566,7 +572,8 @@ pub(super) fn roots_of(text: &[u8], address: &str) -> Result<RootCerts, Reposito
     Ok(RootCerts::new_with_certs(&roots))
 }
 
-/// Read once: a client is made for each chart that lies behind an address.
+/// Returns the certificates of the system, read once, because each chart behind an address gets a
+/// client of its own.
 pub(super) fn system_roots() -> RootCerts {
     static ROOTS: OnceLock<RootCerts> = OnceLock::new();
     let read = || {

@@ -1,4 +1,5 @@
-//! Memory of clients: small contents by their digests, which do not change (`components.md` 4.3), and what has let them in.
+//! Caches of clients: small contents by digest, which never change (`components.md` 4.3), and
+//! authorization headers.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -7,15 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::client::Header;
 use crate::digest::Digest;
 
-/// Bytes of contents that all clients together keep.
+/// Bytes of contents that all clients together cache.
 const DOCUMENTS: usize = 32 << 20;
-/// Larger ones are rare, and read again.
+/// Bytes of a cached content. Larger ones are rare, and fetched again.
 const LARGEST: usize = 1 << 20;
-/// Bytes of headers that all clients together keep.
+/// Bytes of headers that all clients together cache.
 const HEADERS: usize = 4 << 20;
 
-/// Belongs to one client, and so to one set of credentials. A repository is part of each key, since who may read one may not read another. The room is
-/// shared with all clients that were made beside it: each registry that is asked has one.
+/// Cache of one client, and so of one set of credentials. Every key has the repository, since
+/// access to one repository does not give access to another. All clients created from one another
+/// share the space, because each registry has its own client.
 #[derive(Clone, Default)]
 pub(super) struct Kept {
     shared: Arc<Mutex<Shared>>,
@@ -35,7 +37,7 @@ impl Default for Shared {
 }
 
 impl Kept {
-    /// The memory of another client.
+    /// Creates a cache for another client, which shares the space.
     pub(super) fn beside(&self) -> Self {
         let mut shared = self.lock();
         shared.clients += 1;
@@ -68,10 +70,10 @@ impl Kept {
     }
 }
 
-/// Values of at most so many bytes together; the oldest goes first.
+/// Cache of values with a limit on their bytes. The oldest value is evicted first.
 struct Bounded<K, V> {
     values: HashMap<K, (V, usize)>,
-    /// The oldest first.
+    /// Keys, the oldest first.
     order: VecDeque<K>,
     size: usize,
     capacity: usize,
@@ -105,7 +107,7 @@ impl<K: Clone + Eq + Hash, V> Bounded<K, V> {
 mod tests {
     use super::*;
 
-    /// Fifty clients keep what one keeps.
+    /// Fifty clients together cache no more than one.
     #[test]
     fn bounds() {
         let first = Kept::default();

@@ -1,4 +1,5 @@
-//! Whose credentials a registry gets: docker configurations and their matching (`components.md` 7.1).
+//! Chooses credentials for a registry: docker configurations and their matching (`components.md`
+//! 7.1).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,24 +12,25 @@ use serde::Deserialize;
 
 use crate::digest::Digest;
 
-/// The names under which Docker Hub is written.
+/// Spellings of the host of Docker Hub.
 const HUB: [&str; 4] = ["docker.io", "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"];
-/// What the port of a registry is when none is written.
+/// Ports that match an entry without a port.
 const DEFAULT_PORTS: [&str; 2] = ["443", "80"];
 
-/// What lets us in. Has no `Debug`: it must get into no message.
+/// Credentials for a registry. Has no `Debug`, so that they cannot get into a message.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
     Password {
         user: String,
         password: String,
     },
-    /// Exchanged for a token at the token service of the registry.
+    /// Token that the registry's token service exchanges for an access token.
     RefreshToken(String),
 }
 
 impl Credentials {
-    /// The value of an `Authorization` header, where these are sent as they are.
+    /// Returns the value of an `Authorization` header; `None` for a token that has to be exchanged
+    /// first.
     pub(crate) fn basic(&self) -> Option<String> {
         let Self::Password { user, password } = self else { return None };
         Some(format!("Basic {}", BASE64.encode(format!("{user}:{password}").as_bytes())))
@@ -38,12 +40,13 @@ impl Credentials {
 /// Credentials of several sources, in the order in which they were added.
 #[derive(Clone, Default)]
 pub struct Keyring {
-    /// Sources and digests of what was added. Clients keep tokens, and caches contents, for one of them.
+    /// Sources and digests of the configurations. Tokens and cached contents belong to one
+    /// identity.
     identity: String,
     entries: Vec<KeyringEntry>,
 }
 
-/// Not derived, because it holds passwords.
+/// Not derived, because it has passwords.
 impl std::fmt::Debug for Keyring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Keyring").field("entries", &self.entries.len()).finish_non_exhaustive()
@@ -56,29 +59,29 @@ struct KeyringEntry {
     port: Option<String>,
     path: Vec<String>,
     credentials: Credentials,
-    /// How messages call the source.
+    /// Name of the source in messages.
     source: Arc<str>,
 }
 
-/// Credentials for a repository, and where they come from.
+/// Credentials for a repository, with their source.
 pub(crate) struct Match<'a> {
     pub(crate) credentials: &'a Credentials,
     pub(crate) source: &'a str,
 }
 
 impl Keyring {
-    /// Adds a docker configuration (`{"auths": {…}}`). `source` is what messages call it.
+    /// Adds a docker configuration (`{"auths": {…}}`). `source` is its name in messages.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words that quote nothing.
+    /// The configuration is not valid. The message quotes no part of it.
     pub fn add_docker_config(&mut self, source: &str, text: &[u8]) -> Result<(), &'static str> {
         let config: Config = serde_json::from_slice(text)
             .map_err(|_| "it is not a docker configuration (JSON with \"auths\")")?;
         self.add(source, text, config.auths)
     }
 
-    /// Adds the older form of it, which is the map `auths` alone.
+    /// Adds a configuration in the older form, which is only the map `auths`.
     ///
     /// # Errors
     ///
@@ -89,17 +92,17 @@ impl Keyring {
         self.add(source, text, auths)
     }
 
-    /// Adds all that another one has, behind what is here.
+    /// Appends the entries of another keyring, which come after those of this one.
     pub fn extend(&mut self, other: &Self) {
         self.identity.push_str(&other.identity);
         self.entries.extend(other.entries.iter().cloned());
     }
 
-    /// What a docker configuration file holds.
+    /// Reads a docker configuration file.
     ///
     /// # Errors
     ///
-    /// The file is unreadable or none.
+    /// The file cannot be read, or is not a docker configuration.
     pub fn of_file(path: &Path) -> Result<Self, RepositoryError> {
         let address = path.display().to_string();
         let text = fs::read(path).map_err(|error| RepositoryError::Unreadable {
@@ -113,7 +116,7 @@ impl Keyring {
         }
     }
 
-    /// Equal texts mean equal credentials.
+    /// Returns a text that is equal for equal credentials.
     pub fn identity(&self) -> &str {
         &self.identity
     }
@@ -131,7 +134,8 @@ impl Keyring {
         Ok(())
     }
 
-    /// The credentials for a repository of a host (with its port): the longest path wins, then an explicit port, then what was added first.
+    /// Finds the credentials for a repository of a host (with its port): the longest path wins,
+    /// then an explicit port, then the entry that was added first.
     pub(crate) fn find(&self, host: &str, repository: &str) -> Option<Match<'_>> {
         let (host, port, _) = place(host);
         let wanted: Vec<&str> = repository.split('/').collect();
@@ -146,13 +150,14 @@ impl Keyring {
             entry.host == host && same_port && is_prefix
         };
         let rank = |entry: &&KeyringEntry| (entry.path.len(), entry.port.is_some());
-        // Of equal ones `max_by_key` takes the last.
+        // `max_by_key` takes the last of equal entries, so reverse them to get the first.
         let found = self.entries.iter().rev().filter(fits).max_by_key(rank)?;
         Some(Match { credentials: &found.credentials, source: &found.source })
     }
 }
 
-/// Host, port and path of the key of an entry. Keys are hosts, addresses, or places below a host.
+/// Splits the key of an entry into host, port and path. Keys are hosts, addresses, or paths below a
+/// host.
 fn place(key: &str) -> (String, Option<String>, Vec<String>) {
     let key = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
     let (host, path) = key.split_once('/').unwrap_or((key, ""));
@@ -166,7 +171,7 @@ fn place(key: &str) -> (String, Option<String>, Vec<String>) {
     let is_hub = HUB.contains(&host.as_str());
     let host = if is_hub { HUB[0].to_owned() } else { host };
     let path: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
-    // `…/v1/` and `…/v2/` are addresses of the programs of registries and no folders of theirs.
+    // `…/v1/` and `…/v2/` are addresses of the registry API, not folders of repositories.
     let is_program = matches!(&path[..], [only] if only == "v1" || only == "v2");
     (host, port, if is_program { Vec::new() } else { path })
 }
@@ -186,7 +191,7 @@ struct Auth {
 }
 
 impl Auth {
-    /// Messages are fixed, since those of a decoder can quote.
+    /// Messages are fixed, since those of a decoder may quote a password.
     fn credentials(self) -> Result<Option<Credentials>, &'static str> {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         let trimmed = |text: String| text.trim_end_matches(['\r', '\n']).to_owned();
@@ -200,7 +205,7 @@ impl Auth {
         }
         let token = given(self.identitytoken).map(trimmed);
         Ok(match (user.map(trimmed), password.map(trimmed), token) {
-            // With a user the token takes the place of the password.
+            // With a user, the token takes the place of the password.
             (Some(user), _, Some(token)) => Some(Credentials::Password { user, password: token }),
             (None, _, Some(token)) => Some(Credentials::RefreshToken(token)),
             (Some(user), Some(password), None) => Some(Credentials::Password { user, password }),
@@ -243,7 +248,7 @@ mod tests {
             ("r.example.org:5000", "a/b", Some(("port", "s0"))),
             ("r.example.org:6000", "a/b", Some(("host", "s0"))),
             ("r.example.org", "team/x", Some(("team", "s0"))),
-            // The path counts for more than the port.
+            // A longer path wins over an explicit port.
             ("r.example.org:5000", "team/x", Some(("team", "s0"))),
             ("r.example.org", "team/deep/x", Some(("deep", "s0"))),
             ("r.example.org", "teams/x", Some(("host", "s0"))),

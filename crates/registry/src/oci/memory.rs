@@ -1,11 +1,13 @@
-//! Memory for what registries and chart repositories answer: all answers of a process together take no more than there is for them.
+//! Limits the memory for answers of registries and chart repositories in a process.
 //!
 //! ```text
-//! AnswerMemory (one a process) ──begin──> Holding (one piece of work) ──read_all, take──> bytes, until the work is over
+//! AnswerMemory (one per process) ──begin──> Holding (one piece of work)
+//! Holding ──read_all, take──> bytes, until the work is over
 //! ```
 //!
-//! As the module `answer` of `crates/client` has it for clusters, for threads that wait. A piece of work that wants more than there is waits for
-//! a moment, and fails then: it gives back what it holds, so that pieces of work never wait for one another for ever.
+//! Does for waiting threads the same as the module `answer` of `crates/client` does for clusters. A
+//! piece of work that wants more memory than there is waits for a moment, and then fails and gives
+//! back its memory. So pieces of work never wait for each other for ever.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _};
@@ -14,16 +16,17 @@ use std::time::{Duration, Instant};
 
 use groundwork_component::{Blob, RepositoryError};
 
-/// Every piece of work has so much for itself: large answers of others do not hold up those who ask for something small.
+/// Bytes that each piece of work has for itself: large answers of others do not delay requests for
+/// small ones.
 const ALLOWANCE: usize = 256 << 10;
-/// How long a piece of work waits for others to give something back.
+/// Time that a piece of work waits for others to give back memory.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-/// Room that a body is read into first.
+/// Bytes of the buffer into which a body is read at first.
 const FIRST: usize = 8 << 10;
-/// Bytes that are taken from a body at once.
+/// Bytes that are read from a body at once.
 const PIECE: usize = 16 << 10;
 
-/// The memory of a process for the answers of all registries and chart repositories. Clones share it.
+/// Memory of a process for the answers of all registries and chart repositories. Clones share it.
 #[derive(Debug, Clone)]
 pub struct AnswerMemory(Arc<Shared>);
 
@@ -35,26 +38,28 @@ struct Shared {
     given_back: Condvar,
 }
 
-/// Bytes beyond the allowances.
+/// Bytes in use beyond the allowances.
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// Of each tenant that holds something.
+    /// Bytes by tenant, of tenants that use memory.
     tenants: HashMap<String, usize>,
 }
 
 impl AnswerMemory {
-    /// `share` is the most that one piece of work may hold, and all pieces of one tenant beside it, in bytes.
+    /// Creates a memory of `total` bytes. `share` is the limit of bytes for one piece of work, and
+    /// for all pieces of one tenant together.
     pub fn new(total: usize, share: usize) -> Self {
         Self(Arc::new(Shared { total, share, taken: Mutex::default(), given_back: Condvar::new() }))
     }
 
-    /// A piece of work of a tenant, say of a namespace, begins; what it holds is given back when the last that refers to it is gone.
+    /// Begins a piece of work of a tenant, such as a namespace. Its memory is given back when the
+    /// last reference is dropped.
     pub fn begin(&self, tenant: &str) -> Arc<Holding> {
         Arc::new(Holding { memory: self.clone(), tenant: tenant.to_owned(), bytes: Mutex::default() })
     }
 
-    /// Bytes that are held now, but for allowances.
+    /// Returns the bytes in use, without allowances.
     pub fn in_use(&self) -> usize {
         self.taken().all
     }
@@ -63,7 +68,7 @@ impl AnswerMemory {
         self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes bytes for a tenant, as soon as they are there; false if they do not come in time.
+    /// Reserves bytes for a tenant as soon as they are free. Returns false if that takes too long.
     fn take(&self, tenant: &str, bytes: usize) -> bool {
         let until = Instant::now() + PATIENCE;
         let Shared { total, share, given_back, .. } = &*self.0;
@@ -99,7 +104,7 @@ impl AnswerMemory {
     }
 }
 
-/// The memory that one piece of work holds.
+/// Memory of one piece of work.
 #[derive(Debug)]
 pub struct Holding {
     memory: AnswerMemory,
@@ -107,19 +112,21 @@ pub struct Holding {
     bytes: Mutex<usize>,
 }
 
-/// Bytes beyond the allowance.
+/// Returns the bytes beyond the allowance.
 fn due(bytes: usize) -> usize {
     bytes.saturating_sub(ALLOWANCE)
 }
 
 impl Holding {
-    /// Takes so many bytes until they are given back, or this is dropped. `address` is where they come from, for messages.
+    /// Reserves bytes until they are given back or this is dropped. `address` is their source, for
+    /// messages.
     ///
     /// # Errors
     ///
-    /// It is more than one piece of work may hold, or others give back too little for a while.
+    /// One piece of work may not have so much, or others do not give back enough in time.
     pub fn take(&self, bytes: usize, address: &str) -> Result<(), RepositoryError> {
-        // Threads that do the same work wait here for one another.
+        // The lock is held while waiting, so threads of the same piece of work wait for each other
+        // here.
         let mut held = self.bytes();
         let wanted = held.saturating_add(bytes);
         let Shared { total, share, .. } = &*self.memory.0;
@@ -134,7 +141,7 @@ impl Holding {
         Ok(())
     }
 
-    /// Gives so many of the bytes back.
+    /// Gives back this number of bytes.
     pub fn give_back(&self, bytes: usize) {
         let mut held = self.bytes();
         let left = held.saturating_sub(bytes);
@@ -142,11 +149,12 @@ impl Holding {
         *held = left;
     }
 
-    /// The whole content, at most `limit` bytes, each paid for before there is room for it. They stay held.
+    /// Reads the whole content, at most `limit` bytes. Each byte is reserved before its memory is
+    /// allocated, and stays reserved.
     ///
     /// # Errors
     ///
-    /// As [`Holding::take`] and [`Blob::read_all`]; nothing is held then.
+    /// As [`Holding::take`] and [`Blob::read_all`]; then no bytes stay reserved.
     pub fn read_all(&self, blob: Blob, address: &str, limit: u64) -> Result<Vec<u8>, RepositoryError> {
         let mut bytes = Vec::new();
         let read = self.read_into(&mut bytes, blob, address, limit);
@@ -248,7 +256,7 @@ mod tests {
         assert_eq!((memory.in_use(), memory.taken().tenants.len()), (0, 0));
     }
 
-    /// A thread that waits goes on as soon as something is given back.
+    /// A waiting thread continues as soon as enough memory is given back.
     #[test]
     fn waiting_ends_with_room() {
         let memory = memory();

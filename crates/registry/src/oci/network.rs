@@ -1,4 +1,5 @@
-//! Registries that no entry of a map names: which are asked, how, and with whose credentials (`components.md` 7.1 to 7.3).
+//! Access to registries without an entry in a map: which hosts are allowed, how they are reached,
+//! and with which credentials (`components.md` 7.1 to 7.3).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,21 +22,22 @@ use super::{OciRepository, peers::Peers};
 use crate::map::Registry;
 use crate::tree::malformed;
 
-/// Clients that are kept; all are forgotten beyond that, and made anew.
+/// Cached clients; beyond that all are dropped and created again when needed.
 const MOST_CLIENTS: usize = 500;
-/// Hosts that are this machine, where nobody listens on the way.
+/// Hosts that are this machine, where traffic without TLS cannot be read on the way.
 const THIS_MACHINE: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// How registries are reached that only a repository context names.
+/// Options for registries that only a repository context names.
 #[derive(Debug, Clone, Default)]
 pub struct NetworkOptions {
-    /// Hosts, with their ports if they have one, that are asked without TLS although nobody has written `http://`.
+    /// Hosts, with their ports if they have one, that are asked without TLS even without `http://`
+    /// in the address.
     pub plain_http_hosts: Vec<String>,
-    /// A PEM file of certificates to trust, in place of those of the system.
+    /// PEM file of certificates to trust, in place of those of the system.
     pub ca: Option<PathBuf>,
-    /// Whether addresses of private networks and of this machine are refused.
+    /// True if addresses of private networks and of this machine are refused.
     pub only_public: bool,
-    /// Credentials for everybody, before those of a Context.
+    /// Docker configurations for all Contexts. Their credentials come before those of a Context.
     pub docker_configs: Vec<PathBuf>,
 }
 
@@ -57,7 +59,7 @@ impl Network {
         Self { options, clients: Mutex::default(), kept: Kept::default() }
     }
 
-    /// The repository of a context that names a registry.
+    /// Opens the repository of a context that names a registry.
     pub(crate) fn open(
         self: &Arc<Self>,
         context: &RepositoryContext,
@@ -70,7 +72,7 @@ impl Network {
         Ok(Arc::new(OciRepository { client, context: context.clone(), peers }))
     }
 
-    /// A client for an address as repository contexts have it.
+    /// Returns a client for an address as repository contexts have it.
     pub(crate) fn client(&self, base: &str, keyring: &Arc<Keyring>) -> Result<Client, RepositoryError> {
         let url = self.with_scheme(base);
         let key = (url.clone(), keyring.identity().to_owned());
@@ -94,7 +96,8 @@ impl Network {
         Ok(client)
     }
 
-    /// Without TLS only what says so, this machine, and what operators list (7.2).
+    /// Adds the scheme: http only for addresses that say so, this machine, and hosts that operators
+    /// list (`components.md` 7.2).
     fn with_scheme(&self, base: &str) -> String {
         if base.contains("://") {
             return base.to_owned();
@@ -108,7 +111,8 @@ impl Network {
     }
 }
 
-/// Refuses addresses that are not public, at the moment of connecting: what a name leads to may change between a check and a connection.
+/// Resolver that refuses addresses that are not public. It checks when connecting, because the
+/// address of a name may change between an earlier check and the connection.
 #[derive(Debug, Default)]
 pub(super) struct PublicAddresses {
     inner: DefaultResolver,
@@ -128,7 +132,7 @@ impl Resolver for PublicAddresses {
         let host = uri.host().unwrap_or_default();
         let text =
             format!("{host} leads to an address of a private network, which this service does not ask");
-        // Of this kind, no further attempt is made.
+        // The client does not retry errors of this kind.
         Err(ureq::Error::Io(IoError::new(ErrorKind::InvalidInput, text)))
     }
 }
@@ -137,7 +141,7 @@ impl Resolver for PublicAddresses {
 mod tests {
     use super::*;
 
-    /// `components.md` 7.2.
+    /// Schemes of addresses (`components.md` 7.2).
     #[test]
     fn schemes() {
         let options = NetworkOptions {

@@ -1,4 +1,4 @@
-//! Contents of component versions that lie in another registry than the component.
+//! Reads contents of component versions from another registry than that of the component.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::client::Client;
 use super::keyring::Keyring;
 use super::network::Network;
 
-/// The same credentials and the same time, for other hosts.
+/// Credentials and allowance, for clients of other hosts.
 #[derive(Debug, Clone)]
 pub(crate) struct Peers {
     network: Arc<Network>,
@@ -22,7 +22,7 @@ impl Peers {
         Self { network, keyring, allowance }
     }
 
-    /// A client of another host.
+    /// Returns a client of another host.
     pub(super) fn client(&self, host: &str) -> Result<Client, RepositoryError> {
         Ok(self.network.client(host, &self.keyring)?.within(&self.allowance))
     }

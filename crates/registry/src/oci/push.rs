@@ -1,4 +1,4 @@
-//! Artifacts of a transport archive, written into a registry as they are.
+//! Writes artifacts of a transport archive into a registry, unchanged.
 
 use std::io::{self, Cursor};
 
@@ -15,31 +15,32 @@ use crate::ctf::Ctf;
 use crate::digest::Digest;
 use crate::map::Registry;
 
-/// What became of an artifact.
+/// Result for one artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
     /// Host, repository and tag.
     pub address: String,
-    /// The digest of its manifest, there as here.
+    /// Digest of its manifest, which is the same in the archive and in the registry.
     pub digest: Digest,
-    /// It was there already, with this digest.
+    /// True if the registry had the artifact already, with this digest.
     pub is_unchanged: bool,
 }
 
-/// Why an artifact was not written.
+/// Reason that an artifact was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     #[error(transparent)]
     Repository(#[from] RepositoryError),
-    /// A version keeps its content.
+    /// The registry has the version with other content, and a version must keep its content.
     #[error(
         "{address} is there with other content ({present}; here it is {own}): give it another version, or have it replaced on purpose"
     )]
     Exists { address: String, present: String, own: String },
 }
 
-/// Writes every tagged artifact of the archive below the path of the registry. Blobs come before what refers to them, so nobody sees a part of
-/// an artifact; what the registry has is not sent.
+/// Writes every tagged artifact of the archive below the path of the registry. Blobs are written
+/// before the manifests that refer to them, so readers never see an incomplete artifact. Blobs that
+/// the registry has are not sent.
 pub(crate) fn push(archive: &Ctf, registry: &Registry, replace: bool) -> Result<Vec<Pushed>, PushError> {
     let client = Client::for_writing(registry)?;
     let reading = client.within(&Allowance::unsaid());
@@ -63,7 +64,7 @@ pub(crate) fn push(archive: &Ctf, registry: &Registry, replace: bool) -> Result<
 }
 
 impl Place<'_> {
-    /// A manifest, after all that it refers to.
+    /// Writes a manifest, after everything that it refers to.
     fn push(&self, archive: &Ctf, digest: &Digest, reference: &str) -> Result<(), RepositoryError> {
         let text = blobs::manifest_bytes(archive, digest)?;
         let manifest: Manifest = blobs::decode(&archive.address(digest), &text)?;
@@ -72,7 +73,8 @@ impl Place<'_> {
         }
         for nested in &manifest.manifests {
             let nested = blobs::parse(archive, &nested.digest, digest)?;
-            // An index that holds itself cannot be: its digest would have to be known before its text.
+            // This recursion ends: an index cannot contain its own digest, which depends on its
+            // content.
             self.push(archive, &nested, &nested.to_string())?;
         }
         let media_type = manifest.media_type.as_deref().unwrap_or(artifact::MANIFEST);
@@ -102,7 +104,8 @@ impl Place<'_> {
         if self.client.exchange(&self.repository, head, &address)?.status().as_u16() == 200 {
             return Ok(());
         }
-        // Read to its end first: a registry would only say that something was wrong with what it got.
+        // Read the blob to its end first, to find a wrong digest: the registry's error would not
+        // say what is wrong.
         let open = || blobs::blob(archive, &digest, LARGEST_BLOB);
         io::copy(&mut open()?.body, &mut io::sink())
             .map_err(|error| RepositoryError::of_read(&error, &archive.address(&digest)))?;
@@ -117,7 +120,8 @@ impl Place<'_> {
         self.expect(call, &[201, 204], &address).map(drop)
     }
 
-    /// Where the registry wants a blob: an address of its own, since credentials are sent there.
+    /// Returns the address for the upload, which must be on the registry's own host, since
+    /// credentials are sent there.
     fn upload_address(
         &self,
         started: &Response<Body>,

@@ -21,7 +21,8 @@ fn context() -> RepositoryContext {
     .unwrap()
 }
 
-/// The repository of a map whose only entry has this and a docker configuration file beside it.
+/// Opens the repository of a map whose only entry has this host, with a docker configuration file
+/// beside the map.
 fn open(folder: &Path, host: &str, password: Option<&str>) -> Arc<dyn Repository> {
     let mut entry = json!({"context": context().as_value(), "url": format!("http://{host}/prod/")});
     if let Some(password) = password {
@@ -40,7 +41,7 @@ fn content(repository: &dyn Repository, text: &str) -> Result<Vec<u8>, Repositor
     repository.content(NAME, "1.0.0+7", &access)?.read_all("blob", 1 << 20)
 }
 
-/// A component version with one blob, as the writer of archives makes it.
+/// Writes an archive with a component version that has one blob.
 fn store(folder: &Path) {
     let document = json!({"meta": {"schemaVersion": "v2"}, "component": {
         "name": NAME, "version": "1.0.0+7", "provider": "p", "sources": [], "repositoryContexts": [],
@@ -59,7 +60,8 @@ fn push(folder: &Path, registry: &Registry, authorization: &str) {
     registry.push(folder, "prod", Some(authorization)).unwrap();
 }
 
-/// `components.md` 11, item 9, with a registry that asks for a password; E20 and E21.
+/// `components.md` 11, item 9, with a registry that asks for a password; errors E20 and E21
+/// (`components.md` 8).
 #[tokio::test]
 async fn round_trip_with_a_password() {
     if !servers_or_skip(&[Server::Registry]) {
@@ -100,7 +102,8 @@ async fn round_trip_with_a_password() {
     assert!(gone.starts_with(&format!("cannot reach {host}: ")) && gone.contains(&repository_name), "{gone}");
 }
 
-/// What is pushed is found under both name mappings; what is there is not sent again, and other content only on purpose.
+/// Pushed versions are found under both name mappings. Existing content is not sent again, and
+/// replaced only with `replace`.
 #[tokio::test]
 async fn pushed_with_a_password() {
     if !servers_or_skip(&[Server::Registry]) {
@@ -153,7 +156,7 @@ async fn pushed_with_a_password() {
     let denied = crate::push(&place, &anonymous, false).unwrap_err().to_string();
     assert!(denied.starts_with("access to ") && denied.ends_with("(credentials: none)"), "{denied}");
 
-    // A blob that is not what its name says is sent to nobody.
+    // A blob that does not match its digest is not sent.
     let (broken, context) = pack("urlPath", "4.0.0", "four");
     fs::write(broken.join("blobs").join(Digest::of(b"four").file_name()), "fuor").unwrap();
     let refused = crate::push(&broken, &target, false).unwrap_err().to_string();
@@ -164,7 +167,7 @@ async fn pushed_with_a_password() {
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
-/// A server that gives these answers, one to a connection, and keeps what it was asked.
+/// Starts a server that gives these answers, one per connection, and records the requests.
 fn serve(answers: impl FnOnce(&str) -> Vec<Vec<u8>>) -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();
@@ -182,7 +185,7 @@ fn serve(answers: impl FnOnce(&str) -> Vec<Vec<u8>>) -> (String, Requests) {
                 request.push('\n');
             }
             kept.lock().unwrap().push(request);
-            // The client may hang up when it has had enough.
+            // The client may close the connection before it has read everything.
             let _ = stream.write_all(&answer);
         }
     });
@@ -199,7 +202,7 @@ fn error(repository: &dyn Repository) -> String {
     repository.descriptor(NAME, "1.0.0").unwrap_err().to_string()
 }
 
-/// E14, for contents and for a tag whose registry promises something else.
+/// E14: wrong content for a digest, and a tag for which the registry promises another digest.
 #[test]
 fn another_content_than_asked_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -253,7 +256,7 @@ fn another_host_sees_no_credentials() {
     assert!(!seen.lock().unwrap()[0].contains("authorization:"));
 }
 
-/// A host that a registry leads to cannot ask for the password of the registry.
+/// A host that a registry redirects to cannot ask for the password of the registry.
 #[test]
 fn another_host_gets_no_answer() {
     let folder = tempfile::tempdir().unwrap();
@@ -274,7 +277,7 @@ fn redirects_end() {
     assert!(error(&*open(folder.path(), &host, None)).contains("it redirects more than 5 times"));
 }
 
-/// A token is asked for with the password, and sent in its place.
+/// The client sends the password to the token service, and the token to the registry.
 #[test]
 fn tokens() {
     let folder = tempfile::tempdir().unwrap();
@@ -320,7 +323,7 @@ fn answers_that_are_no_manifest() {
     assert!(error(&*repository).starts_with("access to "));
 }
 
-/// E21: a server without TLS where TLS is asked for, and files of certificates that are none.
+/// E21: a server without TLS where TLS is expected, and files that have no certificates.
 #[test]
 fn trust() {
     let folder = tempfile::tempdir().unwrap();
@@ -338,7 +341,7 @@ fn trust() {
     assert!(client(Some(path)).unwrap_err().to_string().ends_with("it holds no certificate in PEM form"));
 }
 
-/// What would change the address that is asked is refused before anybody is asked.
+/// Names that would change the address are refused before a request is sent.
 #[test]
 fn names_stay_inside() {
     let folder = tempfile::tempdir().unwrap();
@@ -361,8 +364,8 @@ fn docker_config(auths: &serde_json::Value) -> Arc<Keyring> {
     Arc::new(keyring)
 }
 
-/// I-16, and item 13 of `components.md` 11: a private registry that no map names is reachable through a pull secret alone, and the artifacts of other
-/// registries with what the same secrets hold for those.
+/// I-16, and `components.md` 11, item 13: a pull secret alone gives access to a private registry
+/// that no map names, and the same secrets to artifacts in other registries.
 #[tokio::test]
 async fn registries_of_contexts() {
     if !servers_or_skip(&[Server::Registry]) {
@@ -395,7 +398,7 @@ async fn registries_of_contexts() {
     let set = repository.content(NAME, "1.0.0+7", &elsewhere).unwrap();
     assert!(set.read_all("artifact", 1 << 20).unwrap().len() > 1024);
 
-    // What one Context has been let in with is of no use to another one.
+    // Access that one Context has got must not help another Context.
     let wrong = json!({"username": "reader", "password": "wrong"});
     for (keyring, credentials) in [
         (Arc::default(), "(credentials: none)"),
@@ -431,7 +434,7 @@ async fn registries_of_contexts() {
     assert!(refused.to_string().contains("an address of a private network"), "{refused}");
 }
 
-/// TLS with certificates of one's own, on a real registry.
+/// TLS with an own certificate authority, against a real registry.
 #[tokio::test]
 async fn tls_with_an_authority_of_ones_own() {
     if !servers_or_skip(&[Server::Registry]) {
@@ -463,7 +466,8 @@ async fn tls_with_an_authority_of_ones_own() {
     assert!(refused.to_string().contains("TLS: "), "{refused}");
 }
 
-/// R29: a chart repository's certificate is checked with the roots that a Context gives for it, in place of those of the system.
+/// R29: the certificate of a chart repository is checked with the roots of a Context, in place of
+/// those of the system.
 #[tokio::test]
 async fn tls_of_chart_repositories() {
     if !servers_or_skip(&[Server::Registry]) {
@@ -488,7 +492,7 @@ async fn tls_of_chart_repositories() {
     assert!(broken.contains("the certificates for the chart repository"), "{broken}");
 }
 
-/// A token that lasts is exchanged where the registry says, and goes nowhere else.
+/// A refresh token is sent only to the token service that the registry names.
 #[test]
 fn refresh_tokens() {
     let (host, requests) = serve(|host| {
@@ -514,7 +518,7 @@ fn refresh_tokens() {
     assert!(requests[2].contains("authorization: bearer t1"));
 }
 
-/// Whoever stops in the middle of an answer is not waited for.
+/// A server that stops in the middle of an answer runs into the timeout.
 #[test]
 fn a_server_that_stops() {
     let folder = tempfile::tempdir().unwrap();

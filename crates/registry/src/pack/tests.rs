@@ -11,7 +11,7 @@ fn context() -> RepositoryContext {
     RepositoryContext::new(json!({"type": "CommonTransportFormat", "filePath": "x"})).unwrap()
 }
 
-/// A folder with files.
+/// Creates a folder with files.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -48,7 +48,8 @@ fn descriptor(resources: &str) -> String {
     format!("{HEAD}  resources:\n{resources}")
 }
 
-/// Sources become an archive, as a directory, a tar and a compressed tar with the same closure (`components.md` 11, item 7).
+/// Sources become an archive: a directory, a tar and a compressed tar, all with the same closure
+/// (`components.md` 11, item 7).
 #[test]
 fn sources_in_every_form() {
     let resources = "  - {name: bp, type: blueprint, version: '1', relation: local}\n  - {name: text, type: t, version: '1', relation: local, input: {type: file, path: a.txt, mediaType: text/plain}}\n  - {name: tree, type: t, version: '1', relation: local, input: {type: dir, path: tree}}\n  - {name: image, type: ociImage, version: '1', relation: external, access: {type: ociArtifact, imageReference: 'a/b:1'}}\n";
@@ -77,7 +78,7 @@ fn sources_in_every_form() {
         let (media_type, bytes) = content(&*repository, NAME, "1.0.0+7", "tree");
         assert!(media_type == "application/x-tar" && bytes.starts_with(b"b/c"));
     }
-    // What is packed again stays the same.
+    // Packing the result again does not change it.
     for place in [directory.path(), &tar, &tgz] {
         let again = packed(place).unwrap();
         let index = |path: &Path| fs::read(path.join(INDEX_FILE)).unwrap();
@@ -93,7 +94,7 @@ fn sources_in_every_form() {
     assert!(error.starts_with("digest mismatch for "), "{error}");
 }
 
-/// A component archive keeps its blobs, whatever they were called, and a folder of versions gives all of them.
+/// A component archive keeps its blobs under any name, and a folder of versions gives all of them.
 #[test]
 fn component_archives() {
     let resources = "  - {name: data, type: t, version: '1', relation: local, access: {type: localFilesystemBlob, fileName: myblob, mediaType: text/plain}}\n";

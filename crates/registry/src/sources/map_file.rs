@@ -1,4 +1,4 @@
-//! The repository map of a file, read again when the file changes.
+//! Repository map of a file, which is read again when the file changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::{Allowance, Keyring, MapError, NetworkOptions, RepositoryMap};
 use groundwork_component::{Repositories, Repository, RepositoryContext, RepositoryError};
 
-/// The file is looked at this often at most.
+/// Minimum time between two checks of the file.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A map, and the file that it comes from.
+/// Map and its file.
 #[derive(Debug)]
 pub struct MapFile {
     path: Option<PathBuf>,
@@ -25,11 +25,11 @@ struct State {
     looked: Instant,
 }
 
-/// What changes with a file.
+/// Time and size of a file, which show that it has changed.
 type Stamp = (SystemTime, u64);
 
 impl MapFile {
-    /// Reads the file; without one the map is empty and says why.
+    /// Reads the file. Without a file the map is empty, and its messages say so.
     ///
     /// # Errors
     ///
@@ -45,7 +45,8 @@ impl MapFile {
         Ok(Self { path: path.map(Path::to_owned), network, state: Mutex::new(state) })
     }
 
-    /// The map as the file has it now. One that cannot be used leaves the former in place, and the log says why.
+    /// Returns the current map of the file. If the file has become invalid, the former map stays,
+    /// and the log gives the reason.
     pub fn map(&self) -> Arc<RepositoryMap> {
         self.map_after(LOOK)
     }
@@ -72,7 +73,7 @@ impl MapFile {
     }
 }
 
-/// The repositories of a map, asked with the credentials of one Context, within an allowance.
+/// Repositories of a map, with the credentials of one Context and an allowance.
 #[derive(Debug, Clone)]
 pub struct ContextRepositories {
     pub map: Arc<RepositoryMap>,

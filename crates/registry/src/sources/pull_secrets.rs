@@ -1,4 +1,4 @@
-//! The pull secrets of a Context (`components.md` 7.1; 8, E5).
+//! Pull secrets of a Context (`components.md` 7.1; 8, E5).
 
 use crate::Keyring;
 use groundwork_api::{Context, ResourceExt};
@@ -9,22 +9,23 @@ const DOCKER_CONFIG: &str = ".dockerconfigjson";
 const DOCKERCFG: &str = ".dockercfg";
 const OCM_CREDENTIALS: &str = ".ocmcredentialconfig";
 
-/// What the Secrets of a Context hold, in their order.
+/// Contents of the Secrets of a Context, in their order.
 #[derive(Debug, Default)]
 pub struct PullSecrets {
     pub keyring: Keyring,
-    /// What people should know although nothing failed.
+    /// Notes for the user that are not errors.
     pub notes: Vec<String>,
-    /// The first one that cannot be used.
+    /// Error of the first Secret that cannot be used.
     pub error: Option<String>,
 }
 
 impl PullSecrets {
-    /// Reads them anew: a job takes what they hold when it begins.
+    /// Reads the Secrets again, since each job uses their content at its start.
     ///
     /// # Errors
     ///
-    /// The API server does not answer. A Secret that is missing or cannot be used is told in `error`.
+    /// The API server does not answer. A Secret that is missing or cannot be used goes to `error`
+    /// instead.
     pub async fn read(
         &mut self,
         namespace: &str,

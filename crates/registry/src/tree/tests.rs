@@ -56,7 +56,8 @@ fn files_of_an_archive() {
     }
 }
 
-/// `components.md` 6.6 and the bad input of archives: what leaves them, is cut off, or unpacks without end.
+/// Hostile archives (`components.md` 6.6): entries that lead out of the archive, truncated files,
+/// and content that expands without end.
 #[test]
 fn hostile_archives() {
     use tar::EntryType::Regular;

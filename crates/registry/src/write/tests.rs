@@ -69,7 +69,7 @@ fn absent_versions_are_no_error() {
     assert_eq!(store.descriptor("example.org/shop", "1.0.0+7"), Ok(None));
 }
 
-/// One changed byte anywhere is noticed (`components.md` 11, item 7).
+/// A single changed byte anywhere is detected (`components.md` 11, item 7).
 #[test]
 fn tampering_is_noticed() {
     let directory = tempfile::tempdir().unwrap();
