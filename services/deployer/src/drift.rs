@@ -6,7 +6,7 @@ use groundwork_deploy::{Failure, Round};
 use groundwork_lifecycle::deployer::is_at_rest;
 use groundwork_lifecycle::{OperationError, Reason};
 
-use crate::manifest::operation_error;
+use crate::common::operation_error;
 
 /// The objects of an item, as they are to be.
 pub(crate) struct Wish {

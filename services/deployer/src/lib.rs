@@ -7,6 +7,7 @@
 //! TargetSync event ──> a queue of its own ──TargetSyncs──> source cluster ──> Targets and Secrets of the namespace
 //! ```
 
+mod common;
 mod configuration;
 mod drift;
 mod helm;

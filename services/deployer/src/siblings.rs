@@ -16,13 +16,9 @@ use groundwork_deploy::Round;
 use groundwork_lifecycle::machine::Phase;
 use serde_json::{Value, json};
 
-use crate::helm::provider_status;
-use crate::{helm, manifest};
-
-/// The member of a provider status with what others have handed over.
-pub(crate) const INHERITED: &str = "inherited";
-/// The member with the job in which everything that an item lists was applied.
-pub(crate) const LISTED_IN_JOB: &str = "listedInJob";
+use crate::common::{CHART, MANIFEST};
+use crate::helm::status::{self, INHERITED, provider_status};
+use crate::manifest::configuration::manifests;
 
 /// The other items, from the place of one that gives something up.
 #[derive(Debug)]
@@ -128,7 +124,7 @@ impl Siblings<'_> {
             Marked::Release(release) => {
                 let items = objects.list::<DeployItem>(&namespace, "").await?;
                 let mut others = items.iter().filter(|item| item.uid() != own);
-                Ok(others.any(|item| helm::keeps(item, release)))
+                Ok(others.any(|item| status::keeps(item, release)))
             }
         }
     }
@@ -205,12 +201,12 @@ impl Siblings<'_> {
     /// An item of a type that marks objects.
     fn sibling(&self, item: DeployItem) -> Option<Sibling> {
         match item.spec.type_.as_str() {
-            manifest::TYPE => {
+            MANIFEST => {
                 let listed = listed_in(item.spec.config.get()?);
                 Some(Sibling { item, label: MANIFEST_ITEM, listed, is_open: false })
             }
-            helm::TYPE => {
-                let listed = helm::known(&item).into_iter().map(|managed| managed.resource).collect();
+            CHART => {
+                let listed = status::known(&item).into_iter().map(|managed| managed.resource).collect();
                 let is_open = self.may_list_more(&item);
                 Some(Sibling { item, label: HELM_ITEM, listed, is_open })
             }
@@ -230,7 +226,7 @@ impl Siblings<'_> {
             return false;
         }
         if is_running {
-            return !helm::is_listed(item);
+            return !status::is_listed(item);
         }
         let is_current = status.observed_generation == item.metadata.generation.unwrap_or_default();
         !is_current || Phase::of(status.phase.as_deref()) != Phase::Succeeded
@@ -262,8 +258,8 @@ impl Siblings<'_> {
 
 /// The objects that the configuration of a manifest item lists. One that cannot be read lists nothing.
 fn listed_in(config: &Value) -> Vec<Reference> {
-    let manifests = manifest::manifests(config).unwrap_or_default();
-    let objects = expand(&manifests).unwrap_or_default();
+    let listed = manifests(config).unwrap_or_default();
+    let objects = expand(&listed).unwrap_or_default();
     let listed = objects.iter().filter(|manifest| manifest.policy != Policy::Ignore);
     listed.map(|manifest| Reference::of(&manifest.manifest)).collect()
 }

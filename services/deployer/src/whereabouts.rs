@@ -16,7 +16,7 @@ use groundwork_deploy::{Failure, Outcome, Round, Step};
 use groundwork_lifecycle::{OperationError, Reason};
 use serde_json::{Value, json};
 
-use crate::manifest::own_cluster;
+use crate::common::own_cluster;
 
 /// The member of a provider status that says where the item was deployed to.
 pub(crate) const CLUSTER: &str = "cluster";

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::history::{History, Stored};
 use super::objects::{Owner, parse};
-use super::prepared::{has_own_record, known, releases};
+use super::status::{has_own_record, known, releases};
 
 /// Field manager of the records that Landscaper's deployer writes.
 const LANDSCAPER: &str = "helm-deployer-controller";

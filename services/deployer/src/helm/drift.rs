@@ -10,19 +10,20 @@ use groundwork_lifecycle::Reason;
 use groundwork_lifecycle::deployer::missing_configuration;
 use serde_json::Map;
 
-use super::HelmDeployer;
+use super::charts::Charts;
 use super::configuration::Configuration;
 use super::history::History;
+use super::marks::item_owner;
 use super::objects::{Owner, Unknown, objects};
-use super::prepared::{applied, item_owner, known};
 use super::release::as_helm;
 use super::render_only;
+use super::status::{applied, known};
 use super::work::Said;
 use crate::drift::{self, Wish, failure};
 use crate::whereabouts::same_cluster;
 
 pub(super) async fn check(
-    deployer: &HelmDeployer,
+    charts: &Charts,
     round: &Round<'_>,
     before: &Findings,
 ) -> Result<Option<DriftReport>, Failure> {
@@ -45,9 +46,8 @@ pub(super) async fn check(
     let (owner, applied) = (item_owner(round, None), known(round.item));
     let check = DriftCheck { cluster: &cluster, owner: &owner, drift, strategy, applied: &applied, before };
     let wish = async || {
-        let prepared = deployer.prepare(round, Arc::clone(&cluster)).await?;
-        let rendering =
-            deployer.render(&prepared, prepared.release(0, false), true, Reason::RenderHelmValues);
+        let prepared = charts.prepare(round, Arc::clone(&cluster)).await?;
+        let rendering = charts.render(&prepared, prepared.release(0, false), true, Reason::RenderHelmValues);
         let Said { rendered, .. } = rendering.await?;
         let namespace = configuration.create_namespace.then_some(configuration.namespace.as_str());
         let (manifests, _) = render_only::manifests(&rendered, namespace)?;

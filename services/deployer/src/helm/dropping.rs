@@ -7,8 +7,8 @@ use groundwork_helm::{Record, Status, compare_for_uninstall};
 use jiff::Timestamp;
 
 use super::objects::{Object, Unknown, is_kept, objects};
-use super::prepared::is_listed;
 use super::release::{Carried, ReleaseRun};
+use super::status::is_listed;
 use crate::siblings::Siblings;
 
 impl ReleaseRun<'_> {

@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 use super::configuration::OperationOptions;
 use super::history::{Author, History, Stored};
 use super::hooks::Hooks;
+use super::marks::siblings;
 use super::objects::{Object, Owner, Unknown, objects, parse};
-use super::prepared::siblings;
 use super::waiting::first_unready;
 
 /// Objects that are read or applied side by side.

@@ -14,10 +14,12 @@ use groundwork_lifecycle::{OperationError, Reason};
 use super::claims::{Claim, claim};
 use super::configuration::Configuration;
 use super::history::{History, Stored};
+use super::marks::{item_owner, siblings};
 use super::objects::{Owner, is_kept};
-use super::prepared::{author, estate, estate_beside_release, is_first, item_owner, releases, siblings};
+use super::prepared::is_first;
 use super::release::{Carried, ReleaseRun, as_helm};
-use crate::manifest::{operation_error, other_clusters};
+use super::status::{author, estate, estate_beside_release, releases};
+use crate::common::{operation_error, other_clusters};
 use crate::whereabouts::{Leaving, leaving};
 
 /// Takes away the releases that an item has had, or the objects that it has applied.
