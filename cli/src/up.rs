@@ -21,7 +21,7 @@ use groundwork_console::{Console, RendererArguments, Tokens, VariantArguments};
 use groundwork_controller::{
     Casualties, ClusterArguments, ProcessContext, TakeoverArguments, spawn_bus_health_check, started,
 };
-use groundwork_deployer::Deployers;
+use groundwork_deployer::DeployerService;
 use groundwork_grpc::{GrpcArguments, ResolverArguments};
 use groundwork_renderer::Renderer;
 use groundwork_resolver::Resolver;
@@ -118,7 +118,7 @@ struct Services {
     renderer: Renderer,
     watcher: Watcher,
     variant: Variants,
-    deployers: Deployers,
+    deployers: DeployerService,
     console: Option<Console>,
 }
 
@@ -245,7 +245,7 @@ impl Process<'_> {
         Ok(Console::start(arguments, bus, client, tokens, telemetry).await?)
     }
 
-    async fn deployers(&self) -> Result<Deployers, Failure> {
+    async fn deployers(&self) -> Result<DeployerService, Failure> {
         let arguments = groundwork_deployer::Arguments {
             cluster: self.arguments.cluster.clone(),
             takeover: self.arguments.takeover.clone(),
@@ -255,7 +255,7 @@ impl Process<'_> {
             settings: self.arguments.deployer.clone(),
         };
         let context = self.context_of(groundwork_deployer::SERVICE).await?;
-        Ok(Deployers::start(arguments, context).await?)
+        Ok(groundwork_deployer::start(arguments, context).await?)
     }
 
     async fn context_of(&self, service: &'static str) -> Result<ProcessContext, Failure> {

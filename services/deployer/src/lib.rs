@@ -29,14 +29,15 @@ use groundwork_apply::{Answers, ReadinessRules};
 use groundwork_budget::TemplateLimits;
 use groundwork_bus::{Backoff, Kind};
 use groundwork_controller::{
-    ClusterArguments, Controller, Handler, Journal, LANDSCAPER, Metrics, Objects, Options,
-    OriginalAtWorkError, ProcessContext, RunningService, ServiceArguments, ServiceError, TakeoverArguments,
+    ClusterArguments, LANDSCAPER, Metrics, Options, OriginalAtWorkError, ProcessContext, RunningService,
+    ServiceArguments, ServiceError, TakeoverArguments,
 };
-use groundwork_deploy::{DeployLoop, Deployer, DriftChecks, TargetSelectors, Targets, TokenRules, Watches};
+pub use groundwork_deploy::DeployerService;
+use groundwork_deploy::{Deployer, DriftChecks, Registration, TargetSelectors, Targets, TokenRules};
 use groundwork_registry::sources::MapFile;
 use groundwork_registry::{MapError, NetworkOptions};
 use groundwork_sandbox::{Count, Pools, Work, WorkerArguments};
-use groundwork_telemetry::{Metrics as Registry, Telemetry};
+use groundwork_telemetry::Metrics as Registry;
 use jiff::SignedDuration;
 use kube::Config;
 
@@ -94,7 +95,7 @@ impl ServiceArguments for Arguments {
     }
 
     async fn start(self, context: ProcessContext) -> Result<RunningService, ServiceError> {
-        let service = Deployers::start(self, context).await?;
+        let service = start(self, context).await?;
         Ok(service.run().map(Ok).boxed())
     }
 }
@@ -270,21 +271,23 @@ impl Default for Settings {
     }
 }
 
-impl ItemType {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Mock => "mock",
-            Self::Manifest => "manifest",
-            Self::Helm => "helm",
-        }
-    }
+/// Names of a type of items: in the identity of the process, of its queue (`groundwork_bus::USERS` gives the right to it), and of its
+/// condition on `/readyz`.
+struct Names {
+    name: &'static str,
+    queue: &'static str,
+    condition: &'static str,
+}
 
-    /// Whose queue the items of the type are in. The one of the mock deployer had its name before there were others.
-    const fn queue(self) -> &'static str {
+impl ItemType {
+    const fn names(self) -> Names {
         match self {
-            Self::Mock => SERVICE,
-            Self::Manifest => "deployer_manifest",
-            Self::Helm => "deployer_helm",
+            // The mock deployer was the first, so its queue and its condition have the name of the service alone.
+            Self::Mock => Names { name: "mock", queue: SERVICE, condition: "index" },
+            Self::Manifest => {
+                Names { name: "manifest", queue: "deployer_manifest", condition: "index of manifest items" }
+            }
+            Self::Helm => Names { name: "helm", queue: "deployer_helm", condition: "index of helm items" },
         }
     }
 
@@ -324,99 +327,62 @@ fn instance(text: &str) -> Result<String, String> {
     }
 }
 
-/// The deployers of this process, started and not at work yet.
-pub struct Deployers {
-    controllers: Vec<Controller>,
-    journal: Journal,
-    telemetry: Telemetry,
+/// Starts the deployers once it is certain that no Landscaper deployer is at work.
+///
+/// # Errors
+///
+/// A Landscaper deployer is at work, or an argument cannot be used.
+pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<DeployerService, StartError> {
+    let (client, telemetry) = (context.client.clone(), context.telemetry.clone());
+    let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
+    arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
+    // Only Targets that lead to this very cluster need it; without it their items get an error.
+    let home = Config::infer().await.ok();
+    let settings = &arguments.settings;
+    let targets = Targets::new(home.as_ref(), MANAGER, Answers::default(), settings.token_rules());
+    let mut service = DeployerService::new(context, SERVICE, MANAGER, targets, settings.target_watches);
+    let types: BTreeSet<ItemType> = match settings.target_syncs {
+        TargetSyncMode::Only => BTreeSet::new(),
+        TargetSyncMode::Too | TargetSyncMode::Never => settings.types.iter().copied().collect(),
+    };
+    let mut checked = Vec::new();
+    for item_type in types {
+        let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
+        // Mock items have no objects that others could change.
+        if item_type != ItemType::Mock {
+            checked.push(Arc::clone(&deployer));
+        }
+        service.register(registration(&arguments, item_type, deployer));
+    }
+    if let Some(every) = drift_every(settings, &checked) {
+        let (targets, journal) = (service.targets().clone(), service.journal().clone());
+        let selectors = settings.target_selectors.clone();
+        let checks = DriftChecks::new(checked, selectors, targets, journal, every, &telemetry.metrics);
+        let options = drift_options(arguments.cluster.namespaces.clone());
+        // Metrics of their own: the checks say nothing about the speed of jobs.
+        let metrics = Metrics::new(&telemetry.metrics, DRIFT);
+        service.add(Arc::new(checks), options, "index of items at rest", metrics);
+    }
+    if settings.target_syncs != TargetSyncMode::Never {
+        let options = target_sync::options(arguments.cluster.namespaces.clone());
+        let (targets, metrics) = (service.targets().clone(), service.metrics().clone());
+        service.add(Arc::new(TargetSyncs { targets }), options, "index of TargetSyncs", metrics);
+    }
+    Ok(service)
 }
 
-impl std::fmt::Debug for Deployers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Deployers").field("count", &self.controllers.len()).finish_non_exhaustive()
-    }
-}
-
-impl Deployers {
-    /// Starts them once it is certain that no original is at work.
-    ///
-    /// # Errors
-    ///
-    /// An original is at work, or an argument cannot be used.
-    pub async fn start(arguments: Arguments, context: ProcessContext) -> Result<Self, StartError> {
-        let ProcessContext { bus, client, telemetry, casualties } = context;
-        let (end, namespaces) = (telemetry.shutdown.token(), &arguments.cluster.namespaces);
-        arguments.takeover.ensure_stopped(LANDSCAPER, namespaces, &client, &telemetry.health, &end).await?;
-        let metrics = Metrics::new(&telemetry.metrics, SERVICE);
-        let journal = Journal::start(&bus, SERVICE, &telemetry);
-        // Only for Targets that are this cluster itself; without it they are told so.
-        let home = Config::infer().await.ok();
-        let targets =
-            Targets::new(home.as_ref(), MANAGER, Answers::default(), arguments.settings.token_rules());
-        let watches = Watches::new(arguments.settings.target_watches, &telemetry.metrics);
-        let types: BTreeSet<ItemType> = match arguments.settings.target_syncs {
-            TargetSyncMode::Only => BTreeSet::new(),
-            TargetSyncMode::Too | TargetSyncMode::Never => arguments.settings.types.iter().copied().collect(),
-        };
-        let controller = |handler: Arc<dyn Handler>, options: Options, condition: &'static str| Controller {
-            bus: bus.clone(),
-            objects: Objects::new(client.clone(), MANAGER, metrics.clone()),
-            handler,
-            options,
-            metrics: metrics.clone(),
-            casualties: casualties.clone(),
-            ready: telemetry.health.condition(condition),
-        };
-        let (mut controllers, mut deployers) = (Vec::new(), Vec::new());
-        for item_type in types {
-            let deployer = item_type.deployer(&arguments, &telemetry.metrics).await?;
-            // Mock items have no objects.
-            if item_type != ItemType::Mock {
-                deployers.push(Arc::clone(&deployer));
-            }
-            let clusters = (targets.clone(), watches.of_another());
-            let deploy_loop = deploy_loop(&arguments, item_type, deployer, clusters, journal.clone());
-            controllers.push(controller(
-                Arc::new(deploy_loop),
-                options(&arguments, item_type),
-                condition(item_type),
-            ));
-        }
-        if let Some(every) = drift_every(&arguments.settings, &deployers) {
-            let selectors = arguments.settings.target_selectors.clone();
-            let (targets, journal) = (targets.clone(), journal.clone());
-            let checks = DriftChecks::new(deployers, selectors, targets, journal, every, &telemetry.metrics);
-            let options = drift_options(arguments.cluster.namespaces.clone());
-            // Checks are no measure of how jobs go.
-            let metrics = Metrics::new(&telemetry.metrics, DRIFT);
-            let objects = Objects::new(client.clone(), MANAGER, metrics.clone());
-            let checking = controller(Arc::new(checks), options, "index of items at rest");
-            controllers.push(Controller { metrics, objects, ..checking });
-        }
-        if arguments.settings.target_syncs != TargetSyncMode::Never {
-            let options = target_sync::options(arguments.cluster.namespaces.clone());
-            controllers.push(controller(Arc::new(TargetSyncs { targets }), options, "index of TargetSyncs"));
-        }
-        Ok(Self { controllers, journal, telemetry })
-    }
-
-    /// Works until shutdown is requested.
-    pub async fn run(self) -> () {
-        let end = self.telemetry.shutdown.token();
-        let running = self.controllers.into_iter().map(|controller| controller.run(end.clone()));
-        futures::future::join_all(running).await;
-        self.journal.flush().await;
-    }
-}
-
-fn options(arguments: &Arguments, item_type: ItemType) -> Options {
-    Options {
-        service: queue(item_type, &arguments.settings.instance),
-        work: vec![Kind::new(DeployItem::GROUP, DeployItem::PLURAL)],
-        indexed: Vec::new(),
+fn registration(arguments: &Arguments, item_type: ItemType, deployer: Arc<dyn Deployer>) -> Registration {
+    let settings = &arguments.settings;
+    Registration {
+        deployer,
+        queue: queue(item_type, &settings.instance),
+        condition: item_type.names().condition,
+        identity: identity(&settings.identity, item_type, std::env::var("HOSTNAME").ok().as_deref()),
+        name: SERVICE,
+        version: env!("CARGO_PKG_VERSION"),
+        selectors: settings.target_selectors.clone(),
         namespaces: arguments.cluster.namespaces.clone(),
-        concurrency: arguments.settings.deployer_concurrency,
-        backoff: Backoff::OBJECT,
+        concurrency: settings.deployer_concurrency,
     }
 }
 
@@ -438,28 +404,9 @@ fn drift_options(namespaces: Vec<String>) -> Options {
     }
 }
 
-fn deploy_loop(
-    arguments: &Arguments,
-    item_type: ItemType,
-    deployer: Arc<dyn Deployer>,
-    (targets, watches): (Targets, Watches),
-    journal: Journal,
-) -> DeployLoop {
-    let settings = &arguments.settings;
-    let identity = identity(&settings.identity, item_type, std::env::var("HOSTNAME").ok().as_deref());
-    DeployLoop {
-        deployer,
-        information: groundwork_deploy::identity(identity, SERVICE, env!("CARGO_PKG_VERSION")),
-        selectors: settings.target_selectors.clone(),
-        targets,
-        watches,
-        journal,
-    }
-}
-
 /// What tells this process from others that serve the same items, and is the same when it starts again.
 fn identity(given: &str, item_type: ItemType, host: Option<&str>) -> String {
-    let own = format!("groundwork-{}", item_type.name());
+    let own = format!("groundwork-{}", item_type.names().name);
     match (given, host) {
         ("", None | Some("")) => own,
         ("", Some(host)) => format!("{own}.{host}"),
@@ -470,16 +417,8 @@ fn identity(given: &str, item_type: ItemType, host: Option<&str>) -> String {
 /// The name of the queues. It lives as long as the process, which has few of them.
 fn queue(item_type: ItemType, instance: &str) -> &'static str {
     match instance {
-        "" => item_type.queue(),
-        instance => Box::leak(format!("{}_{instance}", item_type.queue()).into_boxed_str()),
-    }
-}
-
-const fn condition(item_type: ItemType) -> &'static str {
-    match item_type {
-        ItemType::Mock => "index",
-        ItemType::Manifest => "index of manifest items",
-        ItemType::Helm => "index of helm items",
+        "" => item_type.names().queue,
+        instance => Box::leak(format!("{}_{instance}", item_type.names().queue).into_boxed_str()),
     }
 }
 
