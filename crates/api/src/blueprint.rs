@@ -1,7 +1,7 @@
-//! Blueprint and installation templates (blueprints.md 1).
+//! Blueprint and installation templates (`blueprints.md` 1).
 //!
-//! The types take what people write: any field may be absent, and unknown fields are kept for whoever wants
-//! to report them. Defaults and validation are the blueprint engine's.
+//! The types accept everything that users may write: any field may be absent, and unknown fields
+//! are kept, so that a caller can report them. The blueprint engine adds defaults and validates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ pub const BLUEPRINT_KIND: &str = "Blueprint";
 pub const INSTALLATION_TEMPLATE_KIND: &str = "InstallationTemplate";
 
 part! {
-    /// A blueprint takes imports, says what to deploy, and gives exports back.
+    /// A blueprint has imports, templates that render deploy items from them, and exports.
     pub struct Blueprint {
         /// `landscaper.gardener.cloud/v1alpha1`; may be left out.
         #[schemars(extend("const" = BLUEPRINT_API_VERSION))]
@@ -29,17 +29,18 @@ part! {
         /// `Blueprint`; may be left out.
         #[schemars(extend("const" = BLUEPRINT_KIND))]
         pub kind: Option<String>,
-        /// Free metadata. `ocmSchemaVersion` says which form component descriptors have in templates.
+        /// Free metadata. `ocmSchemaVersion` sets the schema version in which templates see
+        /// component descriptors.
         pub annotations: Map<String>,
         /// Dialect of the schemas that name none; draft 2019-09 if absent.
         pub json_schema_version: Option<String>,
-        /// JSON schemas that others refer to by `local://<name>`.
+        /// JSON schemas that other schemas refer to by `local://<name>`.
         pub local_types: Map<Value>,
-        /// What the blueprint takes.
+        /// Imports of the blueprint.
         pub imports: List<ImportDefinition>,
         /// Templates that derive further values from the imports, or check them.
         pub import_executions: List<TemplateExecutor>,
-        /// What the blueprint gives back.
+        /// Exports of the blueprint.
         pub exports: List<ExportDefinition>,
         /// Nested installations.
         pub subinstallations: List<SubinstallationTemplate>,
@@ -67,7 +68,7 @@ pub enum FieldType {
 }
 
 impl FieldType {
-    /// The type as written in blueprints.
+    /// Returns the type as blueprints have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Data => "data",
@@ -84,7 +85,7 @@ impl fmt::Display for FieldType {
     }
 }
 
-/// A text that is no type of imports or exports.
+/// Text that is not a type of imports or exports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not one of the types \"data\", \"target\", \"targetMap\" and \"targetList\"")]
 pub struct UnknownFieldType(String);
@@ -104,7 +105,7 @@ impl FromStr for FieldType {
 }
 
 part! {
-    /// Something that a blueprint takes.
+    /// Import of a blueprint.
     #[schemars(extend("required" = ["name"]))]
     pub struct ImportDefinition {
         /// Name of the import, also in templates.
@@ -113,30 +114,31 @@ part! {
         #[serde(rename = "type")]
         #[schemars(extend("enum" = ["data", "target", "targetMap", "targetList"]))]
         pub type_: Option<String>,
-        /// Whether an installation has to give the import; true if absent.
+        /// True if an installation has to give the import; this is the default.
         pub required: Option<bool>,
-        /// Value of a data import that is not given, under `value`.
+        /// Default of a data import, in its member `value`.
         pub default: AnyJson,
         /// JSON schema of a data import.
         pub schema: AnyJson,
         /// Another spelling of `schema`.
         pub scheme: AnyJson,
-        /// Type of the Targets of a target import; `landscaper.gardener.cloud/` is put before a name without slash.
+        /// Type of the Targets of a target import. A name without a slash gets the prefix
+        /// `landscaper.gardener.cloud/`.
         pub target_type: Option<String>,
-        /// Imports that are asked for only if this one is given.
+        /// Imports that exist only if this one is given.
         pub imports: List<ImportDefinition>,
         ..
     }
 }
 
 impl ImportDefinition {
-    /// The JSON schema under either name (blueprints.md 1.2).
+    /// Returns the JSON schema under either name (`blueprints.md` 1.2).
     pub fn schema(&self) -> Option<&Value> {
         self.schema.get().or_else(|| self.scheme.get())
     }
 
-    /// The default value: the member `value`, or all of `default` where there is no such member
-    /// (blueprints.md 1.2).
+    /// Returns the default: the member `value`, or all of `default` if it has no such member
+    /// (`blueprints.md` 1.2).
     pub fn default_value(&self) -> Option<&Value> {
         let default = self.default.get()?;
         let value = default.as_object().and_then(|members| members.get("value")).unwrap_or(default);
@@ -145,7 +147,7 @@ impl ImportDefinition {
 }
 
 part! {
-    /// Something that a blueprint gives back.
+    /// Export of a blueprint.
     #[schemars(extend("required" = ["name"]))]
     pub struct ExportDefinition {
         /// Name of the export.
@@ -165,7 +167,7 @@ part! {
 }
 
 impl ExportDefinition {
-    /// The JSON schema under either name (blueprints.md 4.4).
+    /// Returns the JSON schema under either name (`blueprints.md` 1.3).
     pub fn schema(&self) -> Option<&Value> {
         self.schema.get().or_else(|| self.scheme.get())
     }
@@ -181,7 +183,7 @@ pub enum TemplateType {
 }
 
 impl TemplateType {
-    /// The language as written in blueprints.
+    /// Returns the language as blueprints have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::GoTemplate => "GoTemplate",
@@ -196,7 +198,7 @@ impl fmt::Display for TemplateType {
     }
 }
 
-/// A text that is no template language.
+/// Text that is not a template language.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not one of the template types \"GoTemplate\" and \"Spiff\"")]
 pub struct UnknownTemplateType(String);
@@ -243,7 +245,7 @@ part! {
 }
 
 impl SubinstallationTemplate {
-    /// The template, if one is written in place.
+    /// Returns the template if it is written in place.
     pub fn inline(&self) -> Option<&InstallationTemplate> {
         Some(&self.template).filter(|template| **template != InstallationTemplate::default())
     }
@@ -264,20 +266,20 @@ part! {
         pub blueprint: Option<InstallationTemplateBlueprint>,
         /// Values for the imports of that blueprint.
         pub imports: Option<InstallationImports>,
-        /// Spiff templates that build the values of blueprint imports out of the data imports.
+        /// Spiff templates that compute the values of blueprint imports from the data imports.
         pub import_data_mappings: Map<AnyJson>,
-        /// Where the exports of that blueprint are published.
+        /// Names under which the exports of that blueprint are published.
         pub exports: Option<InstallationExports>,
-        /// Spiff templates that build the values of data exports out of the blueprint's exports.
+        /// Spiff templates that compute the values of data exports from the blueprint's exports.
         pub export_data_mappings: Map<AnyJson>,
-        /// Promises that save work.
+        /// Declarations of the author that save work for the services.
         pub optimization: Option<Optimization>,
         ..
     }
 }
 
 impl InstallationTemplate {
-    /// Name of the installation inside of its parent; empty if it was left out.
+    /// Returns the name of the installation inside of its parent; empty if it was left out.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
@@ -286,7 +288,7 @@ impl InstallationTemplate {
 part! {
     /// Blueprint of a nested installation.
     pub struct InstallationTemplateBlueprint {
-        /// Address of the blueprint: `cd://` and the way to a resource of the component.
+        /// Address of the blueprint: `cd://` and the path to a resource of the component.
         #[serde(rename = "ref")]
         pub reference: Option<String>,
         /// Files of the blueprint.

@@ -1,11 +1,11 @@
-//! The JSON schema of `blueprint.yaml`, for editors (blueprints.md 1).
+//! JSON schema of `blueprint.yaml`, for editors (`blueprints.md` 1).
 
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use crate::Blueprint;
 
-/// The JSON schema of [`Blueprint`].
+/// Returns the JSON schema of [`Blueprint`].
 pub fn blueprint_schema() -> Value {
     let generator = SchemaSettings::draft2019_09().into_generator();
     let mut schema = generator.into_root_schema_for::<Blueprint>().to_value();
@@ -13,14 +13,15 @@ pub fn blueprint_schema() -> Value {
     schema
 }
 
-/// Drops what only an API server understands, and serde's values for absent fields.
+/// Removes keywords that only an API server understands, and serde's values for absent fields.
 fn drop_api_keywords(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             members.retain(|name, value| {
                 let api_only =
                     name.starts_with("x-kubernetes-") || matches!(name.as_str(), "crdDefault" | "nullable");
-                // `default` is also a member of blueprints; as such it has a schema, not a value.
+                // A blueprint also has a member named `default`, whose entry is a schema, not a
+                // value.
                 let serde_default = name == "default" && !value.is_object() && !value.is_boolean();
                 !api_only && !serde_default
             });
@@ -37,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// B-12, B-13: the skeleton, with every field in it.
+    /// B-12, B-13: a skeleton with every field.
     fn skeleton() -> Value {
         json!({
             "apiVersion": "landscaper.gardener.cloud/v1alpha1",

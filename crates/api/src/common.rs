@@ -1,4 +1,4 @@
-//! Types that several Landscaper kinds share (installations.md 1.0).
+//! Types that several Landscaper kinds share (`installations.md` 1.0).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -45,20 +45,20 @@ part! {
     }
 }
 
-/// The key of a reference, where an empty text counts as absent (installations.md 1.0).
+/// Returns the key of a reference; an empty text counts as absent (`installations.md` 1.0).
 fn non_empty(key: Option<&String>) -> Option<&str> {
     key.map(String::as_str).filter(|key| !key.is_empty())
 }
 
 impl LocalSecretReference {
-    /// The entry that is meant; `None` means all of them.
+    /// Returns the key of the entry; `None` means all entries.
     pub fn entry(&self) -> Option<&str> {
         non_empty(self.key.as_ref())
     }
 }
 
 impl LocalConfigMapReference {
-    /// The entry that is meant; `None` means all of them.
+    /// Returns the key of the entry; `None` means all entries.
     pub fn entry(&self) -> Option<&str> {
         non_empty(self.key.as_ref())
     }
@@ -91,7 +91,7 @@ part! {
     /// One observation about an object.
     #[schemars(extend("required" = ["type", "status", "lastTransitionTime", "lastUpdateTime", "reason", "message"]))]
     pub struct Condition {
-        /// What is observed.
+        /// Aspect of the object that the condition is about.
         #[serde(rename = "type")]
         pub type_: String,
         /// `True`, `False`, `Unknown` or `Progressing`.
@@ -106,7 +106,8 @@ part! {
         pub reason: String,
         /// Cause and details, for people.
         pub message: String,
-        /// Generation of the object that the condition is about; set on `Ready`, `Reconciling` and `Stalled`.
+        /// Generation of the object that the condition is about; set on `Ready`, `Reconciling` and
+        /// `Stalled`.
         pub observed_generation: Option<i64>,
         /// Classes of the error behind the condition.
         pub codes: List<String>,
@@ -137,7 +138,7 @@ part! {
 }
 
 part! {
-    /// When a job reached its stages.
+    /// Times at which a job reached its stages.
     pub struct TransitionTimes {
         /// When the job was assigned.
         #[schemars(schema_with = "schema::time")]
@@ -155,28 +156,28 @@ part! {
     }
 }
 
-/// Class of an error, as listed in `codes` (installations.md 1.0).
+/// Class of an error, as in `codes` (`installations.md` 1.0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     /// Credentials were rejected.
     Unauthorized,
     /// Resources hang in deletion.
     Cleanup,
-    /// The configuration is wrong.
+    /// The configuration has an error.
     ConfigurationProblem,
-    /// Something is broken inside the service.
+    /// A defect in the service itself.
     InternalProblem,
-    /// Nobody picked the work up, or it took too long.
+    /// No deployer picked the work up in time, or the work took too long.
     Timeout,
-    /// Subinstallations or deploy items depend on each other in a circle.
+    /// Subinstallations or deploy items depend on each other in a cycle.
     CyclicDependencies,
-    /// An admission webhook cannot be reached for the moment.
+    /// An admission webhook is temporarily not reachable.
     Webhook,
     /// Children are still running.
     Unfinished,
-    /// Not an error; logged as information.
+    /// Information, not an error; logged at that level.
     ForInfoOnly,
-    /// No timer is needed, an event will come.
+    /// The service needs no retry timer, because an event will follow.
     NoRetry,
 }
 
@@ -195,7 +196,7 @@ impl ErrorCode {
         Self::NoRetry,
     ];
 
-    /// The code as written in objects.
+    /// Returns the code as objects have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unauthorized => "ERR_UNAUTHORIZED",
@@ -211,7 +212,7 @@ impl ErrorCode {
         }
     }
 
-    /// True for the codes with which trying again makes no sense.
+    /// Reports whether a retry is pointless after this code.
     pub const fn is_unrecoverable(self) -> bool {
         matches!(
             self,
@@ -253,7 +254,7 @@ impl std::str::FromStr for ErrorCode {
     }
 }
 
-/// A text that is none of the error codes.
+/// Text that is not an error code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an error code; the codes are listed with the field `codes`")]
 pub struct UnknownErrorCode(String);

@@ -1,4 +1,4 @@
-//! DataObject and Target (installations.md 1.4).
+//! DataObject and Target (`installations.md` 1.4).
 
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ part! {
 }
 
 part! {
-    /// What a blueprint exports for a Target (blueprints.md 8.7).
+    /// Target as a blueprint exports it (`blueprints.md` 8.7).
     #[schemars(extend("required" = ["type"]))]
     pub struct TargetTemplate {
         /// Type of the Target.
@@ -65,7 +65,7 @@ part! {
 }
 
 impl TargetTemplate {
-    /// The configuration under either name; `config` counts if both are there.
+    /// Returns the configuration under either name; `config` wins if both are set.
     pub fn config(&self) -> Option<&Value> {
         self.config.get().or_else(|| self.configuration.get())
     }

@@ -1,4 +1,4 @@
-//! DeployItem (installations.md 1.3).
+//! DeployItem (`installations.md` 1.3).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -15,15 +15,15 @@ kind! {
     /// A DeployItem is the smallest unit of deployment; one deployer works on it.
     #[schemars(extend("required" = ["spec"]))]
     pub struct DeployItem {
-        /// What to deploy, and where.
+        /// Configuration of the deployment, and its Target.
         pub spec: DeployItemSpec,
-        /// What the deployer did.
+        /// Results of the deployer.
         pub status: Option<DeployItemStatus>,
     }
 }
 
 part! {
-    /// What to deploy, and where.
+    /// Configuration of the deployment, and its Target.
     #[schemars(extend("required" = ["type"]))]
     pub struct DeployItemSpec {
         /// Type of the deployer that works on the item. It cannot be changed.
@@ -38,25 +38,25 @@ part! {
         pub context: Option<String>,
         /// Configuration for the deployer.
         pub config: AnyJson,
-        /// How long the deployer may take; 10 minutes if absent, `none` for any time.
+        /// Time that the deployer may take; 10 minutes if absent, `none` for any time.
         pub timeout: Option<Duration>,
         /// Leave the item alone as long as its specification does not change.
         pub update_on_change_only: Option<bool>,
-        /// What to do when the item is deleted.
+        /// Options for the deletion of the item.
         pub on_delete: Option<OnDelete>,
         ..
     }
 }
 
 impl DeployItemSpec {
-    /// Name of the Context to use.
+    /// Returns the name of the Context to use.
     pub fn context(&self) -> &str {
         context_or_default(self.context.as_ref())
     }
 }
 
 part! {
-    /// What the deployer did.
+    /// Results of the deployer.
     #[schemars(extend("required" = ["observedGeneration"]))]
     pub struct DeployItemStatus {
         /// Phase of the current or last job.
@@ -91,14 +91,14 @@ part! {
         pub first_error: Option<LastError>,
         /// Newest errors of the job, oldest first.
         pub last_errors: List<LastError>,
-        /// Whatever the deployer wants to remember.
+        /// State of the deployer itself; the format is its own.
         #[schemars(schema_with = "schema::embedded_object")]
         pub provider_status: AnyJson,
         /// Secret that holds the exported values.
         pub export_ref: Option<ObjectReference>,
         /// When the job reached its stages.
         pub transition_times: Option<TransitionTimes>,
-        /// Without meaning.
+        /// Without effect; kept for objects that have it.
         pub deploy_item_phase: Option<String>,
         ..
     }

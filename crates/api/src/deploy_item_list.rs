@@ -1,4 +1,4 @@
-//! The two encodings of the deploy items of an Execution (installations.md 1.2).
+//! Two encodings of the deploy items of an Execution (`installations.md` 1.2).
 
 use std::borrow::Cow;
 use std::io::{Read, Write};
@@ -11,30 +11,32 @@ use k8s_openapi::ByteString;
 use crate::execution::{DeployItemTemplate, ExecutionSpec};
 use crate::json::List;
 
-/// Longer lists are compressed, so that people can read short ones and etcd can take long ones.
+/// Bytes of a list in plain form. Longer lists are compressed, so that users can read short ones
+/// and etcd accepts long ones.
 const PLAIN_LIMIT: usize = 256 * 1024;
-/// Nothing that fits into an object of a cluster is longer than this; whatever is was made to exhaust us.
+/// Bytes of an inflated list. A list that fits into an object of a cluster is never longer, so a
+/// longer one is an attempt to exhaust the memory.
 const INFLATED_LIMIT: u64 = 64 * 1024 * 1024;
 
-/// Why the deploy items of an Execution cannot be read.
+/// Reason that the deploy items of an Execution cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeployItemsError {
-    /// Not gzip, or cut off.
+    /// The data is not gzip, or is truncated.
     #[error("spec.deployItemsCompressed cannot be decompressed: {0}")]
     Gzip(String),
-    /// Too long.
+    /// The inflated list is over the limit.
     #[error("spec.deployItemsCompressed is longer than {INFLATED_LIMIT} bytes when decompressed")]
     TooLong,
-    /// Not a list of deploy item templates.
+    /// The content is not a list of deploy item templates.
     #[error("spec.deployItemsCompressed does not hold a list of deploy items: {0}")]
     Content(String),
 }
 
 impl ExecutionSpec {
-    /// The deploy items in either encoding; the compressed one counts if both are there.
+    /// Returns the deploy items in either encoding; the compressed list wins if both are set.
     ///
     /// # Errors
-    /// When the compressed list cannot be read.
+    /// The compressed list cannot be read.
     pub fn templates(&self) -> Result<Cow<'_, [DeployItemTemplate]>, DeployItemsError> {
         match &self.deploy_items_compressed {
             Some(ByteString(compressed)) if !compressed.is_empty() => inflate(compressed).map(Cow::Owned),
@@ -45,7 +47,7 @@ impl ExecutionSpec {
     /// Replaces the deploy items, in the encoding that fits their length.
     ///
     /// # Errors
-    /// When they cannot be written as JSON.
+    /// The list cannot be written as JSON.
     pub fn set_templates(&mut self, templates: Vec<DeployItemTemplate>) -> Result<(), DeployItemsError> {
         let json =
             serde_json::to_vec(&templates).map_err(|error| DeployItemsError::Content(error.to_string()))?;
@@ -61,7 +63,8 @@ impl ExecutionSpec {
     }
 }
 
-/// The same input gives the same output: the header of the stream carries no time.
+/// Compresses the list. The same input gives the same output, since the header of the stream has no
+/// time.
 fn deflate(json: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(json)?;

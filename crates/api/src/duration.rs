@@ -1,4 +1,5 @@
-//! Durations as the objects write them (installations.md 1.0): Go's notation, or the word `none` for zero.
+//! Durations as objects have them (`installations.md` 1.0): Go's notation, or the word `none` for
+//! zero.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,19 +9,20 @@ use groundwork_go::duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What [`Duration`] accepts, as a regular expression for schemas.
+/// Regular expression, for schemas, of the texts that [`Duration`] accepts.
 const PATTERN: &str = r"^(none|[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+))$";
 
-/// A length of time with the precision of a nanosecond, within ±292 years.
+/// Duration with the precision of a nanosecond, within ±292 years.
 ///
-/// The text that it was read from is kept and written again; durations are equal when their lengths are.
+/// Keeps the text that it was parsed from, and writes the same text again. Two durations are equal
+/// if their lengths are.
 #[derive(Clone)]
 pub struct Duration {
     nanoseconds: i64,
     written: Option<Box<str>>,
 }
 
-/// Why a text is not a duration.
+/// Reason that a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// The text does not follow Go's notation.
@@ -28,36 +30,36 @@ pub enum DurationError {
         "unable to parse string into a duration: {0:?} is neither \"none\" nor a number with a unit such as \"5m\", \"1h30m\" or \"300ms\""
     )]
     Syntax(String),
-    /// The length does not fit.
+    /// The length is beyond ±292 years.
     #[error("unable to parse string into a duration: {0:?} is longer than 292 years")]
     TooLong(String),
 }
 
 impl Duration {
-    /// The zero duration, written `none`.
+    /// Zero duration, written `none`.
     pub const NONE: Self = Self { nanoseconds: 0, written: None };
 
-    /// A duration of that many nanoseconds.
+    /// Creates a duration from nanoseconds.
     pub const fn from_nanos(nanoseconds: i64) -> Self {
         Self { nanoseconds, written: None }
     }
 
-    /// A duration of that many seconds, at most about 292 years.
+    /// Creates a duration from seconds, at most about 292 years.
     pub const fn from_secs(seconds: i64) -> Self {
         Self::from_nanos(seconds.saturating_mul(1_000_000_000))
     }
 
-    /// The length in nanoseconds.
+    /// Returns the length in nanoseconds.
     pub const fn as_nanos(&self) -> i64 {
         self.nanoseconds
     }
 
-    /// True for zero, which switches off whatever the duration limits.
+    /// Reports whether the duration is zero, which switches off the limit that it sets.
     pub const fn is_none(&self) -> bool {
         self.nanoseconds == 0
     }
 
-    /// The length as the standard library's type, which knows no negative ones.
+    /// Returns the length in the standard library's type; `None` if it is negative.
     pub fn to_std(&self) -> Option<std::time::Duration> {
         u64::try_from(self.nanoseconds).ok().map(std::time::Duration::from_nanos)
     }
@@ -176,7 +178,7 @@ mod tests {
         check("1h1ns", "3600000000001 1h0m0.000000001s");
         check("1us", "1000 1µs");
         check("1μs", "1000 1µs");
-        // As Go reads a fraction: in floating point, so that a long one is rounded up.
+        // Go computes a fraction in floating point, so a long one is rounded up.
         check("0.3333333333333333333h", "1200000000000 20m0s");
         check("1.999999999999999999s", "2000000000 2s");
         check("-5m", "-300000000000 -5m0s");

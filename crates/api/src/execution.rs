@@ -1,4 +1,4 @@
-//! Execution (installations.md 1.2).
+//! Execution (`installations.md` 1.2).
 
 use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,12 +12,12 @@ use crate::schema;
 
 kind! {
     "landscaper.gardener.cloud" / "v1alpha1" / "executions"
-    /// An Execution carries the deploy items of an Installation and brings them into their order.
+    /// An Execution has the deploy items of an Installation and runs them in their order.
     #[schemars(extend("required" = ["spec"]))]
     pub struct Execution {
         /// Deploy items to create.
         pub spec: ExecutionSpec,
-        /// How far the deploy items are.
+        /// Progress of the deploy items.
         pub status: Option<ExecutionStatus>,
     }
 }
@@ -31,7 +31,8 @@ part! {
         /// Templates of the deploy items.
         #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
         pub deploy_items: List<DeployItemTemplate>,
-        /// The same list as JSON, compressed with gzip; counts instead of `deployItems` if it is there.
+        /// The same list as JSON, compressed with gzip; used instead of `deployItems` if both are
+        /// set.
         #[schemars(schema_with = "schema::bytes")]
         pub deploy_items_compressed: Option<ByteString>,
         ..
@@ -39,7 +40,7 @@ part! {
 }
 
 impl ExecutionSpec {
-    /// Name of the Context to use.
+    /// Returns the name of the Context to use.
     pub fn context(&self) -> &str {
         context_or_default(self.context.as_ref())
     }
@@ -63,20 +64,20 @@ part! {
         pub labels: Map<String>,
         /// Configuration for the deployer.
         pub config: AnyJson,
-        /// Names of the items that have to succeed before.
+        /// Names of the items that have to succeed before this one.
         pub depends_on: List<String>,
-        /// How long the deployer may take; 10 minutes if absent, `none` for any time.
+        /// Time that the deployer may take; 10 minutes if absent, `none` for any time.
         pub timeout: Option<Duration>,
         /// Leave the item alone as long as its specification does not change.
         pub update_on_change_only: Option<bool>,
-        /// What to do when the item is deleted.
+        /// Options for the deletion of the item.
         pub on_delete: Option<OnDelete>,
         ..
     }
 }
 
 part! {
-    /// What to do when a deploy item is deleted.
+    /// Options for the deletion of a deploy item.
     #[derive(Eq)]
     pub struct OnDelete {
         /// Do not uninstall if the target cluster is gone.
@@ -85,7 +86,7 @@ part! {
 }
 
 part! {
-    /// How far the deploy items are.
+    /// Progress of the deploy items.
     #[schemars(extend("required" = ["observedGeneration"]))]
     pub struct ExecutionStatus {
         /// Phase of the current or last job.

@@ -1,4 +1,5 @@
-//! Imports and exports of Installations and installation templates (installations.md 1.1, blueprints.md 1.5).
+//! Imports and exports of Installations and installation templates (`installations.md` 1.1,
+//! `blueprints.md` 1.5).
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ part! {
 }
 
 part! {
-    /// Import of data out of a DataObject, a Secret or a ConfigMap.
+    /// Import of data from a DataObject, a Secret or a ConfigMap.
     #[derive(Eq)]
     #[schemars(extend("required" = ["name"], "x-kubernetes-validations" = [{
         "rule": "[has(self.dataRef) && self.dataRef != '', has(self.secretRef), has(self.configMapRef)].exists_one(set, set)",
@@ -31,7 +32,8 @@ part! {
         /// Name of the import.
         #[schemars(length(min = 1))]
         pub name: String,
-        /// Name of a DataObject in the scope of the Installation, or `#` and the name of one in the namespace.
+        /// Name of a DataObject in the scope of the Installation, or `#` and the name of one in the
+        /// namespace.
         pub data_ref: Option<String>,
         /// Secret that holds the value.
         pub secret_ref: Option<LocalSecretReference>,
@@ -56,10 +58,11 @@ part! {
         /// Name of the import.
         #[schemars(length(min = 1))]
         pub name: String,
-        /// Name of a Target in the scope of the Installation, or `#` and the name of one in the namespace.
+        /// Name of a Target in the scope of the Installation, or `#` and the name of one in the
+        /// namespace.
         pub target: Option<String>,
-        /// Names of Targets, in order; the list may be empty. Entries that are objects with one member each are
-        /// read as `targetMap`.
+        /// Names of Targets, in order; the list may be empty. Entries that are objects with one
+        /// member each are read as `targetMap`.
         pub targets: List<Value>,
         /// Names of Targets by key.
         pub target_map: Map<String>,
@@ -72,7 +75,7 @@ part! {
     }
 }
 
-/// Where the Targets of an import come from, whichever way it was written.
+/// Source of the Targets of an import, the same for all spellings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetSource<'a> {
     /// One Target.
@@ -87,10 +90,10 @@ pub enum TargetSource<'a> {
     MapRef(&'a str),
 }
 
-/// Why a target import does not say where its Targets come from.
+/// Reason that a target import has no valid source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetSourceError {
-    /// None or several of the alternatives are set.
+    /// The import sets none of the alternatives, or several.
     #[error(
         "exactly one of [target, targets, targetMap, targetMapRef, targetListRef] must be set (currently set: {})",
         if .0.is_empty() { "none".to_owned() } else { format!("[{}]", .0.join(", ")) }
@@ -103,10 +106,10 @@ pub enum TargetSourceError {
     Entry {
         /// Position of the entry.
         index: usize,
-        /// What stands there.
+        /// Type of the entry.
         found: &'static str,
     },
-    /// An object under `targets` has no member or several ones.
+    /// An object under `targets` has no member, or more than one.
     #[error("targets[{index}]: an entry of a target map must hold one `key: name`, found {members}")]
     Members {
         /// Position of the entry.
@@ -125,26 +128,26 @@ pub enum TargetSourceError {
 }
 
 impl TargetImport {
-    /// An import of one Target.
+    /// Creates an import of one Target.
     pub fn single(name: impl Into<String>, target: impl Into<String>) -> Self {
         Self { name: name.into(), target: Some(target.into()), ..Self::default() }
     }
 
-    /// An import of several Targets in order.
+    /// Creates an import of several Targets in order.
     pub fn list<T: Into<String>>(name: impl Into<String>, targets: impl IntoIterator<Item = T>) -> Self {
         let targets = targets.into_iter().map(|target| Value::String(target.into())).collect();
         Self { name: name.into(), targets, ..Self::default() }
     }
 
-    /// An import of several Targets by key.
+    /// Creates an import of several Targets by key.
     pub fn map(name: impl Into<String>, targets: BTreeMap<String, String>) -> Self {
         Self { name: name.into(), target_map: targets.into(), ..Self::default() }
     }
 
-    /// Where the Targets come from, in one form for all spellings (installations.md 1.1).
+    /// Returns the source of the Targets, in one form for all spellings (`installations.md` 1.1).
     ///
     /// # Errors
-    /// When not exactly one alternative is set, or `targets` mixes forms or repeats a key.
+    /// Not exactly one alternative is set, or `targets` mixes forms or repeats a key.
     pub fn source(&self) -> Result<TargetSource<'_>, TargetSourceError> {
         let mut found = Vec::new();
         if let Some(target) = non_empty(self.target.as_ref()) {
@@ -178,7 +181,8 @@ fn non_empty(name: Option<&String>) -> Option<&str> {
     name.map(String::as_str).filter(|name| !name.is_empty())
 }
 
-/// Reads `targets`: texts are a list, objects with one member each are a map (installations.md 1.1).
+/// Reads `targets`: texts form a list, and objects with one member each form a map
+/// (`installations.md` 1.1).
 fn list_or_map(entries: &[Value]) -> Result<TargetSource<'_>, TargetSourceError> {
     if matches!(entries.first(), Some(Value::Object(_))) {
         return target_map(entries).map(TargetSource::Map);
@@ -220,7 +224,7 @@ const fn type_name(value: &Value) -> &'static str {
 }
 
 part! {
-    /// Where the exports of a blueprint are published.
+    /// Names under which the exports of a blueprint are published.
     #[derive(Eq)]
     pub struct InstallationExports {
         /// Exports of data.
@@ -238,7 +242,7 @@ part! {
         /// Name of the export.
         #[schemars(length(min = 1))]
         pub name: String,
-        /// Name of the DataObject in the scope that the Installation lives in.
+        /// Name of the DataObject in the scope of the Installation.
         #[schemars(length(min = 1, max = 63), regex(pattern = LABEL_VALUE))]
         pub data_ref: String,
     }
@@ -252,13 +256,14 @@ part! {
         /// Name of the export.
         #[schemars(length(min = 1))]
         pub name: String,
-        /// Name of the Target in the scope that the Installation lives in.
+        /// Name of the Target in the scope of the Installation.
         #[schemars(length(min = 1, max = 63), regex(pattern = LABEL_VALUE))]
         pub target: String,
     }
 }
 
-/// Names of exports become the value of a label (installations.md 1.1 rule 8).
+/// Pattern of an export's name, which becomes the value of a label (`installations.md` 1.1, rule
+/// 8).
 const LABEL_VALUE: &str = "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$";
 
 #[cfg(test)]
@@ -286,7 +291,7 @@ mod tests {
         check(r#"{"name": "a", "targets": [{"k": "x"}, {"j": "y"}]}"#, r#"Map({"j": "y", "k": "x"})"#);
         check(r#"{"name": "a", "targetMapRef": "m"}"#, r#"MapRef("m")"#);
         check(r#"{"name": "a", "targetListRef": "l"}"#, r#"ListRef("l")"#);
-        // An empty text is not set, as in the original.
+        // An empty text counts as absent, as in Landscaper.
         check(r#"{"name": "a", "target": "", "targetListRef": "l"}"#, r#"ListRef("l")"#);
     }
 

@@ -1,4 +1,4 @@
-//! Installation (installations.md 1.1).
+//! Installation (`installations.md` 1.1).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -11,18 +11,19 @@ use crate::json::{AnyJson, IntOrString, List, Map};
 use crate::object::{kind, part};
 use crate::schema;
 
-/// Name of the Context that is used where none is named.
+/// Name of the Context of an Installation that names none.
 pub const DEFAULT_CONTEXT: &str = "default";
 
-/// The Context that a `context` field names; absent and empty mean `default` (installations.md 1.1).
+/// Returns the Context that a `context` field names; absent and empty mean `default`
+/// (`installations.md` 1.1).
 pub(crate) fn context_or_default(field: Option<&String>) -> &str {
     field.map(String::as_str).filter(|name| !name.is_empty()).unwrap_or(DEFAULT_CONTEXT)
 }
 
 kind! {
     "landscaper.gardener.cloud" / "v1alpha1" / "installations"
-    /// An Installation instantiates a blueprint: it feeds values into the imports of the blueprint, deploys
-    /// what the blueprint describes, and publishes the resulting exports.
+    /// An Installation instantiates a blueprint: it gives values to the imports of the blueprint,
+    /// deploys the items that the blueprint describes, and publishes the resulting exports.
     #[schemars(extend("required" = ["spec"], "x-kubernetes-validations" = [
         {
             "rule": "size(self.metadata.name) <= 58",
@@ -38,22 +39,22 @@ kind! {
         },
     ]))]
     pub struct Installation {
-        /// What to install, and with which values.
+        /// Component, blueprint, imports and exports.
         pub spec: InstallationSpec,
-        /// What the services found and did.
+        /// State of the Installation and its jobs.
         pub status: Option<InstallationStatus>,
     }
 }
 
 part! {
-    /// What to install, and with which values.
+    /// Component, blueprint, imports and exports.
     #[schemars(extend("required" = ["blueprint"]))]
     pub struct InstallationSpec {
-        /// Name of the Context in the same namespace that says where components are found. Subinstallations and
-        /// deploy items inherit it.
+        /// Name of the Context in the same namespace, which has the repositories of components.
+        /// Subinstallations and deploy items inherit it.
         #[schemars(extend("crdDefault" = DEFAULT_CONTEXT))]
         pub context: Option<String>,
-        /// Signature that the component has to carry before anything of it is used.
+        /// Signature that the component must have before the services use it.
         pub verification: Option<Verification>,
         /// Component version that holds the blueprint and its resources.
         pub component_descriptor: Option<ComponentDescriptorDefinition>,
@@ -61,55 +62,55 @@ part! {
         pub blueprint: BlueprintDefinition,
         /// Values for the imports of the blueprint.
         pub imports: Option<InstallationImports>,
-        /// Spiff templates that build the values of blueprint imports out of the data imports, by name of the
-        /// blueprint import.
+        /// Spiff templates that compute the values of blueprint imports from the data imports, by
+        /// name of the blueprint import.
         pub import_data_mappings: Map<AnyJson>,
-        /// Where the exports of the blueprint are published.
+        /// Names under which the exports of the blueprint are published.
         pub exports: Option<InstallationExports>,
-        /// Spiff templates that build the values of data exports out of the blueprint's exports, by name of the
-        /// data export.
+        /// Spiff templates that compute the values of data exports from the blueprint's exports, by
+        /// name of the data export.
         pub export_data_mappings: Map<AnyJson>,
-        /// When to process the Installation again without being asked.
+        /// Schedule on which the Installation runs again without a request.
         pub automatic_reconcile: Option<AutomaticReconcile>,
-        /// Promises that save work.
+        /// Declarations of the author that save work for the services.
         pub optimization: Option<Optimization>,
         ..
     }
 }
 
 impl InstallationSpec {
-    /// Name of the Context to use.
+    /// Returns the name of the Context to use.
     pub fn context(&self) -> &str {
         context_or_default(self.context.as_ref())
     }
 
-    /// Data imports, in the order written.
+    /// Returns the data imports, in the order written.
     pub fn data_imports(&self) -> &[DataImport] {
         self.imports.as_ref().map_or(&[], |imports| &imports.data)
     }
 
-    /// Target imports, in the order written.
+    /// Returns the target imports, in the order written.
     pub fn target_imports(&self) -> &[TargetImport] {
         self.imports.as_ref().map_or(&[], |imports| &imports.targets)
     }
 
-    /// Data exports, in the order written.
+    /// Returns the data exports, in the order written.
     pub fn data_exports(&self) -> &[DataExport] {
         self.exports.as_ref().map_or(&[], |exports| &exports.data)
     }
 
-    /// Target exports, in the order written.
+    /// Returns the target exports, in the order written.
     pub fn target_exports(&self) -> &[TargetExport] {
         self.exports.as_ref().map_or(&[], |exports| &exports.targets)
     }
 }
 
 part! {
-    /// Signature that the component has to carry.
+    /// Signature that the component must have.
     #[derive(Eq)]
     #[schemars(extend("required" = ["signatureName"]))]
     pub struct Verification {
-        /// Name of the signature; the Context holds the key that it is checked with.
+        /// Name of the signature; the Context has the key that verifies it.
         pub signature_name: String,
     }
 }
@@ -124,7 +125,7 @@ part! {
         /// Name and version of a component in a repository.
         #[serde(rename = "ref")]
         pub reference: Option<ComponentVersionReference>,
-        /// The component descriptor itself. Nested descriptors sit in the label
+        /// The component descriptor itself. Nested descriptors are in the label
         /// `landscaper.gardener.cloud/component-descriptor` of component references.
         #[schemars(schema_with = "schema::any_object_but_null")]
         pub inline: AnyJson,
@@ -135,8 +136,8 @@ part! {
     /// Name and version of a component in a repository.
     #[schemars(extend("required" = ["componentName", "version"]))]
     pub struct ComponentVersionReference {
-        /// Repository of the component; without it the one of the Context is used. Members besides `type` depend
-        /// on the type.
+        /// Repository of the component; without it the one of the Context is used. Members besides
+        /// `type` depend on the type.
         #[schemars(schema_with = "schema::any_object")]
         pub repository_context: AnyJson,
         /// Name of the component.
@@ -176,60 +177,60 @@ part! {
     /// A blueprint written into the manifest.
     #[schemars(extend("required" = ["filesystem"]))]
     pub struct InlineBlueprint {
-        /// Files and folders by name, as a structure or as a text that holds it in YAML. `blueprint.yaml` has to
-        /// be among them.
+        /// Files and folders by name, as a structure or as YAML text of that structure. One of them
+        /// has to be `blueprint.yaml`.
         pub filesystem: AnyJson,
     }
 }
 
 part! {
-    /// When to process an Installation again without being asked.
+    /// Schedule on which an Installation runs again without a request.
     #[derive(Eq)]
     pub struct AutomaticReconcile {
-        /// When to process it again after success.
+        /// Schedule after success.
         pub succeeded_reconcile: Option<SucceededReconcile>,
-        /// When to process it again after a failure.
+        /// Schedule after a failure.
         pub failed_reconcile: Option<FailedReconcile>,
     }
 }
 
 part! {
-    /// When to process an Installation again after success.
+    /// Schedule after success.
     #[derive(Eq)]
     pub struct SucceededReconcile {
-        /// Distance between two runs; 24 hours if neither this nor `cronSpec` is given.
+        /// Time between two runs; 24 hours if neither this nor `cronSpec` is given.
         pub interval: Option<Duration>,
-        /// Points in time as a cron expression of five fields; wins over `interval`.
+        /// Times of the runs as a cron expression of five fields; wins over `interval`.
         pub cron_spec: Option<String>,
     }
 }
 
 part! {
-    /// When to process an Installation again after a failure.
+    /// Schedule after a failure.
     #[derive(Eq)]
     pub struct FailedReconcile {
-        /// Distance between two runs; 5 minutes if neither this nor `cronSpec` is given.
+        /// Time between two runs; 5 minutes if neither this nor `cronSpec` is given.
         pub interval: Option<Duration>,
-        /// Points in time as a cron expression of five fields; wins over `interval`.
+        /// Times of the runs as a cron expression of five fields; wins over `interval`.
         pub cron_spec: Option<String>,
-        /// Upper bound of automatic runs, without it there is none; 0 means that there are no automatic runs.
+        /// Maximum number of automatic runs; no limit if absent; 0 switches automatic runs off.
         pub number_of_reconciles: Option<i32>,
     }
 }
 
 part! {
-    /// Promises that save work.
+    /// Declarations of the author that save work for the services.
     #[derive(Eq)]
     pub struct Optimization {
-        /// The Installation imports nothing from its siblings.
+        /// True if the Installation has no imports from its siblings.
         pub has_no_sibling_imports: Option<bool>,
-        /// The Installation exports nothing to its siblings.
+        /// True if the Installation has no exports to its siblings.
         pub has_no_sibling_exports: Option<bool>,
     }
 }
 
 part! {
-    /// What the services found and did.
+    /// State of the Installation and its jobs.
     #[schemars(extend("required" = ["observedGeneration"]))]
     pub struct InstallationStatus {
         /// Phase of the current or last job.
@@ -251,8 +252,8 @@ part! {
         pub conditions: List<Condition>,
         /// Component version that the current or last job uses, overwrites applied.
         pub component_reference: Option<Box<ComponentVersionReference>>,
-        /// SHA-256 of all component versions that the component of the current or last job refers to, overwrites applied; absent if it
-        /// refers to none.
+        /// SHA-256 of all component versions that the component of the current or last job refers
+        /// to, overwrites applied; absent if it refers to none.
         pub component_closure: Option<String>,
         /// Error that stopped the last job.
         pub last_error: Option<LastError>,
@@ -272,15 +273,15 @@ part! {
         pub dependents_to_trigger: List<DependentToTrigger>,
         /// When the job reached its stages.
         pub transition_times: Option<TransitionTimes>,
-        /// How often rendering was begun in the current job, until it came to an end. One that ends the renderer is given up after three
-        /// times.
+        /// Number of times that the current job has begun to render without reaching the end. After
+        /// three renderings that ended the renderer process, the job fails.
         pub rendering_attempts: Option<i64>,
         ..
     }
 }
 
 part! {
-    /// What was imported under one name.
+    /// Object that was imported under one name.
     pub struct ImportStatus {
         /// Name of the import.
         pub name: String,
@@ -339,7 +340,7 @@ part! {
         /// When the last automatic run was started.
         #[schemars(schema_with = "schema::time")]
         pub last_reconcile_time: Option<Time>,
-        /// Whether the runs follow a failure.
+        /// True if the runs follow a failure.
         pub on_failed: Option<bool>,
         ..
     }

@@ -1,9 +1,9 @@
-//! Building blocks that keep JSON exactly as it was written.
+//! Types of fields that keep JSON exactly as it was written.
 //!
-//! Users own their manifests: what they wrote must come back unchanged when we read an object and
-//! write it again. Three differences get lost with plain `Option`, `Vec` and `BTreeMap` fields: an
-//! explicit `null` against an absent member, an empty list or map against an absent one, and members
-//! that this version does not know. The types here keep them, and still read like the plain ones.
+//! Users own their manifests: an object that we read and write again must come back unchanged.
+//! Plain `Option`, `Vec` and `BTreeMap` fields lose three differences: an explicit `null` and an
+//! absent member, an empty list or map and an absent one, and members that this version does not
+//! know. The types here keep these differences, and are read like the plain ones.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// Members of an object that its Rust type does not know.
+/// Members of an object that its Rust type does not have.
 pub type Extra = serde_json::Map<String, Value>;
 
-/// Tells whether a field is left out when its object is written.
+/// Field that may be left out when its object is written.
 pub trait Absent {
-    /// True when the field has no counterpart in the written object.
+    /// Reports whether the field is left out of the written object.
     fn is_absent(&self) -> bool;
 }
 
@@ -40,39 +40,38 @@ impl Absent for Extra {
     }
 }
 
-/// Required, hence always written.
+/// A required field is always written.
 impl Absent for String {
     fn is_absent(&self) -> bool {
         false
     }
 }
 
-/// Required, hence always written.
+/// A required field is always written.
 impl Absent for i64 {
     fn is_absent(&self) -> bool {
         false
     }
 }
 
-/// An optional value of any JSON type.
+/// Optional value of any JSON type.
 ///
-/// `null` counts as absent for whoever reads the value with [`AnyJson::get`], and is written back as
-/// it came.
+/// [`AnyJson::get`] treats `null` as absent, and writing the value keeps the `null`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnyJson(Option<Value>);
 
 impl AnyJson {
-    /// The value, unless it is absent or `null`.
+    /// Returns the value, unless it is absent or `null`.
     pub fn get(&self) -> Option<&Value> {
         self.0.as_ref().filter(|value| !value.is_null())
     }
 
-    /// The value as written, `null` included.
+    /// Returns the value as written, including `null`.
     pub fn as_written(&self) -> Option<&Value> {
         self.0.as_ref()
     }
 
-    /// The value, unless it is absent or `null`.
+    /// Returns the value, unless it is absent or `null`.
     pub fn into_value(self) -> Option<Value> {
         self.0.filter(|value| !value.is_null())
     }
@@ -122,14 +121,14 @@ impl JsonSchema for AnyJson {
     }
 }
 
-/// A list that knows whether it was written: `[]` and absent are different, and both read as empty.
+/// List that knows whether it was written: `[]` and absent are different, but both read as empty.
 ///
-/// It dereferences to a slice; [`List::push`] and `extend` make an absent list a present one.
+/// The list dereferences to a slice; [`List::push`] and `extend` make an absent list present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T>(Option<Vec<T>>);
 
 impl<T> List<T> {
-    /// A list that is not written at all.
+    /// Creates an absent list.
     pub const fn absent() -> Self {
         Self(None)
     }
@@ -139,17 +138,17 @@ impl<T> List<T> {
         self.to_mut().push(element);
     }
 
-    /// The list for editing; an absent one becomes present.
+    /// Returns the list for editing, and makes an absent one present.
     pub fn to_mut(&mut self) -> &mut Vec<T> {
         self.0.get_or_insert_default()
     }
 
-    /// The elements if the list is present.
+    /// Returns the elements if the list is present.
     pub fn written(&self) -> Option<&[T]> {
         self.0.as_deref()
     }
 
-    /// The elements as a vector, empty for an absent list.
+    /// Returns the elements as a vector, empty for an absent list.
     pub fn into_vec(self) -> Vec<T> {
         self.0.unwrap_or_default()
     }
@@ -243,25 +242,25 @@ impl<T: JsonSchema> JsonSchema for List<T> {
     }
 }
 
-/// A map by name that knows whether it was written: `{}` and absent are different, and both read as
-/// empty. Editing it through `DerefMut` makes an absent map a present one.
+/// Map by name that knows whether it was written: `{}` and absent are different, but both read as
+/// empty. Editing it through `DerefMut` makes an absent map present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map<V: 'static>(Option<BTreeMap<String, V>>);
 
 impl<V> Map<V> {
     const EMPTY: &'static BTreeMap<String, V> = &BTreeMap::new();
 
-    /// A map that is not written at all.
+    /// Creates an absent map.
     pub const fn absent() -> Self {
         Self(None)
     }
 
-    /// The entries if the map is present.
+    /// Returns the entries if the map is present.
     pub fn written(&self) -> Option<&BTreeMap<String, V>> {
         self.0.as_ref()
     }
 
-    /// The entries as a map, empty for an absent one.
+    /// Returns the entries as a map, empty for an absent one.
     pub fn into_map(self) -> BTreeMap<String, V> {
         self.0.unwrap_or_default()
     }
@@ -349,7 +348,7 @@ impl<V: JsonSchema> JsonSchema for Map<V> {
     }
 }
 
-/// An integer or a text, as in `revision: 3` and `revision: v3`.
+/// Integer or text, as in `revision: 3` and `revision: v3`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {
@@ -357,7 +356,7 @@ pub enum IntOrString {
     Int(i64),
     /// Written as text.
     String(String),
-    /// Anything else, such as a number with a fraction; what is wrong with it is said where it is used.
+    /// Any other value, such as a fraction. The code that uses the value reports the error.
     Other(Value),
 }
 

@@ -1,7 +1,8 @@
-//! What Kubernetes says about names, labels and versions of objects, for everything that asks before the API server does.
+//! Kubernetes' rules for names, labels and versions of objects, for code that checks them before
+//! the API server does.
 //!
-//! The rules are those of `k8s.io/apimachinery/pkg/util/validation`; a test compares them with the answers of an API server
-//! (`tests/tests/api/names.rs`).
+//! The rules are those of `k8s.io/apimachinery/pkg/util/validation`; a test compares them with the
+//! answers of an API server (`tests/tests/api/names.rs`).
 
 mod labels;
 mod names;

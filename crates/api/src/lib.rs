@@ -1,15 +1,17 @@
 //! Rust types of every object that Groundwork reads and writes, and their CRDs.
 //!
-//! - Custom resources: [`Installation`], [`Execution`], [`DeployItem`], [`DataObject`], [`Target`], [`TargetSync`],
-//!   [`Context`], [`ComponentVersionOverwrites`], [`CriticalProblems`], [`SyncObject`] (`landscaper.gardener.cloud`), [`PackageVariant`],
-//!   [`PackageVariantSet`], [`PackageRevisionSet`], [`Repository`] (`config.porch.kpt.dev`), [`PackageRevision`] and
+//! - Custom resources: [`Installation`], [`Execution`], [`DeployItem`], [`DataObject`], [`Target`],
+//!   [`TargetSync`], [`Context`], [`ComponentVersionOverwrites`], [`CriticalProblems`],
+//!   [`SyncObject`] (`landscaper.gardener.cloud`), [`PackageVariant`], [`PackageVariantSet`],
+//!   [`PackageRevisionSet`], [`Repository`] (`config.porch.kpt.dev`), [`PackageRevision`] and
 //!   [`PackageRevisionResources`] (`porch.kpt.dev`).
-//! - Files: [`Blueprint`], [`InstallationTemplate`]; `groundwork_component` reads component descriptors, `groundwork_krm` Kptfiles.
+//! - Files: [`Blueprint`], [`InstallationTemplate`]. `groundwork_component` reads component
+//!   descriptors, and `groundwork_krm` reads Kptfiles.
 //!
-//! The types take what people may have written and give it back unchanged (see [`List`], [`Map`],
-//! [`AnyJson`] and [`OneOrMany`]); where a chapter allows several spellings, accessors read them as one.
-//! Rules about the content are not checked here. Doc comments of fields are user documentation: they are
-//! the descriptions in the CRDs.
+//! The types accept everything that users may have written, and write it back unchanged (see
+//! [`List`], [`Map`], [`AnyJson`] and [`OneOrMany`]). If a chapter allows several spellings,
+//! accessors read them as one. The types do not check rules about the content. Doc comments of
+//! fields are user documentation: they become the descriptions in the CRDs.
 
 mod blueprint;
 mod blueprint_schema;

@@ -1,8 +1,8 @@
-//! What every kind of object has in common: its type, its metadata, and how it travels.
+//! Common parts of all kinds of objects: type, metadata and serialization.
 
 use kube_core::{NamespaceResourceScope, Resource};
 
-/// A Kubernetes kind of this crate. All of them are namespaced.
+/// Kubernetes kind of this crate. All kinds are namespaced.
 pub trait Kind: Resource<DynamicType = (), Scope = NamespaceResourceScope> {
     /// API group.
     const GROUP: &'static str;
@@ -16,9 +16,9 @@ pub trait Kind: Resource<DynamicType = (), Scope = NamespaceResourceScope> {
     const PLURAL: &'static str;
 }
 
-/// Compares the type that an object claims to be with the expected one.
+/// Compares the type in an object with the expected one.
 ///
-/// Absent members pass: elements of a list need not repeat their type.
+/// Absent members pass, because the elements of a list need not repeat their type.
 pub(crate) fn check_type<K: Kind, E: serde::de::Error>(
     api_version: Option<&str>,
     kind: Option<&str>,
@@ -37,8 +37,8 @@ pub(crate) fn check_type<K: Kind, E: serde::de::Error>(
     )))
 }
 
-/// Declares a kind: the struct with `metadata` and the given fields, how it is written (`apiVersion`,
-/// `kind`, `metadata`, then the fields) and read, and what kube needs to know about it.
+/// Declares a kind: the struct with `metadata` and the given fields, its serialization
+/// (`apiVersion`, `kind`, `metadata`, then the fields), and the traits that kube needs.
 macro_rules! kind {
     (
         $group:literal / $version:literal / $plural:literal
@@ -137,8 +137,8 @@ macro_rules! kind {
 }
 pub(crate) use kind;
 
-/// Declares a part of an object: every field may be absent when it is read, absent fields are not
-/// written, and with `..` at the end members that the type does not know are kept in `extra`.
+/// Declares a part of an object. When read, every field may be absent; absent fields are not
+/// written. With `..` at the end, `extra` keeps the members that the type does not have.
 macro_rules! part {
     (
         $(#[$meta:meta])*
@@ -151,7 +151,7 @@ macro_rules! part {
             $(#[$meta])*
             pub struct $name {
                 $( $(#[$field_meta])* pub $field: $type, )*
-                /// Members that this version does not know; they are written back as they came.
+                /// Members that this version does not have; they are written back unchanged.
                 #[serde(flatten)]
                 #[schemars(skip)]
                 pub extra: $crate::json::Extra,
@@ -222,7 +222,7 @@ mod tests {
         assert!(serde_json::from_str::<Execution>(r#"{"metadata": {"name": "a"}, "spec": {}}"#).is_ok());
     }
 
-    /// Any JSON value with numbers as an API server keeps them.
+    /// Generates any JSON value, with numbers as an API server keeps them.
     fn any_json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),

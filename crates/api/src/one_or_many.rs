@@ -1,4 +1,5 @@
-//! Fields that hold a list, or a single object in place of a list of one (packagevariants.md 1.3.1).
+//! Fields with a list, or with a single object in place of a list of one (`packagevariants.md`
+//! 1.3.1).
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -9,32 +10,33 @@ use serde_json::Value;
 
 use crate::json::{Absent, AnyJson};
 
-/// An entry all of whose members are texts.
+/// Entry whose members are all texts.
 pub trait TextMembers {
     /// Names of the members.
     const MEMBERS: &'static [&'static str];
 
-    /// The entry, given the text of each member.
+    /// Creates the entry from the text of each member.
     fn from_members(text: impl Fn(&str) -> Option<String>) -> Self;
 }
 
-/// A list of `T`, or one `T`, kept as written. The schema lets anything pass, so reading it can fail.
+/// List of `T`, or one `T`, kept as written. The schema accepts any value, so reading the entries
+/// can fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OneOrMany<T> {
     written: AnyJson,
     entry: PhantomData<T>,
 }
 
-/// Why a field is not what [`OneOrMany`] reads.
+/// Reason that [`OneOrMany`] cannot read a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
-    /// Neither a list nor an object.
+    /// The value is neither a list nor an object.
     #[error("{field} must be a list of objects or a single object")]
     NotAList {
         /// Path of the field.
         field: String,
     },
-    /// An entry is no object.
+    /// An entry is not an object.
     #[error("{field}[{index}] must be an object")]
     NotAnObject {
         /// Path of the field.
@@ -42,7 +44,7 @@ pub enum ShapeError {
         /// Position of the entry.
         index: usize,
     },
-    /// An entry has a member that is not known.
+    /// An entry has an unknown member.
     #[error("{field}[{index}].{name}: unknown field")]
     UnknownField {
         /// Path of the field.
@@ -52,7 +54,7 @@ pub enum ShapeError {
         /// Name of the member.
         name: String,
     },
-    /// A member is no text.
+    /// A member is not a text.
     #[error("{field}[{index}].{name} must be a string")]
     NotAString {
         /// Path of the field.
@@ -65,17 +67,18 @@ pub enum ShapeError {
 }
 
 impl<T> OneOrMany<T> {
-    /// The value as written.
+    /// Returns the value as written.
     pub fn as_written(&self) -> Option<&Value> {
         self.written.as_written()
     }
 }
 
 impl<T: TextMembers> OneOrMany<T> {
-    /// The entries; absent, `null` and `[]` are none. `field` is the path that errors name.
+    /// Returns the entries; absent, `null` and `[]` have none. `field` is the path in error
+    /// messages.
     ///
     /// # Errors
-    /// Everything about the written value that does not fit.
+    /// All parts of the written value that do not fit.
     pub fn entries(&self, field: &str) -> Result<Vec<T>, Vec<ShapeError>> {
         let entries = match self.written.get() {
             None => &[],

@@ -1,4 +1,5 @@
-//! PackageRevisionResources (packagevariants.md 1.6). Only an aggregated API serves this kind; there is no CRD.
+//! PackageRevisionResources (`packagevariants.md` 1.6). Only an aggregated API serves this kind, so
+//! it has no CRD.
 
 use crate::json::{AnyJson, List, Map};
 use crate::object::{kind, part};
@@ -34,18 +35,18 @@ part! {
 part! {
     /// Outcome of the last save.
     pub struct PackageRevisionResourcesStatus {
-        /// What the functions of the package said.
+        /// Results of the package's functions.
         pub render_status: Option<RenderStatus>,
         ..
     }
 }
 
 part! {
-    /// What the functions of a package said when they ran.
+    /// Results of the last run of a package's functions.
     pub struct RenderStatus {
         /// Results of the functions.
         pub result: Option<ResultList>,
-        /// Why they could not run.
+        /// Error that kept the functions from running.
         pub error: Option<String>,
         ..
     }
@@ -69,7 +70,7 @@ part! {
         pub image: Option<String>,
         /// Executable of the function.
         pub exec: Option<String>,
-        /// What the function printed.
+        /// Standard error of the function.
         pub stderr: Option<String>,
         /// 0 if the function succeeded.
         pub exit_code: Option<i32>,

@@ -1,6 +1,6 @@
-//! PackageRevision (packagevariants.md 1.5).
+//! PackageRevision (`packagevariants.md` 1.5).
 //!
-//! A Porch server may know more than we do: unknown members are kept on every level.
+//! A Porch server may be newer than these types, so they keep unknown members on every level.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -14,7 +14,7 @@ kind! {
     pub struct PackageRevision {
         /// Identity, lifecycle and origin of the revision.
         pub spec: PackageRevisionSpec,
-        /// What the store found.
+        /// State of the revision in the store.
         pub status: Option<PackageRevisionStatus>,
     }
 }
@@ -64,7 +64,7 @@ part! {
         /// `Draft`, `Proposed`, `Published` or `DeletionProposed`.
         #[schemars(extend("crdDefault" = "Draft", "enum" = ["Draft", "Proposed", "Published", "DeletionProposed"]))]
         pub lifecycle: Option<String>,
-        /// How the revision came about.
+        /// Steps that made the revision.
         pub tasks: List<Task>,
         /// Conditions that have to be met before the revision is published.
         pub readiness_gates: List<ReadinessGate>,
@@ -77,7 +77,8 @@ part! {
 }
 
 impl PackageRevisionSpec {
-    /// The stage of the revision; absent and empty are `Draft`, `None` is a stage that we do not know.
+    /// Returns the stage of the revision; absent and empty mean `Draft`. Returns `None` for an
+    /// unknown stage.
     pub fn lifecycle(&self) -> Option<Lifecycle> {
         match self.lifecycle.as_deref() {
             None | Some("") => Some(Lifecycle::Draft),
@@ -116,7 +117,7 @@ part! {
 }
 
 part! {
-    /// A step that made a revision. Exactly the member that `type` names is set.
+    /// A step that made a revision. Only the member that `type` names is set.
     pub struct Task {
         /// `init`, `clone`, `edit`, `upgrade`, `render` or `push`.
         #[serde(rename = "type")]
@@ -140,9 +141,9 @@ part! {
         pub subpackage: Option<String>,
         /// Short description.
         pub description: Option<String>,
-        /// Words to find the package by.
+        /// Keywords to find the package by.
         pub keywords: List<String>,
-        /// Address of the package's pages.
+        /// Address of the package's web pages.
         pub site: Option<String>,
         ..
     }
@@ -221,56 +222,56 @@ part! {
     pub struct UpgradeTask {
         /// Revision that the local one is based on.
         pub old_upstream_ref: Option<PackageRevisionRef>,
-        /// Revision to change over to.
+        /// Revision to upgrade to.
         pub new_upstream_ref: Option<PackageRevisionRef>,
         /// Revision that is upgraded.
         pub local_package_revision_ref: Option<PackageRevisionRef>,
-        /// How the changes are merged.
+        /// Strategy for the merge of the changes.
         pub strategy: Option<String>,
         ..
     }
 }
 
 part! {
-    /// What the store found.
+    /// State of the revision in the store.
     pub struct PackageRevisionStatus {
         /// Exact origin of the package.
         pub upstream_lock: Option<Locator>,
-        /// Where the revision itself is.
+        /// Location of the revision itself.
         pub self_lock: Option<Locator>,
-        /// Who approved the revision.
+        /// User who approved the revision.
         pub published_by: Option<String>,
         /// When the revision was approved.
         #[schemars(schema_with = "schema::time")]
         pub publish_timestamp: Option<Time>,
-        /// Whether the repository is one for deployments.
+        /// True if the repository is one for deployments.
         pub deployment: Option<bool>,
-        /// Conditions that the package says about itself.
+        /// Conditions that the package sets on itself.
         pub conditions: List<PackageCondition>,
-        /// The stage that the revision has in the store; `spec.lifecycle` is the one that is wanted.
+        /// Stage of the revision in the store; `spec.lifecycle` is the wanted one.
         pub lifecycle: Option<String>,
-        /// Generation of the spec that the store has looked at.
+        /// Generation of the spec that the store has processed.
         pub observed_generation: Option<i64>,
-        /// Why the store did not do what was asked for.
+        /// Reason that the store refused the wanted change.
         pub message: Option<String>,
         ..
     }
 }
 
 part! {
-    /// Exact place of a package.
+    /// Exact location of a package.
     pub struct Locator {
-        /// Kind of the place; `git`.
+        /// Type of the location; `git`.
         #[serde(rename = "type")]
         pub type_: Option<String>,
-        /// Place in a git repository.
+        /// Location in a git repository.
         pub git: Option<GitLock>,
         ..
     }
 }
 
 part! {
-    /// Exact place in a git repository.
+    /// Exact location in a git repository.
     pub struct GitLock {
         /// Address of the repository.
         pub repo: Option<String>,
@@ -286,9 +287,9 @@ part! {
 }
 
 part! {
-    /// A condition that a package says about itself.
+    /// A condition that a package sets on itself.
     pub struct PackageCondition {
-        /// What is observed.
+        /// Aspect that the condition is about.
         #[serde(rename = "type")]
         pub type_: String,
         /// `True`, `False` or `Unknown`.

@@ -1,4 +1,4 @@
-//! PackageRevisionSet (packagevariants.md 12.3).
+//! PackageRevisionSet (`packagevariants.md` 12.3).
 
 use crate::json::List;
 use crate::object::{kind, part};
@@ -6,7 +6,8 @@ use crate::package_variant::Upstream;
 
 kind! {
     "config.porch.kpt.dev" / "v1alpha1" / "packagerevisionsets"
-    /// A PackageRevisionSet is a list of packages that PackageVariantSets of its namespace derive from. An extension of Groundwork.
+    /// A PackageRevisionSet is a list of packages from which PackageVariantSets of its namespace
+    /// derive variants. It is an extension of Groundwork.
     pub struct PackageRevisionSet {
         /// The packages.
         pub spec: PackageRevisionSetSpec,
@@ -14,10 +15,10 @@ kind! {
 }
 
 part! {
-    /// The packages that PackageVariantSets derive from.
+    /// Packages from which PackageVariantSets derive variants.
     #[derive(Eq)]
     pub struct PackageRevisionSetSpec {
-        /// Packages, and which revision of each. None of them may be another PackageRevisionSet.
+        /// Packages, each with its revision. An entry cannot be another PackageRevisionSet.
         pub upstreams: List<Upstream>,
     }
 }

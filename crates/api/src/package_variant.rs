@@ -1,7 +1,7 @@
-//! PackageVariant (packagevariants.md 1.2).
+//! PackageVariant (`packagevariants.md` 1.2).
 //!
-//! The schema refuses next to nothing: what is wrong with a spec is told in the conditions, all faults
-//! at once and in fixed words (packagevariants.md 1.2.2).
+//! The schema accepts nearly every spec: conditions report all errors at once, in fixed words
+//! (`packagevariants.md` 1.2.2).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
@@ -17,24 +17,25 @@ kind! {
     "config.porch.kpt.dev" / "v1alpha1" / "packagevariants"
     /// A PackageVariant derives a package from another one and keeps it up to date.
     pub struct PackageVariant {
-        /// Which package to derive, and how it differs.
+        /// Upstream package, and the changes to it.
         pub spec: PackageVariantSpec,
-        /// What the controller found and did.
+        /// State of the variant.
         pub status: Option<PackageVariantStatus>,
     }
 }
 
 part! {
-    /// Which package to derive, and how it differs.
+    /// Upstream package, and the changes to it.
     pub struct PackageVariantSpec {
         /// Package that the variant is derived from.
         pub upstream: Option<Upstream>,
-        /// Package that is made.
+        /// Package that the variant makes.
         pub downstream: Option<Downstream>,
-        /// What to do with drafts of the downstream package that somebody else made: `adoptNone` (the default) or
-        /// `adoptExisting`.
+        /// Policy for drafts of the downstream package that have no owner: `adoptNone` (the
+        /// default) or `adoptExisting`.
         pub adoption_policy: Option<String>,
-        /// What to do with the package revisions when the variant is deleted: `delete` (the default) or `orphan`.
+        /// Policy for the package revisions when the variant is deleted: `delete` (the default) or
+        /// `orphan`.
         pub deletion_policy: Option<String>,
         /// Labels of package revisions, set when they are created.
         pub labels: Map<String>,
@@ -42,30 +43,30 @@ part! {
         pub annotations: Map<String>,
         /// Changes to the package context.
         pub package_context: Option<PackageContext>,
-        /// Functions that are put before those of the package.
+        /// Functions that are put in front of those of the package.
         pub pipeline: Option<Pipeline>,
-        /// Objects of the cluster that are injected into the package, best first; a single object is read as a
-        /// list of one.
+        /// Objects of the cluster that are injected into the package, best first; a single object
+        /// is read as a list of one.
         pub injectors: OneOrMany<InjectionSelector>,
-        /// How upstream changes are merged: `resource-merge` (the default), `fast-forward`, `force-delete-replace`
-        /// or `copy-merge`.
+        /// Strategy for the merge of upstream changes: `resource-merge` (the default),
+        /// `fast-forward`, `force-delete-replace` or `copy-merge`.
         pub update_strategy: Option<String>,
         ..
     }
 }
 
 impl PackageVariantSpec {
-    /// Selectors of injected objects in one form for all spellings.
+    /// Returns the selectors of injected objects, in one form for all spellings.
     ///
     /// # Errors
-    /// Everything about `injectors` that does not fit (packagevariants.md 1.2.2 rule 17).
+    /// All parts of `injectors` that do not fit (`packagevariants.md` 1.2.2, rule 17).
     pub fn injectors(&self) -> Result<Vec<InjectionSelector>, Vec<ShapeError>> {
         self.injectors.entries("spec.injectors")
     }
 }
 
 part! {
-    /// A package, and which revision of it.
+    /// A package and its revision.
     #[derive(Eq)]
     pub struct Upstream {
         /// Name of the Repository.
@@ -74,15 +75,16 @@ part! {
         pub package: Option<String>,
         /// Number of a revision (`3` or `v3`), or a tag such as `latest`.
         pub revision: Option<IntOrString>,
-        /// Workspace of the revision; counts instead of `revision` if both are given.
+        /// Workspace of the revision; used instead of `revision` if both are given.
         pub workspace_name: Option<String>,
-        /// Name of a PackageRevisionSet, in place of all the others; only in a PackageVariantSet. An extension of Groundwork.
+        /// Name of a PackageRevisionSet in place of all other fields; only in a PackageVariantSet.
+        /// It is an extension of Groundwork.
         pub package_revision_set: Option<String>,
     }
 }
 
 part! {
-    /// The package that is made.
+    /// Package that the variant makes.
     #[derive(Eq)]
     pub struct Downstream {
         /// Name of the Repository.
@@ -103,8 +105,8 @@ part! {
     }
 }
 
-/// Selects an object of the cluster for injection. An absent field matches anything; an empty group is the
-/// core group.
+/// Selects an object of the cluster for injection. An absent field matches anything; an empty group
+/// is the core group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InjectionSelector {
@@ -135,16 +137,17 @@ impl TextMembers for InjectionSelector {
 }
 
 part! {
-    /// What the controller found and did.
+    /// State of the variant.
     pub struct PackageVariantStatus {
-        /// Whether the variant is up to date (`Ready`) or cannot be worked on (`Stalled`).
+        /// Conditions: the variant is up to date (`Ready`), or cannot be processed (`Stalled`).
         #[schemars(schema_with = "schema::conditions")]
         pub conditions: List<Condition>,
-        /// Package revisions that the variant works on: drafts and proposed ones, or else the latest published one.
+        /// Package revisions that the variant works on: drafts and proposed ones, or else the
+        /// latest published one.
         pub downstream_targets: List<DownstreamTarget>,
         /// Generation of the spec that was worked on last.
         pub observed_generation: Option<i64>,
-        /// What `spec.upstream` stands for.
+        /// Package revision that `spec.upstream` resolves to.
         pub upstream: Option<ResolvedUpstream>,
         /// Objects that were injected last.
         pub injection_sources: List<InjectionSource>,
@@ -164,7 +167,7 @@ part! {
 }
 
 part! {
-    /// What the upstream stands for.
+    /// Package revision that the upstream resolves to.
     pub struct ResolvedUpstream {
         /// Name of the PackageRevision.
         pub name: Option<String>,
@@ -190,7 +193,7 @@ part! {
         pub kind: String,
         /// Name.
         pub name: String,
-        /// State of the object that was injected.
+        /// resourceVersion of the object when it was injected.
         pub resource_version: Option<String>,
         ..
     }

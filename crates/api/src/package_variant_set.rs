@@ -1,7 +1,7 @@
-//! PackageVariantSet (packagevariants.md 1.3).
+//! PackageVariantSet (`packagevariants.md` 1.3).
 //!
-//! As with PackageVariants the schema refuses next to nothing; faults are told in the conditions, in the
-//! words of packagevariants.md 4.9.
+//! As for PackageVariants, the schema accepts nearly every spec. Conditions report errors, in the
+//! words of `packagevariants.md` 4.9.
 
 use std::collections::BTreeMap;
 
@@ -19,34 +19,36 @@ kind! {
     "config.porch.kpt.dev" / "v1alpha2" / "packagevariantsets"
     /// A PackageVariantSet makes a PackageVariant for each of its targets.
     pub struct PackageVariantSet {
-        /// Which package to derive, for which targets.
+        /// Upstream package, and the targets.
         pub spec: PackageVariantSetSpec,
-        /// What the controller found and did.
+        /// State of the set.
         pub status: Option<PackageVariantSetStatus>,
     }
 }
 
 part! {
-    /// Which package to derive, for which targets.
+    /// Upstream package, and the targets.
     pub struct PackageVariantSetSpec {
         /// Package that the variants are derived from.
         pub upstream: Option<Upstream>,
-        /// Several packages, in place of `upstream`: each target is made for each of them. An extension of Groundwork.
+        /// Several packages, in place of `upstream`; each target gets a variant of each of them. It
+        /// is an extension of Groundwork.
         pub upstreams: List<Upstream>,
-        /// What to make variants for.
+        /// Targets that get variants.
         pub targets: List<PackageVariantTarget>,
-        /// What one failing target means for the others: `Stop` (the default), nothing is written; `Isolate`, the others get
-        /// their variants, and none is deleted until all targets succeed. An extension of Groundwork.
+        /// Effect of a failing target on the others. `Stop` (the default): no variant is written.
+        /// `Isolate`: the others get their variants, but no variant is deleted until all targets
+        /// succeed. It is an extension of Groundwork.
         pub failure_policy: Option<String>,
-        /// Share of its variants that the set may delete at once without being asked for a confirmation, in percent. An extension of
-        /// Groundwork.
+        /// Percentage of its variants that the set may delete at once without a confirmation. It is
+        /// an extension of Groundwork.
         pub max_delete_percent: Option<i32>,
         ..
     }
 }
 
 part! {
-    /// What to make variants for: one of `repositories`, `repositorySelector` and `objectSelector`.
+    /// Target that gets variants: one of `repositories`, `repositorySelector` and `objectSelector`.
     pub struct PackageVariantTarget {
         /// Repositories by name.
         pub repositories: List<RepositoryTarget>,
@@ -56,7 +58,7 @@ part! {
         pub object_selector: Option<ObjectSelector>,
         /// Names of packages to make in each selected repository or for each selected object.
         pub package_names: List<String>,
-        /// How the variants are made.
+        /// Template of the variants.
         pub template: Option<PackageVariantTemplate>,
         ..
     }
@@ -76,7 +78,7 @@ part! {
 part! {
     /// Selects Repositories by labels.
     pub struct RepositorySelector {
-        /// Labels that have to be there.
+        /// Labels that the object must have.
         pub match_labels: Map<String>,
         /// Further requirements.
         #[schemars(schema_with = "schema::match_expressions")]
@@ -93,7 +95,7 @@ part! {
         pub kind: Option<String>,
         /// Name of the object.
         pub name: Option<String>,
-        /// Labels that have to be there.
+        /// Labels that the object must have.
         pub match_labels: Map<String>,
         /// Further requirements.
         #[schemars(schema_with = "schema::match_expressions")]
@@ -112,23 +114,24 @@ fn label_selector(
 }
 
 impl RepositorySelector {
-    /// The selector as Kubernetes' own type.
+    /// Returns the selector in Kubernetes' own type.
     pub fn label_selector(&self) -> LabelSelector {
         label_selector(&self.match_labels, &self.match_expressions)
     }
 }
 
 impl ObjectSelector {
-    /// The selector as Kubernetes' own type.
+    /// Returns the selector in Kubernetes' own type.
     pub fn label_selector(&self) -> LabelSelector {
         label_selector(&self.match_labels, &self.match_expressions)
     }
 }
 
 part! {
-    /// How the variants of a target are made. Fields that end in `Expr` or `Exprs` hold CEL expressions.
+    /// Template of the variants of a target. Fields that end in `Expr` or `Exprs` are CEL
+    /// expressions.
     pub struct PackageVariantTemplate {
-        /// Package that is made.
+        /// Package that the variant makes.
         pub downstream: Option<DownstreamTemplate>,
         /// `adoptNone` or `adoptExisting`.
         pub adoption_policy: Option<String>,
@@ -146,23 +149,23 @@ part! {
         pub annotation_exprs: OneOrMany<MapExpr>,
         /// Changes to the package context.
         pub package_context: Option<PackageContextTemplate>,
-        /// Functions that are put before those of the package.
+        /// Functions that are put in front of those of the package.
         pub pipeline: Option<PipelineTemplate>,
-        /// Objects of the cluster that are injected into the package, best first; a single object is read as a
-        /// list of one.
+        /// Objects of the cluster that are injected into the package, best first; a single object
+        /// is read as a list of one.
         pub injectors: OneOrMany<InjectionSelectorTemplate>,
-        /// Further entries of `injectors`; they follow those.
+        /// Further entries of `injectors`, which come after them.
         pub injector_exprs: OneOrMany<InjectionSelectorTemplate>,
         ..
     }
 }
 
 impl PackageVariantTemplate {
-    /// Injectors of both spellings in order, each with the path that errors about it should name
-    /// (packagevariants.md 1.3.1). `path` is the path of this template.
+    /// Returns the injectors of both spellings in order, each with the path for error messages
+    /// (`packagevariants.md` 1.3.1). `path` is the path of this template.
     ///
     /// # Errors
-    /// Everything about the written values that does not fit.
+    /// All parts of the written values that do not fit.
     pub fn injectors(&self, path: &str) -> Result<Vec<(String, InjectionSelectorTemplate)>, Vec<ShapeError>> {
         let mut read = Vec::new();
         let mut errors = Vec::new();
@@ -181,7 +184,7 @@ impl PackageVariantTemplate {
 }
 
 part! {
-    /// The package that is made, fixed or computed.
+    /// Package that the variant makes, fixed or computed.
     #[derive(Eq)]
     pub struct DownstreamTemplate {
         /// Name of the Repository.
@@ -210,7 +213,7 @@ part! {
 }
 
 part! {
-    /// Functions that are put before those of the package.
+    /// Functions that are put in front of those of the package.
     pub struct PipelineTemplate {
         /// Functions that check the package.
         pub validators: List<FunctionTemplate>,
@@ -310,9 +313,10 @@ impl TextMembers for InjectionSelectorTemplate {
 }
 
 part! {
-    /// What the controller found and did.
+    /// State of the set.
     pub struct PackageVariantSetStatus {
-        /// Whether the variants are written (`Ready`) or the set cannot be worked on (`Stalled`).
+        /// Conditions: the variants are written (`Ready`), or the set cannot be processed
+        /// (`Stalled`).
         #[schemars(schema_with = "schema::conditions")]
         pub conditions: List<Condition>,
         /// Generation of the spec that was worked on last.

@@ -1,9 +1,10 @@
-//! Pipelines (packagevariants.md 1.7), in variants and in the Kptfiles that they are written into.
+//! Pipelines (`packagevariants.md` 1.7), in variants and in the Kptfiles that they are written
+//! into.
 
 use crate::json::{List, Map};
 use crate::object::part;
 
-/// Declares a part of a pipeline: as other parts, but members that are not known are errors.
+/// Declares a part of a pipeline: like other parts, but unknown members are errors.
 macro_rules! strict {
     (
         $(#[$meta:meta])*

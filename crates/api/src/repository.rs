@@ -1,4 +1,4 @@
-//! Repository (packagevariants.md 1.4).
+//! Repository (`packagevariants.md` 1.4).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -9,7 +9,7 @@ use crate::schema;
 
 kind! {
     "config.porch.kpt.dev" / "v1alpha1" / "repositories"
-    /// A Repository registers a place where packages are kept.
+    /// A Repository registers a location of packages.
     #[schemars(extend("x-kubernetes-validations" = [
         {
             "rule": "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
@@ -21,19 +21,20 @@ kind! {
         },
     ]))]
     pub struct Repository {
-        /// Where the packages are.
+        /// Location of the packages.
         pub spec: RepositorySpec,
-        /// What was found there.
+        /// State of the repository.
         pub status: Option<RepositoryStatus>,
     }
 }
 
 part! {
-    /// Where the packages are.
+    /// Location of the packages.
     pub struct RepositorySpec {
         /// Text for people.
         pub description: Option<String>,
-        /// Packages of this repository are deployed: clones get a package context, and readiness gates apply.
+        /// True if packages of this repository are deployed: clones get a package context, and
+        /// readiness gates apply.
         pub deployment: Option<bool>,
         /// `git` or `oci`. It cannot be changed.
         #[serde(rename = "type")]
@@ -47,29 +48,29 @@ part! {
             "message": "The 'content' field is deprecated, its only valid value is 'Package'",
         }]))]
         pub content: Option<String>,
-        /// When to look for changes.
+        /// Schedule for reading the packages again.
         pub sync: Option<RepositorySync>,
-        /// Place in a git repository.
+        /// Location in a git repository.
         pub git: Option<GitRepository>,
-        /// Place in an OCI registry.
+        /// Location in an OCI registry.
         pub oci: Option<OciRepository>,
         ..
     }
 }
 
 part! {
-    /// When to look for changes.
+    /// Schedule for reading the packages again.
     pub struct RepositorySync {
-        /// Points in time as a cron expression.
+        /// Times as a cron expression.
         pub schedule: Option<String>,
-        /// A single point in time.
+        /// A single time.
         #[schemars(schema_with = "schema::time")]
         pub run_once_at: Option<Time>,
     }
 }
 
 part! {
-    /// Place in a git repository.
+    /// Location in a git repository.
     #[schemars(extend("required" = ["repo"], "x-kubernetes-validations" = [{
         "rule": "(has(self.directory) ? self.directory : '') == (has(oldSelf.directory) ? oldSelf.directory : '')",
         "message": "spec.git.directory is immutable",
@@ -81,14 +82,14 @@ part! {
             {"rule": "self == oldSelf", "message": "spec.git.repo is immutable"}
         ]))]
         pub repo: String,
-        /// Branch that holds published packages. It cannot be changed.
+        /// Branch with the published packages. It cannot be changed.
         #[schemars(length(min = 1), extend("crdDefault" = "main", "x-kubernetes-validations" = [
             {"rule": "self == oldSelf", "message": "spec.git.branch is immutable"}
         ]))]
         pub branch: Option<String>,
-        /// Create the branch if it is missing.
+        /// True to create the branch if it does not exist.
         pub create_branch: Option<bool>,
-        /// Folder that the packages live below. It cannot be changed.
+        /// Folder with the packages. It cannot be changed.
         pub directory: Option<String>,
         /// Secret with credentials: user name and password, or a bearer token.
         pub secret_ref: Option<LocalObjectReference>,
@@ -101,7 +102,7 @@ part! {
 }
 
 part! {
-    /// Place in an OCI registry.
+    /// Location in an OCI registry.
     #[schemars(extend("required" = ["registry"]))]
     pub struct OciRepository {
         /// Address of the registry. It cannot be changed.
@@ -116,9 +117,9 @@ part! {
 }
 
 part! {
-    /// What was found in the repository.
+    /// State of the repository.
     pub struct RepositoryStatus {
-        /// Whether the repository can be used (`Ready`).
+        /// Condition: the repository can be used (`Ready`).
         #[schemars(schema_with = "schema::conditions")]
         pub conditions: List<Condition>,
         /// When all packages were read last.
@@ -129,7 +130,7 @@ part! {
         pub next_full_sync_time: Option<Time>,
         /// Generation of the spec that was worked on last.
         pub observed_generation: Option<i64>,
-        /// The value of `spec.sync.runOnceAt` that was worked on last.
+        /// Value of `spec.sync.runOnceAt` that was processed last.
         #[schemars(schema_with = "schema::time")]
         pub observed_run_once_at: Option<Time>,
         /// Number of packages.

@@ -1,15 +1,16 @@
-//! Rights that are asked about in more than one place.
+//! Permissions that several services check.
 
 use crate::{
     ComponentVersionOverwrites, Context, DataObject, DeployItem, Execution, Installation, Kind, Target,
 };
 
-/// Whoever may `create` it in a namespace has plans made of what the namespace holds, without a right to the objects themselves: for
-/// programs that ask in the name of others, and look at their rights before. No objects of this kind exist.
+/// Permission to plan: a user who may `create` this resource in a namespace gets plans from all
+/// objects in it, without permissions on the objects themselves. It is meant for programs that ask
+/// on behalf of users and check their permissions first. No objects of this kind exist.
 pub const PLANS: (&str, &str) = ("groundwork.dev", "plans");
 
-/// What a plan is made from, by group and plural. Everybody else must be allowed to `get` all of it, and to `update` the first, since a plan
-/// looks into component versions as jobs would.
+/// Objects that a plan reads, by group and plural. Without [`PLANS`], a user needs `get` on all of
+/// them, and `update` on the first, because a plan looks up component versions as jobs do.
 pub const PLAN_SOURCES: [(&str, &str); 9] = [
     (Installation::GROUP, Installation::PLURAL),
     (Execution::GROUP, Execution::PLURAL),
@@ -22,5 +23,5 @@ pub const PLAN_SOURCES: [(&str, &str); 9] = [
     ("", "configmaps"),
 ];
 
-/// Namespaces that one plan may be about: rights are asked about in each.
+/// Namespaces of one plan; each of them costs a permission check.
 pub const MOST_PLANNED_NAMESPACES: usize = 20;

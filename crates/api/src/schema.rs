@@ -1,28 +1,29 @@
-//! Schemas of fields whose Rust type says less, or more, than the API should.
+//! Schemas of fields that differ from their Rust types.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// A point in time.
+/// Returns the schema of a time.
 pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "date-time"})
 }
 
-/// An object whose members are not prescribed, or `null`.
+/// Returns the schema of any object, or `null`.
 pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// Any value; an API server drops a `null`, so that rules about the presence of the field do not meet it.
+/// Returns the schema of any value. The API server drops a `null`, so that rules about the presence
+/// of the field do not see it.
 pub(crate) fn any_but_null(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"nullable": false, "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// An object whose members are not prescribed; an API server drops a `null` in its place.
+/// Returns the schema of any object. The API server drops a `null` in its place.
 pub(crate) fn any_object_but_null(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// Any object that says its own `apiVersion` and `kind`.
+/// Returns the schema of any object with `apiVersion` and `kind`.
 pub(crate) fn embedded_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -31,12 +32,12 @@ pub(crate) fn embedded_object(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Bytes, written in base64.
+/// Returns the schema of bytes in base64.
 pub(crate) fn bytes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "byte"})
 }
 
-/// A condition as defined by Kubernetes.
+/// Returns the schema of a condition as Kubernetes defines it.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -65,7 +66,7 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Requirements of a label selector besides the labels named in `matchLabels`.
+/// Returns the schema of the requirements of a label selector besides `matchLabels`.
 pub(crate) fn match_expressions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

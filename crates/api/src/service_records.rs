@@ -1,5 +1,5 @@
-//! Kinds that services of the reference keep their own records in (installations.md 1.5, 10.5). Ours neither read nor write them; the
-//! reference's deployers do not start without them.
+//! Kinds in which services of Landscaper keep their own records (`installations.md` 1.5, 10.5). Our
+//! services neither read nor write them, but Landscaper's deployers do not start without them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -9,7 +9,7 @@ use crate::schema;
 
 kind! {
     "landscaper.gardener.cloud" / "v1alpha1" / "criticalproblems"
-    /// CriticalProblems lists crashes inside of a service of Landscaper.
+    /// CriticalProblems lists crashes of a Landscaper service.
     #[schemars(extend("required" = ["spec"]))]
     pub struct CriticalProblems {
         /// The newest crashes.
@@ -34,20 +34,20 @@ part! {
     pub struct CriticalProblem {
         /// Pod of the service.
         pub pod_name: Option<String>,
-        /// When it happened.
+        /// When the crash happened.
         #[schemars(schema_with = "schema::time")]
         pub creation_time: Option<Time>,
-        /// How it came to that.
+        /// Cause of the crash.
         pub description: Option<String>,
     }
 }
 
 kind! {
     "landscaper.gardener.cloud" / "v1alpha1" / "syncobjects"
-    /// A SyncObject is a lock that one pod of a service of Landscaper holds on another object.
+    /// A SyncObject is a lock of one pod of a Landscaper service on another object.
     #[schemars(extend("required" = ["spec"]))]
     pub struct SyncObject {
-        /// Holder of the lock, and the object that it is about.
+        /// Owner of the lock, and the locked object.
         pub spec: SyncObjectSpec,
         /// Always empty.
         pub status: Option<EmptyStatus>,
@@ -55,19 +55,19 @@ kind! {
 }
 
 part! {
-    /// Holder of a lock, and the object that it is about.
+    /// Owner of a lock, and the locked object.
     #[schemars(extend("required" = ["podName", "kind", "name", "lastUpdateTime", "prefix"]))]
     pub struct SyncObjectSpec {
-        /// Pod that holds the lock; empty when it is free.
+        /// Pod that owns the lock; empty if it is free.
         pub pod_name: String,
         /// Kind of the locked object.
         pub kind: String,
         /// Name of the locked object.
         pub name: String,
-        /// When the lock was taken or given back last.
+        /// When the lock was last acquired or released.
         #[schemars(schema_with = "schema::time")]
         pub last_update_time: Option<Time>,
-        /// Beginning of the name of this object, by which services tell their locks apart.
+        /// Prefix of this object's name, by which services distinguish their locks.
         pub prefix: String,
         ..
     }

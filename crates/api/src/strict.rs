@@ -1,6 +1,8 @@
-//! Strict reading of objects that no API server has checked: files of the command, and objects in gRPC requests.
+//! Reads objects strictly that no API server has checked: files of the command, and objects in gRPC
+//! requests.
 //!
-//! Unknown fields are errors, as on an API server with strict field validation. The rules come from the CRDs ([`Schemas`]).
+//! Unknown fields are errors, as on an API server with strict field validation. The rules come from
+//! the CRDs ([`Schemas`]).
 
 mod json;
 mod schemas;

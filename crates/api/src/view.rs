@@ -1,9 +1,10 @@
-//! What an event shows of an object, and how it is read.
+//! Content of events about objects, and typed access to it.
 //!
-//! A [`Snapshot`] is what the watcher publishes of an object. A view, such as [`Installation`], reads the snapshot of one
-//! kind; it borrows it, and looks up a field when it is asked for. Nobody else knows where a field lies: the paths that the
-//! views read are the paths that [`WATCHED`] has published, by construction. What they show are names, references, jobs,
-//! phases and what schedules follow from; never a value.
+//! The watcher publishes a [`Snapshot`] of an object. A view, such as [`Installation`], reads the
+//! snapshot of one kind: it borrows the snapshot and looks up each field when it is called. Only
+//! the views know the paths of fields, and [`WATCHED`] is built from the same paths, so published
+//! and read paths always agree. Views show names, references, jobs, phases and times for schedules,
+//! but never values.
 
 mod deploy;
 mod fields;

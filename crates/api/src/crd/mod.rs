@@ -1,7 +1,7 @@
-//! The CustomResourceDefinitions of our kinds.
+//! CustomResourceDefinitions of our kinds.
 //!
-//! Schemas come from the Rust types, descriptions from their doc comments; this module adds what is said
-//! about a kind as a whole: names, columns, subresources.
+//! Schemas come from the Rust types, and descriptions from their doc comments. This module adds the
+//! properties of a kind as a whole: names, columns, subresources.
 
 mod structural;
 
@@ -40,12 +40,12 @@ macro_rules! condition {
 const AGE: Column =
     Column { name: "Age", type_: "date", path: ".metadata.creationTimestamp", is_wide: false };
 
-/// What `kubectl get` shows.
+/// Column of `kubectl get`.
 struct Column {
     name: &'static str,
     type_: &'static str,
     path: &'static str,
-    /// Only with `-o wide`.
+    /// True if the column shows only with `-o wide`.
     is_wide: bool,
 }
 
@@ -59,7 +59,7 @@ impl Column {
     }
 }
 
-/// What there is to say about a kind beside its schema.
+/// Properties of a kind beside its schema.
 #[derive(Default)]
 struct About<'a> {
     singular: &'a str,
@@ -71,15 +71,15 @@ struct About<'a> {
     selectable: &'a [&'a str],
 }
 
-/// The CustomResourceDefinitions of all kinds that a cluster with Groundwork serves, PackageRevision
-/// excepted.
+/// Returns the CustomResourceDefinitions of all kinds that a cluster with Groundwork serves, except
+/// PackageRevision.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds = landscaper_crds();
     crds.extend(porch_crds());
     crds
 }
 
-/// Kinds of installations.md 1.1 to 1.5 and components.md 1.1 and 1.3.
+/// Returns the kinds of `installations.md` 1.1 to 1.5 and `components.md` 1.1 and 1.3.
 fn landscaper_crds() -> Vec<CustomResourceDefinition> {
     vec![
         crd::<Installation>(&About {
@@ -193,7 +193,7 @@ fn landscaper_crds() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// Kinds of packagevariants.md 1.2 to 1.4.
+/// Returns the kinds of `packagevariants.md` 1.2 to 1.4.
 fn porch_crds() -> Vec<CustomResourceDefinition> {
     vec![
         crd::<PackageVariant>(&About {
@@ -245,8 +245,8 @@ fn porch_crds() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// The CustomResourceDefinition of PackageRevision, for clusters where no Porch server serves that kind
-/// (packagevariants.md 1.1 and 1.5).
+/// Returns the CustomResourceDefinition of PackageRevision, for clusters where no Porch server
+/// serves that kind (`packagevariants.md` 1.1, 1.5).
 pub fn package_revision_crd() -> CustomResourceDefinition {
     crd::<PackageRevision>(&About {
         singular: "packagerevision",
@@ -319,13 +319,13 @@ fn version<K: Kind + JsonSchema>(about: &About<'_>) -> CustomResourceDefinitionV
     }
 }
 
-/// The schema as Kubernetes' own type.
+/// Returns the schema in Kubernetes' own type.
 fn open_api_schema<K: JsonSchema>() -> JSONSchemaProps {
     serde_json::from_value(root_schema::<K>())
         .expect("the keywords used in this crate are those of CRD schemas")
 }
 
-/// The structural schema of a kind: the members that every object has, and its own.
+/// Returns the structural schema of a kind: the members that every object has, and its own.
 fn root_schema<K: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<K>().to_value();
@@ -335,7 +335,7 @@ fn root_schema<K: JsonSchema>() -> Value {
         properties.insert("apiVersion".to_owned(), json!({"type": "string"}));
         properties.insert("kind".to_owned(), json!({"type": "string"}));
         properties.insert("metadata".to_owned(), json!({"type": "object"}));
-        // Status fields of other versions stay until somebody with a better claim removes them.
+        // Keep unknown fields of the status: another version of the service may own them.
         let status = status.map(|status| structural(status, UnknownMembers::Kept));
         properties.extend(status.map(|status| ("status".to_owned(), status)));
     }
@@ -370,7 +370,8 @@ mod tests {
         check_lossless::<PackageRevision>();
     }
 
-    /// installations.md 1.5: the reference's deployers list the first when they start.
+    /// Landscaper's deployers list the kinds of `installations.md` 1.5 when they start, so a
+    /// cluster has to serve them.
     #[test]
     fn deployers_of_the_reference_find_their_kinds() {
         for (name, short_name) in [

@@ -1,24 +1,24 @@
-//! From the schemas of the Rust types to structural schemas, the form that CRDs demand.
+//! Turns the schemas of the Rust types into structural schemas, the form that CRDs require.
 
 use serde_json::{Map, Value, json};
 
-/// Extension by which a field asks for a default in the CRD. What serde takes for an absent field is no
-/// default there: it would be written into every object.
+/// Extension by which a field asks for a default in the CRD. Serde's values for absent fields do
+/// not become defaults, since the API server would write them into every object.
 const DEFAULT: &str = "crdDefault";
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// What happens to members that a schema does not name.
+/// Treatment of members that a schema does not name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnknownMembers {
-    /// They are refused under strict validation, and else dropped.
+    /// Strict validation refuses them; otherwise the API server drops them.
     Pruned,
-    /// They are kept on every level.
+    /// The API server keeps them on every level.
     Kept,
 }
 
-/// Rewrites a schema, and those inside it.
+/// Rewrites a schema and all schemas inside it.
 pub(super) fn structural(schema: Value, unknown: UnknownMembers) -> Value {
-    // The schema `true` lets anything pass.
+    // The schema `true` accepts any value.
     let written = if let Value::Object(written) = schema { written } else { Map::new() };
     let mut schema = without_null(written);
     for keyword in ["$schema", "title", "default"] {
@@ -34,7 +34,7 @@ pub(super) fn structural(schema: Value, unknown: UnknownMembers) -> Value {
         for (_, property) in properties.iter_mut() {
             *property = structural(property.take(), unknown);
         }
-        // A structural schema names its members or describes all of them, never both.
+        // A structural schema has either `properties` or `additionalProperties`, never both.
         schema.remove("additionalProperties");
         if unknown == UnknownMembers::Kept {
             schema.insert(PRESERVE.to_owned(), true.into());
@@ -52,7 +52,7 @@ pub(super) fn structural(schema: Value, unknown: UnknownMembers) -> Value {
     Value::Object(schema)
 }
 
-/// Takes the alternative `null` out: an optional field is one that may be left out.
+/// Removes the alternative `null`, since an optional field is one that may be left out.
 fn without_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|name| name != "null");
@@ -68,14 +68,15 @@ fn without_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     let (Some(Value::Object(only)), None) = (rest.next(), rest.next()) else {
         return schema;
     };
-    // What is said about the field goes before what is said about its type.
+    // The field's own description wins over that of its type.
     let mut merged = only.clone();
     schema.remove("anyOf");
     merged.extend(schema);
     merged
 }
 
-/// Lines of a doc comment are wrapped for the source; a description has one line for each paragraph.
+/// Joins the lines of each paragraph: doc comments are wrapped for the source, descriptions are
+/// not.
 fn one_line_per_paragraph(text: &str) -> String {
     let paragraph = |lines: &str| lines.split_whitespace().collect::<Vec<_>>().join(" ");
     text.split("\n\n").map(paragraph).collect::<Vec<_>>().join("\n\n")

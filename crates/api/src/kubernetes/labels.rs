@@ -1,5 +1,5 @@
-//! Keys and values of labels and annotations, and the words in which they are refused: those of the library that Landscaper was
-//! built with. API servers of today use others in places.
+//! Checks keys and values of labels and annotations. Messages are those of the library version that
+//! Landscaper uses; current API servers use others in places.
 
 use crate::kubernetes::names::{LONGEST_SUBDOMAIN, looks_like_dns_subdomain};
 
@@ -12,25 +12,26 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
 const PREFIX: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
                       start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-/// The longest value, and the longest name in a key, in bytes.
+/// Bytes of a value, and of the name in a key.
 const LONGEST: usize = 63;
 
-/// Whether this can be the key of a label.
+/// Reports whether a text is a valid key of a label.
 pub fn is_label_key(key: &str) -> bool {
     label_key_problems(key).is_empty()
 }
 
-/// Whether this can be the key of an annotation: that of a label, and the case of its prefix does not count.
+/// Reports whether a text is a valid key of an annotation: as for a label, but the prefix may have
+/// upper case.
 pub fn is_annotation_key(key: &str) -> bool {
     is_label_key(&key.to_ascii_lowercase())
 }
 
-/// Whether this can be the value of a label.
+/// Reports whether a text is a valid value of a label.
 pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || value.len() <= LONGEST && looks_like_name(value)
 }
 
-/// What is wrong with the key of a label.
+/// Returns the errors in the key of a label.
 pub fn label_key_problems(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>()[..] {
@@ -70,7 +71,7 @@ fn prefix_problems(prefix: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the value of a label.
+/// Returns the errors in the value of a label.
 pub fn label_value_problems(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > LONGEST {
@@ -82,7 +83,7 @@ pub fn label_value_problems(value: &str) -> Vec<String> {
     problems
 }
 
-/// Without regard to its length.
+/// Checks the characters, but not the length.
 fn looks_like_name(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = [text.bytes().next(), text.bytes().next_back()];

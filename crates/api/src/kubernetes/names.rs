@@ -1,28 +1,29 @@
-//! Names of objects, namespaces and API groups.
+//! Checks names of objects, namespaces and API groups.
 
-/// The longest DNS label, in bytes.
+/// Bytes of a DNS label.
 pub(crate) const LONGEST_LABEL: usize = 63;
-/// The longest DNS subdomain, in bytes.
+/// Bytes of a DNS subdomain.
 pub(crate) const LONGEST_SUBDOMAIN: usize = 253;
 
-/// Whether this is a DNS label (RFC 1123), as names of namespaces are.
+/// Reports whether a text is a DNS label (RFC 1123), as names of namespaces are.
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= LONGEST_LABEL && looks_like_dns_label(text)
 }
 
-/// Whether this is a DNS subdomain (RFC 1123), as names of most objects and of API groups are. Nothing else may become a part
-/// of the path of a request.
+/// Reports whether a text is a DNS subdomain (RFC 1123), as names of most objects and of API groups
+/// are. Only such a text may become part of the path of a request.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= LONGEST_SUBDOMAIN && looks_like_dns_subdomain(text)
 }
 
-/// The same as [`is_dns_label`] for a text of any length.
+/// Does the check of [`is_dns_label`] without the limit on the length.
 pub fn looks_like_dns_label(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty() && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// The same as [`is_dns_subdomain`] for a text of any length. A label between its dots may be longer than one by itself.
+/// Does the check of [`is_dns_subdomain`] without the limit on the length. A label between its dots
+/// may be longer than 63 bytes.
 pub fn looks_like_dns_subdomain(text: &str) -> bool {
     text.split('.').all(looks_like_dns_label)
 }

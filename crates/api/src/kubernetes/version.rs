@@ -1,16 +1,16 @@
-//! Which of two versions of an object is newer.
+//! Compares the ages of two versions of an object.
 
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// A resourceVersion that is a number: those of one kind grow with time. The API server says so since 1.35, and it has been true
-/// before.
+/// resourceVersion as a number, which grows with each change to objects of the kind. Kubernetes
+/// documents this since 1.35, and API servers have behaved so before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceVersion(NonZeroU64);
 
 impl ResourceVersion {
-    /// None for what is no number greater than zero: "" and "0" stand for any version in requests, and of other texts nothing
-    /// is known.
+    /// Parses a number greater than zero. Returns `None` for other texts: "" and "0" stand for any
+    /// version in requests, and the order of others is unknown.
     pub fn parse(text: &str) -> Option<Self> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
         text.parse().ok().filter(|_| is_number).map(Self)
@@ -18,7 +18,7 @@ impl ResourceVersion {
 }
 
 impl fmt::Display for ResourceVersion {
-    /// The text that was parsed.
+    /// Writes the text that was parsed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

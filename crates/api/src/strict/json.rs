@@ -1,4 +1,4 @@
-//! Objects as JSON texts.
+//! Reads objects from JSON texts.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,28 +9,29 @@ use serde_json::{Number, Value};
 
 use crate::strict::Schemas;
 
-/// Problems of one object that are told; a list of thousands helps nobody.
+/// Reported problems of one object; a longer list would not help.
 const MOST_PROBLEMS: usize = 50;
-/// Places in JSON are told by paths.
+/// Position of all nodes, since errors about JSON give paths instead.
 const NOWHERE: Position = Position { line: 1, column: 1 };
 
-/// Why a text is no object that can be used. Nothing of it is quoted but names of fields.
+/// Reason that a text is not a usable object. Messages quote names of fields, but no values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     #[error("it is not JSON (line {line}, column {column})")]
     Syntax { line: usize, column: usize },
     #[error("a name of a field is given twice in one object (line {line}, column {column})")]
     Twice { line: usize, column: usize },
-    /// What of its structure is not that of its kind, at most fifty.
+    /// Errors in the structure, at most fifty.
     #[error("{}", .0.join("; "))]
     Structure(Vec<String>),
 }
 
-/// Reads an object and checks its structure, if its kind is one of ours. Every object has to say what it is and how it is called.
+/// Reads an object, and checks its structure if its kind is one of ours. Every object needs
+/// `apiVersion`, `kind` and a name.
 ///
 /// # Errors
 ///
-/// It is no JSON, or has another structure than its kind.
+/// The text is not JSON, or does not have the structure of its kind.
 pub fn read(text: &str, schemas: &Schemas) -> Result<Value, JsonError> {
     let node = node(text)?;
     let member = |name: &str| node.get(name).and_then(Node::as_str).unwrap_or_default();
@@ -53,11 +54,11 @@ pub fn read(text: &str, schemas: &Schemas) -> Result<Value, JsonError> {
     if problems.is_empty() { Ok(node.to_value()) } else { Err(JsonError::Structure(problems)) }
 }
 
-/// A JSON text as a node. All positions in it are the beginning.
+/// Parses a JSON text into a node. All positions in it are that of its beginning.
 ///
 /// # Errors
 ///
-/// It is no JSON, or has a name twice in one object.
+/// The text is not JSON, or an object in it has a name twice.
 pub fn node(text: &str) -> Result<Node, JsonError> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let node = Seed.deserialize(&mut reader).and_then(|node| reader.end().map(|()| node));
@@ -187,7 +188,7 @@ mod tests {
         }
         let filled = with(&secret, "", "stringData", json!({"user": "alice"}));
         assert!(read(&filled.to_string(), &schemas).is_ok());
-        // Of kinds that are not ours nothing is known.
+        // Kinds of others have no schema here, so all their fields pass.
         let other = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "x": 1});
         assert!(read(&other.to_string(), &schemas).is_ok());
     }

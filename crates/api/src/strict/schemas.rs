@@ -1,7 +1,8 @@
-//! Manifests against the schemas of the CRDs: unknown fields, wrong types, missing fields, all at once.
+//! Checks manifests against the schemas of the CRDs: reports unknown fields, wrong types and
+//! missing fields, all at once.
 //!
-//! Of what an API server checks with strict validation this is the part about structure; lengths, patterns and rules
-//! in CEL are not looked at here.
+//! This covers the structural part of an API server's strict validation. Lengths, patterns and CEL
+//! rules are not checked here.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -28,17 +29,18 @@ const METADATA: [&str; 14] = [
     "managedFields",
 ];
 
-/// Fields of the kinds of Kubernetes that are imported; what is in them is looked at where it is read.
+/// Fields of the Kubernetes kinds that may be imported. The code that reads them checks their
+/// content.
 const CORE: [(&str, &[&str]); 2] = [
     ("Secret", &["type", "data", "stringData", "immutable"]),
     ("ConfigMap", &["data", "binaryData", "immutable"]),
 ];
 
-/// The schemas of all kinds, by `apiVersion` and `kind`.
+/// Schemas of all kinds, by `apiVersion` and `kind`.
 #[derive(Debug)]
 pub struct Schemas(HashMap<(String, String), Value>);
 
-/// A finding: where, and what.
+/// Position and message of a violation.
 pub type Finding = (Position, String);
 
 impl Default for Schemas {
@@ -48,13 +50,13 @@ impl Default for Schemas {
 }
 
 impl Schemas {
-    /// The same for all who ask; making them takes a moment.
+    /// Returns the schemas that all callers share, since building them takes a moment.
     pub fn shared() -> &'static Self {
         static SCHEMAS: LazyLock<Schemas> = LazyLock::new(Schemas::new);
         &SCHEMAS
     }
 
-    /// Those of our CRDs, and the fields of the kinds of Kubernetes that are imported.
+    /// Builds the schemas of our CRDs, and those of the Kubernetes kinds that may be imported.
     pub fn new() -> Self {
         let mut schemas = HashMap::new();
         for crd in crate::crds() {
@@ -74,7 +76,7 @@ impl Schemas {
         Self(schemas)
     }
 
-    /// Whether there is a kind of that name, and every violation of its schema.
+    /// Returns every violation of the schema; `None` if the kind has none.
     pub fn check(&self, api_version: &str, kind: &str, object: &Node) -> Option<Vec<Finding>> {
         let schema = self.0.get(&(api_version.to_owned(), kind.to_owned()))?;
         let mut findings = Vec::new();
@@ -85,7 +87,7 @@ impl Schemas {
         Some(findings)
     }
 
-    /// The group and version of a kind, for a hint about a wrong one.
+    /// Returns the group and version of a kind, for a hint about a wrong one.
     pub fn api_version_of(&self, kind: &str) -> Option<&str> {
         self.0.keys().find(|(_, known)| known == kind).map(|(api_version, _)| api_version.as_str())
     }

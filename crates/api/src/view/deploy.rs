@@ -1,4 +1,4 @@
-//! What Installations consist of and work with, as events show it.
+//! Views of Executions, DeployItems, data objects, TargetSyncs and Contexts in events.
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -7,7 +7,7 @@ use super::snapshot::Snapshot;
 use crate::metadata::{annotation, label};
 
 view! {
-    /// An Execution as an event shows it.
+    /// Execution as an event shows it.
     Execution
     fields {
         /// Phase of the current or last job.
@@ -18,7 +18,7 @@ view! {
         job_id_finished: &'a str = "status.jobIDFinished",
         /// When its current or last job began.
         trigger_time: Option<Timestamp> = "status.transitionTimes.triggerTime",
-        /// When that job ended; while one runs this may be the end of the one before.
+        /// When that job ended; while a job runs, this may still be the end of the job before.
         finished_time: Option<Timestamp> = "status.transitionTimes.finishedTime",
     }
     lists {}
@@ -27,17 +27,17 @@ view! {
 }
 
 impl<'a> Execution<'a> {
-    /// The current or last job, and the last one that finished.
+    /// Returns the current or last job, and the last one that finished.
     pub fn job(self) -> Job<'a> {
         Job { id: self.job_id(), finished: self.job_id_finished() }
     }
 }
 
 view! {
-    /// A DeployItem as an event shows it.
+    /// DeployItem as an event shows it.
     DeployItem
     fields {
-        /// Which deployer works on it.
+        /// Type of the deployer that works on the item.
         deployer_type: &'a str = "spec.type",
         /// Phase of the current or last job.
         phase: &'a str = "status.phase",
@@ -47,11 +47,11 @@ view! {
         job_id_finished: &'a str = "status.jobIDFinished",
         /// When its current or last job began.
         trigger_time: Option<Timestamp> = "status.transitionTimes.triggerTime",
-        /// When that job ended; while one runs this may be the end of the one before.
+        /// When that job ended; while a job runs, this may still be the end of the job before.
         finished_time: Option<Timestamp> = "status.transitionTimes.finishedTime",
-        /// When the current job was handed to it.
+        /// When the current job was assigned.
         job_id_generation_time: Option<Timestamp> = "status.jobIDGenerationTime",
-        /// When a deployer picked it up last.
+        /// When a deployer last picked up the item.
         last_reconcile_time: Option<Timestamp> = "status.lastReconcileTime",
     }
     lists {}
@@ -60,22 +60,23 @@ view! {
 }
 
 impl<'a> DeployItem<'a> {
-    /// The current or last job, and the last one that finished.
+    /// Returns the current or last job, and the last one that finished.
     pub fn job(self) -> Job<'a> {
         Job { id: self.job_id(), finished: self.job_id_finished() }
     }
 
-    /// True of an item whose last job has ended well, and that has no other one.
+    /// Reports whether the last job succeeded and no other one is running.
     pub fn is_deployed(self) -> bool {
         !self.job().is_running() && self.phase() == "Succeeded"
     }
 
-    /// Name of its Execution.
+    /// Returns the name of its Execution.
     pub fn execution(self) -> Option<&'a String> {
         self.0.labels.get(label::MANAGED_BY)
     }
 
-    /// The time of its job if nobody has picked it up yet (`installations.md` 7.6).
+    /// Returns the time at which its job was assigned, if no deployer has picked the job up yet
+    /// (`installations.md` 7.6).
     pub fn waits_since(self) -> Option<Timestamp> {
         let since = self.job_id_generation_time()?;
         let waits = self.job().is_running() && self.last_reconcile_time().is_none_or(|last| last < since);
@@ -83,57 +84,58 @@ impl<'a> DeployItem<'a> {
     }
 }
 
-/// A DataObject or a Target as an event shows it: nothing but its labels (`installations.md` 4.3).
+/// DataObject or Target as an event shows it: only its labels, without its content
+/// (`installations.md` 4.3).
 #[derive(Debug, Clone, Copy)]
 pub struct Data<'a>(pub &'a Snapshot);
 
 impl<'a> Data<'a> {
-    /// Scope that it lies in; empty for that of the root.
+    /// Returns the scope of the object; empty for the root scope.
     pub fn scope(self) -> &'a str {
         self.0.label(label::DATA_CONTEXT)
     }
 
-    /// Its name inside of its scope; empty where it is that of the object.
+    /// Returns its name inside of its scope; empty if that is the name of the object.
     pub fn key(self) -> &'a str {
         self.0.label(label::DATA_KEY)
     }
 
-    /// Scope of its producer; empty where people made it.
+    /// Returns the scope of its producer; empty if a user made the object.
     pub fn source(self) -> &'a str {
         self.0.label(label::DATA_SOURCE)
     }
 
-    /// `import` or `export`; empty where people made it.
+    /// Returns `import` or `export`; empty if a user made the object.
     pub fn source_type(self) -> &'a str {
         self.0.label(label::DATA_SOURCE_TYPE)
     }
 
-    /// Job that wrote it; empty where people made it.
+    /// Returns the job that wrote it; empty if a user made the object.
     pub fn job_id(self) -> &'a str {
         self.0.label(label::DATA_JOB_ID)
     }
 
-    /// Position in a target list.
+    /// Returns its position in a target list.
     pub fn index(self) -> Option<usize> {
         self.0.label(label::DATA_INDEX).parse().ok()
     }
 
-    /// Key in a target map.
+    /// Returns its key in a target map.
     pub fn target_map_key(self) -> Option<&'a String> {
         self.0.labels.get(label::DATA_TARGET_MAP_KEY)
     }
 
-    /// Fingerprint of its content; empty where people made it.
+    /// Returns the fingerprint of its content; empty if a user made the object.
     pub fn hash(self) -> &'a str {
         self.0.annotation(annotation::DATA_HASH)
     }
 }
 
 view! {
-    /// A TargetSync as an event shows it.
+    /// TargetSync as an event shows it.
     TargetSync
     fields {
-        /// When its last round ended.
+        /// When its last synchronization ended.
         last_update_time: Option<Timestamp> = "status.lastUpdateTime",
     }
     lists {}
@@ -142,10 +144,10 @@ view! {
 }
 
 view! {
-    /// A Context as an event shows it.
+    /// Context as an event shows it.
     Context
     fields {
-        /// Name of the ComponentVersionOverwrites that it uses; empty for none.
+        /// Name of its ComponentVersionOverwrites; empty for none.
         overwrites: &'a str = "componentVersionOverwrites",
     }
     lists {}

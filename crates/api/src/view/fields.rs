@@ -1,14 +1,15 @@
-//! Fields of views: each is one path, which is published and read.
+//! Fields of views. Each field is one path, which the watcher publishes and the view reads.
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// What can be read at a path. What is missing, or of another type, is read as nothing: people write anything.
+/// Value that can be read at a path. A missing value, or one of another type, reads as empty, since
+/// users may write anything.
 pub(super) trait Read<'a>: Sized {
     fn read(content: Option<&'a Map<String, Value>>, path: &str) -> Self;
 }
 
-/// A text, empty where there is none.
+/// Text; empty if it is missing.
 impl<'a> Read<'a> for &'a str {
     fn read(content: Option<&'a Map<String, Value>>, path: &str) -> Self {
         at(content, path).and_then(Value::as_str).unwrap_or_default()
@@ -27,7 +28,7 @@ impl<'a> Read<'a> for Option<i64> {
     }
 }
 
-/// A whole number, or a text.
+/// Integer or text.
 impl<'a> Read<'a> for Option<crate::IntOrString> {
     fn read(content: Option<&'a Map<String, Value>>, path: &str) -> Self {
         match at(content, path)? {
@@ -49,7 +50,7 @@ impl<'a> Read<'a> for Option<crate::Duration> {
     }
 }
 
-/// All texts that a path with `[]` or `*` leads to, in order.
+/// All texts at a path with `[]` or `*`, in order.
 impl<'a> Read<'a> for Vec<&'a str> {
     fn read(content: Option<&'a Map<String, Value>>, path: &str) -> Self {
         let mut found = Vec::new();
@@ -58,17 +59,17 @@ impl<'a> Read<'a> for Vec<&'a str> {
     }
 }
 
-/// A part of the content that has fields of its own.
+/// Part of the content with fields of its own.
 pub(super) trait Part<'a>: Sized {
     fn of(part: &'a Value) -> Self;
 }
 
-/// The part at a path, if it is there.
+/// Returns the part at a path, if it exists.
 pub(super) fn part<'a, T: Part<'a>>(content: Option<&'a Map<String, Value>>, path: &str) -> Option<T> {
     at(content, path).filter(|part| part.is_object()).map(T::of)
 }
 
-/// The parts in the list at a path, which ends in `[]`.
+/// Returns the parts in the list at a path, which ends in `[]`.
 pub(super) fn parts<'a, T: Part<'a>>(content: Option<&'a Map<String, Value>>, path: &str) -> Vec<T> {
     let list = at(content, path.trim_end_matches("[]")).and_then(Value::as_array);
     list.into_iter().flatten().map(T::of).collect()
@@ -98,7 +99,7 @@ fn collect<'a>(content: Option<&'a Map<String, Value>>, path: &str, found: &mut 
     }
 }
 
-/// All paths of several lists.
+/// Concatenates the paths of several lists.
 pub(super) const fn joined<const N: usize>(lists: &[&[&'static str]]) -> [&'static str; N] {
     let mut all = [""; N];
     let (mut list, mut next) = (0, 0);
@@ -114,7 +115,7 @@ pub(super) const fn joined<const N: usize>(lists: &[&[&'static str]]) -> [&'stat
     all
 }
 
-/// How many paths the lists have.
+/// Returns the number of paths in all lists.
 pub(super) const fn total(lists: &[&[&'static str]]) -> usize {
     let (mut list, mut sum) = (0, 0);
     while list < lists.len() {
@@ -124,8 +125,9 @@ pub(super) const fn total(lists: &[&[&'static str]]) -> usize {
     sum
 }
 
-/// Declares a view: what is named under `fields` is published and can be read; `lists` and `parts` have fields of their own;
-/// what is under `shown` is published for people alone, who see it in `groundwork events`.
+/// Declares a view. Names under `fields` are published and can be read; `lists` and `parts` have
+/// fields of their own; paths under `shown` are published only for users, who see them in
+/// `groundwork events`.
 macro_rules! view {
     (
         $(#[$doc:meta])*
@@ -140,7 +142,7 @@ macro_rules! view {
         pub struct $name<'a>(pub &'a $crate::view::Snapshot);
 
         impl<'a> $name<'a> {
-            /// The paths that an event shows.
+            /// Paths that an event shows.
             pub const FIELDS: &'static [&'static str] = {
                 const LISTS: &[&[&str]] =
                     &[&[$($path,)*], $($row::FIELDS,)* $($inner::FIELDS,)* &[$($shown,)*]];
@@ -180,8 +182,9 @@ macro_rules! view {
     };
 }
 
-/// Declares a part of a view, with fields of its own. A path that ends in `[]` is that of each element of a list; that of
-/// another part is published, too, since an empty part is another thing than none.
+/// Declares a part of a view, with fields of its own. A path that ends in `[]` is that of each
+/// element of a list. The path of any other part is published itself, too, because an empty part
+/// differs from a missing one.
 macro_rules! view_part {
     (
         $(#[$doc:meta])*
@@ -221,7 +224,8 @@ macro_rules! view_part {
 
 pub(super) use {view, view_part};
 
-/// The current or last job of an object, and the last one that it has finished (`installations.md` 2.1).
+/// Current or last job of an object, and the last one that it has finished (`installations.md`
+/// 2.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Job<'a> {
     pub id: &'a str,
@@ -229,12 +233,12 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// There is a job, and it is not finished.
+    /// Reports whether a job exists and is not finished.
     pub fn is_running(self) -> bool {
         self.id != self.finished
     }
 
-    /// There has been a job, or there is one.
+    /// Reports whether the object has, or has had, a job.
     pub fn is_known(self) -> bool {
         !self.id.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Installations as events show them.
+//! View of Installations in events.
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -8,20 +8,20 @@ use crate::installation::DEFAULT_CONTEXT;
 use crate::metadata::{annotation, label};
 
 view! {
-    /// An Installation as an event shows it.
+    /// Installation as an event shows it.
     Installation
     fields {
         /// Name of the Context as written; see [`Installation::context`].
         written_context: &'a str = "spec.context",
-        /// Name of the component as written; empty without one, and where it is inline.
+        /// Name of the component as written; empty without a component, and if it is inline.
         component_name: &'a str = "spec.componentDescriptor.ref.componentName",
         /// Version of the component as written.
         component_version: &'a str = "spec.componentDescriptor.ref.version",
-        /// Resource that holds the blueprint; empty where it is inline.
+        /// Resource of the blueprint; empty if the blueprint is inline.
         blueprint_resource: &'a str = "spec.blueprint.ref.resourceName",
-        /// It promises to import nothing from its siblings.
+        /// True if the Installation declares that it has no imports from its siblings.
         has_no_sibling_imports: bool = "spec.optimization.hasNoSiblingImports",
-        /// It promises to export nothing to its siblings.
+        /// True if the Installation declares that it has no exports to its siblings.
         has_no_sibling_exports: bool = "spec.optimization.hasNoSiblingExports",
         /// Phase of the current or last job.
         phase: &'a str = "status.phase",
@@ -35,7 +35,7 @@ view! {
         execution: &'a str = "status.executionRef.name",
         /// When its current or last job began.
         trigger_time: Option<Timestamp> = "status.transitionTimes.triggerTime",
-        /// When that job ended; while one runs this may be the end of the one before.
+        /// When that job ended; while a job runs, this may still be the end of the job before.
         finished_time: Option<Timestamp> = "status.transitionTimes.finishedTime",
     }
     lists {
@@ -51,9 +51,9 @@ view! {
         dependents_to_trigger: Dependent,
     }
     parts {
-        /// When to process it again after success.
+        /// Schedule after success.
         succeeded_reconcile: SucceededReconcile,
-        /// When to process it again after a failure.
+        /// Schedule after a failure.
         failed_reconcile: FailedReconcile,
         /// State of the automatic runs.
         reconcile_status: ReconcileStatus,
@@ -62,7 +62,7 @@ view! {
 }
 
 view_part! {
-    /// Import of data; one of the references is not empty.
+    /// Import of data; exactly one of the references is not empty.
     DataImport at "spec.imports.data[]" "." {
         /// Name of the import.
         name: &'a str = "name",
@@ -76,11 +76,11 @@ view_part! {
 }
 
 view_part! {
-    /// Import of Targets; see [`TargetImport::targets`] for what it refers to.
+    /// Import of Targets; [`TargetImport::targets`] returns the Targets of all spellings.
     TargetImport at "spec.imports.targets[]" "." {
         /// Name of the import.
         name: &'a str = "name",
-        /// The only Target.
+        /// Single Target.
         target: &'a str = "target",
         /// Members of a list of Targets.
         list: Vec<&'a str> = "targets[]",
@@ -88,7 +88,7 @@ view_part! {
         pairs: Vec<&'a str> = "targets[].*",
         /// Members of a map of Targets.
         map: Vec<&'a str> = "targetMap.*",
-        /// The same in its other spelling.
+        /// Members of a map of Targets in its other spelling.
         maps: Vec<&'a str> = "targetMaps.*",
         /// Target list import of the parent that is passed on.
         list_ref: &'a str = "targetListRef",
@@ -102,7 +102,7 @@ view_part! {
     DataExport at "spec.exports.data[]" "." {
         /// Name of the export.
         name: &'a str = "name",
-        /// Name of the DataObject in the scope that the Installation lives in.
+        /// Name of the DataObject in the scope of the Installation.
         data_ref: &'a str = "dataRef",
     }
 }
@@ -112,7 +112,7 @@ view_part! {
     TargetExport at "spec.exports.targets[]" "." {
         /// Name of the export.
         name: &'a str = "name",
-        /// Name of the Target in the scope that the Installation lives in.
+        /// Name of the Target in the scope of the Installation.
         target: &'a str = "target",
     }
 }
@@ -126,23 +126,23 @@ view_part! {
 }
 
 view_part! {
-    /// When to process an Installation again after success.
+    /// Schedule after success.
     SucceededReconcile at "spec.automaticReconcile.succeededReconcile" "." empty "{}" {
-        /// Distance between two runs.
+        /// Time between two runs.
         interval: Option<crate::Duration> = "interval",
-        /// Points in time; empty for none.
+        /// Cron expression; empty for none.
         cron_spec: &'a str = "cronSpec",
     }
 }
 
 view_part! {
-    /// When to process an Installation again after a failure.
+    /// Schedule after a failure.
     FailedReconcile at "spec.automaticReconcile.failedReconcile" "." empty "{}" {
-        /// Distance between two runs.
+        /// Time between two runs.
         interval: Option<crate::Duration> = "interval",
-        /// Points in time; empty for none.
+        /// Cron expression; empty for none.
         cron_spec: &'a str = "cronSpec",
-        /// Upper bound of automatic runs.
+        /// Maximum number of automatic runs.
         number_of_reconciles: Option<i64> = "numberOfReconciles",
     }
 }
@@ -156,13 +156,13 @@ view_part! {
         number_of_reconciles: Option<i64> = "numberOfReconciles",
         /// When the last automatic run was started.
         last_reconcile_time: Option<Timestamp> = "lastReconcileTime",
-        /// Whether the runs follow a failure.
+        /// True if the runs follow a failure.
         on_failed: bool = "onFailed",
     }
 }
 
 impl<'a> Installation<'a> {
-    /// Name of the Context to use (`installations.md` 1.1).
+    /// Returns the name of the Context to use (`installations.md` 1.1).
     pub fn context(self) -> &'a str {
         match self.written_context() {
             "" => DEFAULT_CONTEXT,
@@ -170,71 +170,74 @@ impl<'a> Installation<'a> {
         }
     }
 
-    /// The current or last job, and the last one that finished.
+    /// Returns the current or last job, and the last one that finished.
     pub fn job(self) -> Job<'a> {
         Job { id: self.job_id(), finished: self.job_id_finished() }
     }
 
-    /// The parent by owner reference; a root has none (`installations.md` 2.1).
+    /// Returns the parent by owner reference; `None` for a root (`installations.md` 2.1).
     pub fn parent(self) -> Option<&'a Owner> {
         self.0.owner_references.iter().find(|owner| owner.is_a::<crate::Installation>())
     }
 
-    /// Name of the parent by label; empty at the root. What is listed as a child has it (`installations.md` 1.7).
+    /// Returns the name of the parent by label; empty for a root. Children are listed by this label
+    /// (`installations.md` 1.7).
     pub fn encompassed_by(self) -> &'a str {
         self.0.label(label::ENCOMPASSED_BY)
     }
 
-    /// Its name inside of its parent; empty at the root.
+    /// Returns its name inside of its parent; empty for a root.
     pub fn template_name(self) -> &'a str {
         self.0.annotation(annotation::SUBINSTALLATION_NAME)
     }
 
-    /// What is asked for: one of [`operation`](crate::metadata::operation), or whatever somebody has written.
+    /// Returns the requested operation: one of [`operation`](crate::metadata::operation), or any
+    /// other text that a user has written.
     pub fn operation(self) -> Option<&'a str> {
         self.0.annotations.get(annotation::OPERATION).map(String::as_str)
     }
 
-    /// The request is that of the retry timer.
+    /// Reports whether the request is that of the retry timer.
     pub fn is_retry(self) -> bool {
         self.0.annotation(annotation::RECONCILE_REASON) == annotation::RECONCILE_REASON_RETRY
     }
 
-    /// A job starts whenever the spec has changed.
+    /// Reports whether a job starts whenever the spec has changed.
     pub fn follows_spec(self) -> bool {
         self.0.is_annotated(annotation::RECONCILE_IF_CHANGED)
     }
 
-    /// The last job worked on this generation of the spec. One that never ran has observed generation 0.
+    /// Reports whether the last job worked on this generation of the spec. Without a job the
+    /// observed generation is 0.
     pub fn is_observed(self) -> bool {
         self.0.generation == Some(self.observed_generation().unwrap_or_default())
     }
 
-    /// Names of the DataObjects that it imports from the scope it lives in (`installations.md` 5.2): without those that `#`
-    /// names, which come from nobody's export.
+    /// Returns the names of the DataObjects that it imports from its scope (`installations.md`
+    /// 5.2). Names with `#` are left out, since they are not exports of a sibling.
     pub fn imported_data(self) -> impl Iterator<Item = &'a str> {
         self.data_imports().into_iter().map(DataImport::data_ref).filter(is_in_scope)
     }
 
-    /// Names of the Targets that it imports from the scope it lives in (`installations.md` 5.2).
+    /// Returns the names of the Targets that it imports from its scope (`installations.md` 5.2).
     pub fn imported_targets(self) -> impl Iterator<Item = &'a str> {
         self.target_imports().into_iter().flat_map(TargetImport::targets).filter(is_in_scope)
     }
 
-    /// Names of the DataObjects that it exports.
+    /// Returns the names of the DataObjects that it exports.
     pub fn exported_data(self) -> impl Iterator<Item = &'a str> {
         self.data_exports().into_iter().map(DataExport::data_ref).filter(|name| !name.is_empty())
     }
 
-    /// Names of the Targets that it exports.
+    /// Returns the names of the Targets that it exports.
     pub fn exported_targets(self) -> impl Iterator<Item = &'a str> {
         self.target_exports().into_iter().map(TargetExport::target).filter(|name| !name.is_empty())
     }
 }
 
 impl<'a> TargetImport<'a> {
-    /// All Targets that it names, in whatever spelling: one, those of a list or those of a map. The members of what is passed
-    /// on from the parent are not among them.
+    /// Returns all Targets that it names, in every spelling: one, those of a list or those of a
+    /// map. Members of lists and maps that the parent passes on are not included.
     pub fn targets(self) -> impl Iterator<Item = &'a str> {
         let lists = [self.list(), self.pairs(), self.map(), self.maps()];
         Some(self.target()).filter(|target| !target.is_empty()).into_iter().chain(lists.into_iter().flatten())

@@ -1,9 +1,9 @@
-//! PackageVariantSets and PackageVariants as events show them.
+//! Views of PackageVariantSets, PackageRevisionSets, PackageVariants and Repositories in events.
 
 use super::fields::{view, view_part};
 
 view! {
-    /// A PackageVariantSet as an event shows it.
+    /// PackageVariantSet as an event shows it.
     PackageVariantSet
     fields {
         /// Repository of the upstream package.
@@ -14,11 +14,11 @@ view! {
         upstream_set: &'a str = "spec.upstream.packageRevisionSet",
     }
     lists {
-        /// Its upstreams, where it has several.
+        /// Upstreams of a set that has several.
         upstreams: Upstream,
-        /// What it selects.
+        /// Targets of the set.
         targets: TargetSelector,
-        /// What its status says of it.
+        /// Conditions in its status.
         conditions: Condition,
     }
     parts {}
@@ -26,19 +26,19 @@ view! {
 }
 
 view_part! {
-    /// An entry of a list of packages.
+    /// Entry of a list of packages.
     Upstream at "spec.upstreams[]" "." {
         /// Repository of the package.
         repository: &'a str = "repo",
         /// Path of the package.
         package: &'a str = "package",
-        /// Name of the PackageRevisionSet in its place.
+        /// Name of a PackageRevisionSet in place of a package.
         package_revision_set: &'a str = "packageRevisionSet",
     }
 }
 
 view! {
-    /// A PackageRevisionSet as an event shows it.
+    /// PackageRevisionSet as an event shows it.
     PackageRevisionSet
     fields {}
     lists {
@@ -50,15 +50,15 @@ view! {
 }
 
 view_part! {
-    /// An entry of what a set selects.
+    /// Target of a set.
     TargetSelector at "spec.targets[]" "." {
-        /// API version of the objects that it selects; empty where it selects no objects.
+        /// API version of the objects that it selects; empty if it does not select objects.
         api_version: &'a str = "objectSelector.apiVersion",
     }
 }
 
 impl<'a> TargetSelector<'a> {
-    /// API group of the objects that it selects; none where it selects no objects.
+    /// Returns the API group of the objects that it selects; `None` if it does not select objects.
     pub fn group(self) -> Option<&'a str> {
         let version = Some(self.api_version()).filter(|version| !version.is_empty())?;
         Some(version.split_once('/').map_or("", |(group, _)| group))
@@ -66,7 +66,7 @@ impl<'a> TargetSelector<'a> {
 }
 
 view_part! {
-    /// A condition, without its message.
+    /// Condition without its message.
     Condition at "status.conditions[]" "." {
         /// Its type.
         type_: &'a str = "type",
@@ -76,18 +76,18 @@ view_part! {
 }
 
 view! {
-    /// A PackageVariant as an event shows it.
+    /// PackageVariant as an event shows it.
     PackageVariant
     fields {
-        /// Generation that was worked on.
+        /// Generation that was processed last.
         observed_generation: Option<i64> = "status.observedGeneration",
         /// Repository of the package that it is made from.
         upstream_repository: &'a str = "spec.upstream.repo",
         /// Path of that package.
         upstream_package: &'a str = "spec.upstream.package",
-        /// Which revision of it.
+        /// Revision of that package.
         upstream_revision: Option<crate::IntOrString> = "spec.upstream.revision",
-        /// The workspace, where it is named instead of a revision.
+        /// Workspace, if it is named instead of a revision.
         upstream_workspace: &'a str = "spec.upstream.workspaceName",
         /// Repository of the package that it makes.
         downstream_repository: &'a str = "spec.downstream.repo",
@@ -95,7 +95,7 @@ view! {
         downstream_package: &'a str = "spec.downstream.package",
     }
     lists {
-        /// What its status says of it.
+        /// Conditions in its status.
         conditions: Condition,
     }
     parts {}
@@ -103,10 +103,10 @@ view! {
 }
 
 view! {
-    /// A Repository as an event shows it.
+    /// Repository as an event shows it.
     Repository
     fields {
-        /// Whether it can be used, as its only condition says.
+        /// Status of its only condition, `Ready`.
         ready: Vec<&'a str> = "status.conditions[].status",
     }
     lists {}

@@ -1,4 +1,5 @@
-//! What the world is shown of an object when it changes: names, references, jobs and phases, never a value.
+//! Reduces an object to the parts that its events show: names, references, jobs and phases, but
+//! never values.
 
 use serde_json::{Map, Value};
 
@@ -8,17 +9,18 @@ use super::{
 };
 use crate::Kind;
 
-/// A kind whose changes are published.
+/// Kind whose changes are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watched {
-    /// API group; empty for the core.
+    /// API group; empty for the core group.
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
     pub plural: &'static str,
-    /// Objects of it lie in namespaces.
+    /// True if its objects are namespaced.
     pub is_namespaced: bool,
-    /// Fields that an event shows beside the metadata; without any, only metadata is asked for. See [`project`].
+    /// Fields that an event shows beside the metadata. If there are none, the watcher reads only
+    /// metadata. See [`project`].
     pub fields: &'static [&'static str],
 }
 
@@ -37,7 +39,7 @@ const fn core(kind: &'static str, plural: &'static str, is_namespaced: bool) -> 
     Watched { group: "", version: "v1", kind, plural, is_namespaced, fields: &[] }
 }
 
-/// The kinds that the services need.
+/// Kinds that the services need.
 pub const WATCHED: [Watched; 15] = [
     ours::<crate::Installation>(Installation::FIELDS),
     ours::<crate::Execution>(Execution::FIELDS),
@@ -56,9 +58,11 @@ pub const WATCHED: [Watched; 15] = [
     core("ConfigMap", "configmaps", true),
 ];
 
-/// The parts of an object that `fields` name. Missing ones are left out, and so is whatever is no text, number or truth value.
+/// Returns the parts of an object that `fields` name. Leaves out missing parts, and values that are
+/// not a text, number or boolean.
 ///
-/// In a path, `[]` goes through a list and `*` through a map; what ends in `{}` shows that a part is there, and nothing of it.
+/// In a path, `[]` stands for the elements of a list and `*` for the members of a map. A path that
+/// ends in `{}` shows only that a part exists, without its content.
 pub fn project(fields: &[&str], object: &Value) -> Map<String, Value> {
     let mut shown = Map::new();
     for field in fields {
@@ -70,10 +74,10 @@ pub fn project(fields: &[&str], object: &Value) -> Map<String, Value> {
     shown
 }
 
-/// The object with nothing in it but what lies on a path.
+/// Returns the object reduced to the values on a path.
 fn pick(value: &Value, path: &[&str]) -> Option<Value> {
     let Some((step, rest)) = path.split_first() else {
-        // Only plain values are shown; whatever else stands there is not a name.
+        // Show only scalars; a structure in this place is not a name.
         return (value.is_string() || value.is_number() || value.is_boolean()).then(|| value.clone());
     };
     if *step == "*" {
@@ -104,7 +108,8 @@ fn merge(shown: &mut Map<String, Value>, found: Map<String, Value>) {
     }
 }
 
-/// Two paths show parts of one value: elements of a list by position, and nothing of an element is an empty object.
+/// Merges the values of two paths: elements of a list by position. An element without shown parts
+/// is an empty object.
 fn merge_value(shown: &mut Value, found: Value) {
     match (shown, found) {
         (Value::Object(shown), Value::Object(found)) => merge(shown, found),
@@ -117,7 +122,7 @@ fn merge_value(shown: &mut Value, found: Value) {
         (shown, found) => *shown = found,
     }
 }
-/// Whether an annotation is one of ours, or of the systems whose objects we handle.
+/// Reports whether an annotation belongs to us, or to the systems whose objects we handle.
 pub fn is_own_annotation(name: &str) -> bool {
     let domain = name.split('/').next().unwrap_or_default();
     ["landscaper.gardener.cloud", "porch.kpt.dev", "kpt.dev", "groundwork.dev"]

@@ -1,4 +1,4 @@
-//! An object as an event shows it.
+//! Object as an event shows it.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use super::projection::{is_own_annotation, project};
 
-/// What an event shows of an object, and the body of its message.
+/// Content of an event about an object, and the body of its message.
 ///
-/// It holds no values: whoever decides something reads the object from the API server.
+/// A snapshot has no values. Services that decide something read the object from the API server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Snapshot {
@@ -30,18 +30,18 @@ pub struct Snapshot {
     /// `metadata.labels`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Those of `metadata.annotations` that the publisher lets through: the ones of our groups.
+    /// Entries of `metadata.annotations` that the publisher lets through: those of our groups.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// `metadata.finalizers`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// What [`WATCHED`](super::WATCHED) lists of the kind; the views know what is in it.
+    /// Fields that [`WATCHED`](super::WATCHED) lists for the kind. The views read them.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub fields: Map<String, Value>,
 }
 
-/// An owner reference.
+/// Owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner {
@@ -53,16 +53,17 @@ pub struct Owner {
     pub name: String,
     /// UID of the owner.
     pub uid: String,
-    /// Whether the owner is the one controller.
+    /// True if the owner is the controller.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub controller: bool,
 }
 
-/// Of what other systems have added a [reduced](Snapshot::reduced) snapshot keeps so many.
+/// Labels and finalizers of other systems that a [reduced](Snapshot::reduced) snapshot keeps.
 const MOST_FOREIGN: usize = 16;
-/// The most of a kind of names that it keeps.
+/// Entries of each list of names that a reduced snapshot keeps.
 const MOST_KEPT: usize = 64;
-/// The longest value of an annotation that it keeps, in bytes: those that services read are shorter.
+/// Bytes of an annotation's value that a reduced snapshot keeps. Values that services read are
+/// shorter.
 const LONGEST_KEPT: usize = 256;
 
 fn cloned<'a>(entries: impl Iterator<Item = (&'a String, &'a String)>) -> BTreeMap<String, String> {
@@ -70,7 +71,8 @@ fn cloned<'a>(entries: impl Iterator<Item = (&'a String, &'a String)>) -> BTreeM
 }
 
 impl Snapshot {
-    /// What an event shows of an object: metadata, and of the content nothing but what the paths of `fields` name.
+    /// Creates the snapshot of an object: its metadata, and the parts of its content at the paths
+    /// in `fields`.
     pub fn new(metadata: ObjectMeta, fields: &[&str], content: &Value) -> Self {
         let annotations = metadata.annotations.unwrap_or_default().into_iter();
         Self {
@@ -91,8 +93,9 @@ impl Snapshot {
         }
     }
 
-    /// The same without most of what a user has added beyond what any service reads: for an event that would be too large. Labels and
-    /// finalizers of other systems go, long values of annotations too, and of many owners the last.
+    /// Returns a smaller snapshot for an event that would be too large, without most of the
+    /// metadata that no service reads: labels and finalizers of other systems, long values of
+    /// annotations, and all but the last of many owners.
     #[must_use]
     pub fn reduced(&self) -> Self {
         let own_or_first = |index: usize, name: &str| index < MOST_FOREIGN || is_own_annotation(name);
@@ -114,39 +117,39 @@ impl Snapshot {
         }
     }
 
-    /// The object waits for its finalizers.
+    /// Reports whether the object is deleted and waits for its finalizers.
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// Whether a finalizer keeps the object.
+    /// Reports whether the object has a finalizer.
     pub fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().any(|finalizer| finalizer == name)
     }
 
-    /// A label; empty where it is missing, since both mean the same (`installations.md` 4.3).
+    /// Returns a label; empty if it is missing, since both mean the same (`installations.md` 4.3).
     pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    /// An annotation of ours; empty where it is missing.
+    /// Returns an annotation of ours; empty if it is missing.
     pub fn annotation(&self, name: &str) -> &str {
         self.annotations.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    /// Whether an annotation says `true`: no other word switches anything on.
+    /// Reports whether an annotation is `true`; any other value counts as false.
     pub fn is_annotated(&self, name: &str) -> bool {
         self.annotation(name) == "true"
     }
 
-    /// The owner that controls the object.
+    /// Returns the owner that controls the object.
     pub fn controller(&self) -> Option<&Owner> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 }
 
 impl Owner {
-    /// Whether the owner is of this kind, in whatever version.
+    /// Reports whether the owner is of this kind, in any version.
     pub fn is_a<K: crate::Kind>(&self) -> bool {
         self.kind == K::KIND && self.api_version.split_once('/').map_or("", |(group, _)| group) == K::GROUP
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::*;
 use crate::metadata::{annotation, label};
 
-/// All that a view reads of a snapshot.
+/// Function that prints everything that a view reads from a snapshot.
 type Reader = fn(&Snapshot) -> String;
 
 const READERS: &[(&str, Reader)] = &[
@@ -20,7 +20,7 @@ const READERS: &[(&str, Reader)] = &[
     ("Repository", |snapshot| text(&Repository(snapshot))),
 ];
 
-/// What is published although no view reads it: people see it in `groundwork events`.
+/// Fields that are published although no view reads them; users see them in `groundwork events`.
 const FOR_PEOPLE: &[(&str, &str)] = &[
     ("Execution", "spec.context"),
     ("DeployItem", "spec.context"),
@@ -46,12 +46,12 @@ fn of(fields: Map<String, Value>) -> Snapshot {
     Snapshot { fields, ..Snapshot::default() }
 }
 
-/// A snapshot of an object with this content, as the watcher publishes it.
+/// Returns a snapshot of an object with this content, as the watcher publishes it.
 fn published(kind: &str, content: &Value) -> Snapshot {
     of(project(fields_of(kind), content))
 }
 
-/// An object that has nothing but this value at this path.
+/// Returns an object with a single value at a path.
 fn only(path: &str, leaf: &Value) -> Value {
     let Some((step, rest)) =
         path.split_once('.').map(|(step, rest)| (step, Some(rest))).or(Some((path, None)))
@@ -73,7 +73,8 @@ fn every_published_field_is_read_or_for_people() {
         let (_, read) = READERS.iter().find(|(kind, _)| *kind == watched.kind).unwrap();
         for field in watched.fields {
             let read_with = |leaf: &Value| read(&published(watched.kind, &only(field, leaf)));
-            // The list around a field can be seen without it.
+            // The list around a field is visible even without the field, so compare with `null` in
+            // its place.
             let without =
                 if field.ends_with("{}") { read(&Snapshot::default()) } else { read_with(&Value::Null) };
             let seen = leaves.iter().any(|leaf| read_with(leaf) != without);
@@ -263,7 +264,7 @@ fn pick_up() {
     assert_eq!(since(Value::Null), None);
 }
 
-/// What people write where a name belongs is shown nowhere, and harms nobody.
+/// A structure in the place of a name is not shown, and does not make a view fail.
 #[test]
 fn odd_content() {
     for odd in [json!(null), json!("x"), json!(5), json!([]), json!([[]]), json!({}), json!({"a": {"b": []}})]
