@@ -1,4 +1,4 @@
-//! Functions of packages that are not built in (`packagevariants.md` 8.4), as runners that are handed to
+//! Runners for functions that are not built in (`packagevariants.md` 8.4), for
 //! [`groundwork_krm::render`].
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!                        └─> RemoteRunner: a server that runs images
 //! ```
 //!
-//! They block while a function runs.
+//! A runner blocks while its function runs.
 
 mod executables;
 mod kubeconform;
@@ -23,17 +23,17 @@ pub use kubeconform::Kubeconform;
 pub use remote::RemoteRunner;
 pub use schemas::{Schemas, SchemasError};
 
-/// The largest output by default, in bytes: what a package may hold (6.9).
+/// Default limit of the output in bytes, the limit of a package (`packagevariants.md` 6.9).
 const MAX_OUTPUT: u64 = 6 << 20;
 
-/// What a function may use (8.4).
+/// Limits of a function (`packagevariants.md` 8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// From its start to its end, on the clock.
+    /// Wall-clock time from its start to its end.
     pub time: Duration,
-    /// Bytes in memory of all its processes; only on Linux.
+    /// Bytes of resident memory of all its processes; only on Linux.
     pub memory: u64,
-    /// Bytes of the document that it writes.
+    /// Bytes of its output document.
     pub output: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Functions that are programs of this machine (`packagevariants.md` 8.4, 3).
+//! Runs functions that are programs of this machine (`packagevariants.md` 8.4, 3).
 //!
-//! A program has an empty folder to work in and of the environment nothing but `PATH`. It runs as whoever runs us, and with the same
-//! network and files: that is what the list of allowed programs is for. With all that it starts it is a process group, which ends
-//! with it.
+//! A program runs in an empty folder, with only `PATH` from our environment. It has the user, the
+//! network and the files of this process, so only programs on the list of allowed ones run. The
+//! program and its children form a process group, which is killed at the program's end.
 
 use std::io::{Read, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -15,14 +15,14 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::functions::Limits;
 
-/// What is kept of the words of a function, in bytes.
+/// Bytes of a function's log that are kept.
 const MAX_LOG: u64 = 64 << 10;
-/// The longest pause between two looks at a program.
+/// Longest pause between two checks of a program.
 const PAUSE: Duration = Duration::from_millis(20);
-/// What a program has written before its group was ended arrives in less.
+/// Time in which the output that a program wrote before its group was killed has to arrive.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Runs programs. Which ones may run is up to the options of rendering.
+/// Runs programs. The options of rendering decide which ones may run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Executables {
     limits: Limits,
@@ -45,10 +45,10 @@ impl FunctionRunner for Executables {
     }
 }
 
-/// Runs a program to its end, or ends it.
+/// Runs a program to its end, or kills it when it exceeds a limit.
 ///
 /// # Errors
-/// It cannot be started.
+/// The program cannot be started.
 fn run(words: &[String], input: String, limits: Limits) -> Result<Answer, String> {
     let (program, arguments) = words.split_first().ok_or_else(|| "there is no program".to_owned())?;
     let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder for it: {error}"))?;
@@ -57,11 +57,12 @@ fn run(words: &[String], input: String, limits: Limits) -> Result<Answer, String
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
-    // One byte more than allowed tells that there was more.
+    // Read one byte more than allowed, to detect output over the limit.
     let mut stdout = Pipe::read(child.stdout.take(), limits.output.saturating_add(1));
     let stderr = Pipe::read(child.stderr.take(), MAX_LOG);
     if let Some(mut stdin) = child.stdin.take() {
-        // Written beside the reading, or both sides could wait for each other; who ends early wants no more.
+        // Write in another thread: if the program writes much before it reads, both sides would
+        // wait for each other. A program that ends early does not need the rest of its input.
         std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     }
     let exceeded = wait(&child, &mut stdout, limits).err();
@@ -71,10 +72,10 @@ fn run(words: &[String], input: String, limits: Limits) -> Result<Answer, String
     let log = String::from_utf8_lossy(&stderr.rest().unwrap_or_default()).into_owned();
     let exceeded = exceeded.or_else(|| match &output {
         Some(output) => exceeds(output, limits).then(|| limits.too_long()),
-        // Something that has left the group has the pipe.
+        // A process that has left the group still has the pipe open.
         None => Some("left a process behind that holds its output".to_owned()),
     });
-    // A program that a signal has ended has no exit code.
+    // A program that was killed by a signal has no exit code.
     Ok(Answer { output: output.unwrap_or_default(), log, exit_code: status.code().unwrap_or(1), exceeded })
 }
 
@@ -82,43 +83,44 @@ fn exceeds(output: &[u8], limits: Limits) -> bool {
     u64::try_from(output.len()).is_ok_and(|length| length > limits.output)
 }
 
-/// What a program writes, read in a thread of its own, so that the program never waits for us.
+/// Output of a program, read in a thread of its own, so that the program never blocks on a full
+/// pipe.
 struct Pipe {
     receiver: Receiver<Vec<u8>>,
     bytes: Option<Vec<u8>>,
 }
 
 impl Pipe {
-    /// Keeps the first bytes, and lets go of the rest.
+    /// Keeps the first bytes, and discards the rest.
     fn read(pipe: Option<impl Read + Send + 'static>, most: u64) -> Self {
         let (sender, receiver) = sync_channel(1);
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             let Some(mut pipe) = pipe else { return };
             drop(pipe.by_ref().take(most).read_to_end(&mut bytes));
-            // Nobody listens any more where the program has been given up.
+            // The receiver is gone if the program has been given up.
             drop(sender.send(bytes));
             drop(std::io::copy(&mut pipe, &mut std::io::sink()));
         });
         Self { receiver, bytes: None }
     }
 
-    /// Everything, if that is known already.
+    /// Returns the whole output if the program has closed it already.
     fn now(&mut self) -> Option<&[u8]> {
         self.bytes = self.bytes.take().or_else(|| self.receiver.try_recv().ok());
         self.bytes.as_deref()
     }
 
-    /// Everything, after the program has ended.
+    /// Returns the whole output after the program has ended.
     fn rest(self) -> Option<Vec<u8>> {
         self.bytes.or_else(|| self.receiver.recv_timeout(LAST_WORDS).ok())
     }
 }
 
-/// Waits for the end of a program, and leaves its number taken, so that nothing else can have it.
+/// Waits for the end of a program without reaping it, so that its process id cannot be reused.
 ///
 /// # Errors
-/// The limit that it exceeds. It still runs then.
+/// The limit that the program exceeds. The program is still running then.
 fn wait(child: &Child, stdout: &mut Pipe, limits: Limits) -> Result<(), String> {
     let Some(process) = process(child) else { return Ok(()) };
     #[cfg(target_os = "linux")]
@@ -145,15 +147,15 @@ fn wait(child: &Child, stdout: &mut Pipe, limits: Limits) -> Result<(), String> 
     }
 }
 
-/// The process, whose group has the same number.
+/// Returns the process id, which is also that of its group.
 fn process(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-/// Ends whatever a program has started and left behind, and itself if it still runs.
+/// Kills the program if it still runs, and the processes that it has left behind.
 fn end_group(child: &Child) {
     if let Some(group) = process(child) {
-        // A group of which nobody is left is no error.
+        // The group may have no process left, so an error is fine.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
@@ -188,7 +190,7 @@ mod tests {
         found.unwrap_or_else(|| panic!("{error}")).to_owned()
     }
 
-    /// 8.4, 3: words are split as a shell does it, and no shell sees them.
+    /// Words are split as in a shell, but no shell runs (`packagevariants.md` 8.4, 3).
     #[test]
     fn programs_change_packages() {
         let found = rendered(Limits::default(), "awk '{ sub(/[o]ld/, \"$HOME;\"); print }'");
@@ -197,11 +199,12 @@ mod tests {
         assert!(found.files["Kptfile"].contains("reason: RenderSuccess"));
     }
 
-    /// 8.4, 3: an empty folder, and nothing of the environment but `PATH`.
+    /// A program sees an empty folder, and only `PATH` in its environment (`packagevariants.md`
+    /// 8.4, 3).
     #[test]
     fn what_programs_see() {
         let said = cause(Limits::default(), "sh -c 'ls -A >&2; env | sed s/=.*// | sort >&2; exit 3'");
-        // The shell sets some itself.
+        // The shell sets these variables itself.
         let mut words: Vec<&str> = said.split(", ").collect();
         words.retain(|word| !["PWD", "OLDPWD", "SHLVL", "_"].contains(word));
         assert_eq!(words, ["PATH", "exit code 3"]);
@@ -216,7 +219,8 @@ mod tests {
         assert!(error.starts_with(expected), "{error}");
     }
 
-    /// 8.4: limits, in their words. What a program has started ends with it.
+    /// Limits with their error messages; children of a program are killed with it
+    /// (`packagevariants.md` 8.4).
     #[test]
     fn programs_that_exceed_their_limits() {
         let limits = Limits::default();
@@ -231,13 +235,13 @@ mod tests {
         let wrote = "wrote more than 1000 bytes";
         assert_eq!(cause(few, "awk 'BEGIN { while (1) print \"x\" }'"), wrote);
         assert_eq!(cause(few, "awk 'BEGIN { while (n++ < 501) print \"x\" }'"), wrote);
-        // It would hold the output for as long as it lives.
+        // The child would keep the output open as long as it lives.
         let begun = Instant::now();
         assert_eq!(rendered(limits, "sh -c 'sleep 1000 & cat'").error, None);
         assert!(begun.elapsed() < LAST_WORDS, "{:?}", begun.elapsed());
     }
 
-    /// 8.4: what nobody reads does not keep a program from ending.
+    /// Output over the limit does not keep a program from ending (`packagevariants.md` 8.4).
     #[test]
     fn programs_that_talk_a_lot() {
         let found =

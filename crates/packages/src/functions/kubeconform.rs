@@ -1,4 +1,5 @@
-//! `kubeconform` and `kubeval`: objects are what the schemas of their kinds say (`packagevariants.md` 8.5).
+//! `kubeconform` and `kubeval`: check objects against the schemas of their kinds
+//! (`packagevariants.md` 8.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,21 +12,23 @@ use serde_json::Value;
 use crate::functions::schemas::{Schemas, SchemasError, of_definition};
 
 const NAMES: [&str; 2] = ["kubeconform", "kubeval"];
-/// Places that the original reads schemas from.
+/// Options with which kubeconform reads schemas from other locations; not supported here.
 const LOCATIONS: [&str; 2] = ["schema_location", "additional_schema_locations"];
-/// Faults that are told of one object.
+/// Reported errors of one object.
 const MOST_FAULTS: usize = 100;
 
-/// Validates with the schemas of the operator, and with those of CustomResourceDefinitions of the package.
+/// Validates with the schemas of the operator, and with those of CustomResourceDefinitions in the
+/// package.
 #[derive(Debug)]
 pub struct Kubeconform {
     schemas: Schemas,
-    /// Prefixes of images that are meant.
+    /// Prefixes of the images that this function replaces.
     prefixes: Vec<String>,
 }
 
 impl Kubeconform {
-    /// `prefixes`: of images that it stands for, as in [`groundwork_krm::RenderOptions::native_prefixes`].
+    /// Creates a validator that replaces images with these prefixes, as in
+    /// [`groundwork_krm::RenderOptions::native_prefixes`].
     pub fn new(schemas: Schemas, prefixes: Vec<String>) -> Self {
         Self { schemas, prefixes }
     }
@@ -35,7 +38,7 @@ impl FunctionRunner for Kubeconform {
     fn has(&self, target: &Target) -> bool {
         let Target::Image(image) = target else { return false };
         let named = self.prefixes.iter().find_map(|prefix| image.strip_prefix(prefix.as_str()));
-        // A digest is never matched by what is not that very image.
+        // A digest names one exact image, which this function is not.
         named.is_some_and(|rest| {
             !rest.contains('@') && NAMES.contains(&rest.split(':').next().unwrap_or_default())
         })
@@ -53,7 +56,7 @@ impl FunctionRunner for Kubeconform {
     }
 }
 
-/// What the package wants.
+/// Configuration in the package.
 #[derive(Debug, Default)]
 struct Config {
     strict: bool,
@@ -99,7 +102,7 @@ impl Config {
     }
 }
 
-/// Kinds that the package defines itself, by kind and apiVersion.
+/// Schemas of kinds that the package defines itself, by kind and apiVersion.
 type Defined = BTreeMap<(String, String), Value>;
 
 impl Kubeconform {
@@ -143,7 +146,7 @@ impl Kubeconform {
                 )));
                 continue;
             };
-            // To an API server a field without a value is none.
+            // An API server treats a field without a value as missing.
             prune(&mut value);
             for violation in schema.violations(&value).into_iter().take(MOST_FAULTS) {
                 let path = violation.path;
@@ -207,7 +210,7 @@ mod tests {
                        type: object\n            properties:\n              zone: {type: string}\n              port: \
                        {x-kubernetes-int-or-string: true}\n            required: [zone]\n";
 
-    /// A document as a cluster tells it, with one kind.
+    /// Returns an OpenAPI document with one kind, as a cluster serves it.
     fn document() -> Value {
         json!({"definitions": {
             "app.v1.Web": {
@@ -248,7 +251,7 @@ mod tests {
         render(&files, &RenderOptions { runners: vec![&function], ..RenderOptions::default() })
     }
 
-    /// The messages of a run, of both severities.
+    /// Returns the messages of a run, of both severities.
     fn messages(config: &str, objects: &str) -> Vec<String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), document().to_string()).unwrap();
@@ -332,7 +335,7 @@ mod tests {
             error(&format!("apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: a\n")).unwrap()
         };
         assert!(of("example.org/v1", "Site").contains("site_v1.json is no JSON"));
-        // Nothing that a package says leads out of the folder.
+        // No content of a package leads out of the folder of schemas.
         for (api_version, kind) in [("..//v1", "outside"), ("a/v1", "../outside"), ("v1/../..", "outside")] {
             assert!(of(api_version, kind).contains("there is no schema"), "{api_version} {kind}");
         }

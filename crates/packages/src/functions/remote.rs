@@ -1,4 +1,5 @@
-//! Functions that a function runner of Porch's kind has (`packagevariants.md` 8.4, 4).
+//! Runs functions on a server with the interface of Porch's function runner (`packagevariants.md`
+//! 8.4, 4).
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,10 +13,12 @@ use tonic::{Code, Request, Status};
 
 use crate::functions::Limits;
 
-/// The server hears of a deadline so that it does not work on for nobody; it is later than our own, which says in our words what happened.
+/// Time between our deadline and the server's. The server needs a deadline to stop abandoned work;
+/// ours comes first, because its error message is better.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// Asks a server to run images. What it has is known only by asking it for the function.
+/// Runs images on a server. The server has no list of its functions, so a missing one shows only
+/// when it is called.
 #[derive(Debug, Clone)]
 pub struct RemoteRunner {
     client: FunctionEvaluatorClient<Channel>,
@@ -24,11 +27,13 @@ pub struct RemoteRunner {
 }
 
 impl RemoteRunner {
-    /// A runner behind a URL such as `http://function-runner:9445`; `ca` is a file with certificates to trust. It shows no token: whoever
-    /// answers is not trusted with one. Functions are run on threads that may block, and the calls on `runtime`.
+    /// Creates a runner for a URL such as `http://function-runner:9445`; `ca` is a file with
+    /// certificates to trust. Calls carry no token, since the server is not trusted with one.
+    /// Functions run on threads that may block, and the calls run on `runtime`.
     ///
     /// # Errors
-    /// The URL or the file cannot be used. That the server is away is an error of each function.
+    /// The URL or the file cannot be used. A server that is down is an error of each function
+    /// instead.
     pub fn new(url: &str, ca: Option<&Path>, limits: Limits, runtime: Handle) -> Result<Self, ClientError> {
         let channel = {
             let _entered = runtime.enter();
@@ -40,7 +45,7 @@ impl RemoteRunner {
     async fn evaluate(&self, image: &str, input: String) -> Result<Answer, RunError> {
         let image = tagged(image).map_err(RunError::Failed)?;
         let message = EvaluateFunctionRequest { resource_list: input.into_bytes(), image };
-        // A function only computes, so it may run twice.
+        // A retry is safe, because a function only computes.
         let call = retry(async || {
             let mut request = Request::new(message.clone());
             request.set_timeout(self.limits.time + MARGIN);
@@ -82,7 +87,8 @@ fn words(status: &Status) -> String {
     }
 }
 
-/// An image with a tag or a digest (8.3). A constraint is for a registry, which nobody here asks.
+/// Returns the image with a tag or a digest (`packagevariants.md` 8.3). Version constraints are
+/// refused, since only a registry could resolve them.
 fn tagged(image: &str) -> Result<String, String> {
     if image.contains('@') {
         return Ok(image.to_owned());

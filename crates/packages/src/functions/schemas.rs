@@ -1,4 +1,5 @@
-//! Schemas of kinds, from where the operator keeps them: nothing is fetched (`packagevariants.md` 8.5).
+//! Schemas of kinds, from a file or folder of the operator; they are never fetched
+//! (`packagevariants.md` 8.5).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -8,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use groundwork_schema::{Dialect, Formats, Schema};
 use serde_json::{Map, Value, json};
 
-/// What Kubernetes' schemas are written in.
+/// JSON schema dialect of Kubernetes' schemas.
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
-/// Largest file that is read, in bytes; a cluster with many kinds tells some 10 MiB about them.
+/// Bytes of a file; the document of a cluster with many kinds has some 10 MiB.
 const LARGEST: u64 = 64 << 20;
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const REFERENCE: &str = "#/definitions/";
 
-/// Why schemas cannot be had.
+/// Reason that schemas cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemasError {
     #[error("cannot read {}: {cause}", path.display())]
@@ -33,12 +34,12 @@ pub enum SchemasError {
     Unusable { kind: String, api_version: String, cause: String },
 }
 
-/// Schemas of kinds: an OpenAPI document (v2) of a cluster in a file, or a folder with a file for each kind, such as
-/// `deployment-apps-v1.json`, or `example.org/site_v1.json`.
+/// Schemas of kinds: an OpenAPI document (v2) of a cluster in a file, or a folder with a file for
+/// each kind, such as `deployment-apps-v1.json` or `example.org/site_v1.json`.
 #[derive(Debug)]
 pub struct Schemas {
     source: Source,
-    /// What was compiled; None where there is none.
+    /// Compiled schemas; `None` for a kind without one.
     compiled: Mutex<HashMap<Wanted, Option<Arc<Schema>>>>,
 }
 
@@ -56,10 +57,10 @@ enum Source {
 }
 
 impl Schemas {
-    /// Reads a document, or remembers a folder.
+    /// Reads a document, or keeps the path of a folder for later.
     ///
     /// # Errors
-    /// The path leads to neither.
+    /// The path is neither.
     pub fn open(path: &Path) -> Result<Self, SchemasError> {
         let found =
             fs::metadata(path).map_err(|cause| SchemasError::Read { path: path.to_owned(), cause })?;
@@ -75,10 +76,10 @@ impl Schemas {
         Ok(Self { source, compiled: Mutex::default() })
     }
 
-    /// The schema of a kind, if there is one. `strict`: fields that it does not know are faults.
+    /// Returns the schema of a kind, if it has one. With `strict`, unknown fields are errors.
     ///
     /// # Errors
-    /// What there is cannot be used as a schema.
+    /// The definition cannot be used as a schema.
     pub(crate) fn of(
         &self,
         kind: &str,
@@ -101,7 +102,7 @@ impl Schemas {
     }
 }
 
-/// The schema that a CustomResourceDefinition has for a version of its kind.
+/// Returns the schema that a CustomResourceDefinition has for a version of its kind.
 pub(crate) fn of_definition(
     schema: &Value,
     kind: &str,
@@ -120,12 +121,13 @@ fn read(path: &Path) -> Result<Value, SchemasError> {
     serde_json::from_slice(&bytes).map_err(|cause| SchemasError::NoJson { path: path.to_owned(), cause })
 }
 
-/// Which definitions are those of kinds.
+/// Finds the definitions that belong to a kind.
 fn kinds(definitions: &Map<String, Value>) -> HashMap<(String, String), String> {
     let mut found = HashMap::new();
     for (name, definition) in definitions {
         let kinds = definition.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
-        // Options of requests belong to every group.
+        // A definition with several kinds, such as `DeleteOptions`, is not the schema of one of
+        // them.
         let [one] = kinds.map(Vec::as_slice).unwrap_or_default() else { continue };
         let text = |key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default();
         let api_version = match text("group") {
@@ -137,7 +139,8 @@ fn kinds(definitions: &Map<String, Value>) -> HashMap<(String, String), String> 
     found
 }
 
-/// A definition with all that it leads to, and nothing else: a cluster has hundreds.
+/// Returns a definition with everything that it refers to, and no more: a cluster has hundreds of
+/// definitions.
 fn of_document(definitions: &Map<String, Value>, name: &str) -> Value {
     let mut reached = BTreeSet::new();
     let mut open = vec![name.to_owned()];
@@ -169,7 +172,8 @@ fn references(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Kinds and groups come from packages: what is none of these leads to no file.
+/// Reports whether a kind or group is safe as a part of a file name. They come from packages, which
+/// could otherwise lead to other files.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.')) && !text.contains("..")
 }
@@ -219,7 +223,7 @@ fn compile(
     Ok(Arc::new(schema))
 }
 
-/// Lets a schema say what Kubernetes means by it.
+/// Changes a schema to Kubernetes' meaning of it.
 fn prepare(schema: &mut Value, strict: bool) {
     let Some(map) = schema.as_object_mut() else { return };
     if is_set(map, "x-kubernetes-int-or-string")
@@ -236,7 +240,8 @@ fn prepare(schema: &mut Value, strict: bool) {
     if strict && !keeps && map.contains_key("properties") && !map.contains_key("additionalProperties") {
         map.insert("additionalProperties".to_owned(), false.into());
     }
-    // Rules inside of `anyOf` and its like speak of a part of the fields only.
+    // Schemas inside of `anyOf` and the like list only some of the fields, so do not forbid others
+    // there.
     let properties = map.get_mut("properties").and_then(Value::as_object_mut);
     properties.into_iter().flat_map(Map::values_mut).for_each(|member| prepare(member, strict));
     for member in ["items", "additionalProperties"] {
@@ -250,7 +255,7 @@ fn is_set(schema: &Map<String, Value>, name: &str) -> bool {
     schema.get(name) == Some(&Value::Bool(true))
 }
 
-/// The fields that every object has, where a schema does not speak of them.
+/// Adds the fields that every object has, if the schema does not have them.
 fn with_object_fields(mut schema: Value) -> Value {
     let text = json!({"type": "string"});
     let fields: BTreeMap<&str, Value> =

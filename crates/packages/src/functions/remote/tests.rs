@@ -13,7 +13,7 @@ use super::*;
 
 const CM: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a # why\ndata:\n  x: 'old'\n";
 
-/// A function runner that has one function, a program, and others that fail.
+/// Function runner with one function, which is a program, and others that fail.
 struct Evaluator;
 
 #[tonic::async_trait]
@@ -36,12 +36,12 @@ impl FunctionEvaluator for Evaluator {
     }
 }
 
-/// What a function in a container does: standard input to standard output.
+/// Runs a function as a container does: standard input to standard output.
 fn edit(input: &[u8]) -> Vec<u8> {
     let mut command = Command::new("awk");
     command.arg("{ sub(/'old'/, \"new\"); print }").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It is less than a pipe holds.
+    // The input fits into the pipe's buffer, so this cannot block.
     child.stdin.take().unwrap().write_all(input).unwrap();
     child.wait_with_output().unwrap().stdout
 }
@@ -56,7 +56,7 @@ fn rendered(url: &str, runtime: &Runtime, limits: Limits, function: &str) -> Ren
     render(&files, &options)
 }
 
-/// A server on a port of its own, for as long as the runtime lives.
+/// Starts a server on a free port, which runs as long as the runtime.
 fn serve(runtime: &Runtime) -> String {
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
@@ -65,7 +65,8 @@ fn serve(runtime: &Runtime) -> String {
     format!("http://{address}")
 }
 
-/// 8.4, 4: a package is rendered by a server; without a tag the newest image is meant.
+/// A server renders a package; an image without a tag means the newest one (`packagevariants.md`
+/// 8.4, 4).
 #[test]
 fn a_server_runs_functions() {
     let runtime = Runtime::new().unwrap();
@@ -80,7 +81,8 @@ fn a_server_runs_functions() {
     }
 }
 
-/// 8.4: limits, failures before the function runs, and images that the server does not have.
+/// Limits, failures before the function runs, and images that the server does not have
+/// (`packagevariants.md` 8.4).
 #[test]
 fn functions_that_do_not_run() {
     let runtime = Runtime::new().unwrap();
@@ -111,7 +113,7 @@ fn functions_that_do_not_run() {
             "the version constraint \"~0.1\" would need a registry that lists tags; name one tag"
         )
     );
-    // A server that is away is not one that does not have the function.
+    // A server that is down gives another error than a missing function.
     let nobody = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap().local_addr().unwrap();
     let error =
         rendered(&format!("http://{nobody}"), &runtime, limits, "image: far.example/edit").error.unwrap();
