@@ -1,4 +1,4 @@
-//! Who is calling, and what they may see.
+//! Authenticates callers and checks their permissions.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -27,33 +27,34 @@ use tracing::Instrument;
 use crate::reviews::Reviews;
 use crate::token::TokenSource;
 
-/// How long an answer of the API server is relied on: for a user that it knows, …
+/// Time for which the user of a valid token is cached.
 const KNOWN: Duration = Duration::from_secs(60);
-/// … a token that it refuses, …
+/// Time for which the rejection of a token is cached.
 const REFUSED: Duration = Duration::from_secs(10);
-/// … a right that is there, …
+/// Time for which a granted permission is cached.
 const ALLOWED: Duration = Duration::from_secs(10);
-/// … and one that is not.
+/// Time for which a denied permission is cached, short because users retry after a grant.
 const DENIED: Duration = Duration::from_secs(2);
-/// Bounds of what is remembered. Tokens that nobody knows have a room of their own: a flood of them drives out no other.
+/// Entries of the caches. Rejected tokens have a cache of their own, so that a flood of them does
+/// not evict known users.
 const TOKENS: u64 = 1_000;
 const UNKNOWN_TOKENS: u64 = 10_000;
 const DECISIONS: u64 = 10_000;
-/// How long the API server may take for one review.
+/// Time limit of one review by the API server.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Decides on calls. Clones share what they remember.
+/// Authorizes calls. Clones share their caches.
 ///
-/// Answers of the API server are remembered, so that calls in a row cost no request: a token for at most a minute, a
-/// right for at most 10 seconds.
+/// Answers of the API server are cached, so that a series of calls does not cost a request each: a
+/// token for at most a minute, a permission for at most 10 seconds.
 #[derive(Clone)]
 pub struct Access(Arc<Inner>);
 
 struct Inner {
     client: Client,
-    /// Of tokens that are for this service only.
+    /// Audience of the tokens that only this service accepts.
     audience: String,
-    /// By digest: no token is kept.
+    /// Users by the digest of their token; the token itself is not kept.
     tokens: Cache<TokenDigest, Option<Arc<User>>>,
     unknown: Cache<TokenDigest, ()>,
     reviews: Reviews,
@@ -61,7 +62,7 @@ struct Inner {
     own: Own,
 }
 
-/// A token that lives only in this process.
+/// Token that is valid only in this process.
 struct Own {
     source: TokenSource,
     digest: TokenDigest,
@@ -70,27 +71,27 @@ struct Own {
 
 type TokenDigest = [u8; 32];
 
-/// A caller, as the API server knows them.
+/// Caller, as the API server knows them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct User {
-    /// The user name, such as `system:serviceaccount:ns:name`.
+    /// User name, such as `system:serviceaccount:ns:name`.
     pub name: String,
     info: UserInfo,
-    /// Distinguishes users of one name with other groups.
+    /// Distinguishes users of the same name with different groups.
     digest: TokenDigest,
     is_this_process: bool,
 }
 
-/// What a caller must be allowed to `get`, or whatever the call needs: the attributes of a review of access, without the verb.
+/// Object that a call names: the attributes of a SubjectAccessReview, without the verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceAttributes<'a> {
-    /// API group; empty for the core.
+    /// API group; empty for the core group.
     pub group: &'a str,
-    /// The plural, such as `installations`.
+    /// Plural of the kind, such as `installations`.
     pub resource: &'a str,
-    /// `None`: in all namespaces, or of the cluster.
+    /// Namespace; `None` means all namespaces, or a cluster-scoped resource.
     pub namespace: Option<&'a str>,
-    /// `None`: whatever the name.
+    /// Name; `None` means any name.
     pub name: Option<&'a str>,
 }
 
@@ -111,7 +112,7 @@ impl fmt::Debug for Access {
 }
 
 impl fmt::Display for ResourceAttributes<'_> {
-    /// `installations.landscaper.gardener.cloud "b" in namespace "a"`
+    /// Writes `installations.landscaper.gardener.cloud "b" in namespace "a"`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.resource)?;
         if !self.group.is_empty() {
@@ -127,10 +128,11 @@ impl fmt::Display for ResourceAttributes<'_> {
 }
 
 impl Access {
-    /// `client` needs the right to create TokenReviews and SubjectAccessReviews (ClusterRole `system:auth-delegator`).
+    /// Creates an authorizer. `client` needs permission to create TokenReviews and
+    /// SubjectAccessReviews (ClusterRole `system:auth-delegator`).
     ///
-    /// Two sorts of tokens are accepted: those for the [audience](crate::audience) of this service, which programs should show,
-    /// and those that the API server accepts itself, which people have.
+    /// Accepts two kinds of tokens: those for the [audience](crate::audience) of this service,
+    /// which programs should use, and those that the API server itself accepts, which users have.
     pub fn new(client: Client, audience: impl Into<String>) -> Self {
         let tokens = Cache::builder().max_capacity(TOKENS).expire_after(Lifetime).build();
         let unknown = Cache::builder().max_capacity(UNKNOWN_TOKENS).time_to_live(REFUSED).build();
@@ -140,19 +142,21 @@ impl Access {
         Self(Arc::new(Inner { client, audience, tokens, unknown, reviews, decisions, own: Own::new() }))
     }
 
-    /// The token of this very process. Its calls are not reviewed: they come from the process whose rights they would use.
+    /// Returns a token for calls of this process to itself. Such calls skip the reviews, since the
+    /// process would only use its own permissions.
     ///
-    /// For services that run in one process against a kubeconfig without a token. It must not leave the process.
+    /// For services that run in one process with a kubeconfig that has no token. The token must not
+    /// leave the process.
     pub fn token_of_this_process(&self) -> TokenSource {
         self.0.own.source.clone()
     }
 
-    /// Lets a call pass whose user may `get` all of these.
+    /// Admits a call whose user may `get` all of these objects.
     ///
     /// # Errors
     ///
-    /// `UNAUTHENTICATED` without a valid token, `PERMISSION_DENIED` when a right is missing, `UNAVAILABLE` when the API
-    /// server gives no answer. No text holds the token.
+    /// `UNAUTHENTICATED` without a valid token, `PERMISSION_DENIED` if a permission is missing,
+    /// `UNAVAILABLE` if the API server does not answer. No message contains the token.
     pub async fn authorise(
         &self,
         call: &MetadataMap,
@@ -161,7 +165,7 @@ impl Access {
         self.authorise_to("get", call, attributes).await
     }
 
-    /// The same for another verb of Kubernetes than `get`.
+    /// Admits a call whose user may use another verb than `get` on all of these objects.
     ///
     /// # Errors
     ///
@@ -177,11 +181,12 @@ impl Access {
         Ok(user)
     }
 
-    /// Ends with an error unless a user may do this with all of these.
+    /// Returns an error unless a user may use this verb on all of these objects.
     ///
     /// # Errors
     ///
-    /// `PERMISSION_DENIED` when a right is missing, `UNAVAILABLE` when the API server gives no answer.
+    /// `PERMISSION_DENIED` if a permission is missing, `UNAVAILABLE` if the API server does not
+    /// answer.
     pub async fn demand(
         &self,
         user: &User,
@@ -197,7 +202,7 @@ impl Access {
         Ok(())
     }
 
-    /// Whose call it is.
+    /// Returns the user of a call.
     ///
     /// # Errors
     ///
@@ -206,7 +211,7 @@ impl Access {
         self.authenticate_from(call.as_ref(), None).await
     }
 
-    /// Whose token it is. `peer` is the address it comes from, if that is known.
+    /// Returns the user of a token. `peer` is the address of the caller, if it is known.
     ///
     /// # Errors
     ///
@@ -215,7 +220,8 @@ impl Access {
         self.user_of(token, peer).await
     }
 
-    /// The same for a call from an address, which has only so many tokens reviewed that nobody knows yet.
+    /// Returns the user of a call from an address. The number of reviews of unknown tokens from one
+    /// address is limited.
     pub(crate) async fn authenticate_from(
         &self,
         headers: &HeaderMap,
@@ -241,6 +247,7 @@ impl Access {
             self.review_token(token.to_owned()).await
         };
         let user = self.0.tokens.try_get_with(digest, review).await.map_err(|status| (*status).clone())?;
+        // Keep rejected tokens out of the cache of users, which a flood of them would fill.
         if user.is_none() {
             self.0.unknown.insert(digest, ()).await;
             self.0.tokens.invalidate(&digest).await;
@@ -248,11 +255,12 @@ impl Access {
         user.ok_or_else(refused)
     }
 
-    /// Whether a user may do this with it. The whole namespace is asked for first, so that calls about its objects share the answer.
+    /// Reports whether a user may use this verb on an object. Asks for the whole namespace first,
+    /// so that calls about its objects share the answer.
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE` when the API server gives no answer.
+    /// `UNAVAILABLE` if the API server does not answer.
     pub async fn may(
         &self,
         user: &User,
@@ -276,7 +284,7 @@ impl Access {
         verb: &'static str,
         attributes: &ResourceAttributes<'_>,
     ) -> Result<bool, Status> {
-        // As `user_of`.
+        // `try_get_with` sends one review for all calls that wait for the same answer.
         let question = Question {
             user: user.digest,
             verb,
@@ -291,13 +299,15 @@ impl Access {
 
     async fn review_token(&self, token: String) -> Result<Option<Arc<User>>, Status> {
         let own = &self.0.audience;
-        // The API server decides; what the token says of itself only tells which question to ask.
+        // The API server decides. The unchecked audience in the token only chooses which review to
+        // ask for.
         let audiences = claims(&token, own).then(|| vec![own.clone()]);
         let is_for_us = audiences.is_some();
         let review = TokenReview { spec: TokenReviewSpec { token, audiences }, ..TokenReview::default() };
         let status =
             self.create("tokenreviews.authentication.k8s.io", &review).await?.status.unwrap_or_default();
-        // A server that knows no audiences says of none that the token is for it.
+        // An API server without support for audiences returns none, and does not confirm that the
+        // token is for this service.
         let is_confirmed = !is_for_us || status.audiences.iter().flatten().any(|audience| audience == own);
         let user = status.user.filter(|_| is_confirmed && status.authenticated.unwrap_or_default());
         Ok(user.map(|info| Arc::new(User::new(info))))
@@ -330,7 +340,7 @@ impl Access {
         Ok(review.status.is_some_and(|status| status.allowed && !status.denied.unwrap_or_default()))
     }
 
-    /// Asks the API server. `what` is the resource as messages name it.
+    /// Sends a review to the API server. `what` is the resource in messages.
     async fn create<K>(&self, what: &'static str, review: &K) -> Result<K, Status>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + fmt::Debug,
@@ -349,14 +359,14 @@ impl Access {
             Ok(Ok(review)) => return Ok(review),
             Ok(Err(kube::Error::Api(answer))) if matches!(answer.code, 401 | 403) => {
                 let text = format!("may not create {what}: grant it to the service account of this service");
-                // Callers cannot mend this; those who run the service can.
+                // The operator has to fix this, not the caller, so it is logged as an error.
                 tracing::error!(text, "calls cannot be authorised");
                 text
             }
             Ok(Err(kube::Error::Api(answer))) => {
                 format!("cannot create {what}: {} {}", answer.code, answer.reason)
             }
-            // Its text may quote what the answer holds.
+            // Leave out the text of the error, which may quote the answer.
             Ok(Err(kube::Error::SerdeError(_))) => {
                 format!("cannot create {what}: the answer of the API server cannot be read")
             }
@@ -380,23 +390,25 @@ impl Own {
 }
 
 impl User {
-    /// A user whom somebody else has authenticated, such as a proxy in front of the service: a name, and groups.
+    /// Creates a user that another party has authenticated, such as a proxy in front of the
+    /// service.
     pub fn named(name: String, groups: Vec<String>) -> Self {
         Self::new(UserInfo { username: Some(name), groups: Some(groups), ..UserInfo::default() })
     }
 
-    /// A user whom somebody else has authenticated by a token.
+    /// Creates a user that another party has authenticated by a token.
     pub fn of(info: UserInfo) -> Self {
         Self::new(info)
     }
 
-    /// What the API server, or whoever has authenticated them, says of them.
+    /// Returns the name and groups from the API server, or from the party that authenticated the
+    /// user.
     pub fn info(&self) -> &UserInfo {
         &self.info
     }
 
-    /// The same for the same user: whoever remembers something of a user remembers it by this. Users of one name with other groups are
-    /// others.
+    /// Returns a key for caches of data about users, the same for the same user. Users of the same
+    /// name with different groups have different digests.
     pub fn digest(&self) -> [u8; 32] {
         self.digest
     }
@@ -411,11 +423,11 @@ fn digest(text: &str) -> TokenDigest {
     Sha256::digest(text).into()
 }
 
-/// Every field takes part in decisions, each with its length, so that no two users are taken for one.
+/// Hashes every field with its length, so that two different users never have the same digest.
 fn digest_of(info: &UserInfo) -> TokenDigest {
     let mut digest = Sha256::new();
     let mut part = |text: Option<&str>| {
-        // Absent is another thing than empty.
+        // An absent field differs from an empty one.
         digest.update([u8::from(text.is_some())]);
         let text = text.unwrap_or_default();
         digest.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -437,7 +449,7 @@ fn digest_of(info: &UserInfo) -> TokenDigest {
     digest.finalize().into()
 }
 
-/// Whether a token says that it is for an audience. Nothing is checked here.
+/// Reports whether a token claims to be for an audience. Does not verify the token.
 fn claims(token: &str, audience: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -475,7 +487,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Status> {
     }
 }
 
-/// What is good is remembered longer than what is bad: a right that was granted meanwhile should be seen.
+/// Grants are cached longer than denials, so that a new permission takes effect soon.
 struct Lifetime;
 
 impl Expiry<TokenDigest, Option<Arc<User>>> for Lifetime {
@@ -496,7 +508,7 @@ mod tests {
 
     use super::*;
 
-    /// Users that a text would show alike, or who differ in a single field.
+    /// Users whose texts look the same, or who differ in a single field, have different digests.
     #[test]
     fn no_two_users_are_taken_for_one() {
         let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());

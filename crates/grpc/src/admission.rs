@@ -1,5 +1,5 @@
-//! What happens to a call before its service sees it: it is counted, its caller is asked who they are, and its request is
-//! measured while it comes in.
+//! Admits a call before its service sees it: counts the call, authenticates its caller, and counts
+//! the bytes of its request as they arrive.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
@@ -22,29 +22,29 @@ use crate::MAX_MESSAGE;
 use crate::access::Access;
 use crate::limits::{Exceeded, Good, Ledger, Share};
 
-/// Health and reflection are for everybody, so their requests are small.
+/// Bytes of a request to health or reflection, which need no token.
 const LARGEST_OPEN: usize = 64 * 1024;
 const HEALTH: &str = "/grpc.health.";
 const REFLECTION: &str = "/grpc.reflection.";
-/// Flag and length before every message.
+/// Bytes in front of every message: flag and length.
 const HEAD: usize = 5;
 
-/// Who may call the services of a server.
+/// Callers that a server admits.
 #[derive(Debug, Clone)]
 pub(crate) struct Callers {
     pub(crate) access: Access,
-    /// A call without any token passes; the service refuses it if it names an object.
+    /// True to admit calls without a token; the service refuses them if they name an object.
     pub(crate) may_be_anonymous: bool,
 }
 
-/// Makes [`Admission`]s.
+/// Layer that creates [`Admission`]s.
 #[derive(Debug, Clone)]
 pub(crate) struct AdmissionLayer {
     pub(crate) ledger: Ledger,
     pub(crate) callers: Option<Callers>,
 }
 
-/// Stands before all services of a server.
+/// Wraps all services of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Admission<S> {
     inner: S,
@@ -76,7 +76,8 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Answer<S::Error> {
-        // The one that is ready answers.
+        // `poll_ready` was called on this instance, so keep it for the call and leave the clone
+        // behind.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         let layer = self.layer.clone();
@@ -92,7 +93,7 @@ where
 }
 
 impl AdmissionLayer {
-    /// Counts a call and asks who it is from. The caller is known before a byte of the request is read.
+    /// Counts and authenticates a call. The caller is known before a byte of the request is read.
     async fn admit(&self, request: Request<Body>) -> Result<(Arc<Call>, Request<Body>), Status> {
         guest(request.extensions()).inspect(|guest| guest.has_asked());
         let peer = peer(&request);
@@ -100,7 +101,7 @@ impl AdmissionLayer {
         let (is_health, is_reflection) = (path.starts_with(HEALTH), path.starts_with(REFLECTION));
         let is_open = is_health || is_reflection;
         let limits = self.ledger.limits();
-        // Somebody who watches health does no harm, and stays for long.
+        // A watch of health lasts long and costs little, so it does not count as a call.
         let share = match is_health {
             true => None,
             false => Some(self.ledger.take(peer, Good::Calls, 1).map_err(too_many)?),
@@ -114,7 +115,8 @@ impl AdmissionLayer {
             largest: if is_open { LARGEST_OPEN } else { MAX_MESSAGE },
             shares: Mutex::new(share.into_iter().collect()),
         });
-        // Who asks for contracts asks several questions in one stream.
+        // A client of reflection asks several questions in one stream, so the stream may last
+        // longer.
         let time = if is_reflection { limits.call_time } else { limits.request_time };
         let metered = |body| {
             Body::new(Metered {
@@ -144,13 +146,13 @@ fn guest(extensions: &Extensions) -> Option<&Guest> {
     plain.or_else(|| extensions.get::<TlsConnectInfo<Guest>>().map(TlsConnectInfo::get_ref))
 }
 
-/// The address that a call comes from, by the extensions of its request.
+/// Returns the address of the caller, from the extensions of its request.
 pub fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
     guest(extensions).map(|guest| guest.peer().ip())
 }
 
 fn peer(request: &Request<Body>) -> IpAddr {
-    // Those of whom nothing is known share one peer.
+    // Callers of unknown address share one limit.
     peer_of(request.extensions()).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
@@ -167,7 +169,7 @@ fn too_many(exceeded: Exceeded) -> Status {
     }
 }
 
-/// What a call has of the server until it is answered.
+/// Resources that a call uses until it is answered.
 #[derive(Debug)]
 struct Call {
     ledger: Ledger,
@@ -177,7 +179,8 @@ struct Call {
 }
 
 impl Call {
-    /// Takes room for a message before it is there: a decoder makes room as soon as it knows the length.
+    /// Reserves the bytes of a message before they arrive, since a decoder allocates them as soon
+    /// as it knows the length.
     fn take(&self, length: usize) -> Result<(), Status> {
         let largest = self.largest;
         if length > largest {
@@ -202,17 +205,17 @@ impl Call {
     }
 }
 
-/// Where a stream is in its messages.
+/// Position of a stream in its messages.
 #[derive(Debug, Default)]
 struct Message {
     head: [u8; HEAD],
     known: usize,
-    /// Bytes of the message that are still to come.
+    /// Bytes of the message that have not arrived yet.
     rest: usize,
 }
 
 impl Message {
-    /// Looks at the next bytes; tells the length of each message that begins.
+    /// Follows the next bytes, and calls back with the length of each message that begins.
     fn follow(
         &mut self,
         mut data: &[u8],
@@ -240,7 +243,7 @@ impl Message {
     }
 }
 
-/// A request whose messages are counted, and which has to come in time.
+/// Request whose messages are counted, and which has to arrive in time.
 struct Metered {
     inner: Body,
     call: Arc<Call>,
@@ -286,7 +289,7 @@ impl http_body::Body for Metered {
     }
 }
 
-/// An answer; with its end the call gives back what it has.
+/// Answer whose end gives back the resources of the call.
 struct Held {
     inner: Body,
     _call: Arc<Call>,

@@ -3,17 +3,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Where a service answers calls.
+/// Arguments of a gRPC server.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "gRPC")]
 pub struct GrpcArguments {
-    // On the loopback device and free by default, so that several services can run on one machine and nothing is open to
-    // others unasked.
-    /// Where calls are answered; port 0 takes a free one, which is logged
+    // The default is a free port of the loopback device: several services can run on one machine,
+    // and other machines have no access unless the operator asks for it.
+    /// Address of the gRPC server; port 0 takes a free one, which is logged
     #[arg(long, default_value = "127.0.0.1:0", env = "GROUNDWORK_GRPC_ADDRESS", value_name = "ADDRESS")]
     pub grpc_address: SocketAddr,
 
-    /// PEM file with the certificate of the server and those that vouch for it; without one calls are not encrypted
+    /// PEM file with the certificate of the server and its chain; without it calls are not
+    /// encrypted
     #[arg(long, requires = "grpc_tls_key", env = "GROUNDWORK_GRPC_TLS_CERT", value_name = "FILE")]
     pub grpc_tls_cert: Option<PathBuf>,
 
@@ -21,14 +22,14 @@ pub struct GrpcArguments {
     #[arg(long, requires = "grpc_tls_cert", env = "GROUNDWORK_GRPC_TLS_KEY", value_name = "FILE")]
     pub grpc_tls_key: Option<PathBuf>,
 
-    // Not by default: the work of such a call is done for anybody who reaches the port.
-    /// Answer calls without a token that bring everything along and name no object of the cluster
+    // Off by default, because anyone who reaches the port could make the service work.
+    /// Answer calls without a token if they carry all their input and name no object of the cluster
     #[arg(long, env = "GROUNDWORK_ANONYMOUS_INLINE_CALLS")]
     pub anonymous_inline_calls: bool,
 }
 
 impl Default for GrpcArguments {
-    /// What no arguments and no variables give.
+    /// Returns the values of unset arguments and variables.
     fn default() -> Self {
         Self {
             grpc_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -39,7 +40,7 @@ impl Default for GrpcArguments {
     }
 }
 
-/// Where the resolver is, for those who call it.
+/// Arguments of a client of the resolver.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Resolver")]
 pub struct ResolverArguments {
@@ -47,12 +48,15 @@ pub struct ResolverArguments {
     #[arg(long, env = "GROUNDWORK_RESOLVER", value_name = "URL")]
     pub resolver: Option<String>,
 
-    /// PEM file with certificates to trust; without it those of the system, if the URL is one of https
+    /// PEM file with certificates to trust; without it those of the system, if the URL is one of
+    /// https
     #[arg(long, env = "GROUNDWORK_RESOLVER_TLS_CA", value_name = "FILE")]
     pub resolver_tls_ca: Option<PathBuf>,
 
-    // Never the token for the API server: whoever stands in the place of the resolver would read every Secret with it.
-    /// File with the token to show there, made for the audience groundwork-resolver only; read again when it changes
+    // Never use the token for the API server here: a server in the place of the resolver could read
+    // every Secret with it.
+    /// File with the token to send to the resolver, made for the audience groundwork-resolver only;
+    /// read again when it changes
     #[arg(long, env = "GROUNDWORK_RESOLVER_TOKEN_FILE", value_name = "FILE")]
     pub resolver_token_file: Option<PathBuf>,
 }

@@ -1,10 +1,11 @@
-//! How a call ends whose work another process does: an answer, or a status, with the bytes behind it.
+//! Result of a call that another process works on: an answer, or a status, followed by its bytes.
 
 use prost::{DecodeError, Message};
 use serde::{Deserialize, Serialize};
 use tonic::{Code, Status};
 
-/// What a process that does the work of a call tells of its end. Behind it come the answer, or the details of the status.
+/// Result that a worker process sends. The bytes of the answer, or the details of the status,
+/// follow it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallEnd {
     Answered,
@@ -12,7 +13,7 @@ pub enum CallEnd {
 }
 
 impl CallEnd {
-    /// The end of a call, and what comes behind it.
+    /// Encodes a result and the bytes that follow it.
     pub fn of<A: Message>(result: Result<A, Status>) -> (Self, Vec<u8>) {
         match result {
             Ok(answer) => (Self::Answered, answer.encode_to_vec()),
@@ -23,7 +24,7 @@ impl CallEnd {
         }
     }
 
-    /// Answers the call of an encoded request.
+    /// Decodes a request, calls `work`, and encodes its result.
     pub fn of_work<Q: Message + Default, A: Message>(
         request: &[u8],
         work: impl FnOnce(Q) -> Result<A, Status>,
@@ -32,7 +33,7 @@ impl CallEnd {
         Self::of(request.and_then(work))
     }
 
-    /// What the call answers.
+    /// Decodes the answer of the call.
     ///
     /// # Errors
     ///
@@ -48,13 +49,13 @@ impl CallEnd {
     }
 }
 
-/// Why a call that another process has worked on has no answer.
+/// Reason that a call has no answer from the worker process.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// The call is refused.
+    /// The call was refused with this status.
     #[error(transparent)]
     Refused(Status),
-    /// What the process sent is no answer to this call.
+    /// The bytes of the worker process are not an answer to this call.
     #[error(transparent)]
     Unreadable(DecodeError),
 }
@@ -66,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers and refusals come as they went, with reason and violations.
+    /// Answers and refusals arrive unchanged, with reason and violations.
     #[test]
     fn a_call_ends_elsewhere_as_it_would_here() {
         let answer = Json { text: "{}".to_owned() };

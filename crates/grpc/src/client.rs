@@ -1,4 +1,4 @@
-//! The side that calls.
+//! gRPC clients.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use tonic::{Code, Request, Status};
 
 use crate::token::TokenSource;
 
-/// What generated clients are made with: `ResolverClient::new(channel)`.
+/// Channel for generated clients: `ResolverClient::new(channel)`.
 pub type Channel = InterceptedService<tonic::transport::Channel, Identity>;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// A connection that is used by nobody is asked this often whether it still exists, so that a dead one is noticed
-/// before the next call needs it.
+/// Interval at which an idle connection is checked, so that a dead one is found before the next
+/// call needs it.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
 /// Pauses before the second and further attempts of a call.
@@ -29,10 +29,10 @@ const PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
 ];
 
-/// Why a channel cannot be made.
+/// Reason that a channel cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The text is not shown: it may hold a password.
+    /// The message does not show the URL, which may have a password.
     #[error("the address of the server must be a URL such as http://resolver:8080, with http or https")]
     Url,
     #[error("cannot read the certificates to trust in {path}: {source}")]
@@ -41,13 +41,15 @@ pub enum ClientError {
     Tls { source: tonic::transport::Error },
 }
 
-/// A channel to a server. It connects when the first call is made, and again when the connection is lost.
+/// Creates a channel to a server. The channel connects with the first call, and again after a lost
+/// connection.
 ///
-/// With a URL of `https` the certificates in the PEM file `ca` are trusted, without one those of the system.
+/// For an `https` URL, the channel trusts the certificates in the PEM file `ca`, or without it
+/// those of the system.
 ///
 /// # Errors
 ///
-/// The URL or the file cannot be used. That the server is away is an error of the calls.
+/// The URL or the file cannot be used. A server that is down is an error of each call instead.
 pub fn connect(url: &str, ca: Option<&Path>, token: TokenSource) -> Result<Channel, ClientError> {
     let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|_| ClientError::Url)?;
     let mut endpoint = endpoint
@@ -73,7 +75,7 @@ pub fn connect(url: &str, ca: Option<&Path>, token: TokenSource) -> Result<Chann
     Ok(InterceptedService::new(endpoint.connect_lazy(), Identity { token }))
 }
 
-/// Puts the token and the trace of the caller into every call.
+/// Adds the token and the trace of the caller to every call.
 #[derive(Debug, Clone)]
 pub struct Identity {
     token: TokenSource,
@@ -95,12 +97,12 @@ impl Interceptor for Identity {
     }
 }
 
-/// Makes a call, and again after a pause while the answer is `UNAVAILABLE`: five attempts in under two seconds.
-/// Only for calls that may be made twice.
+/// Makes a call, and repeats it after a pause while the answer is `UNAVAILABLE`: five attempts in
+/// under two seconds. Only for calls that are safe to repeat.
 ///
 /// # Errors
 ///
-/// The last answer.
+/// Error of the last attempt.
 pub async fn retry<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
     for pause in PAUSES {
         match call().await {

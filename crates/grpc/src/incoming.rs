@@ -1,4 +1,4 @@
-//! Connections, as many as there may be.
+//! Incoming connections, within the limits of a port.
 
 use std::convert::Infallible;
 use std::io;
@@ -10,11 +10,11 @@ use groundwork_telemetry::ports::{Guest, Port, Visit};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
-/// A connection for the library that serves it.
+/// Connection in the form that tonic serves.
 #[derive(Debug)]
 pub(crate) struct Incoming(Visit);
 
-/// The connections of a port.
+/// Returns the stream of connections of a port.
 pub(crate) fn incoming(port: Port) -> impl Stream<Item = Result<Incoming, Infallible>> {
     unfold(port, async |port| {
         let visit = port.accept().await;

@@ -1,10 +1,11 @@
-//! What every gRPC server and client of the services has.
+//! Common parts of every gRPC server and client of the services.
 //!
-//! - [`Server`]: health, reflection, traces, TLS, [`Limits`] and a graceful end around the services of one process; and who
-//!   may call them at all.
-//! - [`Access`]: who is calling, and may they `get` the objects that the call names?
-//! - [`Channel`]: a connection that is made when it is needed, carries a bearer token and the trace, and
-//!   [`retry`] for calls that may be made twice.
+//! - [`Server`]: health, reflection, traces, TLS, [`Limits`], admission of callers and a graceful
+//!   shutdown, around the services of one process.
+//! - [`Access`]: authenticates the caller, and checks the permission to `get` the objects that a
+//!   call names.
+//! - [`Channel`]: a connection on demand with bearer token and trace, and [`retry`] for calls that
+//!   are safe to repeat.
 //!
 //! Services and clients are generated with tonic's own limit of 4 MiB; [`with_limits!`] sets ours.
 
@@ -28,12 +29,14 @@ pub use limits::{Amount, Limits};
 pub use server::{Server, ServerError};
 pub use token::{TokenError, TokenSource};
 
-/// The audience of tokens that are for one of our services and open nothing else, such as `groundwork-resolver`.
+/// Returns the audience of tokens that only one of our services accepts, such as
+/// `groundwork-resolver`.
 pub fn audience(service: &str) -> String {
     format!("groundwork-{service}")
 }
 
-/// Sets the limit of messages on a generated server or client to [`groundwork_proto::MAX_MESSAGE`], both ways.
+/// Sets the limit of messages on a generated server or client to [`groundwork_proto::MAX_MESSAGE`],
+/// in both directions.
 #[macro_export]
 macro_rules! with_limits {
     ($generated:expr) => {

@@ -1,28 +1,29 @@
-//! How much of a server its callers may take, each peer and all together.
+//! Limits of a server for each peer, and for all peers together.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What callers may take of a server. A peer is an IP address.
+/// Limits of a server for its callers. A peer is an IP address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Connections.
     pub connections: groundwork_telemetry::ports::Limits,
-    /// Calls that run, answers that are still sent included: of a peer, and in all.
+    /// Running calls, including those whose answer is still being sent: per peer, and in all.
     pub calls: Amount,
-    /// Bytes of the messages of calls that run, from the moment they are announced: of a peer, and in all.
+    /// Bytes of the messages of running calls, counted as soon as their length is known: per peer,
+    /// and in all.
     pub bytes: Amount,
     /// Streams of one connection.
     pub streams: u32,
-    /// Time in which the request of a call must have come.
+    /// Time in which the request of a call has to arrive.
     pub request_time: Duration,
-    /// Time in which a call must begin to be answered.
+    /// Time in which the answer to a call has to begin.
     pub call_time: Duration,
 }
 
-/// A limit for one peer, and for all of them.
+/// Limit for one peer, and for all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
     pub peer: usize,
@@ -30,7 +31,7 @@ pub struct Amount {
 }
 
 impl Default for Limits {
-    /// What a service of 512 MiB can bear.
+    /// Returns limits for a service with 512 MiB of memory.
     fn default() -> Self {
         Self {
             connections: groundwork_telemetry::ports::Limits { all: 512, address: 128 },
@@ -43,23 +44,23 @@ impl Default for Limits {
     }
 }
 
-/// Something of which there is only so much.
+/// Limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Good {
     Calls,
     Bytes,
 }
 
-/// Why nothing more is given.
+/// Limit that a request ran into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exceeded {
-    /// The peer has as much as one may have.
+    /// The peer is at its own limit.
     Peer(usize),
-    /// All peers together have everything.
+    /// All peers together are at the limit.
     All(usize),
 }
 
-/// Who has how much. Clones are the same.
+/// Record of the resources that each peer uses. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger(Arc<Inner>);
 
@@ -81,7 +82,7 @@ struct Usage {
     bytes: usize,
 }
 
-/// A part that somebody has; dropping it gives it back.
+/// Amount that a call uses, given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     ledger: Ledger,
@@ -112,13 +113,13 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// There is not as much left.
+    /// The limit does not leave this much.
     pub(crate) fn take(&self, peer: IpAddr, good: Good, amount: usize) -> Result<Share, Exceeded> {
         let limit = match good {
             Good::Calls => self.0.limits.calls,
             Good::Bytes => self.0.limits.bytes,
         };
-        // An address of IPv4 that came in over IPv6 is the same peer.
+        // An IPv4 address that arrives over IPv6 is the same peer.
         let peer = peer.to_canonical();
         let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let of_peer = taken.peers.get(&peer).copied().unwrap_or_default().of(good).saturating_add(amount);
@@ -143,7 +144,7 @@ impl Drop for Share {
         if let Some(usage) = taken.peers.get_mut(&self.peer) {
             let of_peer = usage.of(self.good);
             *of_peer = of_peer.saturating_sub(self.amount);
-            // Peers come and go; those that have nothing are forgotten.
+            // Remove peers that use nothing, or the map would grow with every new address.
             if *usage == Usage::default() {
                 taken.peers.remove(&self.peer);
             }

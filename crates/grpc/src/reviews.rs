@@ -1,4 +1,4 @@
-//! How many tokens that nobody knows yet the API server is asked about.
+//! Rate limit for reviews of unknown tokens by the API server.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -11,16 +11,16 @@ use governor::{Quota, RateLimiter};
 use groundwork_proto::status::{self, reasons};
 use tonic::Status;
 
-/// Reviews a second from one address, and as many more at once.
+/// Reviews per second from one address, and the burst.
 const OF_PEER: (u32, u32) = (10, 50);
-/// From all of them.
+/// Reviews per second from all addresses, and the burst.
 const OF_ALL: (u32, u32) = (50, 100);
-/// Addresses that are remembered before the idle ones are forgotten.
+/// Addresses that are tracked before idle ones are dropped.
 const PEERS: usize = 1_000;
 
 type Instants = <DefaultClock as governor::clock::Clock>::Instant;
 
-/// A budget of reviews. Tokens that are known cost none.
+/// Rate limiter of reviews. Known tokens do not count.
 #[derive(Debug)]
 pub(crate) struct Reviews {
     peers: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, DefaultClock, NoOpMiddleware<Instants>>,
@@ -42,11 +42,11 @@ fn quota((rate, burst): (u32, u32)) -> Quota {
 }
 
 impl Reviews {
-    /// Lets a review pass, or says why not. `peer` is where the call comes from, if that is known.
+    /// Admits a review or returns an error. `peer` is the address of the caller, if it is known.
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED` if the peer has too many, `UNAVAILABLE` if all together have.
+    /// `RESOURCE_EXHAUSTED` if the peer is over its limit, `UNAVAILABLE` if all peers together are.
     pub(crate) fn pass(&self, peer: Option<IpAddr>) -> Result<(), Status> {
         if let Some(peer) = peer {
             if self.peers.len() > PEERS {

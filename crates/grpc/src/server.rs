@@ -1,4 +1,4 @@
-//! The side that answers.
+//! gRPC servers.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,10 +24,10 @@ use crate::incoming::incoming;
 use crate::limits::{Ledger, Limits};
 
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How long calls may take to end; watches of health have no end of their own.
+/// Time for running calls to end at shutdown; watches of health would never end by themselves.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Why a server does not answer.
+/// Reason that a server does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     #[error("cannot answer calls on {address}: {source}; choose another --grpc-address")]
@@ -44,7 +44,8 @@ pub enum ServerError {
     Ended { source: tonic::transport::Error },
 }
 
-/// A server that has its port. Clients can connect already; they are answered when it [serves](Server::serve).
+/// Server with an open port. Clients can connect already, and get answers once it
+/// [serves](Server::serve).
 pub struct Server {
     service: &'static str,
     port: Port,
@@ -67,11 +68,11 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Takes the port.
+    /// Binds the port.
     ///
     /// # Errors
     ///
-    /// The address is taken, or the files for TLS cannot be used.
+    /// The address is in use, or the files for TLS cannot be used.
     pub async fn bind(arguments: &GrpcArguments, telemetry: &Telemetry) -> Result<Self, ServerError> {
         let tls = tls(arguments)?;
         let address = arguments.grpc_address;
@@ -91,26 +92,27 @@ impl Server {
         })
     }
 
-    /// Where it listens, the chosen port included.
+    /// Returns the address of the port, including a chosen port number.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// The URL for clients on this machine.
+    /// Returns the URL for clients on this machine.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address())
     }
 
-    /// Asks every caller for a token, but for health and reflection; with `--anonymous-inline-calls` one who shows none reaches
-    /// the services, which refuse them what names an object. That the caller may have what the call names is up to the services.
+    /// Requires a token from every caller, except for health and reflection. With
+    /// `--anonymous-inline-calls`, calls without a token reach the services, which refuse those
+    /// that name an object. The services check the permissions on the objects that a call names.
     #[must_use]
     pub fn for_callers_of(mut self, access: Access) -> Self {
         self.callers = Some(Callers { access, may_be_anonymous: self.may_be_anonymous });
         self
     }
 
-    /// Other limits than the usual.
+    /// Sets other limits than the default.
     #[must_use]
     pub fn within(mut self, limits: Limits) -> Self {
         self.port = self.port.within(limits.connections);
@@ -118,7 +120,7 @@ impl Server {
         self
     }
 
-    /// Adds a generated service; give it [`crate::with_limits!`].
+    /// Adds a generated service, which needs [`crate::with_limits!`].
     #[must_use]
     pub fn with<S>(mut self, service: S) -> Self
     where
@@ -134,18 +136,18 @@ impl Server {
         self
     }
 
-    /// Answers until `end` is cancelled; calls that run then have 3 seconds.
+    /// Serves until `end` is cancelled; running calls then have 3 seconds.
     ///
     /// # Errors
     ///
-    /// The contracts cannot be read, or the port was lost.
+    /// The contracts cannot be read, or the port failed.
     pub async fn serve(mut self, end: CancellationToken) -> Result<(), ServerError> {
         let (reporter, health) = tonic_health::server::health_reporter();
         self.routes.add_service(health);
         let mut reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(groundwork_proto::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            // The details of errors: a client that shows them has to know them.
+            // Clients that show the details of errors need their descriptors, too.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
             .with_service_name("grpc.health.v1.Health");
         for name in &self.names {
@@ -178,7 +180,7 @@ impl Server {
     }
 }
 
-/// Says what readiness says. Never ends.
+/// Sets the health of the services to the readiness of the process. Never ends.
 async fn report(reporter: &HealthReporter, names: &[&'static str], health: &Health) {
     let mut is_ready = health.is_ready();
     loop {

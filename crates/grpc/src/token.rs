@@ -1,4 +1,4 @@
-//! Where the token of a client comes from.
+//! Sources of a client's token.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use secrecy::SecretString;
 
-/// The bearer token that calls carry. Clones share it. Never shown by `Debug`.
+/// Source of the bearer token of calls. Clones share it. `Debug` never shows the token.
 #[derive(Clone)]
 pub struct TokenSource(Source);
 
@@ -18,19 +18,20 @@ enum Source {
     File(Arc<TokenFile>),
 }
 
-/// A file that others replace: tokens of service accounts live an hour.
+/// Token in a file that changes: tokens of service accounts are valid for an hour.
 struct TokenFile {
     path: PathBuf,
     last: Mutex<Option<Read>>,
 }
 
 struct Read {
-    /// Length and time of change; links are followed, so a link that points elsewhere is a change too.
+    /// Length and time of change. The metadata follows links, so a link to another file counts as a
+    /// change.
     stamp: (u64, Option<SystemTime>),
     token: Arc<SecretString>,
 }
 
-/// Why there is no token.
+/// Reason that the token cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     #[error("cannot read the token file {path}: {source}")]
@@ -50,36 +51,36 @@ impl fmt::Debug for TokenSource {
 }
 
 impl TokenSource {
-    /// No token: for calls that bring everything along.
+    /// Creates a source without a token, for calls that carry all their input.
     pub fn none() -> Self {
         Self(Source::None)
     }
 
-    /// Always the same one.
+    /// Creates a source with a fixed token.
     pub fn fixed(token: impl Into<String>) -> Self {
         Self(Source::Fixed(Arc::new(SecretString::from(token.into()))))
     }
 
-    /// The content of a file; read again when the file changes.
+    /// Creates a source from a file, which is read again when it changes.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self(Source::File(Arc::new(TokenFile { path: path.into(), last: Mutex::new(None) })))
     }
 
-    /// The content of a file if one is given, else none.
+    /// Creates a source from a file, or one without a token if no file is given.
     pub fn of_file(path: Option<PathBuf>) -> Self {
         path.map_or_else(Self::none, Self::file)
     }
 
-    /// Whether there is no token at all.
+    /// Reports whether the source never has a token.
     pub fn is_none(&self) -> bool {
         matches!(self.0, Source::None)
     }
 
-    /// The token as it is now.
+    /// Returns the current token.
     ///
     /// # Errors
     ///
-    /// Its file cannot be read.
+    /// The file cannot be read.
     pub fn token(&self) -> Result<Option<Arc<SecretString>>, TokenError> {
         match &self.0 {
             Source::None => Ok(None),
@@ -90,7 +91,8 @@ impl TokenSource {
 }
 
 impl TokenFile {
-    /// One look at the metadata a call; files of this kind lie in memory.
+    /// Returns the token of the file. Checks the metadata on each call, which is cheap, since such
+    /// files are in memory.
     fn token(&self) -> Result<Arc<SecretString>, TokenError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = stamp(&self.path).map_err(|source| self.unreadable(source))?;
@@ -137,7 +139,7 @@ mod tests {
         std::os::unix::fs::symlink(&first, &link).unwrap();
         let source = TokenSource::file(&link);
         assert_eq!((text(&source), text(&source)), ("one".to_owned(), "one".to_owned()));
-        // As the kubelet does it.
+        // The kubelet replaces tokens in this way.
         let next = folder.path().join("next");
         std::os::unix::fs::symlink(&second, &next).unwrap();
         std::fs::rename(&next, &link).unwrap();

@@ -1,4 +1,4 @@
-//! Calls that name cluster objects, decided by a real API server.
+//! Tests calls that name cluster objects, with decisions of a real API server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ where
     api.create(&PostParams::default(), &object).await.unwrap();
 }
 
-/// A service account that may get what the rule says, and a token of it.
+/// Creates a service account with the permission to get these objects, and returns a token.
 async fn account(client: &Client, name: &str, resource_names: &[&str]) -> String {
     let metadata = json!({"namespace": "a", "name": name});
     create::<ServiceAccount>(client, json!({"metadata": metadata})).await;
@@ -67,7 +67,7 @@ async fn account(client: &Client, name: &str, resource_names: &[&str]) -> String
     answer.status.unwrap().token.unwrap()
 }
 
-/// Reviews that the API server has answered so far.
+/// Returns the number of reviews that the API server has answered so far.
 fn reviews(plane: &ControlPlane, resource: &str) -> usize {
     let log = std::fs::read_to_string(plane.audit_log().unwrap()).unwrap();
     let is_review = |line: &&str| {
@@ -179,13 +179,13 @@ async fn other_namespaces_are_denied(access: &Access, token: &str) {
 async fn the_process_itself_passes(plane: &ControlPlane, access: &Access) {
     let own = access.token_of_this_process().token().unwrap().unwrap();
     access.authorise(&call(own.expose_secret()), &[attributes("b", Some("x"))]).await.unwrap();
-    // Not in another process.
+    // The token is not valid in another process.
     let other = Access::new(plane.client().await.unwrap(), AUDIENCE);
     let refused = other.authenticate(&call(own.expose_secret())).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);
 }
 
-/// A token that a service was shown cannot be shown by it to anybody else.
+/// A service cannot use the token of its caller for another service.
 async fn tokens_for_one_service_open_no_other(plane: &ControlPlane, access: &Access) {
     let ours = plane.service_account_token_for("a", "all", Some(AUDIENCE)).await.unwrap();
     let theirs = plane.service_account_token_for("a", "all", Some("groundwork-other")).await.unwrap();
@@ -195,7 +195,7 @@ async fn tokens_for_one_service_open_no_other(plane: &ControlPlane, access: &Acc
         let refused = access.authenticate(&call(token)).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
     }
-    // Nor to the API server, although the account has rights there.
+    // The API server rejects the token, too, although the account has permissions there.
     let kubeconfig = kube::config::Kubeconfig::read_from(plane.kubeconfig()).unwrap();
     let options = kube::config::KubeConfigOptions::default();
     let mut of_plane = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
@@ -212,7 +212,7 @@ async fn a_service_without_rights_says_which(access: &Access, token: &str) {
     assert_eq!(told(&status), (Code::Unavailable, "API_SERVER_UNAVAILABLE".to_owned(), text.to_owned()));
 }
 
-/// Two thousand tokens that somebody makes up, and one of them again and again.
+/// Two thousand invented tokens, and one of them again and again, cost few reviews.
 async fn invented_tokens_cost_few_reviews(plane: &ControlPlane, token: &str) {
     let access = Access::new(plane.client().await.unwrap(), AUDIENCE);
     let before = reviews(plane, "tokenreviews");
@@ -224,7 +224,7 @@ async fn invented_tokens_cost_few_reviews(plane: &ControlPlane, token: &str) {
             let refused = access.authenticate(&call(&text)).await.unwrap_err();
             let reason = status::reason(&refused).unwrap_or_default();
             if text == "invented-0" {
-                // As long as the answer is remembered.
+                // The answer is cached for some seconds.
                 assert!(reason == "TOKEN_INVALID" || start.elapsed() > Duration::from_secs(5), "{refused}");
             } else {
                 *told.entry(reason).or_default() += 1;
@@ -232,7 +232,7 @@ async fn invented_tokens_cost_few_reviews(plane: &ControlPlane, token: &str) {
         }
         access.authenticate(&call(token)).await.unwrap();
     }
-    // A hundred at once and fifty a second.
+    // The limit is a burst of a hundred, and fifty per second.
     let seconds = usize::try_from(start.elapsed().as_secs()).unwrap() + 1;
     let made = reviews(plane, "tokenreviews") - before;
     assert!(made <= 101 + 50 * seconds, "{made} reviews in {seconds} s: {told:?}");

@@ -1,4 +1,4 @@
-//! What one caller can take of a server, over the loopback device.
+//! Tests the limits of a server for one caller, over the loopback device.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ use tonic_health::pb::health_client::HealthClient;
 const SOON: Duration = Duration::from_secs(20);
 const EXPAND: &str = "/groundwork.variant.v1.Variants/Expand";
 
-/// Answers when it is let; knows how many calls it holds.
+/// Service that answers when the test lets it, and counts its waiting calls.
 #[derive(Clone)]
 struct Slow {
     gate: Arc<Semaphore>,
@@ -74,7 +74,7 @@ impl Drop for World {
 }
 
 impl World {
-    /// A server; `open` answers at once.
+    /// Starts a server; with `open` it answers at once.
     async fn new(limits: Limits, open: bool, access: Option<(Access, bool)>) -> Self {
         let telemetry = Telemetry::silent("test");
         telemetry.health.condition("index").ready();
@@ -108,11 +108,11 @@ impl World {
         TcpStream::connect(self.address()).await.unwrap()
     }
 
-    /// A connection on which something was asked.
+    /// Returns a connection that has sent a request.
     async fn asking(&self) -> (SendRequest<Bytes>, ResponseFuture, SendStream<Bytes>) {
         let client = self.raw().await;
         let (mut answer, mut stream) = begin(&client, 10, 0).await;
-        // The answer tells whatever is wrong with the message, so the request has been seen then.
+        // The answer shows that the server has read the request, even though the message is broken.
         stream.send_data(Bytes::from_static(&[0xff; 10]), true).unwrap();
         drop(tokio::time::timeout(SOON, &mut answer).await.unwrap());
         (client, answer, stream)
@@ -134,10 +134,11 @@ impl World {
     }
 }
 
-/// True if the other end closes a connection, and says nothing but what a server of HTTP/2 begins with.
+/// Reports whether the server closes a connection after sending no more than the beginning of
+/// HTTP/2.
 async fn is_closed(socket: &mut TcpStream) -> bool {
     let mut said = Vec::new();
-    // How it ends makes no difference.
+    // A reset is as good as a regular end.
     drop(tokio::time::timeout(SOON, socket.read_to_end(&mut said)).await.unwrap());
     said.len() < 64
 }
@@ -147,7 +148,7 @@ fn request(length: usize) -> ExpandRequest {
     ExpandRequest { input: Some(Input::Inline(ExpandInput { objects })) }
 }
 
-/// Announces a message of a length and sends some bytes of it.
+/// Announces a message of a length, and sends some bytes of it.
 async fn begin(client: &SendRequest<Bytes>, length: u32, sent: usize) -> (ResponseFuture, SendStream<Bytes>) {
     let mut client = client.clone().ready().await.unwrap();
     let request = http::Request::post(format!("http://h{EXPAND}")).header("content-type", "application/grpc");
@@ -159,7 +160,7 @@ async fn begin(client: &SendRequest<Bytes>, length: u32, sent: usize) -> (Respon
     (answer, stream)
 }
 
-/// The status of an answer, in its headers or its trailers.
+/// Returns the status of an answer, from its headers or trailers.
 async fn told(answer: ResponseFuture) -> Result<String, String> {
     let answer = tokio::time::timeout(SOON, answer).await.map_err(|_| "no answer".to_owned())?;
     let answer = answer.map_err(|error| error.to_string())?;
@@ -180,7 +181,8 @@ fn limits() -> Limits {
     Limits::default()
 }
 
-/// A hundred messages of 16 MB that never end took 1.58 GiB: a decoder makes room for what is announced.
+/// A hundred unfinished messages of 16 MB took 1.58 GiB, because a decoder allocates the announced
+/// length.
 #[tokio::test]
 async fn unfinished_messages_are_refused_when_they_are_too_many_bytes() {
     let bytes = Amount { peer: 8 * 1024 * 1024, all: 16 * 1024 * 1024 };
@@ -199,10 +201,10 @@ async fn unfinished_messages_are_refused_when_they_are_too_many_bytes() {
             "{text}"
         );
     }
-    // Health is told all the same.
+    // Health still answers.
     let check = HealthCheckRequest { service: String::new() };
     HealthClient::new(world.channel(TokenSource::none())).check(check).await.unwrap();
-    // Those that go give their room back.
+    // Calls that end give back their bytes.
     drop(held);
     let start = Instant::now();
     loop {
@@ -224,7 +226,7 @@ async fn a_request_that_does_not_come_is_waited_for_no_longer_than_its_time() {
     assert_eq!(text, "DeadlineExceeded: the request did not come within 0.3 s");
 }
 
-/// 20,000 streams were open on one connection.
+/// Without a limit, 20,000 streams were open on one connection.
 #[tokio::test]
 async fn a_connection_has_only_so_many_streams_and_a_peer_only_so_many_calls() {
     let calls = Amount { peer: 12, all: 100 };
@@ -238,7 +240,7 @@ async fn a_connection_has_only_so_many_streams_and_a_peer_only_so_many_calls() {
     }
     world.until_running(10).await;
     assert_eq!(first.current_max_send_streams(), 10);
-    // On further connections until the peer has its calls.
+    // Open further connections until the peer is at its limit of calls.
     let answers: Vec<_> = (0..20)
         .map(|_| {
             let mut client = world.client();
@@ -280,7 +282,8 @@ async fn one_connection_too_many_is_closed() {
     }
 }
 
-/// Half a preface of HTTP/2, and silence, from as many addresses as would fill the port: others are served, and the silent ones end.
+/// Half a preface of HTTP/2 and then silence, from enough addresses to fill the port: others are
+/// served, and the silent connections end.
 #[tokio::test]
 async fn silent_connections_keep_nobody_out() {
     let connections = groundwork_telemetry::ports::Limits { address: 4, all: 16 };
@@ -303,7 +306,7 @@ async fn silent_connections_keep_nobody_out() {
     }
 }
 
-/// The work of a call ends when nobody waits for it.
+/// The work of a call ends when its caller goes away.
 #[tokio::test]
 async fn work_ends_with_the_caller() {
     let world = World::new(limits(), false, None).await;
@@ -319,7 +322,7 @@ async fn a_request_over_the_limit_is_told_the_limit() {
     let world = World::new(limits(), true, None).await;
     world.client().expand(request(MAX_MESSAGE - 100)).await.unwrap();
     for length in [MAX_MESSAGE, 2 * MAX_MESSAGE] {
-        // The limit of the server, not that of the client.
+        // The error comes from the limit of the server, not from that of the client.
         let mut client = VariantsClient::new(world.channel(TokenSource::none()));
         let refused = client.expand(request(length)).await.unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
@@ -328,7 +331,8 @@ async fn a_request_over_the_limit_is_told_the_limit() {
     }
 }
 
-/// What all peers have together has limits of its own. Whoever meets one has done nothing wrong, and is told to come again.
+/// All peers together have limits of their own. A caller at such a limit has made no mistake, so
+/// its error asks for a retry.
 #[tokio::test]
 async fn all_peers_together_have_only_so_much() {
     let told_to_come_again = |refused: Status, words: &str| {
@@ -364,7 +368,8 @@ async fn all_peers_together_have_only_so_much() {
     assert!(is_closed(&mut world.socket().await).await);
 }
 
-/// Before a byte of the request is read, and without a question to the API server, which is none here.
+/// The server rejects a call before it reads a byte of the request, and without asking the API
+/// server, which this test does not have.
 #[tokio::test]
 async fn callers_are_asked_for_a_token_unless_the_service_says_otherwise() {
     let access = || {
@@ -385,7 +390,7 @@ async fn callers_are_asked_for_a_token_unless_the_service_says_otherwise() {
 
     let world = World::new(limits(), true, Some((access(), true))).await;
     world.client().expand(request(1)).await.unwrap();
-    // Who shows a token has to show a good one.
+    // A caller with a token still needs a valid one.
     let invented = world.channel(TokenSource::fixed("invented"));
     let refused = VariantsClient::new(invented).expand(request(1)).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);

@@ -1,4 +1,4 @@
-//! A server and clients of it, over the loopback device.
+//! Tests a server and its clients over the loopback device.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ async fn health_follows_readiness_and_the_end_is_prompt() {
     condition.not_ready("the bus is away");
     until(&mut client, ServingStatus::NotServing).await;
 
-    // A watch has no end of its own, and must not hold the server.
+    // A watch never ends by itself, and must not delay the shutdown.
     let watch = client.watch(HealthCheckRequest { service: String::new() }).await.unwrap();
     end.cancel();
     tokio::time::timeout(SOON, serving).await.unwrap().unwrap().unwrap();
@@ -75,11 +75,11 @@ async fn contracts_can_be_asked_for() {
         panic!("no list");
     };
     let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
-    // Only what this server answers.
+    // The list has only the services of this server.
     assert_eq!(names, ["grpc.health.v1.Health"]);
     let symbol = MessageRequest::FileContainingSymbol("groundwork.resolver.v1.Resolver".to_owned());
     assert!(matches!(ask(symbol).await, MessageResponse::FileDescriptorResponse(_)));
-    // What errors carry can be shown too.
+    // The details of errors have descriptors, too.
     for detail in ["google.rpc.ErrorInfo", "google.rpc.BadRequest"] {
         let symbol = MessageRequest::FileContainingSymbol(detail.to_owned());
         let answer = ask(symbol).await;
@@ -152,7 +152,7 @@ async fn files_that_cannot_be_used_are_named() {
     assert!(error.contains("choose another --grpc-address"), "{error}");
 }
 
-/// The server comes up while the client is trying.
+/// The server starts while the client is retrying.
 #[tokio::test]
 async fn a_call_outlasts_a_server_that_starts() {
     let telemetry = Telemetry::silent("resolver");
