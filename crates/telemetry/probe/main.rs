@@ -1,4 +1,5 @@
-//! The other process of the tests: `telemetry-probe export ENDPOINT`, or `telemetry-probe serve BEHAVIOUR`.
+//! Helper process of the tests: `telemetry-probe export ENDPOINT`, or `telemetry-probe serve
+//! BEHAVIOUR`.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends one span.
+/// Exports one span.
 #[tokio::main]
 async fn export(endpoint: &str) -> ExitCode {
     let arguments = TelemetryArguments { otlp_endpoint: Some(endpoint.to_owned()), ..Default::default() };
@@ -27,7 +28,7 @@ async fn export(endpoint: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs as a service does.
+/// Runs like a service.
 fn serve(behaviour: &str) -> ExitCode {
     let drain_seconds = if behaviour == "overdue" { 1 } else { 60 };
     let arguments = TelemetryArguments { log_format: LogFormat::Json, drain_seconds, ..Default::default() };

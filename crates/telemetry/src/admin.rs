@@ -16,10 +16,10 @@ use crate::{Health, Metrics, TelemetryError};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
-/// Those who scrape and probe are few.
+/// Limits of connections; few clients scrape metrics or probe health.
 const CONNECTIONS: Limits = Limits { all: 128, address: 32 };
 
-/// Serves `/healthz`, `/readyz` and `/metrics` over HTTP until it is dropped.
+/// Server of `/healthz`, `/readyz` and `/metrics` over HTTP, which runs until it is dropped.
 #[derive(Debug)]
 pub struct AdminServer {
     address: SocketAddr,
@@ -27,10 +27,10 @@ pub struct AdminServer {
 }
 
 impl AdminServer {
-    /// Binds `address` (port 0: a free one) and serves from then on. The address is logged.
+    /// Binds `address` (port 0: a free one) and starts to serve. The address is logged.
     ///
     /// - `/healthz`: 200 as long as the process can answer
-    /// - `/readyz`: 200, or 503 with one line `name: why` for each condition that does not hold
+    /// - `/readyz`: 200, or 503 with one line `name: reason` for each condition that is not met
     /// - `/metrics`: OpenMetrics 1.0
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl AdminServer {
         Ok(Self { address, task })
     }
 
-    /// Where it listens, with the real port.
+    /// Returns the address, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -71,7 +71,7 @@ impl Drop for AdminServer {
     }
 }
 
-/// The port as the library listens to it.
+/// Port in the form that axum listens on.
 struct Door(Port);
 
 impl Listener for Door {
@@ -89,7 +89,7 @@ impl Listener for Door {
     }
 }
 
-/// The client of a request.
+/// Client of a request.
 #[derive(Debug, Clone)]
 struct Asking(Guest);
 
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Head and body of the answer.
+    /// Returns head and body of the answer.
     async fn get(address: SocketAddr, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");

@@ -8,18 +8,18 @@ const DRAIN_SECONDS: u64 = 10;
 /// Form of the lines on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum LogFormat {
-    /// One line of text an event, for people.
+    /// One line of text per event, for people.
     #[default]
     Human,
-    /// One JSON object a line: `timestamp`, `level`, `service`, `target`, `message`, `trace_id` and `span_id` in a trace,
-    /// `fields`, `spans`.
+    /// One JSON object per line: `timestamp`, `level`, `service`, `target`, `message`, `trace_id`
+    /// and `span_id` in a trace, `fields`, `spans`.
     Json,
 }
 
-/// The arguments that every service has.
+/// Arguments that every service has.
 ///
-/// The standard variables of OpenTelemetry's SDK for sampling, batches and headers (`OTEL_TRACES_SAMPLER`, `OTEL_BSP_*`,
-/// `OTEL_EXPORTER_OTLP_HEADERS`) are honoured too.
+/// The standard variables of OpenTelemetry's SDK for sampling, batches and headers
+/// (`OTEL_TRACES_SAMPLER`, `OTEL_BSP_*`, `OTEL_EXPORTER_OTLP_HEADERS`) have effect, too.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Telemetry")]
 pub struct TelemetryArguments {
@@ -27,28 +27,29 @@ pub struct TelemetryArguments {
     #[arg(long, value_enum, default_value_t, env = "GROUNDWORK_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: LogFormat,
 
-    /// What is logged: a level, or a list such as "info,groundwork_bus=debug"
+    /// Log filter: a level, or a list such as "info,groundwork_bus=debug"
     #[arg(long, default_value = "info", env = "GROUNDWORK_LOG", value_name = "FILTER")]
     pub log: String,
 
-    /// Collector that receives traces over gRPC, such as http://localhost:4317; without one nothing is exported. With https
-    /// the authorities of the system are trusted, or those in the file that SSL_CERT_FILE names
+    /// Collector that receives traces over gRPC, such as http://localhost:4317; without one nothing
+    /// is exported. With https the authorities of the system are trusted, or those in the file that
+    /// SSL_CERT_FILE names
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
-    // On the loopback device and free by default, so that several services can run on one machine and nothing is open to
-    // others unasked.
-    /// Where /healthz, /readyz and /metrics are served; port 0 takes a free one, which is logged
+    // The default is a free port of the loopback device: several services can run on one machine,
+    // and other machines have no access unless the operator asks for it.
+    /// Address of /healthz, /readyz and /metrics; port 0 takes a free one, which is logged
     #[arg(long, default_value = "127.0.0.1:0", env = "GROUNDWORK_ADMIN_ADDRESS", value_name = "ADDRESS")]
     pub admin_address: SocketAddr,
 
-    /// How long running work may take to end after a signal
+    /// Time for running work to end after a signal
     #[arg(long, default_value_t = DRAIN_SECONDS, env = "GROUNDWORK_DRAIN_SECONDS", value_name = "SECONDS")]
     pub drain_seconds: u64,
 }
 
 impl TelemetryArguments {
-    /// The collector; an empty value, as a variable may have it, is none.
+    /// Returns the collector. An empty value, as an environment variable may have it, means none.
     pub(crate) fn collector(&self) -> Option<&str> {
         self.otlp_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty())
     }
@@ -59,7 +60,7 @@ impl TelemetryArguments {
 }
 
 impl Default for TelemetryArguments {
-    /// What no arguments and no variables give.
+    /// Returns the values of unset arguments and variables.
     fn default() -> Self {
         Self {
             log_format: LogFormat::default(),

@@ -1,13 +1,13 @@
-//! Errors and what caused them, as one text.
+//! Formats errors with their causes.
 
 use std::error::Error;
 
-/// The error with its causes, of which the last says most.
+/// Returns the error with its causes, of which the last is usually the most useful.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in causes(error) {
         let inner = cause.to_string();
-        // Many texts end in that of their cause.
+        // Many messages already contain the message of their cause.
         if !text.contains(&inner) {
             text = format!("{text}: {inner}");
         }
@@ -15,7 +15,8 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// The innermost cause alone, without what the libraries between say: addresses, versions, themselves.
+/// Returns the innermost cause alone. Errors of libraries in between repeat addresses, versions and
+/// their own names.
 pub fn innermost_cause(error: &(dyn Error + 'static)) -> String {
     causes(error).last().unwrap_or(error).to_string()
 }

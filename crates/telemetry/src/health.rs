@@ -3,21 +3,21 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Whether the process can do its work: named conditions, all of which must hold.
+/// Readiness of the process: named conditions, all of which must be met.
 ///
-/// Clones share the conditions. Not ready as long as nobody has named a condition, so a process that is still starting
-/// is not taken for one that needs nothing.
+/// Clones share the conditions. A process without conditions is not ready, because it is still
+/// starting and has not named them yet.
 #[derive(Debug, Clone)]
 pub struct Health {
     entries: Arc<watch::Sender<Vec<Entry>>>,
-    /// Put before the names of new conditions.
+    /// Prefix of the names of new conditions.
     scope: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
 struct Entry {
     name: String,
-    /// Why it does not hold; `None` when it does.
+    /// Reason that the condition is not met; `None` if it is met.
     problem: Option<String>,
 }
 
@@ -35,13 +35,14 @@ impl Default for Health {
 }
 
 impl Health {
-    /// The same conditions; those named through the new handle begin with `scope` and a slash. For services that share a process.
+    /// Returns a handle to the same conditions, whose new ones get the prefix `scope` and a slash.
+    /// For services that share a process.
     #[must_use]
     pub fn scoped(&self, scope: &str) -> Self {
         Self { entries: Arc::clone(&self.entries), scope: Some(scope.into()) }
     }
 
-    /// Adds a condition that does not hold yet. Every call adds one, also under a name that is taken.
+    /// Adds a condition that is not met yet. Every call adds one, even under a name that exists.
     pub fn condition(&self, name: &str) -> Condition {
         let name = match &self.scope {
             Some(scope) => format!("{scope}/{name}"),
@@ -55,36 +56,37 @@ impl Health {
         Condition { entries: Arc::clone(&self.entries), index }
     }
 
-    /// One sentence, `name: why`, for each condition that does not hold; empty when the process is ready.
+    /// Returns one sentence, `name: reason`, for each condition that is not met; empty if the
+    /// process is ready.
     pub fn problems(&self) -> Vec<String> {
         problems(&self.entries.borrow())
     }
 
-    /// Whether all conditions hold.
+    /// Reports whether all conditions are met.
     pub fn is_ready(&self) -> bool {
         is_ready(&self.entries.borrow())
     }
 
-    /// Waits until all conditions hold.
+    /// Waits until all conditions are met.
     pub async fn until_ready(&self) {
         self.until(true).await;
     }
 
-    /// Waits until all conditions hold, or until one does not.
+    /// Waits until all conditions are met, or with `ready` false until one is not.
     pub async fn until(&self, ready: bool) {
-        // The sender lives as long as `self`, so this ends only when it is so.
+        // The sender lives as long as `self`, so the wait cannot fail.
         let _ = self.entries.subscribe().wait_for(|entries| is_ready(entries) == ready).await;
     }
 }
 
 impl Condition {
-    /// It holds; the process is ready when all of its conditions do.
+    /// Marks the condition as met. The process is ready when all its conditions are.
     pub fn ready(&self) {
         self.set(None);
     }
 
-    /// It does not hold. `why` is shown to everybody who may ask for health: name what is missing, no values. Line breaks become
-    /// spaces.
+    /// Marks the condition as not met. Every caller of the health endpoint sees `why`: name the
+    /// missing part, without values. Line breaks become spaces.
     pub fn not_ready(&self, why: impl fmt::Display) {
         self.set(Some(why.to_string().replace(['\r', '\n'], " ")));
     }
@@ -99,7 +101,7 @@ impl Condition {
             name = Some(entry.name.clone());
             true
         });
-        // Outside of the lock, and only for changes.
+        // Log outside of the lock, and only changes.
         let Some(condition) = name else { return };
         match problem {
             None => tracing::info!(condition, "ready"),
@@ -144,7 +146,7 @@ mod tests {
         assert_eq!(health.problems(), ["bus: gone"]);
     }
 
-    /// Two services of a process may use the same word; neither speaks for the other.
+    /// Two services of a process may use the same name; each has a condition of its own.
     #[test]
     fn conditions_of_one_name_are_two() {
         let health = Health::default();

@@ -1,6 +1,7 @@
-//! What every service starts with: logs, traces, metrics, health and shutdown.
+//! Common start of every service: logs, traces, metrics, health and shutdown.
 //!
-//! A `main.rs` reads its arguments and calls [`run`]; the body gets a [`Telemetry`] with all that it needs:
+//! A `main.rs` parses its arguments and calls [`run`]; the body gets a [`Telemetry`] with
+//! everything that it needs:
 //!
 //! ```no_run
 //! use clap::Parser;
@@ -23,7 +24,8 @@
 //! }
 //! ```
 //!
-//! No header and no token is logged or traced by this crate, and messages about arguments name the argument only.
+//! This crate never logs or traces headers and tokens. Its messages about arguments give only the
+//! name of the argument.
 
 mod admin;
 mod arguments;

@@ -1,4 +1,4 @@
-//! Lines on standard output.
+//! Log lines on standard output.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -18,10 +18,11 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::{LogFormat, TelemetryError};
 
-/// The field of spans that names the service; the innermost one wins, and the service of the process is the last resort.
+/// Field of spans that names the service. The innermost one wins; without any, lines have the
+/// service of the process.
 pub(crate) const SERVICE_FIELD: &str = "service";
 
-/// The layer that writes what `filter` lets through.
+/// Returns the layer that writes the events that pass `filter`.
 pub(crate) fn layer<S, W>(
     service: &'static str,
     format: LogFormat,
@@ -46,19 +47,20 @@ where
     })
 }
 
-/// What these libraries log, their callers log as well, in the words of this project and once: without this every attempt to reach
-/// a server that is away is an ERROR line of each. A filter that names them has its way.
+/// Filter for libraries whose errors our code logs itself, once and in our words. Without it, each
+/// attempt to reach a server that is down would add an ERROR line of each library. A user's filter
+/// that names these libraries wins.
 const QUIET: &str = "async_nats=off,kube_client::client=off,kube_client::client::tls=warn";
 
-/// Events as the user's filter says, and spans down to `info` in any case: a warning is to name its service also when
-/// only warnings are wanted.
+/// Returns the filter for events as the user gives it, and for spans down to `info` in any case: a
+/// warning needs the span that names its service, even if the user wants only warnings.
 fn events_of<S>(filter: &str) -> Result<impl Filter<S> + Send + Sync + use<S>, TelemetryError>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    // Alone first: an error must not quote what the user did not write.
+    // Parse the user's filter alone first, so that an error quotes only the user's text.
     EnvFilter::builder().parse(filter).map_err(|source| TelemetryError::Filter { source })?;
-    // Of two directives for the same target the later one counts.
+    // The later of two directives for the same target wins, so the user's filter comes last.
     let events = EnvFilter::builder()
         .parse(format!("{QUIET},{filter}"))
         .map_err(|source| TelemetryError::Filter { source })?;
@@ -68,7 +70,7 @@ where
     ))
 }
 
-/// One JSON object a line.
+/// Writes one JSON object per line.
 struct JsonLines {
     service: &'static str,
 }
@@ -86,7 +88,7 @@ struct Line<'a> {
     span_id: Option<String>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     fields: Map<String, Value>,
-    /// Outermost first.
+    /// Spans, the outermost first.
     #[serde(skip_serializing_if = "<[Span]>::is_empty")]
     spans: &'a [Span],
 }
@@ -131,7 +133,7 @@ where
     }
 }
 
-/// Trace and span that are entered here.
+/// Returns trace id and span id of the current span.
 fn identity() -> Option<(String, String)> {
     let context = Context::current();
     let span = context.span();
@@ -147,7 +149,7 @@ where
     from_root
         .map(|span| {
             let extensions = span.extensions();
-            // Written by `JsonFields`, so it is an object.
+            // `JsonFields` has written the fields, so this is a JSON object.
             let fields = extensions
                 .get::<FormattedFields<JsonFields>>()
                 .and_then(|fields| serde_json::from_str(fields).ok())
@@ -229,7 +231,7 @@ mod tests {
         }
     }
 
-    /// What `act` logs.
+    /// Returns the lines that `act` logs.
     fn logged(format: LogFormat, filter: &str, act: impl FnOnce()) -> String {
         let buffer = Buffer::default();
         let writer = buffer.clone();
@@ -274,7 +276,7 @@ mod tests {
         );
     }
 
-    /// A filter for events takes neither the service nor the trace from what passes it.
+    /// A filter on events removes neither the service nor the trace from the events that pass.
     #[test]
     fn filter_leaves_the_surroundings() {
         let lines = json("warn", || {

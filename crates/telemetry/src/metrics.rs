@@ -7,16 +7,18 @@ use prometheus_client::encoding::text;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Metric, Registry};
 
-/// Begins every name.
+/// Prefix of every name.
 const PREFIX: &str = "groundwork";
 
-/// Upper bounds in seconds for histograms of durations: a bus hop takes milliseconds, a job in a busy cluster minutes.
+/// Upper bounds in seconds for histograms of durations: a hop over the bus takes milliseconds, a
+/// job in a busy cluster minutes.
 pub const LATENCY_BUCKETS: [f64; 14] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0];
 
-/// The metrics of a process. Clones share them.
+/// Metrics of a process. Clones share them.
 ///
-/// A crate registers its metrics beside the feature that they measure, and keeps the handle that comes back.
+/// Each crate registers its metrics beside the code that they measure, and keeps the returned
+/// handle.
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Mutex<Inner>>);
 
@@ -27,16 +29,17 @@ struct Inner {
 
 struct Known {
     description: MetricDescription,
-    /// The metric itself, for those who register it again.
+    /// The metric, which a second registration under the same name gets.
     handle: Box<dyn Any + Send + Sync>,
 }
 
-/// What is known of a metric without measuring anything.
+/// Description of a metric, without its values.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MetricDescription {
-    /// The name to query for, such as `groundwork_events_total`; of a histogram without `_bucket`, `_sum`, `_count`.
+    /// Name for queries, such as `groundwork_events_total`; for a histogram without `_bucket`,
+    /// `_sum`, `_count`.
     pub name: String,
-    /// What the metric counts, in one sentence.
+    /// Meaning of the metric, in one sentence.
     pub help: &'static str,
     /// `counter`, `gauge`, `histogram`, `info` or `unknown`.
     pub kind: &'static str,
@@ -57,13 +60,16 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Registers a metric, or gives the one that is registered under this name: services of one process share it.
+    /// Registers a metric, or returns the one that is registered under this name: services of one
+    /// process share it.
     ///
-    /// `name` has neither the prefix `groundwork_` nor the `_total` of counters; units are in it, in base units
-    /// (`_seconds`, `_bytes`). `help` is a sentence without full stop. `labels` are the names that the label set of `metric` has; label
-    /// values must not hold values of imported objects, nor names of objects (their number has no bound).
+    /// `name` has neither the prefix `groundwork_` nor the suffix `_total` of counters; it ends in
+    /// the base unit (`_seconds`, `_bytes`). `help` is a sentence without full stop. `labels` are
+    /// the names of the labels of `metric`. Label values must never contain values of imported
+    /// objects, or names of objects, whose number is unlimited.
     ///
-    /// A metric of another type under a name that is taken is a mistake in the program: it is logged, and the metric is not shown.
+    /// A metric of another type under an existing name is a programming error, which is logged;
+    /// that metric is not shown.
     pub fn register<M: Metric + Clone>(
         &self,
         name: &'static str,
@@ -86,12 +92,12 @@ impl Metrics {
         metric
     }
 
-    /// Every metric that has been registered, by name.
+    /// Lists all registered metrics by name.
     pub fn list(&self) -> Vec<MetricDescription> {
         self.lock().known.values().map(|known| known.description.clone()).collect()
     }
 
-    /// All values in the text form of OpenMetrics 1.0.
+    /// Encodes all values in the text format of OpenMetrics 1.0.
     ///
     /// # Errors
     ///
@@ -103,7 +109,7 @@ impl Metrics {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing is left half done in it by a panic elsewhere.
+        // A panic elsewhere cannot leave the map inconsistent, so a poisoned lock can be used.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -165,7 +171,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// The second one must not make the page invalid.
+    /// A second registration of another type must not make the output invalid.
     #[test]
     fn one_name_has_one_type() {
         let metrics = Metrics::default();

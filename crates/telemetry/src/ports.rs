@@ -1,12 +1,14 @@
-//! Ports whose connections strangers open.
+//! Ports that are open to untrusted clients.
 //!
 //! ```text
-//! Port ──accept──> Visit (a connection, and its place) ──> whatever serves it ──first request──> Guest::has_asked
-//!                     └── ends with an error after 5 s without a request, or when its place is needed
+//! Port ──accept──> Visit (a connection, and its place) ──> server of the protocol
+//! server ──first request──> Guest::has_asked
+//! Visit: ends with an error after 5 s without a request, or when its place is needed
 //! ```
 //!
-//! Of the places of a port one address holds a part at most, and a quarter is kept for addresses that hold none. When there is no place for a
-//! newcomer, the oldest connection goes that has not asked anything yet; where all have asked, the newcomer is closed.
+//! One address gets only a part of the places of a port, and a quarter of them is kept for
+//! addresses without connections. If all places are taken, a new connection replaces the oldest one
+//! that has not sent a request yet. If all have sent one, the new connection is closed.
 
 mod places;
 mod port;

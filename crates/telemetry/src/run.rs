@@ -9,15 +9,18 @@ use tracing::Instrument;
 use crate::causes::with_causes;
 use crate::{Condition, Shutdown, Telemetry, TelemetryArguments};
 
-/// Runs a service from start to end; the whole of its `main` but for the arguments.
+/// Runs a service from start to end. A service's `main` consists of this call and the parsing of
+/// arguments.
 ///
-/// Starts telemetry, serves health and metrics, and calls `body`, which returns when the service has ended: after
-/// `telemetry.shutdown` was requested, or by itself. The process is not ready before `body` was polled once, so a condition that it
-/// names before it waits for anything is there from the beginning. SIGTERM and SIGINT request it; then `body` and the tasks of
-/// [`Shutdown::spawn`] have `--drain-seconds`, and a further signal ends the process at once. The traces are flushed last.
+/// Starts telemetry, serves health and metrics, and calls `body`, which returns when the service
+/// has ended, by itself or after `telemetry.shutdown` was requested. The process is not ready
+/// before the first poll of `body`, so conditions that `body` names before its first wait exist
+/// from the beginning. SIGTERM and SIGINT request the shutdown. Then `body` and the tasks of
+/// [`Shutdown::spawn`] have `--drain-seconds`, and a further signal ends the process at once. The
+/// traces are flushed last.
 ///
-/// The status is 0 if `body` and all tasks ended well, and 1 otherwise; the reason is logged, or written to standard error if
-/// there is no log yet.
+/// The exit status is 0 if `body` and all tasks succeeded, and 1 otherwise. The reason is logged,
+/// or written to standard error if there is no log yet.
 pub fn run<E>(
     service: &'static str,
     arguments: &TelemetryArguments,
@@ -31,7 +34,7 @@ where
         Err(error) => return failed(service, &format!("cannot start threads: {error}")),
     };
     let code = runtime.block_on(supervise(service, arguments, body));
-    // Blocking calls that hang must not keep the process alive.
+    // A blocking call that hangs must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_millis(100));
     code
 }
@@ -64,19 +67,20 @@ async fn serve<E>(
 where
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    // Kept until the end, so that draining can be watched.
+    // The admin server runs until the end, so that draining can be observed.
     let _admin = telemetry.serve_admin(arguments.admin_address).await?;
     telemetry.shutdown.on_signals()?;
     let running = telemetry.health.condition("running");
     let limit = arguments.drain_limit();
     let mut overdue = pin!(overdue(&telemetry.shutdown, limit, &running));
-    // The body comes first: it has named its conditions by the time that this one holds.
+    // `biased` polls the body first, so that it names its conditions before the condition `running`
+    // is met.
     let result = tokio::select! {
         biased;
         result = body(telemetry.clone()) => result.map_err(Into::into),
         () = &mut overdue => return Err(format!("the service did not end within {limit:?}").into()),
     };
-    // One limit for both: what the body has used is not given to the tasks again.
+    // Body and tasks share one time limit: the tasks get only the time that the body has left.
     tokio::select! {
         () = telemetry.shutdown.finished() => {}
         () = overdue => return result.and(Err(telemetry.shutdown.unfinished(limit).into())),
@@ -86,7 +90,7 @@ where
     Ok(())
 }
 
-/// Tells of the service as running until its end is requested, and ends `limit` after that.
+/// Marks the service as running until its shutdown is requested, and returns `limit` after that.
 async fn overdue(shutdown: &Shutdown, limit: Duration, running: &Condition) {
     running.ready();
     shutdown.requested().await;

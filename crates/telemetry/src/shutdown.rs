@@ -8,14 +8,15 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-/// The end of a process: one request that all can see, and the tasks that are waited for. Clones share both.
+/// Shutdown of a process: one request that all tasks see, and the tasks to wait for. Clones share
+/// both.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     token: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// Tasks were still running when the time for draining was over.
+/// Tasks that were still running when the time for draining was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{tasks} tasks did not end within {limit:?} and were abandoned; what they did is done again after the next start"
@@ -26,27 +27,28 @@ pub struct Unfinished {
 }
 
 impl Shutdown {
-    /// Asks everybody to finish what they do and begin nothing new.
+    /// Requests the shutdown: tasks finish their work and begin no more.
     pub fn request(&self) {
         self.token.cancel();
     }
 
-    /// Whether the end was requested.
+    /// Reports whether the shutdown was requested.
     pub fn is_requested(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    /// Waits until the end is requested.
+    /// Waits until the shutdown is requested.
     pub fn requested(&self) -> WaitForCancellationFuture<'_> {
         self.token.cancelled()
     }
 
-    /// For libraries that want the token itself.
+    /// Returns the token for libraries that need it.
     pub fn token(&self) -> CancellationToken {
         self.token.clone()
     }
 
-    /// Runs a task that is waited for at the end, in the current span. It must end soon after the request.
+    /// Spawns a task that the shutdown waits for, in the current span. The task must end soon after
+    /// the request.
     pub fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -54,7 +56,7 @@ impl Shutdown {
         self.tasks.spawn(task.in_current_span())
     }
 
-    /// Requests the end and waits for the tasks.
+    /// Requests the shutdown and waits for the tasks.
     ///
     /// # Errors
     ///
@@ -63,7 +65,7 @@ impl Shutdown {
         tokio::time::timeout(limit, self.finished()).await.map_err(|_| self.unfinished(limit))
     }
 
-    /// Requests the end and waits for the tasks, however long they take.
+    /// Requests the shutdown and waits for the tasks without a limit.
     pub(crate) async fn finished(&self) {
         self.request();
         self.tasks.close();
@@ -74,7 +76,8 @@ impl Shutdown {
         Unfinished { tasks: self.tasks.len(), limit }
     }
 
-    /// SIGTERM or SIGINT requests the end; the next one ends the process at once with status 128 and the number of the signal.
+    /// Requests the shutdown on SIGTERM or SIGINT. The next signal ends the process at once, with
+    /// status 128 plus the number of the signal.
     ///
     /// # Errors
     ///
@@ -85,7 +88,8 @@ impl Shutdown {
             interrupt: signal(SignalKind::interrupt())?,
         };
         let shutdown = self.clone();
-        // Not one of the tasks that are waited for: it must see the second signal while they end.
+        // Not spawned with `self.spawn`: this task has to see the second signal while the others
+        // end.
         tokio::spawn(async move {
             let (name, _) = signals.next().await;
             tracing::info!(signal = name, "stopping; the next signal stops at once");

@@ -14,10 +14,10 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::{AdminServer, Health, Metrics, Shutdown, TelemetryArguments, log, trace};
 
-/// How long the last spans of a process may take to reach the collector.
+/// Time for the last spans of a process to reach the collector.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
-/// What a service needs from its surroundings. Clones share everything.
+/// Handles that a service needs. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Telemetry {
     pub metrics: Metrics,
@@ -27,12 +27,12 @@ pub struct Telemetry {
     provider: Option<Arc<SdkTracerProvider>>,
 }
 
-/// Why telemetry could not be started.
+/// Reason that telemetry could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     #[error("--log is no filter: {source}; write a level, or a list such as \"info,groundwork_bus=debug\"")]
     Filter { source: ParseError },
-    /// The text is not shown: it may hold a password.
+    /// The message does not show the URL, which may have a password.
     #[error(
         "--otlp-endpoint must be a URL such as http://localhost:4317, with http or https and without a user"
     )]
@@ -48,16 +48,17 @@ pub enum TelemetryError {
 }
 
 impl Telemetry {
-    /// Starts what a process has once: the crypto provider for TLS, the log on standard output, and the export of traces if
-    /// `--otlp-endpoint` names a collector. To be called before anything that speaks TLS.
+    /// Starts the parts that a process has once: the crypto provider for TLS, the log on standard
+    /// output, and the export of traces if `--otlp-endpoint` names a collector. Call this before
+    /// any use of TLS.
     ///
-    /// `service` is the name of the process in logs and traces. The collector need not be there yet.
+    /// `service` is the name of the process in logs and traces. The collector may start later.
     ///
     /// # Errors
     ///
-    /// An argument is wrong, or the process has been given a log before.
+    /// An argument is not valid, or the process has a log already.
     pub fn start(service: &'static str, arguments: &TelemetryArguments) -> Result<Self, TelemetryError> {
-        // Fails only if the process has a provider already, and then that one serves.
+        // This fails only if the process has a provider already, which is as good.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let log = log::layer(service, arguments.log_format, &arguments.log, io::stdout)?;
         let provider = arguments.collector().map(|endpoint| provider(service, endpoint)).transpose()?;
@@ -72,7 +73,7 @@ impl Telemetry {
         })
     }
 
-    /// For a process that does without: nothing is logged, exported or installed. For tests and one-shot commands.
+    /// Creates telemetry without log, export and crypto provider, for tests and one-shot commands.
     pub fn silent(service: &'static str) -> Self {
         Self {
             metrics: Metrics::default(),
@@ -83,25 +84,28 @@ impl Telemetry {
         }
     }
 
-    /// The same for one of several services of a process: names of its conditions begin with its name.
+    /// Returns the telemetry for one of several services of a process. Names of its conditions
+    /// begin with its name.
     #[must_use]
     pub fn of_service(&self, service: &'static str) -> Self {
         Self { service, health: self.health.scoped(service), ..self.clone() }
     }
 
-    /// The name of the service.
+    /// Returns the name of the service.
     pub fn service(&self) -> &'static str {
         self.service
     }
 
-    /// The span to run a service in: log lines from within name the service. It is no part of traces.
+    /// Returns the span to run a service in, which names the service in log lines. It is not part
+    /// of any trace.
     pub fn span(&self) -> Span {
-        // The name is that of `trace::SERVICE_SPAN`, the field that of `log::SERVICE_FIELD`; the macro wants them in full.
+        // The macro needs literals: the name is that of `trace::SERVICE_SPAN`, the field that of
+        // `log::SERVICE_FIELD`.
         tracing::info_span!(parent: None, "service", service = self.service)
     }
 
-    /// Serves health and metrics; see [`AdminServer::start`]. To be called before the service connects to anything, so that
-    /// everybody can see what it waits for.
+    /// Serves health and metrics, see [`AdminServer::start`]. Call this before the service connects
+    /// to other servers, so that an operator can see which server it waits for.
     ///
     /// # Errors
     ///
@@ -110,10 +114,11 @@ impl Telemetry {
         AdminServer::start(address, self.health.clone(), self.metrics.clone()).await
     }
 
-    /// Sends the spans that have ended to the collector, waiting for at most 5 seconds. Spans that end later are lost.
+    /// Sends the finished spans to the collector, in at most 5 seconds. Spans that end later are
+    /// lost.
     pub async fn flush(&self) {
         let Some(provider) = self.provider.clone() else { return };
-        // It blocks, and the connection to the collector needs the runtime meanwhile.
+        // The call blocks, and the connection to the collector needs the runtime in the meantime.
         let flushed = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH_LIMIT)).await;
         if let Ok(Err(error)) = flushed {
             tracing::warn!(%error, "the last traces did not reach the collector");
@@ -130,7 +135,7 @@ fn provider(service: &'static str, endpoint: &str) -> Result<SdkTracerProvider, 
     tokio::runtime::Handle::try_current().map_err(|_| TelemetryError::NoRuntime)?;
     let mut exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint);
     if uri.scheme_str() == Some("https") {
-        // The exporter alone would trust nobody.
+        // Without this the exporter trusts no certificate at all.
         exporter = exporter.with_tls_config(ClientTlsConfig::new().with_enabled_roots());
     }
     let exporter = exporter.build().map_err(|source| TelemetryError::Exporter { source })?;

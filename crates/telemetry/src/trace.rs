@@ -1,9 +1,10 @@
-//! One trace over processes: the context of a span goes out as a W3C `traceparent`, and a span continues one that came in.
+//! Traces across processes: sends the context of a span as a W3C `traceparent`, and continues the
+//! trace of a received one.
 //!
-//! Without a collector nothing is recorded, and a context that came in goes out unchanged: a process without a
-//! collector leaves no hole in the trace.
+//! Without a collector no spans are recorded, and a received context is passed on unchanged, so a
+//! process without a collector leaves no gap in the trace.
 //!
-//! A span that begins without a context and outside of another span is the root of a trace of its own.
+//! A span without a context and outside of another span is the root of a new trace.
 
 use std::collections::HashMap;
 
@@ -21,33 +22,35 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
-/// The header of W3C Trace Context; in gRPC metadata, NATS headers and CloudEvents alike.
+/// Header of W3C Trace Context, the same in gRPC metadata, NATS headers and CloudEvents.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// Name of the span that lasts as long as a service. It names the service in logs and is no part of any trace.
+/// Name of the span that lasts as long as a service. The span names the service in logs, and is not
+/// part of any trace.
 pub(crate) const SERVICE_SPAN: &str = "service";
 
-/// What the exporter itself runs through; exporting that would never end.
+/// Libraries that the exporter uses. Exporting their spans would create new spans without end.
 const OWN_NOISE: [&str; 6] = ["h2", "hyper", "hyper_util", "opentelemetry", "tonic", "tower"];
 
-/// The `traceparent` of the current span; `None` outside of a trace.
+/// Returns the `traceparent` of the current span; `None` outside of a trace.
 pub fn current_traceparent() -> Option<String> {
     traceparent(&Span::current())
 }
 
-/// The `traceparent` of a span, for what it causes elsewhere; `None` if it is in no trace.
+/// Returns the `traceparent` of a span, for the work that it causes in other processes; `None` if
+/// the span is not in a trace.
 ///
-/// This starts the span: its parent can no longer be set.
+/// This starts the span, so that its parent can no longer be set.
 pub fn traceparent(span: &Span) -> Option<String> {
     let mut headers = HashMap::new();
     TraceContextPropagator::new().inject_context(&span.context(), &mut headers);
     headers.remove(TRACEPARENT)
 }
 
-/// Makes `span` a child of the span elsewhere that `traceparent` names.
+/// Makes `span` a child of the remote span that `traceparent` names.
 ///
-/// To be called before the span is entered for the first time. Text that is no `traceparent` changes nothing, as the
-/// specification of Trace Context asks for.
+/// Call this before the span is entered for the first time. A text that is not a `traceparent` is
+/// ignored, as the specification of Trace Context requires.
 pub fn set_parent(span: &Span, traceparent: &str) {
     let headers = HashMap::from([(TRACEPARENT.to_owned(), traceparent.to_owned())]);
     let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
@@ -58,19 +61,19 @@ pub fn set_parent(span: &Span, traceparent: &str) {
     }
 }
 
-/// Puts the context of the current span into the metadata of a call.
+/// Writes the context of the current span into the metadata of a call.
 pub fn inject(metadata: &mut MetadataMap) {
     if let Some(value) = current_traceparent().and_then(|text| MetadataValue::try_from(text).ok()) {
         metadata.insert(TRACEPARENT, value);
     }
 }
 
-/// The `traceparent` in the metadata of a call, for [`set_parent`].
+/// Returns the `traceparent` in the metadata of a call, for [`set_parent`].
 pub fn extract(metadata: &MetadataMap) -> Option<String> {
     metadata.get(TRACEPARENT)?.to_str().ok().map(str::to_owned)
 }
 
-/// The interceptor for clients: every call carries the context of the span that makes it.
+/// Interceptor for clients that adds the context of the calling span to every call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Propagate;
 
@@ -81,9 +84,11 @@ impl Interceptor for Propagate {
     }
 }
 
-/// The span of a call that a server answers, for `Server::builder().trace_fn(trace::server_span("resolver"))`.
+/// Returns a function that creates the span of a call on a server, for
+/// `Server::builder().trace_fn(trace::server_span("resolver"))`.
 ///
-/// It has service and method, and continues the trace of the caller. No other header is looked at.
+/// The span has service and method, and continues the trace of the caller. Other headers are not
+/// read.
 pub fn server_span(
     service: &'static str,
 ) -> impl Fn(&http::Request<()>) -> Span + Clone + Send + Sync + 'static {
@@ -107,7 +112,7 @@ pub fn server_span(
     }
 }
 
-/// The layer that follows traces, and records them if there is somebody to send them to.
+/// Returns the layer that follows traces, and records them if a collector is set.
 pub(crate) fn layer<S>(provider: Option<&SdkTracerProvider>) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -119,7 +124,7 @@ where
             .with_threads(false)
             .with_filter(filter_fn(belongs_to_traces))
             .boxed(),
-        // The tracer that does nothing hands the context of the parent on.
+        // The no-op tracer still passes on the context of the parent.
         None => tracing_opentelemetry::layer()
             .with_location(false)
             .with_threads(false)
@@ -134,7 +139,7 @@ fn belongs_to_traces(metadata: &Metadata<'_>) -> bool {
     let origin = metadata.target().split("::").next().unwrap_or_default();
     *metadata.level() <= Level::INFO
         && metadata.name() != SERVICE_SPAN
-        // The exporter's own targets are written "opentelemetry_sdk", "opentelemetry-otlp".
+        // The exporter's own targets begin with `opentelemetry_` or `opentelemetry-`.
         && !OWN_NOISE.contains(&origin)
         && !origin.starts_with("opentelemetry")
 }
@@ -147,7 +152,7 @@ mod tests {
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-    /// With the layers of a process that exports nothing.
+    /// Runs `act` with the layers of a process that exports no traces.
     fn without_collector(act: impl FnOnce()) {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer(None)), act);
     }
@@ -176,7 +181,7 @@ mod tests {
             inject(&mut metadata);
             assert!(metadata.is_empty());
         });
-        // Without any layer at all.
+        // The process has no layer at all.
         assert_eq!(current_traceparent(), None);
     }
 

@@ -1,5 +1,5 @@
-//! Traces over OTLP: a real exporter, a real gRPC server that receives. A process has one log, so the second exporter runs in
-//! another process.
+//! Tests traces over OTLP with a real exporter and a real gRPC server. A process has one log, so
+//! the second exporter runs in another process.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
@@ -40,7 +40,7 @@ impl TraceService for Collector {
 }
 
 impl Collector {
-    /// Starts it on a free port and gives that.
+    /// Starts the server on a free port, and returns the port.
     async fn start(&self, mut server: Server) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -75,7 +75,7 @@ fn span<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     found[0]
 }
 
-/// The watch event starts the trace; it crosses the bus as text and a call as metadata.
+/// The watch event starts the trace, which crosses the bus as text and a call as metadata.
 async fn journey() {
     let watch = tracing::info_span!("watch event");
     let event = watch.in_scope(|| trace::current_traceparent().unwrap());
@@ -96,7 +96,7 @@ async fn journey() {
     answer(metadata).await;
 }
 
-/// The other side of the call, in a task of its own.
+/// Answers the call, in a task of its own.
 async fn answer(metadata: MetadataMap) {
     let headers = metadata.into_headers();
     let mut request =
@@ -147,7 +147,7 @@ async fn one_trace_from_event_to_write() {
     assert!(again.to_string().contains("already has a log"), "{again}");
 }
 
-/// Has another process export a span and waits for it; gives what it printed.
+/// Lets another process export a span, waits for its end, and returns its output.
 async fn export_to(endpoint: &str, authorities: &Path) -> String {
     let child = Command::new(env!("CARGO_BIN_EXE_telemetry-probe"))
         .args(["export", endpoint])

@@ -1,4 +1,5 @@
-//! `run` in a process of its own: health over HTTP, logs on standard output, signals and exit status.
+//! Tests `run` in a process of its own: health over HTTP, logs on standard output, signals and exit
+//! status.
 //!
 //! The process is `telemetry-probe`, see `probe/main.rs`.
 
@@ -31,12 +32,12 @@ impl Service {
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// The first line with this message, from the beginning.
+    /// Returns the first line with this message, from the beginning.
     fn line(&mut self, message: &str) -> Value {
         self.find(message, |line| line["message"] == message)
     }
 
-    /// The line that says that a condition holds.
+    /// Returns the line that reports a condition as met.
     fn ready(&mut self, condition: &str) -> Value {
         self.find(condition, |line| line["message"] == "ready" && line["fields"]["condition"] == condition)
     }
@@ -60,7 +61,7 @@ impl Service {
         assert!(sent.success());
     }
 
-    /// Its exit status; its output ends with it.
+    /// Returns the exit status, after the end of the output.
     fn status(&mut self) -> i32 {
         while let Ok(line) = self.lines.recv_timeout(WAIT) {
             self.seen.push(line);
@@ -86,12 +87,12 @@ impl Drop for Service {
     }
 }
 
-/// The JSON lines of a process; other lines are those of the test harness.
+/// Returns the JSON lines of a process, without the lines of the test harness.
 fn follow(output: ChildStdout) -> Receiver<Value> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // The harness begins a line that the first one of ours ends.
+            // The harness may begin a line, which the first line of the process then continues.
             let Some(start) = line.find('{') else { continue };
             if let Ok(line) = serde_json::from_str(&line[start..]) {
                 let _ = sender.send(line);
@@ -114,7 +115,7 @@ fn orderly_stop() {
     service.line("stopped");
 }
 
-/// Whoever asks in between is not sent to a service that is still starting.
+/// A service that is still starting must not report ready, or it would get traffic too early.
 #[test]
 fn not_ready_before_the_service_has_named_its_conditions() {
     let mut service = Service::start("orderly");

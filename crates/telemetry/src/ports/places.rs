@@ -1,4 +1,4 @@
-//! Which connections there may be.
+//! Limits on the connections of a port.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -7,28 +7,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// One place of so many is kept for addresses that hold none.
+/// Divisor for the part of all places that is kept for addresses without connections.
 const RESERVE: usize = 4;
 
-/// How many connections a port has.
+/// Number of connections of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub all: usize,
-    /// Of one address.
+    /// Connections of one address.
     pub address: usize,
 }
 
-/// Tells addresses for which many people come, such as proxies that are believed whom they stand for: these have no share of their own.
+/// Recognizes the addresses of proxies, which stand for many users: they have no limit of their
+/// own.
 pub type IsProxy = dyn Fn(IpAddr) -> bool + Send + Sync;
 
-/// The reason why there is no place.
+/// Reason that no place is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     Address,
     All,
 }
 
-/// The places of a port. Clones are the same.
+/// Places for the connections of a port. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Places {
     limits: Limits,
@@ -47,7 +48,7 @@ struct Taken {
     count: usize,
     by_address: HashMap<IpAddr, usize>,
     next: u64,
-    /// Connections that have not asked anything yet, the oldest first.
+    /// Connections that have not sent a request yet, the oldest first.
     silent: BTreeMap<u64, Silent>,
 }
 
@@ -57,7 +58,7 @@ struct Silent {
     end: CancellationToken,
 }
 
-/// A place of a connection, given back when this is dropped.
+/// Place of a connection, given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Places,
@@ -84,11 +85,12 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection from an address, perhaps that of a silent one.
+    /// Takes a place for a connection from an address, and ends a silent connection for it if
+    /// necessary.
     ///
     /// # Errors
     ///
-    /// All have asked something that hold a place which this one could have.
+    /// All places that this connection could get belong to connections that have sent a request.
     pub(crate) fn take(&self, address: IpAddr) -> Result<Place, Full> {
         let is_proxy = (self.is_proxy)(address.to_canonical());
         let address = network_of(address);
@@ -111,8 +113,9 @@ impl Places {
     }
 }
 
-/// The holder of a share: an address of IPv4, also where it came in over IPv6; of IPv6 the first 64 bits, since a host there has as many
-/// addresses as it likes.
+/// Returns the network whose connections share a limit: an IPv4 address, even if it arrives over
+/// IPv6; of an IPv6 address the first 64 bits, since one host may have all addresses of such a
+/// network.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -121,7 +124,8 @@ pub fn network_of(address: IpAddr) -> IpAddr {
 }
 
 impl Taken {
-    /// Ends the oldest silent connection, of an address or of all. Its place is free at once; that it is closed takes a moment.
+    /// Ends the oldest silent connection, of an address or of all. Its place is free at once, even
+    /// though closing takes a moment.
     fn end_silent(&mut self, of: Option<IpAddr>) -> bool {
         let mut candidates = self.silent.iter();
         let oldest = candidates.find(|(_, silent)| of.is_none_or(|address| silent.address == address));
@@ -145,7 +149,7 @@ impl Taken {
 }
 
 impl Place {
-    /// The connection keeps its place now.
+    /// Marks the connection as active, so that it keeps its place.
     pub(crate) fn keep(&self) {
         self.places.lock().silent.remove(&self.number);
     }
@@ -155,7 +159,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
         taken.silent.remove(&self.number);
-        // A place that was taken away has been given back already.
+        // A place that another connection has taken over was given back then.
         if !self.end.is_cancelled() {
             taken.give_back(self.address);
         }
@@ -192,7 +196,8 @@ mod tests {
         assert_eq!((taken.count, taken.by_address.len(), taken.silent.len()), (0, 0, 0));
     }
 
-    /// Four addresses that ask something on each connection leave places for others; silent ones leave all of them.
+    /// Four addresses with active connections leave some places to others; silent connections leave
+    /// all.
     #[test]
     fn some_places_are_kept_for_addresses_that_hold_none() {
         let places = places(16, 4);
@@ -200,7 +205,8 @@ mod tests {
         for number in 1..=4 {
             held.extend((0..4).filter_map(|_| places.take(address(number)).ok()).inspect(Place::keep));
         }
-        // The last of them came when only those who hold none had a place.
+        // Twelve places are open to all addresses. The thirteenth went to the fourth address, which
+        // had no connection at that moment.
         assert_eq!(held.len(), 13);
         let newcomers: Vec<Place> = (10..13).map(|number| places.take(address(number)).unwrap()).collect();
         newcomers.iter().for_each(Place::keep);

@@ -1,4 +1,4 @@
-//! The listening side.
+//! Port that accepts connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,10 +10,10 @@ use tokio::net::TcpListener;
 use super::places::{IsProxy, Limits, Places};
 use super::visit::Visit;
 
-/// Pause after a connection could not be accepted: there are no file descriptors.
+/// Pause after a failed accept, which usually means that the process is out of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A port that is open.
+/// Open port.
 #[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
@@ -22,35 +22,35 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes the port (0: a free one).
+    /// Binds the port (0: a free one).
     ///
     /// # Errors
     ///
-    /// The port is taken, or may not be used.
+    /// The port is in use, or not permitted.
     pub async fn bind(address: SocketAddr, limits: Limits) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address, places: Places::new(limits) })
     }
 
-    /// With proxies in front of it.
+    /// Sets the proxies in front of the port.
     #[must_use]
     pub fn behind(self, is_proxy: Arc<IsProxy>) -> Self {
         Self { places: self.places.behind(is_proxy), ..self }
     }
 
-    /// With other limits.
+    /// Sets other limits.
     #[must_use]
     pub fn within(self, limits: Limits) -> Self {
         Self { places: self.places.within(limits), ..self }
     }
 
-    /// Where it listens, the chosen port included.
+    /// Returns the address of the port, including a chosen port number.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The next connection that has a place. Others are closed, which costs a peer its own time only.
+    /// Returns the next connection that gets a place. Closes the others.
     pub async fn accept(&self) -> Visit {
         loop {
             let (stream, peer) = match self.listener.accept().await {
@@ -63,8 +63,9 @@ impl Port {
             };
             match self.places.take(peer.ip()) {
                 Ok(place) => {
-                    // Answers are written at once, and not when the peer has acknowledged what came before. A peer that has gone
-                    // meanwhile is noticed when it is read from.
+                    // Without Nagle's algorithm, answers do not wait for an acknowledgement of
+                    // earlier data. The call fails if the peer has gone; the next read reports
+                    // that.
                     let _ = stream.set_nodelay(true);
                     return Visit::new(stream, peer, place);
                 }

@@ -1,4 +1,4 @@
-//! One connection.
+//! Accepted connections.
 
 use std::fmt;
 use std::io;
@@ -16,24 +16,25 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::places::Place;
 
-/// The time for everything before the first request of a connection: TLS, the preface of HTTP/2, the head.
+/// Time for everything before the first request of a connection: TLS, the preface of HTTP/2, the
+/// head.
 const FIRST_REQUEST: Duration = Duration::from_secs(5);
 
-/// A connection that has a place for as long as it is open.
+/// Connection with a place for as long as it is open.
 pub struct Visit {
     stream: TcpStream,
     guest: Guest,
-    /// Gone once something was asked.
+    /// `None` once a request has arrived.
     silence: Option<Silence>,
 }
 
-/// Why a connection ends on which nothing was asked.
+/// Time limit and cancellation of a connection without a request.
 struct Silence {
     time: Pin<Box<Sleep>>,
     place_is_needed: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-/// The other end of a connection. Clones are the same.
+/// Other end of a connection. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Guest(Arc<Inner>);
 
@@ -45,12 +46,13 @@ struct Inner {
 }
 
 impl Guest {
-    /// The address of the other end.
+    /// Returns the address of the other end.
     pub fn peer(&self) -> SocketAddr {
         self.0.peer
     }
 
-    /// A request has come: the connection stays as long as its server wants it to.
+    /// Records that a request has arrived: from now on only the server decides how long the
+    /// connection stays.
     pub fn has_asked(&self) {
         if !self.0.has_asked.swap(true, Ordering::Relaxed) {
             self.0.place.keep();
@@ -68,7 +70,7 @@ impl Visit {
         Self { stream, guest, silence: Some(silence) }
     }
 
-    /// The other end.
+    /// Returns the other end.
     pub fn guest(&self) -> &Guest {
         &self.guest
     }
@@ -76,7 +78,7 @@ impl Visit {
     fn check_silence(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(silence) = &mut self.silence else { return Ok(()) };
         if self.guest.0.has_asked.load(Ordering::Relaxed) {
-            // It may have lost its place in the moment in which it asked.
+            // The connection may have lost its place at the very moment of its first request.
             let has_place = !self.guest.0.place.end.is_cancelled();
             self.silence = None;
             return if has_place { Ok(()) } else { Err(needed()) };
