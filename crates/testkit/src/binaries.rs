@@ -1,8 +1,8 @@
-//! Where the binaries of the servers are.
+//! Finds the binaries of the servers.
 //!
-//! Looked at in this order: the variable of the binary (`TEST_ASSET_ETCD` and so on), the folder in
-//! `KUBEBUILDER_ASSETS`, `PATH`, and the folder that `cargo xtask servers` builds into. A binary counts only
-//! if its version is one that we support.
+//! Searches in this order: the variable of the binary (`TEST_ASSET_ETCD` and so on), the folder in
+//! `KUBEBUILDER_ASSETS`, `PATH`, and the folder that `cargo xtask servers` builds into. A binary
+//! counts only if we support its version.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,24 +12,24 @@ use std::process::{Command, Stdio};
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-/// Checksums of the module that names the servers; a change of it means other servers.
+/// Checksums of the Go module that names the servers; a change of it means other servers.
 const SERVERS_SUM: &str = include_str!("../../../tools/testservers/go.sum");
-/// The same for grpcurl, which needs other versions of what both need.
+/// Checksums of grpcurl's module, which needs other versions of shared dependencies.
 const GRPCURL_SUM: &str = include_str!("../../../tools/grpcurl/go.sum");
-/// Checksums of what the original of the template engine is made of, and our program around it.
+/// Checksums of Go's template engine with sprig, and of our program around them.
 const GO_TEMPLATE_SUM: &str = include_str!("../../../tools/gotemplate/go.sum");
 const GO_TEMPLATE_PROGRAM: &str = include_str!("../../../tools/gotemplate/main.go");
-/// The same of the original of charts.
+/// Checksums of Helm's library.
 const HELM_SUM: &str = include_str!("../../../tools/helm/go.sum");
 const HELM_PROGRAM: &str = include_str!("../../../tools/helm/main.go");
-/// The same of the original of expressions.
+/// Checksums of cel-go.
 const CEL_SUM: &str = include_str!("../../../tools/cel/go.sum");
 const CEL_PROGRAM: &str = include_str!("../../../tools/cel/main.go");
-/// The same of the git server.
+/// Checksums of the git server.
 const GIT_SERVER_SUM: &str = include_str!("../../../tools/gitserver/go.sum");
 const GIT_SERVER_PROGRAM: &str = include_str!("../../../tools/gitserver/main.go");
 
-/// A server, or the client program of one.
+/// Server, or the client program of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Server {
     /// The Kubernetes API server.
@@ -46,33 +46,33 @@ pub enum Server {
     Registry,
     /// A command line client of any gRPC server.
     Grpcurl,
-    /// Go's template engine with sprig, which our own is compared with.
+    /// Go's template engine with sprig, which the tests compare ours with.
     GoTemplate,
     /// git over http and ssh.
     GitServer,
-    /// Helm's library, which our own rendering of charts is compared with.
+    /// Helm's library, which the tests compare our rendering of charts with.
     Helm,
-    /// cel-go, which our own expressions are compared with.
+    /// cel-go, which the tests compare our expressions with.
     Cel,
 }
 
-/// A binary that can be used.
+/// Binary of a supported version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
-    /// Which server it is.
+    /// Server that the binary runs.
     pub server: Server,
     pub path: PathBuf,
-    /// What it says about its version.
+    /// Version that the binary prints.
     pub version: Version,
 }
 
-/// Why there is no binary.
+/// Reason that no binary was found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{server} {} was not found{}; `cargo xtask servers` builds it", server.needs(), notes(.rejected))]
 pub struct NotFound {
-    /// Which server was looked for.
+    /// Server that was searched for.
     pub server: Server,
-    /// Files that are there but cannot be used, and why.
+    /// Files that exist but cannot be used, each with the reason.
     pub rejected: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ impl fmt::Display for Server {
 }
 
 impl Server {
-    /// All servers, those first that others need.
+    /// All servers, each after those that it needs.
     pub const ALL: [Self; 11] = [
         Self::Etcd,
         Self::KubeApiserver,
@@ -112,7 +112,8 @@ impl Server {
         Self::Cel,
     ];
 
-    /// Folder of the Go module that fixes the version, from the root of the repository.
+    /// Returns the folder of the Go module that fixes the version, relative to the root of the
+    /// repository.
     pub const fn module(self) -> &'static str {
         match self {
             Self::Grpcurl => "tools/grpcurl",
@@ -124,7 +125,7 @@ impl Server {
         }
     }
 
-    /// Texts that decide what is built.
+    /// Returns the texts that decide which version is built.
     const fn sums(self) -> [&'static str; 2] {
         match self {
             Self::Grpcurl => [GRPCURL_SUM, ""],
@@ -136,7 +137,7 @@ impl Server {
         }
     }
 
-    /// Name of the file.
+    /// Returns the name of the file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::KubeApiserver => "kube-apiserver",
@@ -153,7 +154,7 @@ impl Server {
         }
     }
 
-    /// Go package that the server is built from.
+    /// Returns the Go package that the server is built from.
     pub const fn package(self) -> &'static str {
         match self {
             Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -170,7 +171,7 @@ impl Server {
         }
     }
 
-    /// Variable that holds the path of the file.
+    /// Returns the environment variable with the path of the file.
     const fn variable(self) -> &'static str {
         match self {
             Self::KubeApiserver => "TEST_ASSET_KUBE_APISERVER",
@@ -195,11 +196,12 @@ impl Server {
         }
     }
 
-    /// Whether we support that version.
+    /// Reports whether we support a version.
     fn supports(self, version: Version) -> bool {
         match self {
             Self::KubeApiserver | Self::Kubectl | Self::KubeControllerManager => version >= Version(1, 33, 0),
-            // Older ones of 3.5 cannot report how far a watch is, which the API server relies on.
+            // Older versions of etcd 3.5 cannot report the progress of a watch, which the API
+            // server relies on.
             Self::Etcd => version >= Version(3, 5, 13),
             Self::NatsServer => version >= Version(2, 10, 23),
             Self::Registry => version >= Version(2, 8, 0),
@@ -208,7 +210,7 @@ impl Server {
         }
     }
 
-    /// The versions that we support, in words.
+    /// Returns the supported versions, in words.
     pub const fn needs(self) -> &'static str {
         match self {
             Self::KubeApiserver | Self::Kubectl | Self::KubeControllerManager => "1.33 or later",
@@ -224,7 +226,7 @@ impl Server {
 /// Finds the binary of a server.
 ///
 /// # Errors
-/// When there is none, or none of a version that we support.
+/// No binary exists, or none of a supported version.
 pub fn find(server: Server) -> Result<Binary, NotFound> {
     let mut rejected = Vec::new();
     for path in candidates(server, |name| std::env::var_os(name)) {
@@ -240,7 +242,7 @@ pub fn find(server: Server) -> Result<Binary, NotFound> {
     Err(NotFound { server, rejected })
 }
 
-/// Files that may be the server, best first.
+/// Returns the files that may be the server, the preferred ones first.
 fn candidates<V: AsRef<OsStr>>(server: Server, variable: impl Fn(&str) -> Option<V>) -> Vec<PathBuf> {
     let folder = |name: &str| variable(name).filter(|value| !value.as_ref().is_empty());
     let mut paths = Vec::new();
@@ -253,7 +255,8 @@ fn candidates<V: AsRef<OsStr>>(server: Server, variable: impl Fn(&str) -> Option
     paths
 }
 
-/// Folder that `cargo xtask servers` builds a server into: one for each state of its module.
+/// Returns the folder that `cargo xtask servers` builds a server into: one for each state of its
+/// module.
 pub fn build_folder(server: Server) -> Option<PathBuf> {
     cache_folder(server, |name| std::env::var_os(name))
 }
@@ -263,7 +266,7 @@ fn cache_folder<V: AsRef<OsStr>>(server: Server, variable: impl Fn(&str) -> Opti
     Some(cache(variable)?.join(digest).join("bin"))
 }
 
-/// Folder of the user's cache that holds what tests need.
+/// Returns the folder of the user's cache for files that tests need.
 pub(crate) fn cache<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Option<PathBuf> {
     let absolute = |name: &str| {
         variable(name).map(|value| PathBuf::from(value.as_ref())).filter(|path| path.is_absolute())
@@ -272,14 +275,15 @@ pub(crate) fn cache<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Op
     Some(cache.join("groundwork/testservers"))
 }
 
-/// Asks a binary for its version.
+/// Runs a binary to get its version.
 fn version(server: Server, path: &Path) -> Option<Version> {
     let output = Command::new(path).args(server.version_arguments()).stdin(Stdio::null()).output().ok()?;
     let told = |bytes: &[u8]| first_version(&String::from_utf8_lossy(bytes));
     told(&output.stdout).or_else(|| told(&output.stderr))
 }
 
-/// The first `1.2.3` in a text; words in front of it (`v3` in a module path) are passed over.
+/// Returns the first `1.2.3` in a text. Skips other words in front of it, such as `v3` in a module
+/// path.
 fn first_version(text: &str) -> Option<Version> {
     text.split_whitespace().find_map(|word| {
         let digits = word.trim_start_matches('v').split(['+', '-']).next()?;

@@ -1,7 +1,8 @@
-//! The browser that tests open pages with, and the program that looks whether everybody can use them.
+//! Finds the browser for tests of pages, and axe-core, which checks their accessibility.
 //!
-//! Unlike servers these are not built: `cargo xtask servers` takes Chromium and its driver from the system's packages, and axe-core from
-//! npm. Tests that need them are skipped, with a word, where they cannot be had.
+//! `cargo xtask servers` does not build these: it takes Chromium and its driver from the system's
+//! packages, and axe-core from npm. Tests that need them are skipped with a note if they are
+//! missing.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,12 @@ use sha2::{Digest, Sha256};
 
 use crate::binaries::cache;
 
-/// The version of axe-core that is asked for.
+/// Version of axe-core.
 pub const AXE: &str = "4.14.1";
-/// SHA-256 of its script.
+/// SHA-256 of axe-core's script.
 const AXE_DIGEST: &str = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c";
 
-/// What opening a page takes.
+/// Files that a test of a page needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrowserFiles {
     /// Chromium.
@@ -27,7 +28,7 @@ pub struct BrowserFiles {
     pub axe: PathBuf,
 }
 
-/// Why no page can be opened.
+/// Reason that a page cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} was not found; `cargo xtask servers` gets it where it can")]
 pub struct NoBrowser {
@@ -37,7 +38,7 @@ pub struct NoBrowser {
 /// Finds the browser: by `TEST_ASSET_CHROMIUM` and `TEST_ASSET_CHROMEDRIVER`, then on `PATH`.
 ///
 /// # Errors
-/// When something is missing.
+/// A file is missing.
 pub fn find_browser() -> Result<BrowserFiles, NoBrowser> {
     let variable = |name: &str| std::env::var_os(name);
     let found = |names: &[&str], own: &str, what| {
@@ -50,18 +51,18 @@ pub fn find_browser() -> Result<BrowserFiles, NoBrowser> {
     })
 }
 
-/// Where axe-core is kept.
+/// Returns the path where axe-core is kept.
 pub fn axe_file() -> Option<PathBuf> {
     let cache = cache(|name| std::env::var_os(name))?;
     Some(cache.join(format!("axe-core-{AXE}")).join("axe.min.js"))
 }
 
-/// Whether a file is the script of the version that we ask for.
+/// Reports whether a file is axe-core's script in our version.
 pub fn is_axe(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(|bytes| HEXLOWER.encode(&Sha256::digest(bytes)) == AXE_DIGEST)
 }
 
-/// Files that may be a program, best first.
+/// Returns the files that may be a program, the preferred ones first.
 fn candidates<V: AsRef<OsStr>>(
     names: &[&str],
     own: &str,

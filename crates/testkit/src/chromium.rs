@@ -1,4 +1,4 @@
-//! A browser without a window.
+//! Browser without a window, for tests of pages.
 
 use std::process::Command;
 
@@ -6,12 +6,13 @@ use crate::browser::BrowserFiles;
 use crate::process::{StartError, answers_http, unused_port, with_free_ports};
 use crate::program::Program;
 
-/// Keeps it from asking for what is not of the page: versions, components, services of its maker.
+/// Options that keep the browser from requests other than those of the page: updates, components,
+/// services of its vendor.
 const QUIET: [&str; 11] = [
     "--headless=new",
-    // A browser on a pipe ends with its driver, however that ends.
+    // A browser on a pipe ends with its driver, even if the driver is killed.
     "--remote-debugging-pipe",
-    // Tests may run as root, and in containers without much shared memory.
+    // Tests may run as root, and in containers with little shared memory.
     "--no-sandbox",
     "--disable-dev-shm-usage",
     "--disable-gpu",
@@ -23,7 +24,7 @@ const QUIET: [&str; 11] = [
     "--hide-scrollbars",
 ];
 
-/// A running ChromeDriver. Dropping it ends it, and the browsers that it has started.
+/// Running ChromeDriver. Dropping it ends the driver and the browsers that it has started.
 #[derive(Debug)]
 pub struct Chromium {
     driver: Program,
@@ -35,7 +36,7 @@ impl Chromium {
     /// Starts the driver and waits until it answers.
     ///
     /// # Errors
-    /// When it does not.
+    /// The driver does not start.
     pub async fn start(files: BrowserFiles) -> Result<Self, StartError> {
         with_free_ports(async || {
             let port = unused_port().map_err(|error| StartError::prepare("chromedriver")(error.into()))?;
@@ -48,12 +49,13 @@ impl Chromium {
         .await
     }
 
-    /// Address of its WebDriver interface.
+    /// Returns the address of its WebDriver interface.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What a new session asks for: a browser with this name for its folder, whose network and console are logged.
+    /// Returns the capabilities for a new session: a browser with this name for its folder, whose
+    /// network and console are logged.
     pub fn capabilities(&self, name: &str) -> serde_json::Map<String, serde_json::Value> {
         let folder = self.driver.folder().join(name);
         let mut arguments: Vec<String> = QUIET.iter().map(ToString::to_string).collect();
@@ -61,7 +63,7 @@ impl Chromium {
         let mut capabilities = serde_json::Map::new();
         let options = serde_json::json!({"binary": self.files.browser, "args": arguments});
         capabilities.insert("goog:chromeOptions".to_owned(), options);
-        // Of loaded machines.
+        // The time limits allow for loaded machines.
         let limits = serde_json::json!({"script": 60_000, "pageLoad": 60_000});
         capabilities.insert("timeouts".to_owned(), limits);
         let logs = serde_json::json!({"browser": "ALL", "performance": "ALL"});

@@ -1,4 +1,5 @@
-//! A Kubernetes control plane: etcd and kube-apiserver, and kube-controller-manager on demand.
+//! Kubernetes control plane for tests: etcd and kube-apiserver, and optionally
+//! kube-controller-manager.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,13 +24,13 @@ use crate::process::{
 
 const ADMIN_TOKEN: &str = "admin";
 
-/// How much the audit log tells: one JSON object for each request.
+/// Content of the audit log: one JSON object for each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Audit {
     #[default]
     Nothing,
     Requests,
-    /// Beside them the objects that are written of one kind of the core group, by its plural.
+    /// Requests, and the written objects of one kind of the core group, by its plural.
     Objects(&'static str),
 }
 
@@ -49,24 +50,25 @@ impl Audit {
     }
 }
 
-/// What a control plane should have beside the usual.
+/// Options of a control plane.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ControlPlaneOptions {
-    /// Collect garbage by owner references, and finish the deletion of namespaces.
+    /// True to collect garbage by owner references, and to finish the deletion of namespaces.
     pub controller_manager: bool,
     /// The content of [`ControlPlane::audit_log`].
     pub audit: Audit,
-    /// Let only those set `blockOwnerDeletion` who may set finalizers of the owner, as stricter clusters do.
+    /// True to let only users set `blockOwnerDeletion` who may set finalizers of the owner, as
+    /// stricter clusters do.
     pub owner_references_permission: bool,
 }
 
-/// A running control plane. Dropping it ends it.
+/// Running control plane. Dropping it ends its servers.
 ///
-/// The ServiceAccount admission is off: accounts have to be created before they can be used, and no pod ever
-/// runs.
+/// The ServiceAccount admission is off, so accounts have to be created before they can be used.
+/// Pods never run.
 #[derive(Debug)]
 pub struct ControlPlane {
-    // In the order in which they are stopped.
+    // Fields are dropped in this order, so the servers stop in it.
     controller_manager: Option<Process>,
     api_server: Process,
     _etcd: Process,
@@ -79,7 +81,7 @@ impl ControlPlane {
     /// Starts a control plane and waits until it answers.
     ///
     /// # Errors
-    /// When a binary is missing, or a server does not start; the error holds the end of its log.
+    /// A binary is missing, or a server does not start; the error has the end of its log.
     pub async fn start(options: ControlPlaneOptions) -> Result<Self, StartError> {
         let (etcd, etcd_port) = with_free_ports(start_etcd).await?;
         let (api_server, kubeconfig) =
@@ -89,38 +91,39 @@ impl ControlPlane {
         Ok(Self { controller_manager, api_server, _etcd: etcd, etcd_port, kubeconfig, audit: options.audit })
     }
 
-    /// Starts the controller manager now: its garbage collector knows the kinds at once that exist by then, and others
-    /// only half a minute after they came.
+    /// Starts the controller manager now. Its garbage collector knows the existing kinds at once,
+    /// but new kinds only half a minute after their creation.
     ///
     /// # Errors
-    /// When the binary is missing.
+    /// The binary is missing.
     pub fn start_controller_manager(&mut self) -> Result<(), StartError> {
         self.controller_manager = Some(start_controller_manager(&self.kubeconfig)?);
         Ok(())
     }
 
-    /// The kubeconfig file of the administrator.
+    /// Returns the kubeconfig file of the administrator.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// File with one JSON object for each request, if it was asked for.
+    /// Returns the file with one JSON object for each request, if the options ask for it.
     pub fn audit_log(&self) -> Option<PathBuf> {
         (self.audit != Audit::Nothing).then(|| self.api_server.folder().join("audit.log"))
     }
 
-    /// A new client of the administrator. Clients belong to the async runtime that they were made in.
+    /// Creates a client of the administrator. A client belongs to the async runtime in which it was
+    /// created.
     ///
     /// # Errors
-    /// When the kubeconfig file cannot be used.
+    /// The kubeconfig file cannot be used.
     pub async fn client(&self) -> Result<Client, StartError> {
         admin_client(&self.kubeconfig).await
     }
 
-    /// A new client of a ServiceAccount, which has the rights that bindings give it and no others.
+    /// Creates a client of a ServiceAccount, which has only the permissions of its bindings.
     ///
     /// # Errors
-    /// When the account does not exist, or no token can be had.
+    /// The account does not exist, or gets no token.
     pub async fn service_account_client(&self, namespace: &str, name: &str) -> Result<Client, StartError> {
         let token = self.service_account_token(namespace, name).await?;
         let mut config = admin_config(&self.kubeconfig).await?;
@@ -128,15 +131,15 @@ impl ControlPlane {
         groundwork_client::connect(config).map_err(client_error)
     }
 
-    /// A token of a ServiceAccount that is good for a day.
+    /// Returns a token of a ServiceAccount that is valid for a day.
     ///
     /// # Errors
-    /// When the account does not exist, or no token can be had.
+    /// The account does not exist, or gets no token.
     pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String, StartError> {
         self.service_account_token_for(namespace, name, None).await
     }
 
-    /// The same for an audience that is not the API server.
+    /// Returns a token of a ServiceAccount for another audience than the API server.
     ///
     /// # Errors
     /// As [`ControlPlane::service_account_token`].
@@ -160,10 +163,10 @@ impl ControlPlane {
         Ok(status.and_then(|status| status.token).unwrap_or_default())
     }
 
-    /// A kubeconfig file of a ServiceAccount, for a process that runs as the account.
+    /// Writes a kubeconfig file of a ServiceAccount, for a process that runs as the account.
     ///
     /// # Errors
-    /// As [`ControlPlane::service_account_client`], and when the file cannot be written.
+    /// As [`ControlPlane::service_account_client`], and the file cannot be written.
     pub async fn service_account_kubeconfig(
         &self,
         namespace: &str,
@@ -180,18 +183,18 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// Process of the API server.
+    /// Returns the process of the API server.
     ///
     /// # Errors
-    /// When it was never started.
+    /// The server was never started.
     pub fn api_server_pid(&self) -> Result<u32, StartError> {
         self.api_server.pid()
     }
 
-    /// Stops the API server as if the machine had frozen (SIGSTOP), or lets it go on.
+    /// Freezes the API server (SIGSTOP), or lets it continue.
     ///
     /// # Errors
-    /// When it does not run.
+    /// The server does not run.
     pub fn freeze_api_server(&self, frozen: bool) -> Result<(), StartError> {
         self.api_server.signal(if frozen { "STOP" } else { "CONT" })
     }
@@ -199,30 +202,31 @@ impl ControlPlane {
     /// Kills the API server (SIGKILL), and waits until it is dead.
     ///
     /// # Errors
-    /// When it does not die.
+    /// The server does not die.
     pub async fn kill_api_server(&mut self) -> Result<(), StartError> {
         self.api_server.kill().await
     }
 
-    /// Starts the killed API server again, on the same port and with the same data, and waits until it answers.
+    /// Starts the killed API server again, on the same port and with the same data, and waits until
+    /// it answers.
     ///
     /// # Errors
-    /// When it does not start.
+    /// The server does not start.
     pub async fn start_api_server_again(&mut self) -> Result<(), StartError> {
         self.api_server.start_again()?;
         let client = self.client().await?;
         until_ready(&self.api_server, &client).await
     }
 
-    /// Has etcd forget all but its last revision: watches cannot go on from an older one.
+    /// Compacts etcd to its last revision, so that watches cannot continue from an older one.
     ///
     /// # Errors
-    /// When etcd does not answer, or refuses.
+    /// etcd does not answer, or refuses.
     pub fn compact(&self) -> Result<(), StartError> {
         let found = self.ask_etcd("/v3/kv/range", &json!({"key": BASE64.encode(b"/")}))?;
         let answer = self.ask_etcd("/v3/kv/compaction", &json!({"revision": found["header"]["revision"]}))?;
         match answer["error"].as_str() {
-            // The API server has done so in this moment.
+            // The API server may have compacted the same revision a moment ago.
             Some(error) if !error.contains("has been compacted") => {
                 Err(StartError::prepare(Server::Etcd)(error.to_owned().into()))
             }
@@ -246,7 +250,7 @@ impl ControlPlane {
     /// Creates a namespace.
     ///
     /// # Errors
-    /// When it exists already.
+    /// The namespace exists already.
     pub async fn create_namespace(&self, name: &str) -> Result<(), StartError> {
         let namespace = Namespace {
             metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
@@ -256,13 +260,14 @@ impl ControlPlane {
         namespaces.create(&PostParams::default(), &namespace).await.map(drop).map_err(client_error)
     }
 
-    /// kubectl as the administrator.
+    /// Returns the kubectl command of the administrator.
     ///
     /// # Errors
-    /// When there is no kubectl.
+    /// kubectl is missing.
     pub fn kubectl(&self) -> Result<Command, NotFound> {
         let mut command = Command::new(find(Server::Kubectl)?.path);
-        // The cache of API discovery would outlive this control plane, and be wrong for the next one.
+        // The default cache of API discovery would outlive this control plane, and be wrong for the
+        // next one.
         let cache = self.api_server.folder().join("kubectl-cache");
         command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--cache-dir").arg(cache);
         Ok(command)
@@ -319,7 +324,7 @@ async fn start_api_server(
         write(server, &file("audit-policy.yaml"), &policy)?;
         arguments.push(flag("audit-policy-file", "audit-policy.yaml"));
         arguments.push(flag("audit-log-path", "audit.log"));
-        // Whoever counts requests reads one file.
+        // Prevent rotation, because tests count the requests in a single file.
         arguments.push("--audit-log-maxsize=100000".to_owned());
     }
     if options.owner_references_permission {
@@ -334,7 +339,8 @@ async fn start_api_server(
     Ok((process, kubeconfig))
 }
 
-/// The kubeconfig of the administrator. The server signed its certificate itself, so that is what to trust.
+/// Writes the kubeconfig of the administrator. The server has signed its own certificate, so the
+/// client has to trust that certificate.
 fn write_kubeconfig(path: &Path, port: u16, certificate: &Path) -> Result<(), StartError> {
     let server = Server::KubeApiserver;
     let certificate = fs::read(certificate).map_err(|error| StartError::prepare(server)(error.into()))?;
@@ -363,13 +369,14 @@ fn start_controller_manager(kubeconfig: &Path) -> Result<Process, StartError> {
     Process::start(server, folder(server)?, arguments)
 }
 
-/// Whether the server has written its certificate to the end: it writes the key after it. A file that is there may still be empty, and
-/// whoever trusts that trusts nobody.
+/// Reports whether the server has written its certificate completely, by the key that it writes
+/// after the certificate. Before that the file may be empty, and a client that reads it trusts no
+/// server.
 fn certificate_is_written(certificates: &Path) -> bool {
     certificates.join("apiserver.key").exists()
 }
 
-/// Waits until the server is ready; if it never is, the error ends with what it answers.
+/// Waits until the server is ready. On a timeout the error has its last answer.
 async fn until_ready(api_server: &Process, client: &Client) -> Result<(), StartError> {
     let outcome = api_server.wait_until(async || ask_readiness(client).await.is_ok()).await;
     let Err(StartError::NotReady { server, log }) = outcome else { return outcome };
@@ -380,11 +387,11 @@ async fn until_ready(api_server: &Process, client: &Client) -> Result<(), StartE
     Err(StartError::NotReady { server, log: format!("{log}\nAsked once more: {answer}") })
 }
 
-/// Asks `/readyz`, which comes after the default roles are there.
+/// Asks `/readyz`, which succeeds only after the default roles exist.
 #[expect(clippy::disallowed_methods, reason = "the API server is one that the test has started")]
 async fn ask_readiness(client: &Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let request = Request::new("").get("readyz", &GetParams::default())?;
-    // A server that starts may take a connection and say nothing.
+    // A server that is starting may accept a connection without answering.
     tokio::time::timeout(Duration::from_secs(2), client.request_text(request)).await??;
     Ok(())
 }
@@ -407,7 +414,8 @@ fn client_error(error: impl std::error::Error + Send + Sync + 'static) -> StartE
 mod tests {
     use super::*;
 
-    /// Whoever read the certificate as soon as it was there could get the empty file, and waited in vain for a server it did not trust.
+    /// A client that read the certificate too early could get an empty file, and then waited in
+    /// vain for a server that it did not trust.
     #[test]
     fn a_certificate_without_its_key_is_not_whole() {
         let folder = tempfile::tempdir().unwrap();

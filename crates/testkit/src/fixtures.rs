@@ -1,21 +1,22 @@
-//! Manifests, blueprints and archives of other projects that ours is compared with. They are no part of it, so they may
-//! not be at hand.
+//! Manifests, blueprints and archives of other projects that tests compare ours with. They are not
+//! part of this repository, so they may be missing.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::skip::skipped;
 
-/// Names the folder of the fixtures.
+/// Environment variable with the folder of the fixtures.
 pub const FIXTURES: &str = "GROUNDWORK_FIXTURES";
 
-/// A file or folder of the fixtures by its path there; an empty path is the whole folder. Without it the caller should
-/// return: the test is skipped, which has been said.
+/// Returns a file or folder of the fixtures by its path; an empty path is the whole folder. On
+/// `None` the caller should return: the test is skipped, and a note has been printed.
 ///
-/// They are looked for in the folder that `GROUNDWORK_FIXTURES` names, else beside the workspace.
+/// Searches the folder in `GROUNDWORK_FIXTURES`, or else a folder beside the workspace.
 ///
 /// # Panics
-/// When the variable is set and the path is not there: who names a folder wants to be compared with it.
+/// The variable is set and the path does not exist, because a user who sets it wants the
+/// comparison.
 #[must_use]
 pub fn fixture(path: &str) -> Option<PathBuf> {
     match look_up(named(), path) {
@@ -28,7 +29,7 @@ pub fn fixture(path: &str) -> Option<PathBuf> {
     }
 }
 
-/// What is told at the end of all tests where there are no fixtures.
+/// Returns the note at the end of all tests if the fixtures are missing.
 pub fn without_fixtures() -> Option<String> {
     look_up(named(), "").err().map(|missing| missing.to_string())
 }
@@ -41,7 +42,7 @@ fn named() -> Option<OsString> {
 #[error("the fixtures are not at hand: {} does not exist; {FIXTURES} names their folder", .path.display())]
 struct Missing {
     path: PathBuf,
-    /// Somebody said where it should be.
+    /// True if the environment variable names the folder.
     is_named: bool,
 }
 

@@ -1,13 +1,13 @@
-//! The program `git`, as a person would use it.
+//! Runs the program `git` as a user does.
 
 use std::io::{Error, Result};
 use std::path::Path;
 use std::process::Command;
 
-/// Runs `git` in a folder, as somebody called Pat and with nobody's settings, and returns what it prints.
+/// Runs `git` in a folder as the user Pat, without any user's settings, and returns its output.
 ///
 /// # Errors
-/// It is not installed, or fails; the error is what it says.
+/// git is not installed, or fails; the error has its output.
 pub fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
     command.args([

@@ -1,14 +1,14 @@
-//! Git repositories over http and ssh.
+//! Server of git repositories over http and ssh.
 
 use std::path::PathBuf;
 
 use crate::binaries::Server;
 use crate::process::{Process, StartError, answer, folder, free_port, with_free_ports};
 
-/// Who may come in over http.
+/// User name for http.
 const USER: &str = "pat";
 
-/// A running server of the bare repositories below [`GitServer::root`]. Dropping it ends it.
+/// Running server of the bare repositories below [`GitServer::root`]. Dropping it ends the server.
 #[derive(Debug)]
 pub struct GitServer {
     process: Process,
@@ -18,10 +18,11 @@ pub struct GitServer {
 }
 
 impl GitServer {
-    /// Starts a server without repositories. Over http it asks for a name and a password, over ssh for a key.
+    /// Starts a server without repositories. It requires a user name and a password over http, and
+    /// a key over ssh.
     ///
     /// # Errors
-    /// When the binary is missing, or the server does not start.
+    /// The binary is missing, or the server does not start.
     pub async fn start() -> Result<Self, StartError> {
         with_free_ports(Self::start_once).await
     }
@@ -48,27 +49,27 @@ impl GitServer {
         Ok(Self { process, http, ssh, password })
     }
 
-    /// Folder of the repositories.
+    /// Returns the folder of the repositories.
     pub fn root(&self) -> PathBuf {
         self.process.folder().to_owned()
     }
 
-    /// Address of a repository over http.
+    /// Returns the address of a repository over http.
     pub fn http(&self, name: &str) -> String {
         format!("http://127.0.0.1:{}/{name}", self.http)
     }
 
-    /// Address of a repository over ssh.
+    /// Returns the address of a repository over ssh.
     pub fn ssh(&self, name: &str) -> String {
         format!("ssh://git@127.0.0.1:{}/{name}", self.ssh)
     }
 
-    /// Name and password for http.
+    /// Returns user name and password for http.
     pub fn user(&self) -> (&str, &str) {
         (USER, &self.password)
     }
 
-    /// Private key for ssh, and the line of a `known_hosts` file by which the server is known.
+    /// Returns the private key for ssh, and the line of a `known_hosts` file for the server.
     ///
     /// # Errors
     /// The files of the server cannot be read.

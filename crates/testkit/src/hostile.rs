@@ -1,4 +1,5 @@
-//! An HTTP server as an enemy would run it, on plain sockets: it answers requests with the same trick, but for those that it answers honestly.
+//! Hostile HTTP server on plain sockets: it answers requests with one trick, except those that it
+//! is set to answer honestly.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -12,58 +13,58 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// The way in which a hostile server treats a request.
+/// Behaviour of a hostile server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trick {
-    /// A body that goes on for ever.
+    /// Body without end.
     EndlessBody,
-    /// The same in chunks of one byte.
+    /// Body without end in chunks of one byte.
     EndlessChunks,
-    /// A chunk whose extension goes on for ever.
+    /// Chunk whose extension never ends.
     EndlessExtension,
-    /// A body that is small on the wire.
+    /// Compressed body that is small on the wire, but large when unpacked.
     GzipBomb,
-    /// A length beyond all bounds, and then nothing.
+    /// Enormous length, and then no body.
     HugeLength,
-    /// A JSON text that is small, and large when it is read.
+    /// JSON text that is small, but takes much memory when parsed.
     HeavyJson,
-    /// A JSON text that is deeper than a stack.
+    /// JSON text nested so deeply that it exhausts the stack of a recursive parser.
     DeepJson,
-    /// A JSON text of another form than every client expects.
+    /// JSON text of another form than any client expects.
     StrangeJson,
     HeadersWithoutEnd,
-    /// More header lines than anybody reads.
+    /// More header lines than clients accept.
     ManyHeaders,
     /// One byte of the body each second.
     DrippingBody,
     /// One byte of the head each second.
     DrippingHead,
-    /// A request is taken, and never answered.
+    /// Request that is read, but never answered.
     Silence,
-    /// Each page leads on to another one.
+    /// Pages that each link to a next one.
     EndlessPages,
-    /// Each page leads on to itself.
+    /// Page that links to itself as the next one.
     SamePage,
-    /// An answer leads to the place that was asked for.
+    /// Redirect to the requested address.
     RedirectInCircles,
-    /// An answer leads elsewhere.
+    /// Redirect to another address.
     RedirectTo(String),
-    /// Everything may be asked again at once.
+    /// Status that asks for a retry at once.
     RetryAtOnce,
-    /// The server is to be left alone for a time beyond all bounds.
+    /// Status that asks for a retry after an enormous time.
     RetryNever,
-    /// The connection ends in the middle of a body.
+    /// Connection that ends in the middle of a body.
     HalfAnswer,
-    /// The body is longer than the head has said.
+    /// Body that is longer than the head says.
     LongerThanSaid,
-    /// Bytes that are no HTTP.
+    /// Bytes that are not HTTP.
     NoHttp,
-    /// An error whose words go on for ever.
+    /// Error whose message never ends.
     EndlessError,
 }
 
 impl Trick {
-    /// All of them; what leads elsewhere leads to a loopback address.
+    /// Returns all tricks; the redirect leads to a loopback address.
     pub fn all() -> Vec<Self> {
         vec![
             Self::EndlessBody,
@@ -93,20 +94,22 @@ impl Trick {
     }
 }
 
-/// An answer without a trick, by which a client gets as far as the request that is meant.
+/// Answer without a trick, which leads a client to the request under test.
 #[derive(Debug, Clone)]
 pub struct Honest {
-    /// A part of the paths that are answered so, the method before them: `GET /v2/a/manifests/`.
+    /// Part of the request line that gets this answer: method and path, such as `GET
+    /// /v2/a/manifests/`.
     pub part: String,
-    /// Status and reason, as `200 OK`.
+    /// Status and reason, such as `200 OK`.
     pub status: &'static str,
-    /// Lines with their ends. `{url}` stands for the address of the server, here and in the body.
+    /// Header lines with their line ends. `{url}` stands for the address of the server, here and in
+    /// the body.
     pub headers: String,
     pub body: Vec<u8>,
 }
 
 impl Honest {
-    /// Good JSON.
+    /// Creates an answer with a valid JSON body.
     pub fn json(part: &str, media_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = format!("Content-Type: {media_type}\r\n");
         Self { part: part.to_owned(), status: "200 OK", headers, body: body.into() }
@@ -124,7 +127,7 @@ impl Honest {
     }
 }
 
-/// A running server. Dropping it ends it.
+/// Running server. Dropping it ends the server.
 #[derive(Debug)]
 pub struct HostileServer {
     address: SocketAddr,
@@ -139,16 +142,16 @@ impl Drop for HostileServer {
 }
 
 impl HostileServer {
-    /// Starts a server of one trick on a free port of the loopback device.
+    /// Starts a server with one trick on a free port of the loopback device.
     ///
     /// # Errors
     ///
-    /// There is no port to listen on.
+    /// No port can be opened.
     pub async fn start(trick: Trick) -> io::Result<Self> {
         Self::start_beside(trick, Vec::new()).await
     }
 
-    /// The same, of a server that answers some requests honestly; the first answer that fits counts.
+    /// Starts a server that answers some requests honestly; the first matching answer is used.
     ///
     /// # Errors
     ///
@@ -158,7 +161,7 @@ impl HostileServer {
         let (address, requests) = (listener.local_addr()?, Arc::new(AtomicUsize::new(0)));
         let (counted, honest) = (Arc::clone(&requests), Arc::new(honest));
         let task = tokio::spawn(async move {
-            // They end with the server.
+            // The `JoinSet` ends the connections together with the server.
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (trick, counted, honest) = (trick.clone(), Arc::clone(&counted), Arc::clone(&honest));
@@ -169,34 +172,34 @@ impl HostileServer {
         Ok(Self { address, requests, task })
     }
 
-    /// `http://127.0.0.1:PORT`
+    /// Returns `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// How often it was asked for something that it did not answer honestly.
+    /// Returns the number of requests that got the trick.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }
 }
 
 const STATUS: &str = "HTTP/1.1 200 OK\r\n";
-/// Without it a client may ask again on a connection that is about to end.
+/// Header that keeps a client from a second request on a connection that is about to end.
 const CLOSE: &str = "Connection: close\r\n";
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n\r\n";
-/// Text that is valid JSON as far as it has come.
+/// Beginning of a valid JSON text.
 const BEGIN: &str = "{\"kind\":\"List\",\"metadata\":{\"name\":\"x\"},\"items\":[";
 const PIECE: usize = 64 << 10;
 
-/// Far smaller than the text that is in it.
+/// Compressed bytes that are far smaller than their content.
 static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    // A vector takes whatever is written to it.
+    // Writing to a vector cannot fail.
     let _ = encoder.write_all(&vec![b'0'; 4 << 20]);
     encoder.finish().unwrap_or_default()
 });
 
-/// A good head, but for its end. Registries are asked for manifests by their type.
+/// Returns an honest head without its end. Registries send manifests with the requested media type.
 fn ok(path: &str) -> String {
     let media_type = match path.contains("/manifests/") {
         true => "application/vnd.oci.image.manifest.v1+json",
@@ -205,7 +208,8 @@ fn ok(path: &str) -> String {
     format!("{STATUS}Content-Type: {media_type}\r\n{CLOSE}")
 }
 
-/// Answers the first request of a connection, which ends then: a client that goes away ends it, too.
+/// Answers the first request of a connection, and closes it. The task also ends when the client
+/// goes away.
 async fn serve(
     mut stream: TcpStream,
     trick: &Trick,
@@ -221,7 +225,8 @@ async fn serve(
         let path = request.split(' ').nth(1).unwrap_or("/");
         answer(&mut stream, trick, path, number).await?;
     }
-    // Closing with something unread takes the answer along.
+    // Closing a socket with unread input resets the connection, and the client would lose the
+    // answer.
     stream.shutdown().await?;
     let drained = async {
         let mut rest = [0; 4096];
@@ -231,7 +236,7 @@ async fn serve(
     Ok(())
 }
 
-/// Method and path of a request; `None` if none comes.
+/// Reads method and path of a request; `None` if none arrives.
 async fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -331,7 +336,7 @@ async fn busy(stream: &mut TcpStream, seconds: &str) -> io::Result<()> {
     write(stream, &head).await
 }
 
-/// Until the client has gone.
+/// Sends a text until the client has gone.
 async fn repeat(stream: &mut TcpStream, text: &str) -> io::Result<()> {
     let piece = text.repeat(PIECE / text.len());
     loop {

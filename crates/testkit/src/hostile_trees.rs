@@ -1,17 +1,17 @@
-//! Trees of git as a stranger makes them: raw objects, with names that no `git add` takes.
+//! Hostile git trees: raw objects with names that `git add` refuses.
 
 use std::io::{Error, Result, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\n";
-/// Settings of git that run a command with the next `git status`.
+/// Settings of git that run a command at the next `git status`.
 const SETTINGS: &str = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch ran\n";
 
 /// Entries of a tree, each with its name.
 pub type RawTree = Vec<(Vec<u8>, Raw)>;
 
-/// An entry of a tree.
+/// Entry of a tree.
 #[derive(Debug, Clone)]
 pub enum Raw {
     File(&'static str),
@@ -20,14 +20,14 @@ pub enum Raw {
     Submodule,
 }
 
-/// A package of a stranger.
+/// Hostile package.
 #[derive(Debug, Clone)]
 pub struct HostilePackage {
     /// Path of the package in its repository.
     pub name: String,
-    /// Words of the refusal.
+    /// Text of the expected error.
     pub refusal: &'static str,
-    /// True where the name alone tells that it is hostile, false where the kind of the entry does.
+    /// True if the name alone is hostile, false if the kind of the entry is.
     pub is_named_so: bool,
     pub entries: RawTree,
 }
@@ -40,12 +40,13 @@ fn folder(name: impl AsRef<[u8]>, entries: RawTree) -> (Vec<u8>, Raw) {
     (name.as_ref().to_vec(), Raw::Folder(entries))
 }
 
-/// A folder of git with settings that run a command.
+/// Returns a folder of git with settings that run a command.
 fn settings(name: &str) -> (Vec<u8>, Raw) {
     folder(name, vec![(b"config".to_vec(), Raw::File(SETTINGS))])
 }
 
-/// Packages each of which would do harm where it is written; `outside` is an absolute path that nothing may be written to.
+/// Returns packages that would each do harm when they are written; `outside` is an absolute path
+/// that must never be written to.
 pub fn hostile_packages(outside: &Path) -> Vec<HostilePackage> {
     let outside = outside.display().to_string();
     let up = |entries| folder("..", entries);
@@ -110,7 +111,7 @@ pub fn hostile_packages(outside: &Path) -> Vec<HostilePackage> {
     named.chain(linked).enumerate().map(number).collect()
 }
 
-/// Makes the objects of a tree in a repository, and tells the id of its root.
+/// Creates the objects of a tree in a repository, and returns the id of its root.
 ///
 /// # Errors
 /// The program `git` is not installed, or fails.
@@ -141,7 +142,7 @@ impl Line {
             Raw::File(text) => ("100644", write_object(repository, "blob", text.as_bytes())?),
             Raw::Link(target) => ("120000", write_object(repository, "blob", target.as_bytes())?),
             Raw::Folder(entries) => ("40000", write_tree(repository, entries)?),
-            // The commit of a submodule lies in another repository.
+            // The commit of a submodule is in another repository, so any id will do.
             Raw::Submodule => ("160000", "11".repeat(20)),
         };
         let id = data_encoding::HEXLOWER.decode(id.as_bytes()).map_err(Error::other)?;
@@ -163,7 +164,8 @@ fn write_object(repository: &Path, kind: &str, content: &[u8]) -> Result<String>
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
-/// Publishes packages on the branch `main` of a bare repository, each with the tag of its version 1.
+/// Publishes packages on the branch `main` of a bare repository, each with the tag of its version
+/// 1.
 ///
 /// # Errors
 /// The program `git` is not installed, or fails.

@@ -1,10 +1,10 @@
-//! What our images give to programs, for those who start the programs without them.
+//! Environment of our images, for tests that start the programs without them.
 
 const DOCKERFILE: &str = include_str!("../../../Dockerfile");
 
-/// Variables, with their values, that every image sets.
+/// Returns the variables, with their values, that every image sets.
 pub fn image_environment() -> impl Iterator<Item = (&'static str, &'static str)> {
-    // What stands before is of the stage that builds.
+    // Lines before this belong to the build stage.
     let (_, shipped) = DOCKERFILE.split_once(" AS runtime\n").unwrap_or_default();
     let settings = shipped.lines().filter_map(|line| line.strip_prefix("ENV "));
     settings.flat_map(str::split_whitespace).filter_map(|setting| setting.split_once('='))

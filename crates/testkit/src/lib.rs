@@ -1,9 +1,10 @@
 //! Starts the real servers that tests need.
 //!
-//! A server runs on a free port of the loopback device, with a fresh folder for its data. It is gone, and the
-//! folder with it, when its handle is dropped, and also when the test panics or is killed.
+//! A server runs on a free port of the loopback device, with a new folder for its data. Server and
+//! folder are gone when the handle is dropped, even if the test panics or is killed.
 //!
-//! Without the feature `run` the crate only finds the binaries and the fixtures of other projects, and reads pages.
+//! Without the feature `run` the crate only finds binaries and fixtures of other projects, and
+//! reads pages.
 
 mod binaries;
 mod browser;

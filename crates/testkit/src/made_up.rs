@@ -1,6 +1,7 @@
-//! Inputs that nobody would write, made of some that people do: the same ones in every run, so that what is found once is found again.
+//! Generated inputs, mutated from real ones. Every run generates the same ones, so a failure can be
+//! repeated.
 
-/// Pieces that mean something to a template language, to YAML or to JSON, or that are too large, or no text.
+/// Pieces with a meaning in a template language, YAML or JSON, or that are very large or not text.
 pub const PIECES: [&str; 28] = [
     "(( ",
     " ))",
@@ -32,12 +33,13 @@ pub const PIECES: [&str; 28] = [
     "fail .imports.a",
 ];
 
-/// How many inputs a test makes up: as many as a variable says, or else a few.
+/// Returns the number of inputs that a test generates: the value of a variable, or else a small
+/// number.
 pub fn cases(variable: &str, usual: usize) -> usize {
     std::env::var(variable).ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }
 
-/// A generator of numbers that is the same everywhere.
+/// Random number generator with the same sequence everywhere.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -46,21 +48,21 @@ impl Random {
         Self(seed)
     }
 
-    /// A number below a bound; 0 if that is 0.
+    /// Returns a number below a bound; 0 if the bound is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % bound.max(1) as u64).unwrap_or_default()
     }
 
-    /// One of some.
+    /// Returns one of several values.
     ///
     /// # Panics
-    /// When there is none.
+    /// The slice is empty.
     pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
 
-    /// The text with a few places changed: something left out, cut off, put in, or repeated.
+    /// Returns the text with a few changes: parts removed, cut off, inserted or repeated.
     pub fn changed(&mut self, text: &str) -> String {
         let mut text: Vec<char> = text.chars().collect();
         for _ in 0..=self.below(3) {

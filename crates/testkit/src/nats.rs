@@ -1,11 +1,11 @@
-//! A NATS server with JetStream.
+//! NATS server with JetStream.
 
 use std::path::Path;
 
 use crate::binaries::Server;
 use crate::process::{Process, StartError, answer, folder, free_port, with_free_ports, write};
 
-/// A running NATS server. Dropping it ends it.
+/// Running NATS server. Dropping it ends the server.
 #[derive(Debug)]
 pub struct Nats {
     process: Process,
@@ -13,18 +13,19 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Starts a server that everybody may use.
+    /// Starts a server without authentication.
     ///
     /// # Errors
-    /// When the binary is missing, or the server does not start.
+    /// The binary is missing, or the server does not start.
     pub async fn start() -> Result<Self, StartError> {
         Self::start_with("").await
     }
 
-    /// Starts a server with more configuration, in the format of its configuration file; users for example.
+    /// Starts a server with additional configuration, such as users, in the format of its
+    /// configuration file.
     ///
     /// # Errors
-    /// When the binary is missing, or the server does not start.
+    /// The binary is missing, or the server does not start.
     pub async fn start_with(configuration: &str) -> Result<Self, StartError> {
         with_free_ports(async || Self::start_once(configuration).await).await
     }
@@ -50,15 +51,16 @@ impl Nats {
     /// Kills the server (SIGKILL), and waits until it is dead.
     ///
     /// # Errors
-    /// When it does not die.
+    /// The server does not die.
     pub async fn kill(&mut self) -> Result<(), StartError> {
         self.process.kill().await
     }
 
-    /// Stops the server without ending it, or lets it go on: its connections stay open, and nothing answers.
+    /// Freezes the server (SIGSTOP), or lets it continue. While frozen its connections stay open,
+    /// but it does not answer.
     ///
     /// # Errors
-    /// When it cannot be signalled.
+    /// The signal cannot be sent.
     pub fn freeze(&self, frozen: bool) -> Result<(), StartError> {
         self.process.signal(if frozen { "STOP" } else { "CONT" })
     }
@@ -66,24 +68,24 @@ impl Nats {
     /// Starts the killed server again, on the same port and with the same data.
     ///
     /// # Errors
-    /// When it does not start.
+    /// The server does not start.
     pub async fn start_again(&mut self) -> Result<(), StartError> {
         self.process.start_again()?;
         let port = self.port;
         self.process.wait_until(async || answer(port, "").starts_with("INFO ")).await
     }
 
-    /// Folder with its configuration and its data.
+    /// Returns the folder with its configuration and its data.
     pub fn folder(&self) -> &Path {
         self.process.folder()
     }
 
-    /// Port for clients.
+    /// Returns the port for clients.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Address for clients.
+    /// Returns the address for clients.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }

@@ -1,27 +1,28 @@
-//! Pages whose commands a test types.
+//! Documentation pages whose commands a test runs.
 //!
-//! Blocks marked `sh` are commands, all of a page for one shell; `sh docker` are those that need Docker. A block marked `text` right
-//! after one is what it prints, with `…` for what differs from run to run (alone on a line: for lines).
+//! Blocks marked `sh` are commands, all of a page for one shell; those marked `sh docker` need
+//! Docker. A block marked `text` right after one shows the output, with `…` for parts that differ
+//! from run to run (alone on a line: for any lines).
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 const DOCKER: &str = "sh docker";
 
-/// Commands, and what they print if the page shows it.
+/// Commands, with their output if the page shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Page and line where the block begins.
     pub place: String,
-    /// The text of the block that is typed.
+    /// Text of the block.
     pub commands: String,
-    /// What the page says that they print, if it does.
+    /// Output that the page shows, if any.
     pub printed: Option<String>,
-    /// Whether they need Docker.
+    /// True if the commands need Docker.
     pub needs_docker: bool,
 }
 
-/// The steps of a page of this name.
+/// Returns the steps of a page with this name.
 pub fn steps(name: &str, page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut open: Option<(usize, &str, String)> = None;
@@ -53,7 +54,8 @@ pub fn steps(name: &str, page: &str) -> Vec<Step> {
     steps
 }
 
-/// The script of these steps: what each prints goes to a file of `folder`, which [`difference`] reads.
+/// Returns a script of these steps. The output of each step goes to a file in `folder`, which
+/// [`difference`] reads.
 pub fn script<'a>(steps: impl IntoIterator<Item = &'a Step>, folder: &Path) -> String {
     let mut script = "set -eu\n".to_owned();
     for (index, step) in steps.into_iter().enumerate() {
@@ -63,7 +65,7 @@ pub fn script<'a>(steps: impl IntoIterator<Item = &'a Step>, folder: &Path) -> S
     script
 }
 
-/// The first step that was not reached, or printed something else than its page shows.
+/// Describes the first step that was not reached, or whose output differs from the page.
 pub fn difference<'a>(steps: impl IntoIterator<Item = &'a Step>, folder: &Path) -> Option<String> {
     steps.into_iter().enumerate().find_map(|(index, step)| {
         let place = &step.place;
@@ -75,7 +77,7 @@ pub fn difference<'a>(steps: impl IntoIterator<Item = &'a Step>, folder: &Path) 
     })
 }
 
-/// Whether a text is what a page shows.
+/// Reports whether a text matches the output on a page.
 fn is_shown(shown: &str, text: &str) -> bool {
     let (shown, text): (Vec<&str>, Vec<&str>) = (shown.lines().collect(), text.lines().collect());
     matches(&shown, &text, &|shown| *shown == "…", &|shown, text| {

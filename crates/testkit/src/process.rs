@@ -1,4 +1,4 @@
-//! A server process that does not outlive the test.
+//! Server process that ends with the test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,20 +14,22 @@ use tempfile::TempDir;
 
 use crate::binaries::{NotFound, Server, find};
 
-/// How long a server may take to become ready; machines that build something else are slow.
+/// Time for a server to become ready; machines that build something else are slow.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-/// Distance of two looks.
+/// Pause between two checks.
 const POLL: Duration = Duration::from_millis(50);
-/// Ports are chosen before a server binds them, so another process can be faster.
+/// Attempts with other ports: a port is chosen before the server binds it, so another process may
+/// take it first.
 const ATTEMPTS: usize = 4;
-/// How much of a log is part of an error.
+/// Bytes of a log that become part of an error.
 const LOG_TAIL: usize = 4000;
 
-/// Runs the server given as arguments until standard input ends, then kills it and removes its folder. The lines `stop`
-/// and `start` on standard input kill it and start it again, with the same folder.
+/// Shell script that runs the server given as arguments until standard input ends, then kills it
+/// and removes its folder. The lines `stop` and `start` on standard input kill the server and start
+/// it again, with the same folder.
 ///
-/// The other end of that pipe is held by the test and closes with it, however it ends. Signals to the test's
-/// process group do not reach this one.
+/// The test has the other end of that pipe, which closes with the test in every case. Signals to
+/// the test's process group do not reach this script.
 const GUARD: &str = r#"
 folder=$1; shift
 start() {
@@ -50,30 +52,30 @@ stop
 rm -rf "$folder"
 "#;
 
-/// Why a server does not run.
+/// Reason that a server does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no binary.
+    /// The binary is missing.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// Its folder or a file in it cannot be written.
+    /// The server's folder, or a file in it, cannot be written.
     #[error("cannot prepare {server}: {source}")]
     Prepare { server: String, source: Box<dyn std::error::Error + Send + Sync> },
-    /// It ended by itself.
+    /// The server ended by itself.
     #[error("{server} ended at once; its log ends with:\n{log}")]
     Ended {
         server: String,
         /// End of its log.
         log: String,
     },
-    /// It runs, but does not answer.
+    /// The server runs, but does not answer.
     #[error("{server} is not ready after {} s; its log ends with:\n{log}", READY_LIMIT.as_secs())]
     NotReady {
         server: String,
         /// End of its log.
         log: String,
     },
-    /// No client can be made for it.
+    /// A client for the server cannot be created.
     #[error("cannot talk to {server}: {source}")]
     Client { server: String, source: Box<dyn std::error::Error + Send + Sync> },
 }
@@ -90,7 +92,7 @@ impl StartError {
     }
 }
 
-/// Starts a server, and again with other ports if one of them was taken meanwhile.
+/// Starts a server, and retries with other ports if one of them has been taken in the meantime.
 pub(crate) async fn with_free_ports<T>(
     start: impl AsyncFn() -> Result<T, StartError>,
 ) -> Result<T, StartError> {
@@ -103,18 +105,18 @@ pub(crate) async fn with_free_ports<T>(
     start().await
 }
 
-/// Ports that may be chosen: below those from which systems take the near end of connections, since any connection could take one of
-/// these between the choice and its use.
+/// Range of ports to choose from: below the range from which systems choose ports of outgoing
+/// connections, since any connection could take such a port between the choice and its use.
 const PORTS: std::ops::Range<u32> = 10_000..30_000;
 
-/// A port of this machine that nobody listens on at the moment. A process is given each only once.
+/// Returns a port of this machine that is free at the moment. A process gets each port only once.
 ///
 /// # Errors
 ///
-/// None is free.
+/// No port is free.
 pub fn unused_port() -> io::Result<u16> {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
-    // Processes that run side by side begin at different places.
+    // Processes that run in parallel start at different places of the range.
     let first = std::process::id().wrapping_mul(7_919);
     for _ in PORTS {
         let index = first.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
@@ -126,12 +128,12 @@ pub fn unused_port() -> io::Result<u16> {
     Err(io::Error::other("no port is free"))
 }
 
-/// The same, for a server.
+/// Returns a free port for a server.
 pub(crate) fn free_port(server: Server) -> Result<u16, StartError> {
     unused_port().map_err(|error| StartError::prepare(server)(error.into()))
 }
 
-/// A folder for a server, until the server has it.
+/// Creates a folder for a server, which the server's handle then owns.
 pub(crate) fn folder(server: Server) -> Result<TempDir, StartError> {
     let prefix = format!("groundwork-{server}-");
     let folder = tempfile::Builder::new().prefix(&prefix).tempdir();
@@ -143,13 +145,13 @@ pub(crate) fn write(server: Server, path: &Path, content: &str) -> Result<(), St
     fs::write(path, content).map_err(|error| StartError::prepare(server)(error.into()))
 }
 
-/// A running server. Dropping it ends it.
+/// Running server. Dropping it ends the server.
 #[derive(Debug)]
 pub(crate) struct Process {
     server: String,
     folder: PathBuf,
     guard: Child,
-    /// Keeps the server running.
+    /// Pipe that keeps the guard, and so the server, running.
     lifeline: Option<ChildStdin>,
 }
 
@@ -184,12 +186,12 @@ impl Process {
         Ok(Self { server, folder: folder.keep(), guard, lifeline })
     }
 
-    /// The folder of the server.
+    /// Returns the folder of the server.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Waits until `ready` says so.
+    /// Waits until `ready` returns true.
     pub(crate) async fn wait_until(&self, ready: impl AsyncFn() -> bool) -> Result<(), StartError> {
         let start = Instant::now();
         loop {
@@ -220,22 +222,24 @@ impl Process {
         Ok(())
     }
 
-    /// Starts the killed server again, with the same arguments and folder. Wait for it then.
+    /// Starts the killed server again, with the same arguments and folder. The caller has to wait
+    /// until it is ready.
     pub(crate) fn start_again(&mut self) -> Result<(), StartError> {
-        // Otherwise the end of the former process would be taken for that of the next.
+        // The file records the end of the former process, and would count as the end of the new
+        // one.
         fs::remove_file(self.folder.join("exit"))
             .map_err(|error| StartError::prepare(&self.server)(error.into()))?;
         self.tell("start\n")
     }
 
-    /// The process of the server.
+    /// Returns the process of the server.
     pub(crate) fn pid(&self) -> Result<u32, StartError> {
         let start = Instant::now();
         loop {
             let text = fs::read_to_string(self.folder.join("pid")).unwrap_or_default();
             match text.trim().parse() {
                 Ok(pid) => return Ok(pid),
-                // The guard has not written it yet.
+                // The guard has not written the process id yet.
                 Err(_) if start.elapsed() < READY_LIMIT => std::thread::sleep(POLL),
                 Err(error) => {
                     return Err(StartError::prepare(&self.server)(
@@ -253,7 +257,7 @@ impl Process {
         sent.map(drop).map_err(|error| StartError::prepare(&self.server)(error.into()))
     }
 
-    /// Whether the process runs.
+    /// Reports whether the process runs.
     pub(crate) fn is_running(&self) -> bool {
         !self.folder.join("exit").exists()
     }
@@ -276,12 +280,13 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.lifeline = None;
-        // The guard ends when the server is dead and its folder gone; there is nothing else to hope for.
+        // Closing the pipe ends the guard, which first kills the server and removes its folder.
         let _ = self.guard.wait();
     }
 }
 
-/// The answer of a server on a loopback port to a few bytes, or to none; empty if there is no answer.
+/// Returns the answer of a server on a loopback port to some bytes, or to none; empty if it does
+/// not answer.
 pub(crate) fn answer(port: u16, request: &str) -> String {
     let exchange = || -> std::io::Result<String> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -295,7 +300,7 @@ pub(crate) fn answer(port: u16, request: &str) -> String {
     exchange().unwrap_or_default()
 }
 
-/// The answer of a server that ends the connection after it.
+/// Returns the whole answer of a server that closes the connection after it.
 pub(crate) fn whole_answer(port: u16, request: &str) -> std::io::Result<String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
@@ -306,7 +311,7 @@ pub(crate) fn whole_answer(port: u16, request: &str) -> std::io::Result<String> 
     Ok(answer)
 }
 
-/// Whether a server answers a GET request with success.
+/// Reports whether a server answers a GET request with success.
 pub(crate) fn answers_http(port: u16, path: &str) -> bool {
     let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
     answer(port, &request).starts_with("HTTP/1.1 2")

@@ -1,4 +1,4 @@
-//! An OCI registry.
+//! OCI registry for tests.
 
 use std::fs;
 use std::io::{Error, Result as IoResult};
@@ -15,19 +15,19 @@ use crate::process::{Process, StartError, answer, folder, free_port, with_free_p
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// How long an upload may take: a server that is none must not hold a test up for ever.
+/// Time limit of an upload: a server that is not a registry must not block a test for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a registry should have beside the usual.
+/// Options of a registry.
 #[derive(Clone, Debug, Default)]
 pub struct RegistryOptions {
-    /// Content of a htpasswd file (bcrypt hashes); without it everybody may do everything.
+    /// Content of a htpasswd file (bcrypt hashes); without it there is no authentication.
     pub htpasswd: Option<String>,
-    /// Certificate and key in PEM; without them it speaks without TLS.
+    /// Certificate and key in PEM; without them the registry uses no TLS.
     pub tls: Option<(String, String)>,
 }
 
-/// A running registry. Dropping it ends it.
+/// Running registry. Dropping it ends the registry.
 #[derive(Debug)]
 pub struct Registry {
     _process: Process,
@@ -38,7 +38,7 @@ impl Registry {
     /// Starts an empty registry.
     ///
     /// # Errors
-    /// When the binary is missing, or the server does not start.
+    /// The binary is missing, or the server does not start.
     pub async fn start(options: &RegistryOptions) -> Result<Self, StartError> {
         with_free_ports(async || Self::start_once(options).await).await
     }
@@ -65,17 +65,17 @@ impl Registry {
         write(server, &file("config.yaml"), &configuration.to_string())?;
         let arguments = ["serve".to_owned(), file("config.yaml").display().to_string()];
         let process = Process::start(server, folder, arguments)?;
-        // Either success or, with users, the request for a password, or a word about TLS.
+        // Any HTTP answer will do: success, the request for a password, or an error about TLS.
         let request = "GET /v2/ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
         process.wait_until(async || answer(port, request).starts_with("HTTP/1.")).await?;
         Ok(Self { _process: process, port })
     }
 
-    /// Uploads all that a folder in the common transport format holds, below a path of the registry. `authorization` is the header of that name.
-    /// Blocks.
+    /// Uploads everything in a folder in the common transport format, below a path of the registry.
+    /// `authorization` is the value of that header. Blocks.
     ///
     /// # Errors
-    /// The folder is none, or the registry refuses something.
+    /// The folder is not in this format, or the registry refuses an upload.
     pub fn push(&self, folder: &Path, below: &str, authorization: Option<&str>) -> IoResult<()> {
         let index: Value = serde_json::from_slice(&fs::read(folder.join("artifact-index.json"))?)?;
         let agent: Agent = Agent::config_builder().timeout_global(Some(PATIENCE)).build().into();
@@ -83,7 +83,7 @@ impl Registry {
         for artifact in index["artifacts"].as_array().into_iter().flatten() {
             let text = |member: &str| artifact[member].as_str().unwrap_or_default();
             let base = format!("http://{}/v2/{below}/{}", self.address(), text("repository"));
-            // Whatever belongs to another artifact does no harm here.
+            // Blobs of other artifacts are uploaded, too, which does no harm in a test.
             for blob in &blobs {
                 let name = blob.file_name().to_string_lossy().replacen('.', ":", 1);
                 upload(&agent, &base, &name, &fs::read(blob.path())?, authorization)?;
@@ -101,7 +101,7 @@ impl Registry {
     /// Uploads an artifact with one layer under a tag. Blocks.
     ///
     /// # Errors
-    /// The registry refuses something.
+    /// The registry refuses an upload.
     pub fn push_artifact(
         &self,
         repository: &str,
@@ -132,7 +132,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }

@@ -1,13 +1,15 @@
-//! Tests that cannot run say so.
+//! Prints notes about skipped tests.
 
 use std::io::Write;
 
 use crate::binaries::{Server, find};
 
-/// True if all these servers can be started. If not, the caller should return: the test is skipped.
+/// Reports whether all these servers can be started. If not, the caller should return: the test is
+/// skipped.
 ///
 /// # Panics
-/// When a server is missing and the variable `CI` is set: nobody would read the note there.
+/// A server is missing and the variable `CI` is set, because a note in a build's log is easily
+/// overlooked.
 #[must_use]
 pub fn servers_or_skip(servers: &[Server]) -> bool {
     let missing: Vec<_> = servers.iter().filter_map(|server| find(*server).err()).collect();
@@ -23,10 +25,11 @@ pub fn servers_or_skip(servers: &[Server]) -> bool {
 
 /// Prints that the current test, or a part of it, was skipped.
 ///
-/// Tests run with their output captured, and only failures show it; this goes around.
+/// The test harness captures output and shows it only for failures, so this writes to standard
+/// error directly.
 pub fn skipped(reason: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
-    // A note that cannot be written is no reason to fail.
+    // A note that cannot be written is not a reason to fail.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
 }

@@ -1,4 +1,4 @@
-//! An API server that dies comes back with what it knew.
+//! An API server that is killed and started again still has its data.
 
 #![cfg(feature = "run")]
 #![allow(clippy::unwrap_used, reason = "a test")]

@@ -1,4 +1,4 @@
-//! The servers start, answer, and leave nothing behind.
+//! The servers start, answer, and leave no process or file behind.
 
 #![cfg(feature = "run")]
 
@@ -35,7 +35,7 @@ async fn a_control_plane_with_everything() {
     plane.create_namespace("first").await.unwrap();
     let client = plane.client().await.unwrap();
 
-    // A ServiceAccount is somebody, but may do nothing.
+    // A new ServiceAccount is authenticated, but has no permissions.
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "first");
     let account = ServiceAccount { metadata: named("nobody"), ..ServiceAccount::default() };
     accounts.create(&PostParams::default(), &account).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_control_plane_with_everything() {
     let error = Api::<Namespace>::all(restricted).list(&Default::default()).await.unwrap_err().to_string();
     assert!(error.contains("system:serviceaccount:first:nobody"), "{error}");
 
-    // Owner references are followed.
+    // The garbage collector follows owner references.
     let maps = Api::<ConfigMap>::namespaced(client.clone(), "first");
     let owner = ConfigMap { metadata: named("owner"), ..ConfigMap::default() };
     let owner = maps.create(&PostParams::default(), &owner).await.unwrap();
