@@ -1,4 +1,4 @@
-//! One control plane for all tests of a binary, with our CRDs in it.
+//! One control plane with our CRDs for all tests of a binary.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::wait::wait_for;
 
 static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
 
-/// The shared control plane, seen from a namespace that one test has for itself.
+/// Shared control plane, with a namespace that belongs to one test alone.
 #[derive(Clone)]
 pub struct Cluster {
     plane: &'static ControlPlane,
@@ -35,11 +35,11 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// The shared control plane with our CRDs, and a fresh namespace in it. `None` if the servers are missing; the
-/// caller returns then, the note is printed.
+/// Returns the shared control plane with our CRDs, and creates a fresh namespace in it. `None` if
+/// the servers are missing: then a note is printed, and the caller returns.
 ///
 /// # Errors
-/// When the servers do not start, or do not accept the CRDs.
+/// Fails if the servers do not start, or do not accept the CRDs.
 pub async fn cluster(namespace: &str) -> Result<Option<Cluster>> {
     if !servers_or_skip(&[Server::Etcd, Server::KubeApiserver]) {
         return Ok(None);
@@ -49,7 +49,7 @@ pub async fn cluster(namespace: &str) -> Result<Option<Cluster>> {
     Ok(Some(Cluster { plane, client: plane.client().await?, namespace: namespace.to_owned() }))
 }
 
-/// The CRDs that the control plane has.
+/// Returns the CRDs that the control plane has.
 pub fn installed_crds() -> &'static [CustomResourceDefinition] {
     static CRDS: LazyLock<Vec<CustomResourceDefinition>> =
         LazyLock::new(|| crds().into_iter().chain([package_revision_crd()]).collect());
@@ -62,19 +62,19 @@ async fn start() -> Result<ControlPlane> {
     Ok(plane)
 }
 
-/// Applies our CRDs and waits until they are served. Who applies the files by hand meets no conflict, since they are owned by the
-/// field manager of kubectl, as after `groundwork-bootstrap`.
+/// Applies our CRDs and waits until they are served. The field manager of kubectl owns them, as
+/// after `groundwork-bootstrap`, so that a user who applies the files by hand gets no conflict.
 ///
 /// # Errors
-/// When the API server does not accept one.
+/// Fails if the API server rejects a CRD.
 pub async fn install_crds(client: Client) -> Result<()> {
     install(client, installed_crds()).await
 }
 
-/// The same without PackageRevision, which a Porch server serves.
+/// Applies our CRDs except PackageRevision, which a Porch server serves.
 ///
 /// # Errors
-/// When the API server does not accept one.
+/// Fails if the API server rejects a CRD.
 pub(crate) async fn install_crds_beside_porch(client: Client) -> Result<()> {
     install(client, &crds()).await
 }
@@ -116,11 +116,12 @@ async fn wait_established(api: &Api<CustomResourceDefinition>, name: &str) -> Re
     Ok(())
 }
 
-/// How long a server that has just begun may take to serve a CRD.
+/// Time limit for an API server that has just started to serve a CRD.
 const SERVED_WITHIN: Duration = Duration::from_secs(90);
 
-/// What to ask for again is the outer error: a server that has just begun may break a connection, or answer 5xx, or meet
-/// a conflict with itself. What it says against the object itself is the inner one.
+/// Separates passing errors from final ones. The outer error is worth a retry: a server that has
+/// just started may break a connection, answer 5xx, or conflict with its own writes. The inner
+/// error is the server's objection to the object itself.
 fn passing<T>(answer: Result<T, Error>) -> Result<Result<T, Error>, String> {
     match answer {
         Err(Error::Api(status)) if ![404, 409, 429].contains(&status.code) && status.code < 500 => {
@@ -131,41 +132,41 @@ fn passing<T>(answer: Result<T, Error>) -> Result<Result<T, Error>, String> {
     }
 }
 
-/// Part of an object that a request is about.
+/// Part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Everything but the status.
+    /// All of the object except the status.
     Object,
-    /// The subresource `status` alone.
+    /// Only the subresource `status`.
     Status,
 }
 
-/// What happens to fields that the schema does not know.
+/// Treatment of fields that the schema does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownFields {
-    /// The object is refused, as kubectl asks for.
+    /// The server rejects the object, as kubectl requests it.
     Refused,
-    /// They are dropped.
+    /// The server drops the fields.
     Dropped,
 }
 
 impl Cluster {
-    /// The control plane.
+    /// Returns the control plane.
     pub fn plane(&self) -> &'static ControlPlane {
         self.plane
     }
 
-    /// The client of the administrator.
+    /// Returns the administrator's client.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The namespace of the test.
+    /// Returns the namespace of the test.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The API of a kind in the namespace.
+    /// Returns the API of a kind in the namespace.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -176,17 +177,17 @@ impl Cluster {
     /// Creates an object under strict validation and returns it as stored.
     ///
     /// # Errors
-    /// What the API server says against it.
+    /// Returns the objection of the API server.
     pub async fn create(&self, manifest: &Manifest) -> Result<Value, Error> {
         let url = format!("{}?fieldValidation=Strict", self.collection(manifest));
         self.send(Method::POST, url, &self.located(manifest)).await
     }
 
-    /// Asks what creating an object would return, and stores nothing. Fields that the schema does not know are
-    /// refused or dropped, as asked for.
+    /// Creates an object in a dry run and returns the result, without storing it. The server
+    /// rejects or drops unknown fields, as `unknown` says.
     ///
     /// # Errors
-    /// What the API server says against it.
+    /// Returns the objection of the API server.
     pub async fn try_create(&self, manifest: &Manifest, unknown: UnknownFields) -> Result<Value, Error> {
         let validation = if unknown == UnknownFields::Refused { "Strict" } else { "Ignore" };
         let url = format!("{}?fieldValidation={validation}&dryRun=All", self.collection(manifest));
@@ -196,7 +197,7 @@ impl Cluster {
     /// Replaces a part of an object under strict validation, and returns the object as stored.
     ///
     /// # Errors
-    /// What the API server says against it.
+    /// Returns the objection of the API server.
     pub async fn replace(&self, manifest: &Manifest, part: Part) -> Result<Value, Error> {
         let url = format!("{}/{}", self.collection(manifest), manifest.name());
         let mut document = self.located(manifest);
@@ -208,17 +209,17 @@ impl Cluster {
     /// Applies an object under strict validation by server-side apply, and returns it as stored.
     ///
     /// # Errors
-    /// What the API server says against it.
+    /// Returns the objection of the API server.
     pub async fn apply(&self, manifest: &Manifest) -> Result<Value, Error> {
         let url = format!("{}/{}", self.collection(manifest), manifest.name());
         let url = format!("{url}?fieldManager=tests&fieldValidation=Strict");
         self.send(Method::PATCH, url, &self.located(manifest)).await
     }
 
-    /// The object as stored.
+    /// Returns the object as stored.
     ///
     /// # Errors
-    /// When there is none.
+    /// Fails if the object does not exist.
     pub async fn get(&self, manifest: &Manifest) -> Result<Value, Error> {
         let url = format!("{}/{}", self.collection(manifest), manifest.name());
         self.send(Method::GET, url, &Value::Null).await

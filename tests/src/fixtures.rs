@@ -1,4 +1,4 @@
-//! Manifests that other people wrote.
+//! Manifests from other projects.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,18 +10,19 @@ use serde_json::Value;
 use crate::cluster::installed_crds;
 use crate::manifests::{Manifest, documents, files_below};
 
-/// Manifests of our kinds, and files that may hold more.
+/// Manifests of our kinds, and files that may contain more of them.
 #[derive(Clone, Debug, Default)]
 pub struct Fixtures {
     pub manifests: Vec<Manifest>,
-    /// Files that hold an object of our kinds in a form that is not YAML.
+    /// Files with an object of our kinds in a form that is not YAML.
     pub unreadable: Vec<PathBuf>,
 }
 
-/// The manifests below the folder of fixtures; `None` if there is no such folder, which has been said.
+/// Reads the manifests in the folder of fixtures. `None` if the folder does not exist: then a note
+/// is printed.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// Fails if the folder cannot be read.
 pub fn fixtures() -> Result<Option<Fixtures>> {
     let Some(folder) = fixture("") else {
         return Ok(None);
@@ -51,14 +52,14 @@ pub fn fixtures() -> Result<Option<Fixtures>> {
     Ok(Some(found))
 }
 
-/// Whether a text that is not YAML would be an object of our kinds.
+/// Reports whether a text that is not YAML contains an object of our kinds.
 fn is_ours(text: &str) -> bool {
     let kinds = text.lines().filter_map(|line| line.strip_prefix("kind: ")).map(str::trim);
     kinds.into_iter().any(|kind| installed_crds().iter().any(|crd| crd.spec.names.kind == kind))
 }
 
-/// Takes out what only a cluster writes: some manifests are states of an imagined cluster, with owners that do
-/// not exist.
+/// Removes the fields that only a cluster sets. Some manifests are dumps of a cluster, with owners
+/// that do not exist here.
 fn as_new(mut document: Value) -> Value {
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|name, _| ["name", "generateName", "labels", "annotations"].contains(&name.as_str()));
@@ -66,8 +67,8 @@ fn as_new(mut document: Value) -> Value {
     document
 }
 
-/// Fills the variables of a shell template, `${name}`, with words that fit anywhere. One that makes up a line
-/// stands for lines of its own, with an indentation of their own.
+/// Replaces the variables of a shell template, `${name}`, by words that are valid everywhere. A
+/// variable that is a line of its own stands for indented lines, so its word gets an indentation.
 fn fill(text: &str) -> String {
     let mut parts = text.split("${");
     let mut filled = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,5 @@
-//! What stands before an API server and notes what it is asked: watches go through it as they come, and it can be busy.
+//! Proxy in front of an API server that records requests. It passes watches through without
+//! buffering, and can answer that it is busy.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,28 +18,28 @@ use tokio::net::TcpListener;
 
 use crate::proxy::refusal;
 
-/// Requests to the API server are small.
+/// Maximum size of a request body in bytes. Requests to the API server are small.
 const LIMIT: usize = 64 * 1024 * 1024;
 
-/// A request that came.
+/// Recorded request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: String,
-    /// With its query.
+    /// Path with its query.
     pub path: String,
     pub at: Instant,
-    /// What it was answered.
+    /// Status of the answer.
     pub status: u16,
 }
 
 impl Asked {
-    /// Whether it is for a watch.
+    /// Reports whether the request is a watch.
     pub fn is_watch(&self) -> bool {
         self.path.contains("watch=true")
     }
 }
 
-/// Passes requests on in the name of one account.
+/// Proxy that passes requests on under one account.
 #[derive(Clone, Debug)]
 pub struct Front {
     url: String,
@@ -48,12 +49,12 @@ pub struct Front {
 #[derive(Debug, Default)]
 struct Notes {
     asked: Mutex<Vec<Asked>>,
-    /// How the next request is answered, and the seconds of its `Retry-After`.
+    /// Status of the next answer, and the seconds of its `Retry-After`.
     busy: Mutex<Option<(u16, u64)>>,
     watches: AtomicUsize,
 }
 
-/// A watch that goes through.
+/// An open watch, counted until it is dropped.
 struct Open(Arc<Notes>);
 
 impl Drop for Open {
@@ -63,10 +64,10 @@ impl Drop for Open {
 }
 
 impl Front {
-    /// Starts a front that lives as long as the runtime.
+    /// Starts a proxy that lives as long as the runtime.
     ///
     /// # Errors
-    /// When there is no free port.
+    /// Fails if there is no free port.
     pub async fn start(client: Client) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let front = Self { url: format!("http://{}", listener.local_addr()?), notes: Arc::default() };
@@ -75,22 +76,22 @@ impl Front {
         Ok(front)
     }
 
-    /// Where it listens.
+    /// Returns the URL of the proxy.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.notes.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many watches go through now.
+    /// Returns the number of open watches.
     pub fn watches(&self) -> usize {
         self.notes.watches.load(Ordering::SeqCst)
     }
 
-    /// The next request is answered by this status, and how many seconds to stay away.
+    /// Answers the next request with this status, and a `Retry-After` of so many seconds.
     pub fn refuse_next(&self, status: u16, seconds: u64) {
         *self.notes.busy.lock().unwrap_or_else(PoisonError::into_inner) = Some((status, seconds));
     }

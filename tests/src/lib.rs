@@ -1,4 +1,4 @@
-//! End-to-end suites against real servers: what they share.
+//! Shared parts of the end-to-end suites, which run against real servers.
 
 mod cluster;
 mod fixtures;

@@ -8,32 +8,32 @@ use serde_json::Value;
 
 use crate::cluster::installed_crds;
 
-/// An object of one of our kinds.
+/// Object of one of our kinds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// File that holds it.
+    /// File that contains the object.
     pub file: PathBuf,
-    /// The object as it is written in the file.
+    /// Object as the file contains it.
     pub document: Value,
 }
 
 impl Manifest {
-    /// Group and version; empty if the document has none.
+    /// Returns group and version, empty if the document has none.
     pub fn api_version(&self) -> &str {
         self.document["apiVersion"].as_str().unwrap_or_default()
     }
 
-    /// The kind of the object; empty if the document has none.
+    /// Returns the kind of the object, empty if the document has none.
     pub fn kind(&self) -> &str {
         self.document["kind"].as_str().unwrap_or_default()
     }
 
-    /// `metadata.name`; empty if the document has none.
+    /// Returns `metadata.name`, empty if the document has none.
     pub fn name(&self) -> &str {
         self.document["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// Name of the kind in URLs; `None` if the kind is not ours.
+    /// Returns the name of the kind in URLs, or `None` if the kind is not ours.
     pub fn plural(&self) -> Option<&'static str> {
         let (group, version) = self.api_version().split_once('/')?;
         let ours = installed_crds().iter().map(|crd| &crd.spec);
@@ -49,15 +49,15 @@ impl std::fmt::Display for Manifest {
     }
 }
 
-/// Root folder of the workspace.
+/// Returns the root folder of the workspace.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// The objects of our kinds in the files of a folder of our own test data.
+/// Reads the objects of our kinds in the files of a folder of our own test data.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// Fails if a file cannot be read.
 pub fn manifests_in(folder: &str) -> Result<Vec<Manifest>> {
     let mut manifests = Vec::new();
     for file in files_below(&workspace().join("tests/data").join(folder))? {
@@ -69,10 +69,10 @@ pub fn manifests_in(folder: &str) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// The files of a folder and the folders in it, in order.
+/// Returns the files of a folder and its subfolders, sorted.
 ///
 /// # Errors
-/// When a folder cannot be read.
+/// Fails if a folder cannot be read.
 pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -84,10 +84,10 @@ pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The documents of a YAML text, empty ones left out.
+/// Parses the documents of a YAML text, without empty ones.
 ///
 /// # Errors
-/// When the text is not YAML.
+/// Fails if the text is not YAML.
 pub fn documents(text: &str) -> Result<Vec<Value>> {
     let nodes = groundwork_yaml::parse_all(text, groundwork_yaml::Options::default())?;
     Ok(nodes.iter().map(groundwork_yaml::Node::to_value).filter(|document| !document.is_null()).collect())

@@ -1,8 +1,10 @@
-//! What stands in for a Porch server, whose own programs tests cannot have: its aggregated API, written from `packagevariants.md` 6.13 with the
-//! quirks that are told there. It says nothing about a real Porch server that the chapter does not say.
+//! Stand-in for a Porch server, since tests cannot use Porch's own programs. It serves Porch's
+//! aggregated API as `packagevariants.md` 6.13 describes it, with the quirks listed there. A test
+//! against it proves no more about a real Porch server than that chapter states.
 //!
-//! It is registered at a real API server, so requests come through aggregation, with its authentication and its rights. Packages are kept in
-//! memory; commits are made up, and functions of packages are not run, but one that always fails.
+//! The stand-in is registered at a real API server. Requests therefore come through aggregation,
+//! with its authentication and authorization. Packages are kept in memory, commits are generated,
+//! and package functions do not run, except one that always fails.
 
 mod rules;
 mod server;
@@ -20,50 +22,50 @@ use tokio::sync::broadcast;
 
 use rules::Stored;
 
-/// The image of the function that fails.
+/// Image of the function that always fails.
 pub const FAILING: &str = "example.org/always-fails:v1";
 
 const GROUP: &str = "porch.kpt.dev";
 const VERSION: &str = "v1alpha1";
-/// Changes that a watch may be behind.
+/// Number of changes that a watch may fall behind.
 const BACKLOG: usize = 1024;
 
-/// The server; it lives to the end of the process.
+/// Porch stand-in. It lives to the end of the process.
 #[derive(Debug, Clone)]
 pub struct PorchServer {
     state: Arc<State>,
     port: u16,
 }
 
-/// Requests that go wrong.
+/// Requests that the server answers with an error.
 #[derive(Debug, Clone, Default)]
 pub struct Fault {
     pub namespace: String,
     pub method: &'static str,
-    /// End of the path.
+    /// End of the request path.
     pub path: String,
     pub status: u16,
     pub message: String,
-    /// It is done all the same, and only its answer is lost.
+    /// Set if the server does the request all the same, and only its answer is lost.
     pub is_done: bool,
-    /// All such requests go wrong until [`PorchServer::mend`], and not only the next one.
+    /// Set if all such requests fail until [`PorchServer::mend`], and not only the next one.
     pub is_lasting: bool,
 }
 
-/// A package revision by its namespace and name.
+/// Namespace and name of a package revision.
 type Place = (String, String);
 
 #[derive(Debug)]
 struct State {
     inner: Mutex<Inner>,
-    /// Kind of the event, and the object.
+    /// Kind of each event, and its object.
     changes: broadcast::Sender<(&'static str, Value)>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     revisions: BTreeMap<Place, Stored>,
-    /// Address, and whether it is for deployments, by namespace and name.
+    /// Address of each repository and whether it is a deployment repository, by namespace and name.
     repositories: BTreeMap<Place, (String, bool)>,
     commits: u64,
     faults: Vec<Fault>,
@@ -72,20 +74,22 @@ struct Inner {
 }
 
 impl PorchServer {
-    /// Starts the server on a thread of its own: it serves several tests, each of which has a runtime.
+    /// Starts the server on a thread of its own, because it serves several tests, each with its own
+    /// runtime.
     ///
     /// # Errors
-    /// There is no free port.
+    /// Fails if there is no free port.
     pub fn start() -> Result<Self> {
         let state = Arc::new(State { inner: Mutex::default(), changes: broadcast::channel(BACKLOG).0 });
         let port = server::start(Arc::clone(&state))?;
         Ok(Self { state, port })
     }
 
-    /// Lets an API server ask this one for the kinds of the group, and waits until it does.
+    /// Registers this server at an API server for the kinds of the group, and waits until the API
+    /// server serves them.
     ///
     /// # Errors
-    /// The API server does not accept it.
+    /// Fails if the API server rejects the registration.
     #[expect(clippy::disallowed_methods, reason = "the API server is one that the test has started")]
     pub async fn register(&self, client: &Client) -> Result<()> {
         let parameters = PatchParams::apply("tests").force();
@@ -114,16 +118,18 @@ impl PorchServer {
         .await
     }
 
-    /// What a Porch server reads from a Repository: its address, and whether it is for deployments.
+    /// Adds the data that a Porch server reads from a Repository: its address, and whether it is a
+    /// deployment repository.
     pub fn add_repository(&self, namespace: &str, name: &str, deployment: bool) {
         let address = format!("https://git.example/{name}.git");
         self.inner().repositories.insert((namespace.to_owned(), name.to_owned()), (address, deployment));
     }
 
-    /// Publishes the next revision of a package, as people do it in git; its object's name.
+    /// Publishes the next revision of a package, as users do with git. Returns the name of the
+    /// object.
     ///
     /// # Errors
-    /// There is no such repository.
+    /// Fails if the repository does not exist.
     pub fn publish(
         &self,
         namespace: &str,
@@ -146,22 +152,22 @@ impl PorchServer {
         Ok(name)
     }
 
-    /// The object of a revision, if it is there.
+    /// Returns the object of a revision, if it exists.
     pub fn revision(&self, namespace: &str, name: &str) -> Option<Value> {
         let inner = self.inner();
         inner.revisions.get(&(namespace.to_owned(), name.to_owned())).map(|stored| stored.object.clone())
     }
 
-    /// Names of the revisions of a namespace.
+    /// Returns the names of the revisions of a namespace.
     pub fn names(&self, namespace: &str) -> Vec<String> {
         let inner = self.inner();
         inner.revisions.keys().filter(|(of, _)| of == namespace).map(|(_, name)| name.clone()).collect()
     }
 
-    /// A file of a revision.
+    /// Returns a file of a revision.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if the file does not exist.
     pub fn file(&self, namespace: &str, name: &str, path: &str) -> Result<String> {
         let inner = self.inner();
         let stored = inner.revisions.get(&(namespace.to_owned(), name.to_owned()));
@@ -169,12 +175,13 @@ impl PorchServer {
         file.cloned().with_context(|| format!("there is no {path} in {name}"))
     }
 
-    /// Lets requests go wrong.
+    /// Makes requests fail.
     pub fn fail(&self, fault: Fault) {
         self.inner().faults.push(fault);
     }
 
-    /// Takes the faults of a namespace back; how many there were that nothing has met, or that last.
+    /// Removes the faults of a namespace. Returns the number of removed faults: those that no
+    /// request has met, and the lasting ones.
     pub fn mend(&self, namespace: &str) -> usize {
         let mut inner = self.inner();
         let before = inner.faults.len();
@@ -182,7 +189,7 @@ impl PorchServer {
         before - inner.faults.len()
     }
 
-    /// Writes in a namespace: method, path below it, body.
+    /// Returns the writes in a namespace: method, path below the namespace, and body.
     pub fn writes(&self, namespace: &str) -> Vec<(String, String, Value)> {
         let inner = self.inner();
         let of_namespace = inner.writes.iter().filter_map(|(method, path, body)| {
@@ -202,11 +209,11 @@ impl State {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a revision, and tells those who watch.
+    /// Stores a revision and notifies the watches.
     fn put(&self, inner: &mut Inner, stored: Stored, event: &'static str) {
         let object = stored.object.clone();
         inner.revisions.insert(stored.place(), stored);
-        // Nobody may be watching.
+        // Sending fails if there is no watch, which is fine.
         drop(self.changes.send((event, object)));
     }
 }

@@ -1,4 +1,4 @@
-//! An API server that answers wrongly at times: a proxy in front of the real one.
+//! Proxy in front of an API server that answers some writes with errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,12 +14,13 @@ use kube::Client;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// Requests to the API server are small; so are its answers to services.
+/// Maximum size of a body in bytes. Requests to the API server are small, and so are its answers to
+/// services.
 const LIMIT: usize = 64 * 1024 * 1024;
-/// Of so many writes one is disturbed.
+/// One of so many writes is disturbed.
 const EVERY: usize = 7;
 
-/// Passes requests on in the name of one account.
+/// Proxy that passes requests on under one account.
 #[derive(Clone, Debug)]
 pub struct Proxy {
     is_faulty: Arc<AtomicBool>,
@@ -29,7 +30,7 @@ pub struct Proxy {
     url: String,
 }
 
-/// A write that is done and never answered, and how many came before it.
+/// Position of the write that is done but never answered, and the count of writes so far.
 #[derive(Debug)]
 struct Cut {
     writes: AtomicUsize,
@@ -37,7 +38,7 @@ struct Cut {
     is_reached: AtomicBool,
 }
 
-/// No write is the one.
+/// Value of [`Cut::after`] that no count reaches.
 const NEVER: usize = usize::MAX;
 
 #[derive(Clone)]
@@ -46,7 +47,7 @@ struct Server {
     is_faulty: Arc<AtomicBool>,
     writes: Arc<AtomicUsize>,
     disturbed: Arc<AtomicUsize>,
-    /// Milliseconds.
+    /// Delay of each request in milliseconds.
     slowness: Arc<AtomicU64>,
     cut: Arc<Cut>,
 }
@@ -55,7 +56,7 @@ impl Proxy {
     /// Starts a proxy that lives as long as the runtime.
     ///
     /// # Errors
-    /// When there is no free port.
+    /// Fails if there is no free port.
     pub async fn start(client: Client) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
@@ -79,45 +80,47 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Where it listens.
+    /// Returns the URL of the proxy.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// From now on writes are disturbed, or not any more.
+    /// Turns the disturbance of writes on or off.
     pub fn set_faulty(&self, is_faulty: bool) {
         self.is_faulty.store(is_faulty, Ordering::Relaxed);
     }
 
-    /// From now on every request waits so long before it is passed on.
+    /// Sets the delay of each request.
     pub fn set_slow(&self, pause: Duration) {
         self.slowness.store(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Counts writes anew. The one after so many is done, and its answer never comes.
+    /// Resets the count of writes. The write after `writes` further ones is done, but never
+    /// answered.
     pub fn cut_after(&self, writes: Option<usize>) {
         self.cut.writes.store(0, Ordering::SeqCst);
         self.cut.is_reached.store(false, Ordering::SeqCst);
         self.cut.after.store(writes.unwrap_or(NEVER), Ordering::SeqCst);
     }
 
-    /// Whether that write has been done. It is told once.
+    /// Reports whether that write has been done. A second call returns false.
     pub fn take_cut(&self) -> bool {
         self.cut.is_reached.swap(false, Ordering::SeqCst)
     }
 
-    /// How many writes came since the count began.
+    /// Returns the number of writes since the last reset of the count.
     pub fn writes(&self) -> usize {
         self.cut.writes.load(Ordering::SeqCst)
     }
 
-    /// How many writes were disturbed.
+    /// Returns the number of disturbed writes.
     pub fn disturbed(&self) -> usize {
         self.disturbed.load(Ordering::Relaxed)
     }
 }
 
-/// 409, 429 and 500 in turn, and the worst one: done, but answered with 500.
+/// Passes a request on. Disturbed writes get 409, 429 and 500 in turn, and then the worst case:
+/// done, but answered with 500.
 async fn pass_on(State(server): State<Server>, request: Request) -> Response {
     tokio::time::sleep(Duration::from_millis(server.slowness.load(Ordering::Relaxed))).await;
     let is_write = request.method() != Method::GET && !is_review(request.uri().path());
@@ -147,12 +150,12 @@ async fn pass_on(State(server): State<Server>, request: Request) -> Response {
     }
 }
 
-/// Questions about tokens and rights, which are asked by creating something.
+/// Reports whether a POST is a review of a token or of rights, which changes nothing.
 fn is_review(path: &str) -> bool {
     path.ends_with("reviews")
 }
 
-/// An answer of an API server that refuses something.
+/// Returns the error answer of an API server.
 pub fn refusal(code: u16, reason: &str) -> Response {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -164,7 +167,7 @@ pub fn refusal(code: u16, reason: &str) -> Response {
     response
 }
 
-/// Passes a request on in the name of a client.
+/// Passes a request on with the rights of a client.
 pub async fn forward(client: &Client, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, LIMIT).await.unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The whole system as people run it: services as processes of their own, with the rights of `k8s/base`, against a
-//! real API server and a real NATS.
+//! Whole system as users run it: services as separate processes, with the rights of `k8s/base`,
+//! against a real API server and a real NATS.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,48 +18,51 @@ use crate::proxy::Proxy;
 use crate::wait::{get, wait_for};
 use crate::wire::Wire;
 
-/// Where the service accounts live.
+/// Namespace of the service accounts.
 const NAMESPACE: &str = "groundwork-system";
 
-/// How long a server that has just begun may take to accept a folder of manifests.
+/// Time limit for an API server that has just started to accept a folder of manifests.
 const APPLIED_WITHIN: Duration = Duration::from_secs(30);
-/// Account and rights of the deployer, which `k8s/base` leaves out.
+/// Account and rights of the mock deployer, which `k8s/base` does not contain.
 pub const MOCK_DEPLOYER: &str = "k8s/components/mock-deployer";
-/// Account and rights of the console, which `k8s/base` leaves out.
+/// Account and rights of the console, which `k8s/base` does not contain.
 const CONSOLE: [&str; 2] = ["k8s/components/console/account.yaml", "k8s/components/console/rights.yaml"];
-/// What works on TargetSyncs: the program of the deployer with an account of its own.
+/// Service for TargetSyncs: the deployer's program under an account of its own.
 const TARGET_SYNC: &str = "target-sync";
-/// That account and its rights.
+/// Account and rights of the service for TargetSyncs.
 pub const TARGET_SYNC_RIGHTS: &str = "k8s/components/target-sync";
-/// The services that every system has, in an order in which they may be started.
+/// Services of every system, in an order in which they may start.
 pub const ALL: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
 
-/// What a system has beside the usual.
+/// Options of a system beyond the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct SystemOptions {
-    /// The file that says where components are.
+    /// File with the locations of components.
     pub repositories: Option<PathBuf>,
-    /// Variables of all services.
+    /// Environment variables of all services.
     pub variables: Vec<(String, String)>,
-    /// Namespaces that the services work on, by the Roles of `k8s/namespaced`; if none is given all, by `k8s/base`.
+    /// Namespaces that the services watch, with the Roles of `k8s/namespaced`. If the list is
+    /// empty, the services watch all namespaces, with `k8s/base`.
     pub namespaces: Vec<String>,
-    /// Services but the watcher reach the API server through proxies that can disturb them.
+    /// Puts a proxy that can disturb requests between the API server and each service except the
+    /// watcher.
     pub proxied: bool,
-    /// Each service reaches NATS over a wire of its own that can be cut.
+    /// Connects each service to NATS over a relay of its own, which can be cut.
     pub wired: bool,
-    /// Folder for the clones of the package store; package revisions are drafted if one is given, from remotes that are files.
+    /// Folder for the clones of the package store. If set, the variant service drafts package
+    /// revisions itself, from git remotes on disk.
     pub package_store: Option<PathBuf>,
-    /// TargetSyncs are worked on, too, by a process with an account of its own, `target-sync`.
+    /// Starts a process with an account of its own, `target-sync`, that reconciles TargetSyncs.
     pub target_syncs: bool,
-    /// What stands in for a Porch server serves package revisions, and drafts are made on it.
+    /// Porch stand-in that serves package revisions. If set, the variant service drafts through it.
     pub porch: Option<PorchServer>,
-    /// The content of the API server's audit log; requests if nothing else is given.
+    /// Content of the API server's audit log; requests by default.
     pub audit: Option<Audit>,
-    /// Folder of the binaries; those of this build if none is given.
+    /// Folder of the binaries; those of this build by default.
     pub binaries: Option<PathBuf>,
 }
 
-/// A running system. Dropping it ends it.
+/// Running system. Dropping it stops all servers and services.
 #[derive(Debug)]
 pub struct System {
     services: BTreeMap<&'static str, Service>,
@@ -71,7 +74,7 @@ pub struct System {
     ports: BTreeMap<&'static str, (u16, u16)>,
 }
 
-/// A service of a system.
+/// Service of a system.
 #[derive(Debug)]
 pub struct Service {
     pub program: Program,
@@ -79,11 +82,11 @@ pub struct Service {
 }
 
 impl System {
-    /// Starts servers and services and waits until all are ready. `None` if the servers are missing; the caller returns
-    /// then, the note is printed.
+    /// Starts servers and services and waits until all are ready. `None` if the servers are
+    /// missing: then a note is printed, and the caller returns.
     ///
     /// # Errors
-    /// When something does not start.
+    /// Fails if a server or a service does not start.
     pub async fn start(options: SystemOptions) -> Result<Option<Self>> {
         let Some(mut system) = Self::servers(options).await? else { return Ok(None) };
         let more: &[&str] = if system.options.target_syncs { &[TARGET_SYNC] } else { &[] };
@@ -96,10 +99,10 @@ impl System {
         Ok(Some(system))
     }
 
-    /// The servers without any service, with CRDs, accounts and rights.
+    /// Starts the servers without any service, with CRDs, accounts and rights.
     ///
     /// # Errors
-    /// When something does not start.
+    /// Fails if a server does not start.
     pub async fn servers(options: SystemOptions) -> Result<Option<Self>> {
         let needed = [
             Server::Etcd,
@@ -177,26 +180,26 @@ impl System {
         }))
     }
 
-    /// Starts a service as its account; does not wait.
+    /// Starts a service under its account, without waiting until it is ready.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Fails if the service cannot be started.
     pub async fn run(&mut self, service: &'static str) -> Result<()> {
         self.run_as(service, service).await
     }
 
-    /// Starts a service under another name, beside the one that runs.
+    /// Starts a second instance of a service under another name.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Fails if the service cannot be started.
     pub async fn run_as(&mut self, name: &'static str, service: &'static str) -> Result<()> {
         self.run_with(name, service, &[]).await
     }
 
-    /// The same with variables of its own.
+    /// Starts a second instance of a service with environment variables of its own.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Fails if the service cannot be started.
     pub async fn run_with(
         &mut self,
         name: &'static str,
@@ -245,7 +248,8 @@ impl System {
             .env("GROUNDWORK_LOG_FORMAT", "json")
             .env("RUST_BACKTRACE", "0");
         match service {
-            // Replicas of a test are on one host.
+            // The replicas of a test share one host, so the default identity, which names type and
+            // host, would not be unique.
             "deployer" => {
                 command.env("GROUNDWORK_DEPLOYER_IDENTITY", name).env("GROUNDWORK_TARGET_SYNCS", "never")
             }
@@ -254,12 +258,13 @@ impl System {
             _ => command.env("GROUNDWORK_GRPC_ADDRESS", format!("127.0.0.1:{grpc}")),
         };
         if let ("variant", Some(folder)) = (service, &self.options.package_store) {
-            // Each replica has clones of its own.
+            // Each replica of the variant service needs clones of its own.
             command.env("GROUNDWORK_PACKAGE_STORE", folder.join(name));
             command.env("GROUNDWORK_PACKAGE_PROTOCOLS", "file,git,http,https,ssh");
         }
         if service == "variant" && self.options.porch.is_some() {
-            // With both it has to find out which one it is.
+            // With both a package store and Porch, the service has to find out which of them serves
+            // the revisions.
             let choice = if self.options.package_store.is_some() { "_IF_SERVED" } else { "" };
             command.env(format!("GROUNDWORK_PORCH{choice}"), "true");
         }
@@ -277,10 +282,10 @@ impl System {
         Ok(())
     }
 
-    /// A program of this build, for tests without a system.
+    /// Returns the path of a program of this build, for tests without a system.
     ///
     /// # Errors
-    /// When it was not built.
+    /// Fails if the program was not built.
     pub fn program(name: &str) -> Result<PathBuf> {
         let path = build_folder()?.join(name);
         ensure!(
@@ -291,10 +296,10 @@ impl System {
         Ok(path)
     }
 
-    /// A program of this build.
+    /// Returns the path of a program of this build.
     ///
     /// # Errors
-    /// When it was not built.
+    /// Fails if the program was not built.
     pub fn binary(&self, name: &str) -> Result<PathBuf> {
         let folder = match &self.options.binaries {
             Some(folder) => folder.clone(),
@@ -307,10 +312,11 @@ impl System {
         Ok(path)
     }
 
-    /// Waits until a service says that it is ready.
+    /// Waits until a service reports that it is ready.
     ///
     /// # Errors
-    /// When it ends, or takes too long; the error says what it waits for.
+    /// Fails if the service ends or takes too long. The error contains the service's reason for not
+    /// being ready.
     pub async fn until_ready(&self, service: &str) -> Result<()> {
         let running = self.service(service)?;
         wait_for(&format!("{service} is ready"), Duration::from_secs(60), async || {
@@ -326,28 +332,28 @@ impl System {
         .await
     }
 
-    /// The proxies in front of the API server.
+    /// Returns the proxies in front of the API server.
     pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.proxies.values()
     }
 
-    /// The one in front of the API server for a service.
+    /// Returns the proxy between a service and the API server.
     ///
     /// # Errors
-    /// When the service has none.
+    /// Fails if the service has none.
     pub fn proxy(&self, service: &str) -> Result<&Proxy> {
         self.proxies.get(service).with_context(|| format!("{service} has no proxy"))
     }
 
-    /// The wire between a service and NATS.
+    /// Returns the relay between a service and NATS.
     ///
     /// # Errors
-    /// When the service has none.
+    /// Fails if the service has none.
     pub fn wire(&self, service: &str) -> Result<&Wire> {
         self.wires.get(service).with_context(|| format!("{service} has no wire"))
     }
 
-    /// The address of NATS, as a service sees it.
+    /// Returns the address at which a service connects to NATS.
     fn nats_url(&self, service: &str) -> String {
         match self.wires.get(service) {
             Some(wire) => format!("nats://127.0.0.1:{}", wire.port()),
@@ -355,52 +361,52 @@ impl System {
         }
     }
 
-    /// A service that was started.
+    /// Returns a started service.
     ///
     /// # Errors
-    /// When it was not.
+    /// Fails if the service was not started.
     pub fn service(&self, service: &str) -> Result<&Service> {
         self.services.get(service).with_context(|| format!("{service} was not started"))
     }
 
-    /// The same, to be killed and started.
+    /// Returns a started service, to kill and restart it.
     ///
     /// # Errors
-    /// When it was not started.
+    /// Fails if the service was not started.
     pub fn service_mut(&mut self, service: &str) -> Result<&mut Service> {
         self.services.get_mut(service).with_context(|| format!("{service} was not started"))
     }
 
-    /// Ends a service for good.
+    /// Stops a service for good.
     pub fn remove(&mut self, service: &str) {
         self.services.remove(service);
     }
 
-    /// The client of the administrator.
+    /// Returns the administrator's client.
     ///
     /// # Errors
-    /// When the kubeconfig cannot be used.
+    /// Fails if the kubeconfig cannot be used.
     pub async fn client(&self) -> Result<Client> {
         Ok(self.plane.client().await?)
     }
 
-    /// Port of a service's gRPC server, or of the console's pages.
+    /// Returns the port of a service's gRPC server, or of the console's pages.
     pub fn grpc_port(&self, service: &str) -> u16 {
         self.ports[service].1
     }
 
-    /// What a service says on a path of its admin server.
+    /// Returns status code and body for a path of a service's admin server.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// Fails if the service does not answer.
     pub async fn admin(&self, service: &str, path: &str) -> Result<(u16, String)> {
         get(self.service(service)?.admin, path).await
     }
 
-    /// Runs kubectl as the administrator and returns what it prints.
+    /// Runs kubectl as the administrator and returns its output.
     ///
     /// # Errors
-    /// When it fails; the error is what it says.
+    /// Fails if kubectl fails. The error is kubectl's error output.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let mut command = self.plane.kubectl()?;
         command.args(arguments).current_dir(workspace());
@@ -410,7 +416,7 @@ impl System {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// The end of the log of every service, for errors.
+    /// Returns the end of the log of every service, for error messages.
     pub fn logs(&self) -> String {
         let of =
             |(name, service): (&&str, &Service)| format!("== {name}\n{}\n", log_tail(&service.program.log()));
@@ -426,7 +432,8 @@ fn apply_file(plane: &ControlPlane, file: &str) -> Result<()> {
     apply_as(plane, "-f", file, &[])
 }
 
-/// kubectl is asked again for a while: a server that has just begun may break a connection.
+/// Runs `kubectl apply`, with retries for a while: an API server that has just started may break a
+/// connection.
 fn apply_as(plane: &ControlPlane, flag: &str, path: &str, arguments: &[&str]) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -442,7 +449,7 @@ fn apply_as(plane: &ControlPlane, flag: &str, path: &str, arguments: &[&str]) ->
     }
 }
 
-/// Where this build puts binaries: tests lie in `deps` below it.
+/// Returns the folder with the binaries of this build. Test programs are in its subfolder `deps`.
 fn build_folder() -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     let folder = test.parent().and_then(Path::parent);

@@ -1,4 +1,4 @@
-//! Waiting for what will be, without sleeping for a guess.
+//! Waits for conditions by polling, and never sleeps for a guessed time.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,14 @@ use anyhow::{Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Distance of two looks.
+/// Interval between two polls.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Looks until `look` finds something.
+/// Calls `look` until it returns a result.
 ///
 /// # Errors
-/// When it finds nothing in `limit`; the error says what was waited for and what was seen last.
+/// Fails if `look` returns no result within `limit`. The error names the awaited condition and the
+/// last observation.
 pub async fn wait_for<T>(
     what: &str,
     limit: Duration,
@@ -30,10 +31,10 @@ pub async fn wait_for<T>(
     }
 }
 
-/// Status code and body of a GET over plain HTTP on the loopback device.
+/// Returns status code and body of a GET over plain HTTP on the loopback device.
 ///
 /// # Errors
-/// When nobody answers.
+/// Fails if there is no answer.
 pub async fn get(port: u16, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");

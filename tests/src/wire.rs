@@ -1,4 +1,4 @@
-//! A wire to a server that can be cut, stall or be slow: a relay on the loopback device.
+//! Relay on the loopback device in front of a server. It can be cut, stall, or be slow.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Bytes that are passed on at a time.
+/// Number of bytes that the relay passes on at a time.
 const CHUNK: usize = 16 * 1024;
 
-/// The state of a wire.
+/// State of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     Open,
-    /// Connections end, and new ones are refused as soon as they are made.
+    /// Connections are closed, and new ones are closed as soon as they are accepted.
     Cut,
-    /// Connections stay, and nothing comes through: each end takes the other for alive.
+    /// Connections stay open, but no data passes. Each end believes that the other is alive.
     Stalled,
-    /// Bytes of the client come through, and no answer does.
+    /// Data of the client passes, but no answer does.
     Deaf,
-    /// Bytes wait so long before they come through.
+    /// Data passes after this delay.
     Slow(Duration),
 }
 
-/// A relay to one server. It lives as long as the runtime.
+/// Relay to one server. It lives as long as the runtime.
 #[derive(Debug, Clone)]
 pub struct Wire {
     port: u16,
@@ -35,7 +35,7 @@ impl Wire {
     /// Starts a relay to a port of this machine.
     ///
     /// # Errors
-    /// When there is no free port.
+    /// Fails if there is no free port.
     pub async fn start(server: u16) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
@@ -50,12 +50,12 @@ impl Wire {
         Ok(Self { port, flow })
     }
 
-    /// The port that clients connect to.
+    /// Returns the port that clients connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// From now on the wire is so.
+    /// Sets the state of the relay.
     pub fn set(&self, flow: Flow) {
         self.flow.send_replace(flow);
     }
@@ -65,7 +65,7 @@ async fn relay(connection: TcpStream, server: u16, flow: watch::Receiver<Flow>) 
     let Ok(upstream) = TcpStream::connect(("127.0.0.1", server)).await else { return };
     let ((from_client, to_client), (from_server, to_server)) =
         (connection.into_split(), upstream.into_split());
-    // The end of either direction is the end of both.
+    // If one direction ends, the other direction ends as well.
     tokio::select! {
         () = pump(from_client, to_server, Direction::ToServer, flow.clone()) => {}
         () = pump(from_server, to_client, Direction::ToClient, flow) => {}
@@ -117,7 +117,7 @@ async fn pump(
 mod tests {
     use super::*;
 
-    /// A server that sends everything back.
+    /// Starts a server that sends all data back.
     async fn echo() -> Result<u16> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();

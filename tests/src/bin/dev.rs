@@ -1,4 +1,5 @@
-//! A control plane of one's own with all services, for `cargo xtask dev`: no Docker, nothing installed.
+//! Local control plane with all services, for `cargo xtask dev`, without Docker or any
+//! installation.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -44,7 +45,8 @@ async fn main() -> Result<()> {
         let why = if port == usual { String::new() } else { format!(", since {usual} is taken") };
         println!("{name:<8}  127.0.0.1:{port}{why}");
     }
-    // The services get the same signal; they are waited for, then the servers end.
+    // The terminal sends the same signal to the services. Wait for them first, then end the
+    // servers.
     tokio::select! {
         ended = services.wait() => bail!("the services have ended: {}", ended?),
         signal = tokio::signal::ctrl_c() => signal.context("no signals")?,
@@ -54,11 +56,11 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Where something listens.
+/// Listening address of a server.
 #[derive(Debug, PartialEq)]
 struct Address {
     name: &'static str,
-    /// What the pages name.
+    /// Port that the documentation names.
     usual: u16,
     port: u16,
 }
@@ -73,8 +75,8 @@ fn flag(name: &str) -> String {
     format!("--{name}-address")
 }
 
-/// The ports that the pages name, unless others are asked for; of one that somebody has, such as a trial of Compose that runs
-/// beside, a free one in its place.
+/// Returns the ports that the documentation names, unless the user gave others. A port that is in
+/// use, for instance by a Compose trial, is replaced by a free one.
 fn addresses(given: &[String], free: impl Fn(u16) -> Result<u16>) -> Result<Vec<Address>> {
     let all = [
         ("admin", 9440),
@@ -89,7 +91,7 @@ fn addresses(given: &[String], free: impl Fn(u16) -> Result<u16>) -> Result<Vec<
     wanted.map(|(name, usual)| Ok(Address { name, usual, port: free(usual)? })).collect()
 }
 
-/// This port, or another one if it is taken.
+/// Returns this port, or another one if it is in use.
 fn free_port(usual: u16) -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", usual)).or_else(|_| TcpListener::bind(("127.0.0.1", 0)));
     Ok(listener.and_then(|listener| listener.local_addr()).context("no port is free")?.port())

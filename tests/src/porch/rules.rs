@@ -1,4 +1,5 @@
-//! What the stand-in does to packages, by the chapter: tasks (`packagevariants.md` 6.6), lifecycles (6.5), errors (6.13).
+//! Rules of the Porch stand-in for packages: tasks (`packagevariants.md` 6.6), lifecycles
+//! (`packagevariants.md` 6.5) and errors (`packagevariants.md` 6.13).
 
 use std::collections::BTreeMap;
 
@@ -10,14 +11,14 @@ use serde_json::{Value, json};
 
 use super::{FAILING, Fault, Inner, Place};
 
-/// A revision and its files.
+/// Package revision with its files.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
     pub(super) object: Value,
     pub(super) files: Package,
 }
 
-/// What a request is refused with.
+/// Error answer to a request.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: u16,
@@ -25,7 +26,7 @@ pub(super) struct Refusal {
     pub(super) text: String,
 }
 
-/// Most failures come so: an error of the server with the cause in its text.
+/// Returns an internal server error with the cause in its text, the form of most Porch failures.
 pub(super) fn internal(text: impl std::fmt::Display) -> Refusal {
     Refusal { status: 500, reason: "InternalError", text: format!("Internal error occurred: {text}") }
 }
@@ -70,7 +71,7 @@ impl Stored {
         if is_same { Ok(()) } else { Err(internal(MODIFIED)) }
     }
 
-    /// The files, as they are served.
+    /// Returns the files in the form that the server serves.
     pub(super) fn resources(&self) -> Value {
         let part = |path: &str| self.object.pointer(path).cloned().unwrap_or_default();
         json!({
@@ -82,12 +83,12 @@ impl Stored {
         })
     }
 
-    /// What the Kptfile says stands in the object as well.
+    /// Copies conditions, readiness gates and lock of the Kptfile to the object.
     fn tell(&mut self) {
         let described = describe(&self.files);
         self.object["spec"]["readinessGates"] = json!(described.readiness_gates);
         self.object["status"]["conditions"] = json!(described.conditions);
-        // A lock that there is none of is an empty object.
+        // Porch serves a missing lock as an empty object.
         self.object["status"]["upstreamLock"] = described.upstream_lock.map_or(json!({}), |lock| json!(lock));
     }
 }
@@ -98,7 +99,8 @@ fn render(files: &Package) -> Result<(), String> {
 }
 
 impl Inner {
-    /// The refusal of a request that is to go wrong, and whether it is done before.
+    /// Returns the planned error for a request, if there is one, and whether the server does the
+    /// request all the same.
     pub(super) fn fault(&mut self, method: &str, path: &str) -> Option<(Refusal, bool)> {
         let is_met = |fault: &Fault| {
             let of_namespace = format!("/namespaces/{}/", fault.namespace);
@@ -112,7 +114,8 @@ impl Inner {
         Some((Refusal { status: fault.status, reason: "", text: fault.message }, fault.is_done))
     }
 
-    /// A commit as it was never seen before; no number, though its digits might be.
+    /// Gives the revision a new commit hash. The prefix `c0` keeps the hash from being parsed as a
+    /// number.
     fn commit(&mut self, stored: &mut Stored) {
         self.commits += 1;
         let commit = format!("c0{:038x}", self.commits);
@@ -120,7 +123,7 @@ impl Inner {
         self.locate(stored);
     }
 
-    /// Where a revision is: the ref says its lifecycle.
+    /// Sets the git ref of a revision, which depends on its lifecycle.
     fn locate(&self, stored: &mut Stored) {
         let object = &stored.object;
         let (package, workspace) = (text(object, "/spec/packageName"), text(object, "/spec/workspaceName"));
@@ -157,7 +160,8 @@ impl Inner {
         object["kind"] = json!("PackageRevision");
         object["metadata"]["namespace"] = json!(namespace);
         object["metadata"]["name"] = json!(name);
-        // It follows from kind, namespace and name.
+        // Porch derives the UID from kind, namespace and name. A revision that is created again
+        // gets the same UID.
         object["metadata"]["uid"] = json!(format!("uid-of-{namespace}-{name}"));
         object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
         object["status"] = json!({"deployment": deployment, "novel": "members that nobody knows"});
@@ -167,7 +171,7 @@ impl Inner {
         Ok(stored)
     }
 
-    /// A create (6.6).
+    /// Creates a package revision (`packagevariants.md` 6.6).
     pub(super) fn create(&mut self, namespace: &str, body: &Value) -> Result<Stored, Refusal> {
         let spec = &body["spec"];
         if spec["lifecycle"] != "Draft" {
@@ -198,7 +202,7 @@ impl Inner {
         self.new_revision(namespace, body, files)
     }
 
-    /// What the task of a create makes.
+    /// Returns the files that the task of a create produces.
     fn content(
         &self,
         namespace: &str,
@@ -253,7 +257,8 @@ impl Inner {
         }
     }
 
-    /// The next number, and the label of the latest revision (6.5).
+    /// Publishes a revision with the next number and the label of the latest revision. Returns the
+    /// earlier revisions that lose that label (`packagevariants.md` 6.5).
     pub(super) fn approve(&mut self, stored: &mut Stored) -> Vec<Stored> {
         let object = &stored.object;
         let [namespace, repository, package] =
@@ -277,7 +282,8 @@ impl Inner {
         former
     }
 
-    /// A normal update of the object, or one by the subresource `approval`. Its version covers neither labels nor the lifecycle.
+    /// Updates an object, or its lifecycle through the subresource `approval`. The resource version
+    /// covers neither labels nor the lifecycle.
     pub(super) fn update(
         &mut self,
         place: &Place,
@@ -287,7 +293,8 @@ impl Inner {
         let mut stored = self.revisions.get(place).cloned().ok_or_else(|| not_found(&place.1))?;
         stored.check_version(body)?;
         let (from, to) = (stored.lifecycle().to_owned(), text(body, "/spec/lifecycle").to_owned());
-        // What a PUT leaves out is deleted; what the server says stays its own.
+        // A PUT deletes the metadata that it omits. The fields that the server sets stay as they
+        // are.
         for member in ["labels", "annotations", "ownerReferences"] {
             stored.object["metadata"][member] = body["metadata"][member].clone();
         }
@@ -313,7 +320,7 @@ impl Inner {
         Ok(changed)
     }
 
-    /// A save of files, and the answer to it.
+    /// Saves files, and returns the revision and the answer.
     pub(super) fn save(&mut self, place: &Place, body: &Value) -> Result<(Stored, Value), Refusal> {
         let mut stored = self.revisions.get(place).cloned().ok_or_else(|| not_found(&place.1))?;
         stored.check_version(body)?;

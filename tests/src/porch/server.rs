@@ -1,4 +1,4 @@
-//! Requests to the stand-in, over TLS as aggregation asks for it.
+//! HTTP server of the Porch stand-in, over TLS as aggregation requires.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -22,10 +22,10 @@ use tokio_rustls::server::TlsStream;
 use super::rules::{Refusal, internal, not_found};
 use super::{GROUP, Place, State, VERSION};
 
-/// Packages are small.
+/// Maximum size of a request body in bytes. Packages are small.
 const LIMIT: usize = 16 << 20;
 
-/// Starts the server; its port.
+/// Starts the server and returns its port.
 pub(super) fn start(state: Arc<State>) -> Result<u16> {
     let (bound, port) = mpsc::channel();
     std::thread::spawn(move || -> Result<()> {
@@ -63,7 +63,7 @@ impl Listener for Tls {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let Ok((stream, address)) = self.listener.accept().await else { continue };
-            // Who goes away during the handshake has nothing to ask.
+            // A client that disconnects during the handshake is ignored.
             if let Ok(stream) = self.acceptor.accept(stream).await {
                 return (stream, address);
             }
@@ -151,7 +151,7 @@ fn serve(
         ("GET", ["packagerevisions"]) => {
             let objects = inner.revisions.values().map(|stored| stored.object.clone());
             let items: Vec<Value> = objects.filter(|object| is_selected(object, namespace, query)).collect();
-            // Without a resourceVersion, and without the kinds of the items.
+            // Porch's lists have no resourceVersion, and their items have no kinds.
             Ok(Answer::Object(
                 200,
                 json!({"apiVersion": format!("{GROUP}/{VERSION}"), "kind": "PackageRevisionList", "metadata": {}, "items": items}),
@@ -192,7 +192,7 @@ fn serve(
     }
 }
 
-/// By namespace, and by the two fields that are asked for.
+/// Reports whether an object matches the namespace and the two supported field selectors.
 fn is_selected(object: &Value, namespace: Option<&str>, query: &str) -> bool {
     let query = query.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/");
     let selector = query.split('&').find_map(|pair| pair.strip_prefix("fieldSelector="));
@@ -210,9 +210,10 @@ fn is_of(object: &Value, namespace: Option<&str>) -> bool {
     namespace.is_none_or(|namespace| object["metadata"]["namespace"] == namespace)
 }
 
-/// Whatever it is told to begin with, it begins with all objects; a bookmark ends them.
+/// Serves a watch. Like Porch, the server ignores the requested start: it always sends all objects
+/// first, then a bookmark.
 fn watch(state: &State, namespace: Option<&str>) -> Response {
-    // Nothing that happens between the two is missed.
+    // Subscribe under the lock, so that no change falls between the list and the watch.
     let inner = state.inner();
     let changes = state.changes.subscribe();
     let all = inner.revisions.values().map(|stored| stored.object.clone());
@@ -224,7 +225,8 @@ fn watch(state: &State, namespace: Option<&str>) -> Response {
     replay.push(("BOOKMARK", end));
     let namespace = namespace.map(str::to_owned);
     let changes = stream::unfold(changes, async |mut changes| {
-        // Who is too far behind is cut off, and begins anew.
+        // A subscriber that falls too far behind gets an error, which ends the watch. The client
+        // starts a new one.
         let change = changes.recv().await.ok()?;
         Some((change, changes))
     });

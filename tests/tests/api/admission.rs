@@ -1,4 +1,4 @@
-//! What `k8s/admission` refuses.
+//! Admission policies of `k8s/admission` in a real API server.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ fn deploy_item(type_: &str) -> Manifest {
     Manifest { file: "admission.rs".into(), document }
 }
 
-/// installations.md 1.3: the type of a DeployItem is immutable.
+/// The type of a DeployItem is immutable (`installations.md` 1.3).
 #[tokio::test]
 async fn the_type_of_a_deploy_item_cannot_change() -> Result<()> {
     if !servers_or_skip(&[Server::Kubectl]) {
@@ -32,7 +32,7 @@ async fn the_type_of_a_deploy_item_cannot_change() -> Result<()> {
     };
     apply_policies(&cluster)?;
     cluster.create(&deploy_item("a")).await?;
-    // The server takes notice of a policy a moment after it was created.
+    // The API server starts to enforce a policy a moment after its creation.
     for attempt in 0..100 {
         match cluster.replace(&deploy_item(&format!("b{attempt}")), Part::Object).await {
             Ok(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -53,7 +53,8 @@ async fn the_type_of_a_deploy_item_cannot_change() -> Result<()> {
     bail!("the type can be changed");
 }
 
-/// Other tests of this control plane put in objects that have never met a policy, so it is bound to the namespaces of these.
+/// Applies the policies, bound to the namespaces of these tests only: other tests share this
+/// control plane and create objects without policies.
 fn apply_policies(cluster: &Cluster) -> Result<()> {
     let kubectl = |arguments: &[&str]| -> Result<Command> {
         let mut command = cluster.plane().kubectl()?;
@@ -99,7 +100,8 @@ fn installation(name: &str, spec: &serde_json::Value, owner: Option<&str>) -> Ma
     Manifest { file: "admission.rs".into(), document }
 }
 
-/// I-64, I-90, I-98, I-128: `kubectl apply` says no to what the job would refuse, and takes what the original takes.
+/// I-64, I-90, I-98, I-128: `kubectl apply` rejects the objects that a job would reject, and
+/// accepts those that Landscaper accepts.
 #[tokio::test]
 async fn rules_over_several_fields() -> Result<()> {
     if !servers_or_skip(&[Server::Kubectl]) {
@@ -115,7 +117,7 @@ async fn rules_over_several_fields() -> Result<()> {
     let data = json!({"name": "a", "dataRef": "a"});
     let target = json!({"name": "a", "target": "t"});
     let twice = json!({"imports": {"data": [data], "targets": [target]}});
-    // The server takes notice of a policy a moment after it was created.
+    // The API server starts to enforce a policy a moment after its creation.
     let mut attempt = 0;
     while cluster
         .try_create(&installation(&format!("early-{attempt}"), &twice, None), UnknownFields::Refused)

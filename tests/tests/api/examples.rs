@@ -1,6 +1,7 @@
-//! The chapters' examples, and manifests with every field, are accepted under strict validation, kept, and come
-//! back through the Rust types as they are. That is all that is asked by O-01, O-11 to O-13, O-19, O-31, O-32, I-06, I-23,
-//! I-123, V-048, V-049, V-052, V-123, V-127 and V-152. What the other examples lead to is shown where it is done.
+//! The chapters' examples, and manifests with every field, are accepted under strict validation,
+//! stored, and unchanged after a round trip through the Rust types. O-01, O-11 to O-13, O-19, O-31,
+//! O-32, I-06, I-23, I-123, V-048, V-049, V-052, V-123, V-127 and V-152 ask for no more. Tests of
+//! the services show the effects of the other examples.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{BlueprintReference, Installation, Kind, Target};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::json::{ensure_contains, through_rust};
 
-/// What of an object a user or a service writes.
+/// Returns the part of an object that a user or a service writes.
 fn payload(object: &Value) -> Value {
     let mut payload = object.clone();
     if let Some(members) = payload.as_object_mut() {
@@ -77,7 +78,7 @@ fn the_rust_types_change_nothing_in_a_file() -> Result<()> {
     Ok(())
 }
 
-/// Each service applies its own condition, whichever comes first; the others stay.
+/// Each service applies its own condition, in any order, and the conditions of the others stay.
 #[tokio::test]
 async fn services_share_the_conditions() -> Result<()> {
     let Some(cluster) = cluster("conditions").await? else {
@@ -115,7 +116,7 @@ async fn services_share_the_conditions() -> Result<()> {
     Ok(())
 }
 
-/// installations.md 1.0: `null` means absent, so it does no harm beside an alternative.
+/// `null` means absent, so it is accepted beside an alternative field (`installations.md` 1.0).
 #[tokio::test]
 async fn null_counts_as_absent() -> Result<()> {
     let Some(cluster) = cluster("nulls").await? else {

@@ -1,4 +1,4 @@
-//! Manifests that other people wrote apply unchanged.
+//! Manifests from other projects apply unchanged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::json::{ensure_contains, through_rust};
 
-/// Fields that manifests have, but no version of their kinds: the original's decoders ignore them, and its CRDs
-/// refuse them under strict validation as ours do.
+/// Fields that some manifests have although no version of their kind has them. Landscaper's
+/// decoders ignore them. Its CRDs reject them under strict validation, as ours do.
 const NO_FIELDS: [&str; 3] =
     ["spec.componentDescriptor.ref.kind", ".secretRef.namespace", ".configMapRef.namespace"];
 
@@ -46,7 +46,8 @@ async fn all_are_accepted_under_strict_validation() -> Result<()> {
     Ok(())
 }
 
-/// Tries a manifest under strict validation, and without it if a field is to blame that never was one.
+/// Tries a manifest under strict validation, and without it if the manifest has a field that never
+/// existed.
 async fn check(cluster: &Cluster, manifest: &Manifest) -> Result<UnknownFields> {
     match cluster.try_create(manifest, UnknownFields::Refused).await {
         Ok(stored) => {
@@ -67,23 +68,24 @@ async fn check(cluster: &Cluster, manifest: &Manifest) -> Result<UnknownFields> 
     }
 }
 
-/// What reads a file of a certain name.
+/// Function that reads a file of a certain name.
 type Reader = fn(&Value) -> Result<(), String>;
 
-/// Files that are no objects of a cluster.
+/// Files that are not objects of a cluster.
 const FILES: [(&str, Reader); 2] = [
     ("blueprint.yaml", |document| {
         let blueprint = Blueprint::deserialize(document).map_err(|error| error.to_string())?;
         let written = serde_json::to_value(blueprint).map_err(|error| error.to_string())?;
         ensure_contains(&written, document, "").map_err(|error| error.to_string())?;
-        // One file of that name is a template, which the schema of blueprints refuses as it should.
+        // One file of this name is an InstallationTemplate, which the schema of blueprints rightly
+        // rejects.
         if document["kind"] == INSTALLATION_TEMPLATE_KIND {
             return Ok(());
         }
         jsonschema::validate(&blueprint_schema(), document).map_err(|error| format!("schema: {error}"))
     }),
     ("component-descriptor.yaml", |document| {
-        // A descriptor keeps its document, so there is nothing to lose.
+        // A descriptor keeps its document, so a round trip cannot lose a field.
         let descriptor = Descriptor::from_document(document.clone(), Leniency::Strict);
         descriptor.map(drop).map_err(|error| error.to_string())
     }),

@@ -1,4 +1,4 @@
-//! Comparing what was written with what came back.
+//! Comparison of written objects with those that the API server returns.
 
 use anyhow::{Result, ensure};
 use groundwork_api::{
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The object read into its Rust type and written again.
+/// Returns the object after a round trip through its Rust type.
 pub(crate) fn through_rust(kind: &str, object: &Value) -> Result<Value> {
     fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value> {
         Ok(serde_json::to_value(T::deserialize(object)?)?)
@@ -30,7 +30,7 @@ pub(crate) fn through_rust(kind: &str, object: &Value) -> Result<Value> {
     }
 }
 
-/// Whether everything in `part` is in `whole` too. Elements of lists are compared one by one.
+/// Checks that `whole` contains everything in `part`. Elements of lists are compared one by one.
 pub(crate) fn ensure_contains(whole: &Value, part: &Value, path: &str) -> Result<()> {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

@@ -1,5 +1,5 @@
-//! What a person sees: names, columns, explanations, and the files of `k8s/` as kubectl takes them (O-01, I-01,
-//! I-26, V-048, installations.md 1.1 to 1.5, packagevariants.md 1.2 and 1.4).
+//! Output of kubectl for our kinds: names, columns, explanations, and the files of `k8s/` (O-01,
+//! I-01, I-26, V-048, `installations.md` 1.1 to 1.5, `packagevariants.md` 1.2 and 1.4).
 
 use std::io::Write;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use groundwork_testkit::{ControlPlane, Server, servers_or_skip};
 use groundwork_tests::{Cluster, cluster, manifests_in, workspace};
 use serde_json::{Value, json};
 
-/// A cluster and a kubectl for it.
+/// Returns a cluster and checks that there is a kubectl for it.
 async fn with_kubectl(namespace: &str) -> Result<Option<Cluster>> {
     if !servers_or_skip(&[Server::Kubectl]) {
         return Ok(None);
@@ -114,7 +114,8 @@ async fn short_names_and_columns() -> Result<()> {
     Ok(())
 }
 
-/// What a job used and why it failed stands in the line of its Installation; with `-o wide` its context, job and message, too.
+/// The line of an Installation shows what its job used and why it failed. With `-o wide` it also
+/// shows context, job and message.
 fn installations_tell_more_when_asked(cluster: &Cluster) -> Result<()> {
     let of = ["-n", cluster.namespace()];
     let blueprint = json!({"inline": {"filesystem": {}}});
@@ -166,7 +167,8 @@ async fn explanations() -> Result<()> {
     Ok(())
 }
 
-/// Schemas are published a moment after a CRD is established.
+/// Returns the output of `kubectl explain`, with retries: the server publishes a schema a moment
+/// after the CRD is established.
 async fn explanation(cluster: &Cluster, field: &str) -> Result<String> {
     for _ in 0..30 {
         if let Ok(text) = kubectl(cluster.plane(), &["explain", field]) {
@@ -188,7 +190,8 @@ async fn the_files_are_a_kustomization() -> Result<()> {
     Ok(())
 }
 
-/// installations.md 1.5: deployers of the reference list the first when they start, and write both as they are here.
+/// Landscaper's deployers list the first record when they start, and write both in this form
+/// (`installations.md` 1.5).
 #[tokio::test]
 async fn records_of_the_reference_are_kept() -> Result<()> {
     let Some(cluster) = with_kubectl("records").await? else {
@@ -222,7 +225,7 @@ async fn kubectl_apply_accepts_the_examples() -> Result<()> {
     let Some(cluster) = with_kubectl("kubectl").await? else {
         return Ok(());
     };
-    // Client-side apply takes `null` for the wish to remove a field; no schema can change that.
+    // Client-side apply reads `null` as the wish to remove a field, which no schema can change.
     let manifests = manifests_in("examples")?.into_iter().map(|manifest| manifest.document);
     let manifests: Vec<_> =
         manifests.filter(|manifest| !holds_null(manifest) && has_name(manifest)).collect();
@@ -231,7 +234,7 @@ async fn kubectl_apply_accepts_the_examples() -> Result<()> {
     let apply = ["apply", "--validate=strict", "-n", cluster.namespace(), "-f", "-"];
     let first = kubectl_with_input(cluster.plane(), &apply, &input)?;
     ensure!(first.lines().all(|line| line.ends_with(" created")), "{first}");
-    // A GitOps tool applies again and again, and must not find anything to change.
+    // A GitOps tool applies repeatedly, so a second apply must not change any object.
     kubectl_with_input(cluster.plane(), &apply, &input)?;
     let columns = "-o=custom-columns=KIND:.kind,NAME:.metadata.name,GENERATION:.metadata.generation";
     let get = ["get", "-n", cluster.namespace(), columns, "--no-headers", "-f", "-"];

@@ -1,4 +1,4 @@
-//! The CRDs in a real API server: what they accept, keep, and refuse.
+//! Objects that our CRDs accept, store and reject in a real API server.
 
 mod admission;
 mod examples;

@@ -1,4 +1,4 @@
-//! What `crates/kubernetes` says about names, labels and annotations is what an API server says.
+//! `crates/kubernetes` accepts the same names, labels and annotations as an API server.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
 
-/// Texts that are names, keys or values somewhere, and some that are nowhere.
+/// Returns texts that are valid as names, keys or values in some places, and some that are valid in
+/// none.
 fn texts() -> Vec<String> {
     let plain = [
         "a", "7", "a-b", "a.b", "a..b", "-a", "a-", ".a", "a.", "a.-b", "a_b", "_a", "A", "aB", "a b", "a:b",
@@ -27,7 +28,7 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// What the API server says against an object that it is asked to create and not to keep; empty if nothing.
+/// Returns the API server's objection to an object in a dry run, empty if it has none.
 async fn answer<K>(api: &Api<K>, object: &K) -> Result<String>
 where
     K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,

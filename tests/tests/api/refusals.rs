@@ -1,5 +1,6 @@
-//! Every rule of the CRDs refuses something, in the words that it states: requirements I-32, I-33, I-42, I-43, I-50,
-//! I-73, I-77, I-94, O-10, V-051, and the rules of installations.md 1.1 to 1.4 and packagevariants.md 1.4.
+//! Every rule of the CRDs rejects an object, with the message that the rule states: requirements
+//! I-32, I-33, I-42, I-43, I-50, I-73, I-77, I-94, O-10, V-051, and the rules of `installations.md`
+//! 1.1 to 1.4 and `packagevariants.md` 1.4.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,14 +13,14 @@ use groundwork_tests::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-/// A manifest that is refused.
+/// Manifest that the API server must reject.
 struct Case {
     manifest: Manifest,
-    /// Manifest that is there already.
+    /// Manifest that exists already.
     before: Option<Manifest>,
-    /// Part of the answer.
+    /// Expected part of the error message.
     says: String,
-    /// Place of the rule in the schema, if it is a rule.
+    /// Path of the rule in the schema, if a rule rejects the manifest.
     path: Option<String>,
 }
 
@@ -43,7 +44,7 @@ fn to_manifest(file: &Path, object: &Value) -> Manifest {
     Manifest { file: file.to_path_buf(), document: object.clone() }
 }
 
-/// The rules of a CRD: kind, place in the schema, message.
+/// Returns the rules of a CRD: kind, path in the schema, message.
 fn rules(crd: &CustomResourceDefinition) -> Result<BTreeSet<(String, String, String)>> {
     fn visit(kind: &str, path: &str, schema: &Value, rules: &mut BTreeSet<(String, String, String)>) {
         for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
@@ -77,7 +78,8 @@ fn every_rule_has_a_case() -> Result<()> {
     for case in cases()? {
         if let Some(path) = case.path {
             let rule = (case.manifest.kind().to_owned(), path, case.says);
-            // Several cases may be about one rule, so it may be gone already; it has to be a rule, though.
+            // Several cases may test one rule, so an earlier case may have removed it from the set.
+            // The rule itself must exist.
             let exists =
                 installed_crds().iter().any(|crd| rules(crd).is_ok_and(|rules| rules.contains(&rule)));
             ensure!(exists, "there is no such rule: {rule:?}");

@@ -1,4 +1,4 @@
-//! `groundwork-judge template blueprint`: executions of many blueprints, one a line.
+//! `groundwork-judge template blueprint`: executions of many blueprints, one per line.
 
 use groundwork_testkit::made_up::{Random, cases};
 use serde_json::{Value, json};
@@ -15,12 +15,12 @@ fn answer(line: Value) -> Value {
     answers(&[line]).remove(0)
 }
 
-/// A blueprint with one execution in a list.
+/// Returns a blueprint with one execution in a list.
 fn blueprint(list: &str, type_name: &str, template: &Value) -> String {
     json!({list: [{"name": "main", "type": type_name, "template": template}]}).to_string()
 }
 
-/// Each kind with the members that are its own.
+/// Each kind accepts its own members.
 #[test]
 fn kinds() {
     let deploy = json!({"deployItems": [{
@@ -61,7 +61,7 @@ fn kinds() {
     );
 }
 
-/// Findings are the answer of `validate`, and stop every other kind.
+/// Findings are the answer of `validate`, and an error for every other kind.
 #[test]
 fn validation() {
     let broken = "imports: [{name: a}]\ndeployExecutions: [{type: GoTemplate}]";
@@ -80,7 +80,7 @@ fn validation() {
     assert_eq!(answer(json!({"blueprint": "", "components": [{"a": 1}]}))["error"]["stage"], "component");
 }
 
-/// Runs one after the other see what the former one has stored, failed or not.
+/// Each run sees the state that the run before it has stored, even if that run failed.
 #[test]
 fn state_goes_on() {
     let template = json!(
@@ -95,7 +95,7 @@ fn state_goes_on() {
     assert_eq!(answer["then"][1]["output"]["state"]["deploymain"], json!({"runs": 7}));
 }
 
-/// Values are taken out of messages, and put back where the line asks for them.
+/// Messages do not contain values, unless the line asks for them with `showValues`.
 #[test]
 fn values_in_messages() {
     for (type_name, template) in [
@@ -113,7 +113,7 @@ fn values_in_messages() {
     }
 }
 
-/// What the author's own checks say is an answer, and not a message: it is handed back as it is.
+/// Messages of the author's own checks are part of the output, so they stay as they are.
 #[test]
 fn complaints_are_answers() {
     let checks = json!("errors: ['{{ .imports.host }} is too long']");
@@ -123,7 +123,7 @@ fn complaints_are_answers() {
     assert_eq!(answer(line)["output"]["errors"], json!(["www.example.org is too long"]));
 }
 
-/// The engine's words, without which execution they are about.
+/// Errors contain the engine's message, without the name of the execution.
 #[test]
 fn words_of_errors() {
     let message = |blueprint: Value| {
@@ -141,7 +141,7 @@ fn words_of_errors() {
     assert_eq!(answer(exports)["error"]["message"], "exports: a map is expected");
 }
 
-/// Members that are null count as left out, in every map of the line.
+/// A null member counts as missing, in every map of the line.
 #[test]
 fn nulls_are_left_out() {
     let template = json!("deployItems: []\nstate: {{ .imports | toJson }}");
@@ -154,7 +154,8 @@ fn nulls_are_left_out() {
     assert_eq!(answer["then"][0]["output"]["state"], json!({"deploymain": {"a": null}}));
 }
 
-/// Targets, components, blobs and the definitions of an Installation.
+/// Targets, components, blobs and the definitions of an Installation are available to the
+/// templates.
 #[test]
 fn surroundings() {
     let template = json!(
@@ -195,11 +196,11 @@ fn surroundings() {
     );
 }
 
-/// How many lines are made up; a longer run is asked for by this variable.
+/// Environment variable with the number of generated lines, for longer runs.
 const CASES_VARIABLE: &str = "GROUNDWORK_MADE_UP_LINES";
 const CASES: usize = 2_000;
 
-/// Whatever a line holds, it has an answer, and the next line has one too.
+/// Every line gets an answer, however malformed it is, and the line after it gets one too.
 #[test]
 fn made_up_lines_are_answered() {
     const SEEDS: [&str; 9] = [

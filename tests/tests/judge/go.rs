@@ -99,7 +99,8 @@ fn limits_can_be_set() {
     assert!(error.contains("exceeds the limit of 250000 steps"), "{error}");
 }
 
-/// Callers that were written for `groundwork … --jsonl` change the name of the program, and that alone.
+/// `--jsonl` is accepted, so that callers written for `groundwork … --jsonl` only have to change
+/// the program's name.
 #[test]
 fn jsonl_may_be_said() {
     assert_eq!(

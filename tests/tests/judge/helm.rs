@@ -40,7 +40,7 @@ fn lines_are_answered_one_by_one() {
     assert_eq!(got[5]["output"]["manifest"], "---\n# Source: web/templates/t.yaml\na:  <nil>\n");
 }
 
-/// Helm has another sentence for upgrades.
+/// Helm reports an invalid name with a different sentence on upgrades.
 #[test]
 fn names_of_releases_are_those_that_helm_takes() {
     let files = json!({"Chart.yaml": DESCRIPTION, "templates/t.yaml": "a: 1"});

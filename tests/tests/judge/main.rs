@@ -1,4 +1,4 @@
-//! `groundwork-judge` as other programs call it: lines in, lines out.
+//! `groundwork-judge` as other programs use it: request lines in, answer lines out.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Answers to `input`, of a run that ends well and writes nothing to standard error.
+/// Returns the answers to `input` of a run that must succeed and write no error output.
 fn judge(arguments: &[&str], input: &str) -> Vec<Value> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_groundwork-judge"))
         .args(arguments)
@@ -27,7 +27,8 @@ fn judge(arguments: &[&str], input: &str) -> Vec<Value> {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // The program answers while it reads: writing all of the input first would fill its output, and both would wait.
+    // The program answers while it reads. Writing the whole input first would fill its output pipe,
+    // and both sides would block.
     let output = std::thread::scope(|scope| {
         scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
         child.wait_with_output().unwrap()

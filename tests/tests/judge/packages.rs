@@ -1,4 +1,5 @@
-//! `groundwork-judge variants expand|validate|mutate` and `groundwork-judge packages merge`: one answer a line, even to lines that are not JSON.
+//! `groundwork-judge variants expand|validate|mutate` and `groundwork-judge packages merge`: one
+//! answer per line, even for lines that are not JSON.
 
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ fn set(targets: &Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "s", "namespace": "fleet"}, "spec": spec})
 }
 
-/// Children stand in the order of targets, and equal ones once.
+/// Children are in the order of their targets, and equal children appear once.
 #[test]
 fn sets() {
     let revision = json!({"metadata": {"name": "c.foo.v1"}, "spec": {"packageName": "foo", "repository": "catalog", "revision": 1,

@@ -1,5 +1,6 @@
-//! What each account of the services may and may not, as the API server decides: verb by verb, on every resource that anybody of them
-//! has to do with, and on those by which somebody could get more rights than theirs.
+//! Rights of each service account as the API server decides them, verb by verb. The test covers
+//! every resource that a service uses, and every resource through which an account could gain more
+//! rights.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +12,23 @@ use kube::api::{Api, PostParams};
 
 use crate::support::PATIENCE;
 
-/// Where the accounts are, and a lease.
+/// Namespace of the accounts and of a lease.
 const OWN: &str = "groundwork-system";
-/// Where somebody's objects are.
+/// Namespace with a user's objects.
 const OTHER: &str = "somebody";
 const ACCOUNTS: [&str; 7] =
     ["watcher", "resolver", "renderer", "variant", "deployer", "target-sync", "console"];
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-/// Reviews that the API server is asked for at the same time.
+/// Number of concurrent access reviews.
 const AT_ONCE: usize = 16;
 
-/// Account, verbs, and resources in all namespaces; a resource has its group behind it, and the one name that it is about behind `=`.
+/// Account, verbs and resource, for all namespaces. A resource is written with its group after a
+/// dot, and with `=` before the only allowed name.
 type Rights = &'static [(&'static str, &'static str, &'static str)];
 
-/// `k8s/base`, with the components for the deployer, TargetSyncs and the console. What roles with the label `groundwork.dev/watchable` give is
-/// not among it: a controller that does not run here brings them together.
+/// Rights in `k8s/base`, with the components for the deployer, TargetSyncs and the console. Rights
+/// from roles with the label `groundwork.dev/watchable` are missing: the controller that aggregates
+/// them does not run here.
 const BASE: Rights = &[
     ("watcher", "list watch", "installations.landscaper.gardener.cloud"),
     ("watcher", "list watch", "executions.landscaper.gardener.cloud"),
@@ -112,13 +115,13 @@ const BASE: Rights = &[
     ("console", "create", "subjectaccessreviews.authorization.k8s.io"),
 ];
 
-/// Beside these, in the namespace of the services.
+/// Additional rights in the namespace of the services.
 const AT_HOME: Rights = &[
     ("watcher", "create", "leases.coordination.k8s.io"),
     ("watcher", "get update", "leases.coordination.k8s.io=groundwork-watcher"),
 ];
 
-/// What a component adds, by its file.
+/// Additional rights from a component, by its folder.
 const COMPONENTS: [(&str, Rights); 3] = [
     (
         "package-store",
@@ -136,7 +139,8 @@ const COMPONENTS: [(&str, Rights); 3] = [
     ("porch", &[("variant", "get update", "packagerevisionresources.porch.kpt.dev")]),
 ];
 
-/// By these somebody could get the rights of others, or approve what people approve.
+/// Resources through which an account could gain other accounts' rights, or approve in place of
+/// people.
 const NOBODYS: [&str; 27] = [
     "pods",
     "pods/exec",
@@ -166,10 +170,10 @@ const NOBODYS: [&str; 27] = [
     "packagerevisions/approval.porch.kpt.dev",
     "widgets.example.org",
 ];
-/// Verbs beside the usual ones by which rights are had.
+/// Unusual verbs through which an account could gain rights.
 const MORE_VERBS: [&str; 3] = ["impersonate", "escalate", "bind"];
 
-/// Whether a table grants something; who may do it whatever the name may do it with this one.
+/// Reports whether a table grants a right. A right without a name includes each single name.
 fn grants(table: &[Rights], account: &str, verb: &str, resource: &str) -> bool {
     let whatever = resource.split_once('=').map_or(resource, |(whatever, _)| whatever);
     table.iter().copied().flatten().any(|(of, verbs, known)| {
@@ -213,7 +217,8 @@ async fn may(
     Ok(answer.status.context("the API server decides")?.allowed)
 }
 
-/// Where the API server and a table do not agree, of some accounts on some resources in a namespace.
+/// Returns the differences between the API server and a table, for some accounts and resources in a
+/// namespace.
 async fn differences(
     reviews: &Api<SubjectAccessReview>,
     table: &[Rights],
@@ -241,13 +246,14 @@ async fn differences(
 
 fn resources<'a>(tables: impl IntoIterator<Item = &'a Rights>) -> BTreeSet<&'static str> {
     let named = tables.into_iter().copied().flatten().map(|(_, _, resource)| *resource);
-    // Whoever may do something with one name may not do it with others.
+    // Also ask for a named resource without its name: the right to one name must not include
+    // others.
     let named =
         named.flat_map(|resource| [Some(resource), resource.split_once('=').map(|(whatever, _)| whatever)]);
     named.flatten().chain(NOBODYS).collect()
 }
 
-/// Every account, every verb, every resource: what is in the table is allowed, and nothing else.
+/// For every account, verb and resource, the API server allows exactly the rights in the table.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_account_may_what_it_needs_and_nothing_else() -> Result<()> {
     let options = SystemOptions { target_syncs: true, ..SystemOptions::default() };
@@ -268,7 +274,7 @@ async fn every_account_may_what_it_needs_and_nothing_else() -> Result<()> {
     Ok(())
 }
 
-/// Roles take effect a moment after they are made.
+/// Waits until API server and table agree, because roles take effect a moment after their creation.
 async fn agree(
     reviews: &Api<SubjectAccessReview>,
     table: &[Rights],

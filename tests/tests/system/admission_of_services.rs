@@ -1,5 +1,7 @@
-//! Walls behind the rights of the services' accounts (`k8s/admission/service-accounts.yaml`): what no account of ours may write, even where
-//! somebody has made it an administrator of the cluster; and what each of them goes on writing.
+//! Admission policies behind the rights of the service accounts
+//! (`k8s/admission/service-accounts.yaml`). They reject writes that no account of ours may do, even
+//! if a user has made the account a cluster administrator, and they allow the writes that each
+//! account needs.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_tests::{System, SystemOptions, wait_for};
@@ -30,7 +32,7 @@ const FOREIGN: &str = "changes and deletes only Secrets that such a service has 
 const RIGHTS: &str = "changes neither rights nor what admits objects";
 const KUBE_SYSTEM: &str = "writes nothing in kube-system";
 
-/// An object of some kind in a namespace, or in none.
+/// API of some kind in a namespace, or of the cluster.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) api: Api<DynamicObject>,
@@ -90,7 +92,7 @@ fn labelled(name: &str) -> Value {
     secret(name, &json!({"metadata": {"labels": {"groundwork.dev/holds": "state"}}}))
 }
 
-/// The policy that refuses, by a part of its message.
+/// Checks that the policy with this message rejected the request.
 fn refused<T>(answer: Result<T, Error>, message: &str, what: &str) -> Result<()> {
     match answer {
         Ok(_) => anyhow::bail!("{what} is allowed"),
@@ -111,7 +113,7 @@ fn allowed<T>(answer: Result<T, Error>, what: &str) -> Result<T> {
     answer.with_context(|| format!("{what} is refused"))
 }
 
-/// Every account, as an administrator of the cluster: what the policies refuse they refuse all of them.
+/// The policies apply to every account of ours, even if it is a cluster administrator.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_account_of_ours_gets_rights_of_others() -> Result<()> {
     let Some(system) = with_accounts().await? else { return Ok(()) };
@@ -131,7 +133,7 @@ async fn no_account_of_ours_gets_rights_of_others() -> Result<()> {
         rights(&client, account).await.with_context(|| account.to_owned())?;
         kube_system(&client, &admin, account).await.with_context(|| account.to_owned())?;
     }
-    // Of everybody else nothing is asked.
+    // The policies do not apply to any other user.
     for (name, more) in [
         (
             "token",
@@ -162,13 +164,13 @@ pub(crate) async fn with_accounts() -> Result<Option<System>> {
     Ok(Some(system))
 }
 
-/// A binding, and a policy, take effect a moment after they are made.
+/// Waits for a moment, because a binding and a policy take effect only after their creation.
 async fn until_an_administrator(client: &Client, account: &str) -> Result<()> {
     let roles = Place::of(client, "rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", "");
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": format!("probe-{account}")}});
     wait_for(&format!("policies refuse what {account} may"), PATIENCE, async || {
         let answer = roles.create(&role).await.map_err(|error| error.to_string())?;
-        // The next one does not find it.
+        // Delete the role, so that the next attempt can create it again.
         drop(roles.delete(&format!("probe-{account}")).await);
         refused(answer, RIGHTS, "a role").map_err(|error| error.to_string())
     })
@@ -210,12 +212,13 @@ async fn secrets(client: &Client, admin: &Client, account: &str) -> Result<()> {
     let all = ours.api.delete_collection(&DeleteParams::default(), &kube::api::ListParams::default()).await;
     refused(all, FOREIGN, "the deletion of all Secrets")?;
 
-    // Their own they write, change and delete; those from before the label, too.
+    // The services write, change and delete their own Secrets, including those from before the
+    // label existed.
     allowed(ours.create(&labelled("state")).await?, "the state of an execution")?;
     allowed(ours.change("state", &json!({"data": {"k": "dw==", "more": "dw=="}})).await, "another state")?;
     refused(ours.change("state", &json!({"metadata": {"labels": null}})).await, LABELS, "a label taken off")?;
     allowed(ours.delete("state").await, "the end of a state")?;
-    // An owner that is there, or the Secret would go by itself.
+    // The owner must exist, or the garbage collector deletes the Secret by itself.
     let items = Place::of(admin, "landscaper.gardener.cloud/v1alpha1", "DeployItem", "deployitems", OTHER);
     let owner = items.api.get("owner").await?;
     let owner = json!({
@@ -254,7 +257,7 @@ async fn rights(client: &Client, account: &str) -> Result<()> {
     refused(bindings.delete(&binding).await, RIGHTS, "the end of a binding")
 }
 
-/// An object there is told about, and nothing else happens.
+/// An account may write status and Events for an object in `kube-system`, and nothing else there.
 async fn kube_system(client: &Client, admin: &Client, account: &str) -> Result<()> {
     let place =
         |version: &str, kind: &str, plural: &str| Place::of(client, version, kind, plural, "kube-system");
@@ -294,7 +297,8 @@ async fn kube_system(client: &Client, admin: &Client, account: &str) -> Result<(
     Ok(())
 }
 
-/// The account that works on TargetSyncs renews the token in a Secret that people have made. Other accounts may not, and it may do no more.
+/// The account for TargetSyncs renews the token in a Secret that a user created. Other accounts may
+/// not do so, and this account may not change anything else in the Secret.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_are_renewed_by_who_works_on_target_syncs() -> Result<()> {
     let Some(system) = with_accounts().await? else { return Ok(()) };
@@ -327,7 +331,7 @@ async fn tokens_are_renewed_by_who_works_on_target_syncs() -> Result<()> {
     refused(replaced(&syncs, "access", &both).await?, LABELS, "two entries")?;
     refused(replaced(&syncs, "access", &json!({"new": "eA=="})).await?, LABELS, "a new entry")?;
     refused(replaced(&syncs, "helm", &json!({"k": "eA=="})).await?, LABELS, "a release")?;
-    // For trials one deployer does both.
+    // In trial setups, one deployer account does both.
     system.kubectl(&["apply", "-k", "k8s/components/target-sync-with-deployer"]).await?;
     let both = of("deployer").await?;
     wait_for("a deployer with both rights renews it", PATIENCE, async || {
@@ -338,8 +342,9 @@ async fn tokens_are_renewed_by_who_works_on_target_syncs() -> Result<()> {
     .await
 }
 
-/// Webhooks are refused. About policies and their bindings the API server asks no policy: there the rights of the accounts are the only wall,
-/// which `account_rights` tests. This test says when that changes.
+/// Policies reject webhooks. The API server never applies policies to policies and their bindings:
+/// there the accounts' rights are the only protection, which `account_rights` tests. This test
+/// fails if that changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_account_of_ours_makes_a_webhook() -> Result<()> {
     let Some(system) = with_accounts().await? else { return Ok(()) };

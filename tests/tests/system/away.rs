@@ -1,4 +1,5 @@
-//! What is away is waited for, from the start on, and delays nothing that does not need it.
+//! Services wait for an unavailable server, from their start on. The wait delays only the work that
+//! needs that server.
 
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use serde_json::json;
 use crate::case::Case;
 use crate::support::{PATIENCE, blueprint, installation, outcome};
 
-/// Installations whose handling fails.
+/// Number of Installations that fail to reconcile.
 const CROWD: usize = 500;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,7 +26,8 @@ async fn services_wait_for_what_is_away_and_do_what_can_be_done() -> Result<()> 
     for service in ALL {
         waits_for(&system, service, "NATS").await?;
     }
-    // The stream is still empty when NATS comes, and nobody can fill it.
+    // When NATS comes back, the stream is still empty, and no service can fill it without the API
+    // server.
     for service in ALL {
         system.service_mut(service)?.program.kill().await?;
     }
@@ -50,7 +52,7 @@ async fn services_wait_for_what_is_away_and_do_what_can_be_done() -> Result<()> 
     a_failing_crowd_delays_nobody(&system).await.with_context(|| system.logs())
 }
 
-/// A service runs, is not ready, and says what for.
+/// Waits until a service runs, is not ready, and gives the reason.
 async fn waits_for(system: &System, service: &str, what: &str) -> Result<()> {
     wait_for(&format!("{service} says that it waits for {what}"), PATIENCE, async || {
         let running = system.service(service).map_err(|error| error.to_string())?;
@@ -66,14 +68,15 @@ async fn waits_for(system: &System, service: &str, what: &str) -> Result<()> {
     .with_context(|| system.logs())
 }
 
-/// How often the renderer has tried to bring something to rest.
+/// Returns the number of the renderer's reconcile attempts.
 async fn attempts(system: &System) -> Result<f64> {
     let (_, metrics) = system.admin("renderer", "/metrics").await?;
     let lines = metrics.lines().filter(|line| line.starts_with("groundwork_handled_total"));
     Ok(lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
 }
 
-/// All of a crowd need the resolver, which is away. Somebody else's Installation does not.
+/// An Installation that does not need the resolver is not delayed by a crowd of Installations that
+/// do, while the resolver is away.
 async fn a_failing_crowd_delays_nobody(system: &System) -> Result<()> {
     let crowd = Case::new(system, "crowd").await?;
     let reference = json!({"componentName": "example.org/missing", "version": "1.0.0"});
@@ -92,7 +95,8 @@ async fn a_failing_crowd_delays_nobody(system: &System) -> Result<()> {
             Ok::<(), anyhow::Error>(())
         })
         .await?;
-    // Everybody had a turn, nobody many, and each says what it waits for.
+    // Each Installation of the crowd is attempted, none too often, and its status names the missing
+    // resolver.
     let told = |installation: &Installation| {
         let status = installation.status.clone().unwrap_or_default();
         status.last_error.is_some_and(|error| error.message.contains("the resolver cannot be asked"))
@@ -106,7 +110,7 @@ async fn a_failing_crowd_delays_nobody(system: &System) -> Result<()> {
         .await?;
     }
     let case = Case::new(system, "alone").await?;
-    // What the resolver would have made.
+    // Create the Context here, since the resolver that creates it is away.
     case.create::<LandscaperContext>("default", &json!({})).await?;
     let before = attempts(system).await?;
     let done = case.install("server", &blueprint(&[("item", json!({}))])).await?;

@@ -1,4 +1,4 @@
-//! What `groundwork-bootstrap` has applied, and a person who applies something by hand.
+//! Effects of `groundwork-bootstrap`, and of a user who applies its files by hand.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 
 const SERVICES: [&str; 6] = ["watcher", "resolver", "renderer", "deployer", "variant", "console"];
 
-/// What `groundwork-bootstrap credentials` would have left for this API server.
+/// Writes the state file that `groundwork-bootstrap credentials` would have left for this API
+/// server.
 fn credentials(plane: &ControlPlane, folder: &Path) -> Result<String> {
     let config: Value = serde_json::from_slice(&std::fs::read(plane.kubeconfig())?)?;
     let cluster = &config["clusters"][0]["cluster"];
     let chain = cluster["certificate-authority-data"].as_str().context("the kubeconfig has an authority")?;
     let chain = String::from_utf8(BASE64.decode(chain.as_bytes())?)?;
-    // The authority comes after what it has signed.
+    // The certificate authority is the last certificate of the chain.
     let begin = chain.rfind("-----BEGIN").context("the authority is PEM")?;
     let state = json!({
         "version": 1, "authority": &chain[begin..], "authority_key": "", "server_names": [], "server": "",
@@ -42,7 +43,7 @@ fn bootstrap(folder: &Path, server: &str) -> Result<()> {
     Ok(())
 }
 
-/// `kubectl apply --server-side` without `--force-conflicts`.
+/// Runs `kubectl apply --server-side` without `--force-conflicts`.
 fn apply(plane: &ControlPlane, arguments: &[&str], input: &str) -> Result<()> {
     let mut command = plane.kubectl()?;
     command.args(["apply", "--server-side"]).args(arguments);
@@ -53,7 +54,7 @@ fn apply(plane: &ControlPlane, arguments: &[&str], input: &str) -> Result<()> {
     Ok(())
 }
 
-/// The same kinds in another version: in a conflict every field that differs is named.
+/// Returns the CRDs in a different version. A conflict then names every field that differs.
 fn changed_kinds() -> Result<String> {
     let mut kinds = Vec::new();
     for kind in groundwork_api::crds() {
@@ -82,7 +83,7 @@ async fn kinds_can_be_applied_by_hand_after_it() -> Result<()> {
     let files = workspace().join("k8s/crds").display().to_string();
     apply(&plane, &["-k", &files], "")?;
     apply(&plane, &["-f", "-"], &changed_kinds()?)?;
-    // The next start brings its own version back, whoever has applied another one.
+    // The next start restores its own version, even after another user applied a different one.
     bootstrap(folder.path(), &server)?;
     let mut get = plane.kubectl()?;
     let description = "-o=jsonpath={.items[*].spec.versions[0].schema.openAPIV3Schema.description}";

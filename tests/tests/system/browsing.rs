@@ -1,6 +1,7 @@
-//! The console in a real browser: what people see and do, with and without rights, on wide and narrow screens, in light and dark.
+//! Console in a real browser: the pages and actions of users with and without rights, on wide and
+//! narrow screens, in light and dark.
 //!
-//! `cargo xtask console-pictures` runs this over a larger landscape, and keeps what the browser shows.
+//! `cargo xtask console-pictures` runs this test on a larger landscape and keeps the pictures.
 
 mod window;
 
@@ -23,17 +24,17 @@ use crate::support::{blueprint, outcome};
 use crate::{echo_server, packages};
 use window::Browser;
 
-/// Variable that names the folder of pictures.
+/// Environment variable with the folder for the pictures.
 const PICTURES: &str = "GROUNDWORK_CONSOLE_PICTURES";
-/// Message of a blueprint that would like to be markup, and to be read backwards.
+/// Message of a blueprint that tries to inject markup and reversed text.
 const MARKUP: &str = "<img src=x onerror=\"document.title='broken into'\"> \u{202e}txet";
 const KINDS: &str = "packagevariantsets.config.porch.kpt.dev,packagevariants.config.porch.kpt.dev,packagerevisions.porch.kpt.dev";
 const INSTALLATIONS: &str = "installations.landscaper.gardener.cloud";
 const TREE: &str = "installations.landscaper.gardener.cloud,executions.landscaper.gardener.cloud,deployitems.landscaper.gardener.cloud";
-/// The draft of the first variant.
+/// Name of the first variant's draft.
 const DRAFT: &str = "edge.dns-000.packagevariant-1";
 
-/// Pages that are looked at in every way, and what their pictures are called.
+/// Pages that are checked in every display mode, with the names of their pictures.
 const PAGES: [(&str, &str); 14] = [
     ("/", "overview"),
     ("/installations?sort=state", "installations"),
@@ -51,7 +52,7 @@ const PAGES: [(&str, &str); 14] = [
     ("/nothing", "not-found"),
 ];
 
-/// How much there is to see.
+/// Size of the landscape.
 struct Size {
     installations: usize,
     variants: usize,
@@ -91,8 +92,8 @@ async fn the_console_in_a_browser() -> Result<()> {
     result.await.with_context(|| system.logs())
 }
 
-/// Brings the landscape up: many Installations of which some fail, one with nested ones whose data flow, components that are overwritten,
-/// a fleet of package variants.
+/// Creates the landscape: many Installations of which some fail, one with nested Installations and
+/// data flow, components with overwrites, and a fleet of package variants.
 async fn filled(system: &System, size: &Size) -> Result<packages::Remotes> {
     echo_server::apply(system).await?;
     let shop = Case::new(system, "shop").await?;
@@ -128,7 +129,7 @@ async fn filled(system: &System, size: &Size) -> Result<packages::Remotes> {
     }});
     fleet.create::<PackageVariantSet>("all-edges", &set).await?;
     fleet.until::<PackageRevision>("there is a draft", DRAFT, |_| true).await?;
-    // In steps, so that none is waited for longer than a few jobs take.
+    // Wait in steps, so that each wait takes only as long as a few jobs.
     for number in (0..size.installations).step_by(20).chain([size.installations - 1]) {
         many.finished(&format!("app-{number:04}")).await?;
     }
@@ -136,7 +137,7 @@ async fn filled(system: &System, size: &Size) -> Result<packages::Remotes> {
     Ok(remotes)
 }
 
-/// The page that compares the first two variants of the fleet.
+/// Returns the path of the page that compares the first two variants of the fleet.
 async fn comparison(system: &System) -> Result<String> {
     let variants: Api<PackageVariant> = Case::existing(system, "fleet").await?.api();
     let all = variants.list(&ListParams::default().limit(2)).await?;
@@ -145,7 +146,8 @@ async fn comparison(system: &System) -> Result<String> {
     Ok(format!("/sets/fleet/all-edges/compare?left={left}&right={right}"))
 }
 
-/// Every page, wide and narrow, light and dark: nothing serious is found, nothing is refused, nobody else is asked.
+/// Every page, wide and narrow, light and dark: axe-core finds no serious violation, the browser
+/// blocks no resource, and every request goes to the console.
 async fn everybody_can_use_every_page(
     system: &System,
     browser: &Browser,
@@ -158,7 +160,7 @@ async fn everybody_can_use_every_page(
     window.until_page_shows("/sets/fleet/all-edges", DRAFT).await?;
     let mut faults = Vec::new();
     let comparison = comparison(system).await?;
-    // Every width and every scheme; for pictures every width in every scheme.
+    // Test each width and each scheme once. For pictures, combine every width with every scheme.
     let ways = match pictures() {
         Some(_) => vec![(1_280, false), (1_280, true), (400, false), (400, true)],
         None => vec![(1_280, false), (400, true)],
@@ -173,7 +175,7 @@ async fn everybody_can_use_every_page(
             for asked in window.requests().await? {
                 ensure!(asked.starts_with('/'), "{shown}: the browser has asked {asked}");
             }
-            // A page that is not there is told as an error by the browser, too.
+            // The browser also logs the 404 of the missing page as an error.
             let complaints = window.complaints().await?;
             ensure!(complaints.is_empty() || path == "/nothing", "{shown}: {complaints:?}");
             if let Some(folder) = pictures() {
@@ -194,7 +196,7 @@ async fn everybody_can_use_every_page(
     window.close().await
 }
 
-/// Somebody who may not change anything sees no button, and somebody who may see nothing sees nothing.
+/// A user without write access sees no button, and a user without read access sees no object.
 async fn nothing_is_offered_without_rights(system: &System, browser: &Browser) -> Result<()> {
     let case = Case::existing(system, "landscape").await?;
     let port = system.grpc_port("console");
@@ -243,7 +245,7 @@ async fn nothing_is_offered_without_rights(system: &System, browser: &Browser) -
     stranger.close().await
 }
 
-/// From signing in to the page of an Installation without a mouse.
+/// Signs in and reaches the page of an Installation with the keyboard only.
 async fn by_keyboard(system: &System, browser: &Browser, admin: &str) -> Result<()> {
     const TAB: &str = "\u{E004}";
     const ENTER: &str = "\u{E007}";
@@ -271,7 +273,7 @@ async fn by_keyboard(system: &System, browser: &Browser, admin: &str) -> Result<
     window.close().await
 }
 
-/// Objects are typed, and what they would do is shown, also where the screen is narrow.
+/// A user enters objects and sees the plan, on a narrow screen as well.
 async fn somebody_plans(system: &System, browser: &Browser, admin: &str) -> Result<()> {
     let window = browser.signed_in("planner", system.grpc_port("console"), admin).await?;
     let name = "app-0003";
@@ -304,7 +306,8 @@ async fn somebody_plans(system: &System, browser: &Browser, admin: &str) -> Resu
     window.close().await
 }
 
-/// A click and its confirmation bring a job about, and the page of it shows what becomes of it without being opened again.
+/// A click and its confirmation start a job. The page of the Installation shows the progress
+/// without a reload.
 async fn an_open_page_follows(system: &System, browser: &Browser) -> Result<()> {
     let case = Case::existing(system, "landscape").await?;
     let token = account_with(&case, "operator", &[("get,patch", TREE)]).await?;
@@ -337,7 +340,7 @@ async fn an_open_page_follows(system: &System, browser: &Browser) -> Result<()> 
     window.close().await
 }
 
-/// Whoever may ends a job that has no end of its own.
+/// A user with the right interrupts a job that would never end by itself.
 async fn somebody_interrupts(system: &System, browser: &Browser) -> Result<()> {
     let case = Case::existing(system, "landscape").await?;
     let token = account_with(&case, "interrupter", &[("get,patch", TREE)]).await?;
@@ -353,7 +356,7 @@ async fn somebody_interrupts(system: &System, browser: &Browser) -> Result<()> {
     window.close().await
 }
 
-/// Whoever may approves a draft by hand.
+/// A user with the right approves a draft.
 async fn somebody_approves(system: &System, browser: &Browser) -> Result<()> {
     let case = Case::existing(system, "fleet").await?;
     let rights = [
@@ -370,7 +373,8 @@ async fn somebody_approves(system: &System, browser: &Browser) -> Result<()> {
         window.click(&format!(".operations a[href$='/{operation}']")).await?;
         window.until_shows("h1", &format!("confirm: {operation}")).await?;
         window.click("main form button").await?;
-        // The page of the confirmation has the word in it, but no badge.
+        // The confirmation page also contains the word, but not as a badge, so the selector waits
+        // for the badge.
         window.until_shows("#live .badge", becomes).await?;
     }
     let is_published = |found: &PackageRevision| found.spec.lifecycle() == Some(Lifecycle::Published);

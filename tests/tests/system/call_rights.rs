@@ -1,5 +1,5 @@
-//! Each call by the rights that it asks for: whoever has all of them is answered, whoever lacks one is refused and told which, and whoever
-//! shows no token gets nothing at all.
+//! Rights of each gRPC call: a caller with all required rights gets an answer, a caller who lacks
+//! one gets an error that names the right, and a caller without a token is rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,25 +38,25 @@ use crate::shared;
 use crate::support::PATIENCE;
 use crate::variants::spec;
 
-/// A verb and a resource, which has its group behind its plural.
+/// Verb and resource. The resource is a plural with its group after a dot.
 type Right = (&'static str, &'static str);
 
-/// What a request asks about.
+/// Subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// An object of the cluster, or a namespace.
+    /// Object of the cluster, or a namespace.
     Named,
-    /// What it brings along.
+    /// Content of the request itself.
     Inline,
     /// Objects that might be applied to a namespace.
     Planning,
-    /// The same in the name of others, whose rights the caller has looked at.
+    /// The same objects on behalf of another user, whose rights the caller has checked.
     ForOthers,
-    /// Nothing; the answer has what the caller may see.
+    /// No subject. The answer contains the objects that the caller may see.
     Nothing,
 }
 
-/// A call, and everything that its caller must be allowed to do in the namespace.
+/// Call, and all rights that its caller needs in the namespace.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     contract: &'static str,
@@ -161,7 +161,7 @@ impl Call {
         let ObjectName { namespace, name } = about;
         let plural = "configmaps".to_owned();
         match self.method {
-            // It ends what has not begun, and so leaves nothing behind.
+            // A time-to-live of zero ends a watch that never began, so the call leaves no trace.
             "EnsureWatch" => {
                 let (version, holder) = ("v1".to_owned(), "somebody".to_owned());
                 let ttl = Some(Default::default());
@@ -180,7 +180,7 @@ impl Call {
 
     async fn ask_resolver(&self, channel: Channel, about: ObjectName) -> Result<(), Status> {
         let mut client = ResolverClient::new(channel);
-        // Of a type that no store has, so that nobody is asked on the network.
+        // No store supports this type, so the resolver sends no request to the network.
         let context = Json { text: json!({"type": "unheard-of"}).to_string() };
         let (name, version) = ("example.org/shop".to_owned(), "v1".to_owned());
         let reference = Some(Reference { repository_context: Some(context), name, version });
@@ -269,7 +269,7 @@ impl Call {
                 client.expand(ExpandRequest { input: Some(input) }).await.map(drop)
             }
             ("Preview", way) => {
-                // Somebody who may see everything.
+                // The asker is a user who may see everything.
                 let groups = vec!["system:masters".to_owned()];
                 let asker = Asker { username: "root".to_owned(), groups, ..Asker::default() };
                 let asker = matches!(way, Way::ForOthers).then_some(asker);
@@ -309,7 +309,7 @@ impl Call {
     }
 }
 
-/// Accounts of a namespace, each with the rights that it was made for and none else.
+/// Accounts of a namespace, each with exactly the rights that it was created for.
 struct Accounts<'a> {
     case: &'a Case<'a>,
     tokens: BTreeMap<BTreeSet<Right>, String>,
@@ -339,7 +339,7 @@ impl Accounts<'_> {
     }
 }
 
-/// Waits until a call ends as it should: rights that were granted a moment ago need a moment more.
+/// Waits until a call ends as expected, because granted rights take effect only after a moment.
 async fn until(
     what: &str,
     call: &Call,
@@ -354,7 +354,7 @@ async fn until(
     .await
 }
 
-/// Each call, each right.
+/// Each call is rejected if one of its rights is missing, and answered if all are there.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_call_asks_for_its_rights() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -374,7 +374,8 @@ async fn each_call_asks_for_its_rights() -> Result<()> {
         let token = accounts.with(call.rights.iter().copied()).await?;
         let passes = |end: &Result<(), Status>| match end {
             Ok(()) => true,
-            // What it names does not exist, or is none of its business; that is not a matter of rights.
+            // An error about a missing or foreign object counts as answered, since it does not
+            // concern rights.
             Err(status) => {
                 let (code, reason) = told(status);
                 let later = ["TOO_MANY_TOKENS", "TOO_MANY_CALLS", "API_SERVER_UNAVAILABLE"];
@@ -386,7 +387,8 @@ async fn each_call_asks_for_its_rights() -> Result<()> {
         for missing in call.rights {
             let others = call.rights.iter().copied().filter(|right| right != missing);
             let token = accounts.with(others).await?;
-            // Who may not ask for others is asked for the rights of those who ask for themselves.
+            // A caller who may not ask on behalf of others is checked for the rights of an ordinary
+            // caller.
             let is_asked = call.way == Way::ForOthers && call.contract == RENDERER;
             let (verb, resource) = if is_asked { INSTALLATIONS } else { *missing };
             let words = format!("may not {verb} {resource}");
@@ -399,7 +401,8 @@ async fn each_call_asks_for_its_rights() -> Result<()> {
     Ok(())
 }
 
-/// What cannot be a name is refused before rights are asked about: it could change the path of a request.
+/// An invalid name is rejected before any check of rights, because it could change the path of a
+/// request.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_a_name_is_refused_by_every_call() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -407,7 +410,7 @@ async fn what_cannot_be_a_name_is_refused_by_every_call() -> Result<()> {
     let token = account(&case, "anybody", &[]).await?;
     let name = |namespace: &str, name: &str| ObjectName { namespace: namespace.into(), name: name.into() };
     let invalid = (Code::InvalidArgument, "INVALID_REQUEST".to_owned());
-    // The watcher looks for what is to be told again in what it knows, and asks nobody.
+    // The watcher looks up the object to replay in its own cache, without a request to a server.
     let names_something = |call: &Call| {
         matches!(call.way, Way::Named | Way::Planning) && (call.contract, call.method) != (WATCHER, "Replay")
     };
@@ -430,7 +433,7 @@ async fn what_cannot_be_a_name_is_refused_by_every_call() -> Result<()> {
     Ok(())
 }
 
-/// The table has every call of the contracts that services answer.
+/// The table contains every call of the contracts that the services serve.
 #[test]
 fn the_table_has_every_call() -> Result<()> {
     let mut declared = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! One namespace of a system, and what a user does in it.
+//! One namespace of a system, and the actions of a user in it.
 
 use anyhow::{Context, Result};
 use groundwork_api::{DeployItem, Installation};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, finished, installation};
 
-/// A namespace that one test has for itself.
+/// Namespace that belongs to one test alone.
 pub(crate) struct Case<'a> {
     pub(crate) system: &'a System,
     pub(crate) namespace: String,
     client: Client,
 }
 
-/// A kind that lives in namespaces.
+/// Kind of namespaced objects.
 pub(crate) trait Namespaced:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -39,13 +39,13 @@ impl<K> Namespaced for K where
 }
 
 impl<'a> Case<'a> {
-    /// In a new namespace.
+    /// Creates a new namespace.
     pub(crate) async fn new(system: &'a System, namespace: &str) -> Result<Self> {
         system.plane.create_namespace(namespace).await?;
         Self::existing(system, namespace).await
     }
 
-    /// In a namespace that is there already.
+    /// Uses a namespace that exists already.
     pub(crate) async fn existing(system: &'a System, namespace: &str) -> Result<Self> {
         Ok(Self { system, namespace: namespace.to_owned(), client: system.client().await? })
     }
@@ -58,7 +58,7 @@ impl<'a> Case<'a> {
         Ok(self.api().get(name).await?)
     }
 
-    /// Creates an object; `content` is what it has beside its name.
+    /// Creates an object. `content` is its document without the name.
     pub(crate) async fn create<K: Namespaced>(&self, name: &str, content: &Value) -> Result<K> {
         let mut object = content.clone();
         object["metadata"]["name"] = json!(name);
@@ -82,12 +82,13 @@ impl<'a> Case<'a> {
         Ok(self.api().list(&ListParams::default().labels(labels)).await?.items)
     }
 
-    /// Creates an Installation with an inline blueprint that follows its spec, and waits for the end of its job.
+    /// Creates an Installation with an inline blueprint, and waits for the end of its job. The
+    /// Installation runs a job on each change of its spec.
     pub(crate) async fn install(&self, name: &str, blueprint: &str) -> Result<Installation> {
         self.install_with(name, blueprint, &json!({})).await
     }
 
-    /// The same with more fields of the spec.
+    /// Creates an Installation as [`Self::install`] does, with more fields in its spec.
     pub(crate) async fn install_with(
         &self,
         name: &str,
@@ -98,7 +99,7 @@ impl<'a> Case<'a> {
         self.finished(name).await
     }
 
-    /// Creates an Installation and does not wait.
+    /// Creates an Installation without waiting.
     pub(crate) async fn begin_with(&self, name: &str, blueprint: &str, spec: &Value) -> Result<Installation> {
         let mut object = serde_json::to_value(installation(&self.namespace, name, blueprint))?;
         for (field, value) in spec.as_object().into_iter().flatten() {
@@ -107,19 +108,19 @@ impl<'a> Case<'a> {
         self.create(name, &object).await
     }
 
-    /// Waits until the last job has ended, for the spec of now.
+    /// Waits until the last job for the current spec has ended.
     pub(crate) async fn finished(&self, name: &str) -> Result<Installation> {
         finished(self.system, &self.namespace, name).await
     }
 
-    /// Asks for something by the annotation `operation`.
+    /// Requests an operation by the annotation `operation`.
     pub(crate) async fn ask(&self, name: &str, operation: &str) -> Result<()> {
         let annotations = json!({"landscaper.gardener.cloud/operation": operation});
         self.change::<Installation>(name, &json!({"metadata": {"annotations": annotations}})).await?;
         Ok(())
     }
 
-    /// Asks for a job and waits for its end.
+    /// Requests a job and waits for its end.
     pub(crate) async fn reconcile(&self, name: &str) -> Result<Installation> {
         let before = job(&self.get(name).await?);
         self.ask(name, "reconcile").await?;
@@ -136,7 +137,7 @@ impl<'a> Case<'a> {
         .await
     }
 
-    /// Waits until an object is as it should be.
+    /// Waits until an object satisfies a condition.
     pub(crate) async fn until<K: Namespaced>(
         &self,
         what: &str,
@@ -163,7 +164,7 @@ impl<'a> Case<'a> {
         wait_for(&format!("{name} is gone"), PATIENCE, look).await.with_context(|| self.system.logs())
     }
 
-    /// The DeployItem of a template.
+    /// Returns the DeployItem of a template.
     pub(crate) async fn item(&self, installation: &str, template: &str) -> Result<DeployItem> {
         let labels = format!(
             "execution.landscaper.gardener.cloud/managed-by={installation},\
@@ -173,12 +174,14 @@ impl<'a> Case<'a> {
         items.pop().with_context(|| format!("{installation} has no item {template}"))
     }
 
-    /// Reasons and messages of the warnings about an object; waits for the first, which is written after the status.
+    /// Returns reasons and messages of the warnings about an object. Waits for the first one, since
+    /// a service writes it after the status.
     pub(crate) async fn warnings<K: Namespaced>(&self, name: &str) -> Result<Vec<(String, String)>> {
         self.warnings_until::<K>(name, "a warning", |all| !all.is_empty()).await
     }
 
-    /// The same when one of them has a reason: an Event may come a moment after the status that it is about.
+    /// Returns the warnings about an object once one of them has this reason: a service may write
+    /// an Event a moment after the status.
     pub(crate) async fn warnings_with<K: Namespaced>(
         &self,
         name: &str,
@@ -211,12 +214,12 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The last job that an Installation was given.
+/// Returns the last job ID of an Installation.
 pub(crate) fn job(installation: &Installation) -> String {
     installation.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default()
 }
 
-/// Operation, reason and message of the last error.
+/// Returns operation, reason and message of the last error.
 pub(crate) fn error(installation: &Installation) -> (String, String, String) {
     let error = installation.status.clone().unwrap_or_default().last_error.unwrap_or_default();
     (error.operation, error.reason, error.message)

@@ -1,5 +1,5 @@
-//! The chart of our own (`charts/groundwork`): our engine and Helm's render it alike, and what it installs is what kustomize writes,
-//! which `overlays` tries in a cluster.
+//! Our own chart (`charts/groundwork`): our engine and Helm's render it alike, and it installs the
+//! same objects as kustomize, which `overlays` tests in a cluster.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,8 @@ use crate::shared;
 const CHART: &str = "charts/groundwork";
 const NAMESPACE: &str = "groundwork-system";
 
-/// One rendering, by a program that takes requests as lines: the objects and the notes, or the error.
+/// Renders the chart once with a program that reads request lines. Returns the objects and the
+/// notes, or the error.
 async fn rendered(program: &Path, arguments: &[&str], values: &Value, namespace: &str) -> Result<Value> {
     let request = json!({
         "dir": workspace().join(CHART), "values": values, "release": {"name": "gw", "namespace": namespace},
@@ -37,7 +38,7 @@ async fn ours(values: &Value, namespace: &str) -> Result<Value> {
     rendered(&System::program("groundwork")?, &["template", "helm", "--jsonl"], values, namespace).await
 }
 
-/// Objects by kind and name.
+/// Indexes objects by kind and name.
 fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     let name = |object: &Value| {
         format!(
@@ -55,7 +56,8 @@ async fn objects(values: &Value, namespace: &str) -> Result<BTreeMap<String, Val
     Ok(by_name(documents(manifest)?))
 }
 
-/// What kustomize writes, with the names of ConfigMaps as they are in files, and without what people apply before.
+/// Returns the output of kustomize, with the original names of ConfigMaps, and without the objects
+/// that users apply beforehand.
 async fn kustomized(system: &System, folder: &Path) -> Result<BTreeMap<String, Value>> {
     let text = system.kubectl(&["kustomize", &folder.display().to_string()]).await?;
     let mut names = BTreeMap::new();
@@ -73,7 +75,7 @@ async fn kustomized(system: &System, folder: &Path) -> Result<BTreeMap<String, V
     Ok(objects)
 }
 
-/// Our engine and Helm's library give the same bytes, notes and errors.
+/// Our engine and Helm's library return the same bytes, notes and errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_is_rendered_as_helm_renders_it() -> Result<()> {
     if !servers_or_skip(&[Server::Helm]) {
@@ -106,8 +108,8 @@ async fn the_chart_is_rendered_as_helm_renders_it() -> Result<()> {
     Ok(())
 }
 
-/// An overlay of one's own, in the workspace since it names its parts by relative paths. The folder is not there where programs are built
-/// elsewhere.
+/// Writes a temporary overlay. It must be inside the workspace, since it refers to its parts by
+/// relative paths. The target folder may be missing if the programs were built elsewhere.
 fn overlay(resources: &str) -> Result<tempfile::TempDir> {
     let target = workspace().join("target");
     std::fs::create_dir_all(&target)?;
@@ -118,7 +120,8 @@ fn overlay(resources: &str) -> Result<tempfile::TempDir> {
     Ok(folder)
 }
 
-/// With the values that stand for an overlay the chart installs what the overlay installs, object by object.
+/// With the values that correspond to an overlay, the chart installs the same objects as the
+/// overlay.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_installs_what_kustomize_does() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -146,7 +149,8 @@ async fn the_chart_installs_what_kustomize_does() -> Result<()> {
     ] {
         let mut chart = objects(&values, NAMESPACE).await?;
         let nats = chart.get_mut("StatefulSet groundwork-nats").context("NATS is there")?;
-        // Pods of a chart go with their configuration by this, those of kustomize by the names of ConfigMaps.
+        // In the chart, this annotation restarts the pods after a change of their configuration.
+        // Kustomize does the same by hashes in the names of ConfigMaps.
         let removed = nats["spec"]["template"]["metadata"]
             .as_object_mut()
             .and_then(|metadata| metadata.remove("annotations"));
@@ -167,7 +171,8 @@ async fn the_chart_installs_what_kustomize_does() -> Result<()> {
     Ok(())
 }
 
-/// In another namespace nothing speaks of the usual one, and each setting arrives at the pods.
+/// In another namespace no object refers to the default namespace, and each setting reaches the
+/// pods.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_the_chart_arrive() -> Result<()> {
     let digest = format!("sha256:{}", "0a".repeat(32));

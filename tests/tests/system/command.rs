@@ -1,4 +1,5 @@
-//! What people see of Installations in a cluster, and ask of them: the command, and the call that programs follow them by.
+//! Installations in a cluster as users see and control them: the command, and the gRPC call with
+//! which programs follow an Installation.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -20,19 +21,20 @@ use crate::grpc::{account, channel, told};
 use crate::shared;
 use crate::support::{PATIENCE, blueprint};
 
-/// A command against a cluster, with the rights of whoever has the kubeconfig.
+/// Returns a command against a cluster with the rights of a kubeconfig.
 fn groundwork(kubeconfig: &Path, arguments: &[&str]) -> Result<tokio::process::Command> {
     let mut command = tokio::process::Command::new(System::program("groundwork")?);
     command.args(arguments).env("KUBECONFIG", kubeconfig);
     Ok(command)
 }
 
-/// Exit code, standard output and standard error of a command of the administrator.
+/// Runs a command as the administrator. Returns exit code, standard output and standard error.
 pub(crate) async fn run(system: &System, arguments: &[&str]) -> Result<(i32, String, String)> {
     run_as(system.plane.kubeconfig(), arguments).await
 }
 
-/// The same with the rights of whoever has this kubeconfig.
+/// Runs a command with the rights of a kubeconfig. Returns exit code, standard output and standard
+/// error.
 pub(crate) async fn run_as(kubeconfig: &Path, arguments: &[&str]) -> Result<(i32, String, String)> {
     let output = groundwork(kubeconfig, arguments)?.output();
     let output = tokio::time::timeout(PATIENCE, output).await.context(arguments.join(" "))??;
@@ -40,17 +42,17 @@ pub(crate) async fn run_as(kubeconfig: &Path, arguments: &[&str]) -> Result<(i32
     Ok((output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr)))
 }
 
-/// The words of each line.
+/// Splits each line into words.
 fn words(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split_whitespace().collect()).collect()
 }
 
-/// An item that no deployer picks up.
+/// Returns a blueprint with an item that no deployer picks up.
 pub(crate) fn nobody() -> String {
     blueprint(&[("item", json!({}))]).replace("landscaper.gardener.cloud/mock", "example.org/nobody")
 }
 
-/// A blueprint with one nested installation, whose item fails while `fails` is true.
+/// Returns a blueprint with one nested installation, whose item fails while `fails` is true.
 fn family(fails: bool) -> String {
     let child = blueprint(&[("server", json!({"initialPhase": if fails { "Failed" } else { "Succeeded" }}))]);
     json!({
@@ -66,7 +68,8 @@ fn family(fails: bool) -> String {
     .to_string()
 }
 
-/// I-60, I-61: the whole tree with phases, times and errors; a job is asked for and waited for, and its failure is the command's.
+/// I-60, I-61: the command shows the whole tree with phases, times and errors. It starts a job,
+/// waits for it, and fails if the job fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_shows_and_asks() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -116,7 +119,8 @@ async fn the_command_shows_and_asks() -> Result<()> {
     Ok(())
 }
 
-/// I-55, I-57: a job that nobody works on is interrupted; a tree that no deployer lets go is removed all the same.
+/// I-55, I-57: the command interrupts a job that no deployer works on, and removes a tree whose
+/// items no deployer releases.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_ends_what_hangs() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -131,7 +135,7 @@ async fn the_command_ends_what_hangs() -> Result<()> {
     assert_eq!(text, "command-hangs/stuck: the interruption is requested\ncommand-hangs/stuck: Failed\n");
     let (code, _, error) = run(system, &["interrupt", "command-hangs/stuck"]).await?;
     ensure!(code == 2 && error.contains("no job runs"), "{code} {error}");
-    // The deletion of the item waits for a deployer that is not there.
+    // The deletion of the item waits for a deployer that does not exist.
     let (code, text, _) =
         run(system, &["delete", "command-hangs/stuck", "--wait", "--timeout", "1s"]).await?;
     ensure!(code == 1 && text.contains("item"), "{code} {text}");
@@ -144,7 +148,8 @@ async fn the_command_ends_what_hangs() -> Result<()> {
     Ok(())
 }
 
-/// The command follows an Installation to its end: each line of JSON is the tree as it was then.
+/// The command follows an Installation to its end. Each line of its JSON output is the tree at that
+/// moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_follows() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -183,7 +188,8 @@ pub(crate) async fn next(trees: &mut Streaming<WatchInstallationResponse>) -> Re
     tree.and_then(|response| response.tree).context("the stream goes on")
 }
 
-/// `WatchInstallation` shows the tree at once, then every change of it, and ends when it is gone; to who may see all of it.
+/// `WatchInstallation` returns the tree at once, then each change of it, and ends after the
+/// deletion. Only a caller who may see the whole tree gets it.
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_follow_an_installation() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

@@ -18,7 +18,8 @@ use crate::target_cluster::{cluster, outcome, run_job};
 
 const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
-/// A component with a chart beside its descriptor, one in a registry, one in a chart repository, and an artifact that is no chart.
+/// Writes a component with four resources: a chart beside its descriptor, one in a registry, one in
+/// a chart repository, and an artifact that is not a chart.
 fn component(folder: &Path, registry: &str, repository: &str) -> Result<()> {
     let blueprint = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\nimports:\n- {name: cluster, type: target, \
         targetType: landscaper.gardener.cloud/kubernetes-cluster}\ndeployExecutions:\n- name: default\n  type: GoTemplate\n  template: |\n    \
@@ -47,14 +48,15 @@ fn component(folder: &Path, registry: &str, repository: &str) -> Result<()> {
     Ok(())
 }
 
-/// As `getResourceKey` gives it.
+/// Returns a key in the form of `getResourceKey`.
 fn key(component: &str, resource: &str) -> Value {
     let text = format!("component:\n  name: {component}\n  version: 1.0.0\nresource:\n  name: {resource}\n");
     json!({"resourceRef": BASE64.encode(text.as_bytes())})
 }
 
-/// L10, R31: the chart lies beside the descriptor, is an artifact of a registry, or is in a chart repository; the key comes from the blueprint, or
-/// the item names component and resource, through the overwrites of its Context. What is no chart, or not there, is told.
+/// L10, R31: the chart is a file beside the descriptor, an artifact in a registry, or in a chart
+/// repository. The blueprint gives the key, or the item names component and resource, to which the
+/// overwrites of its Context apply. A missing artifact, or one that is not a chart, is an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn charts_are_resources_of_components() -> Result<()> {
     if !servers_or_skip(&[Server::Registry]) {
@@ -121,7 +123,7 @@ async fn charts_are_resources_of_components() -> Result<()> {
 
     for (name, source, part) in [
         ("no-resource", key("example.org/shop", "none"), "no resource has the identity name=none"),
-        // A key tells where overwrites have led: they do not apply once more.
+        // A key names a version to which overwrites have led already, so they do not apply again.
         ("no-component", key("example.org/old", "chart"), "example.org/old:1.0.0\" not found"),
         ("no-chart", reference("image"), "no matching layer found"),
         ("no-key", json!({"resourceRef": "%"}), "chart.resourceRef: it is no base64"),

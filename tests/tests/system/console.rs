@@ -1,4 +1,5 @@
-//! The console on a running system: who sees what, what may be done, and what it says while something is away.
+//! Console on a running system: visible objects, allowed operations, and its pages while a server
+//! is away.
 
 pub(crate) mod browser;
 mod comparison;
@@ -22,12 +23,12 @@ use browser::Browser;
 
 const TOKEN: &str = "groundwork-token";
 
-/// Variables of a console that lets its visitors do something.
+/// Environment variable that enables the operations of the console.
 pub(crate) fn with_operations() -> (String, String) {
     ("GROUNDWORK_ALLOW_OPERATIONS".to_owned(), "true".to_owned())
 }
 
-/// A token of an account with rights: verbs and a resource each.
+/// Returns the token of an account with these rights, each a pair of verbs and a resource.
 pub(crate) async fn account_with(case: &Case<'_>, name: &str, rights: &[(&str, &str)]) -> Result<String> {
     case.create::<ServiceAccount>(name, &json!({})).await?;
     let (system, namespace) = (case.system, case.namespace.as_str());
@@ -44,13 +45,13 @@ pub(crate) async fn account_with(case: &Case<'_>, name: &str, rights: &[(&str, &
 const INSTALLATIONS: &str = "installations.landscaper.gardener.cloud";
 const TREE: &str = "installations.landscaper.gardener.cloud,executions.landscaper.gardener.cloud,deployitems.landscaper.gardener.cloud";
 
-/// The token in the one form of a page, and its version.
+/// Returns the value of a hidden field in the only form of a page.
 fn field<'a>(page: &'a str, name: &str) -> Result<&'a str> {
     let (_, rest) = page.split_once(&format!("name=\"{name}\" value=\"")).context("the field is there")?;
     Ok(rest.split('"').next().unwrap_or_default())
 }
 
-/// Waits until a page says something, once the stream has told the console.
+/// Waits until a page contains a text, since the console receives changes through the stream.
 pub(crate) async fn says(browser: &Browser, path: &str, text: &str) -> Result<String> {
     wait_for(&format!("{path} says {text:?}"), PATIENCE, async || {
         let answer = browser.get(path).await.map_err(|error| format!("{error:#}"))?;
@@ -102,7 +103,8 @@ async fn signing_in(system: &System, case: &Case<'_>) -> Result<()> {
     let page = stranger.page("/sign-in?to=//evil.example/").await?;
     assert_eq!(field(&page, "to")?, "/", "nobody is led elsewhere");
 
-    // A link on another site comes without the cookie: our own page asks again.
+    // The browser sends no cookie with a link from another site. The console answers with a page
+    // that requests itself again.
     let linked = stranger.clone().with("sec-fetch-site", "cross-site").with("sec-fetch-mode", "navigate");
     let answer = linked.get("/installations").await?;
     ensure!(answer.status == 200 && answer.body.contains("http-equiv=\"refresh\""), "{answer:?}");
@@ -129,7 +131,7 @@ async fn signing_in(system: &System, case: &Case<'_>) -> Result<()> {
     let answer = visitor.post("/sign-out", &[]).await?;
     assert_eq!((answer.status, visitor.cookie(TOKEN)), (303, Some("")));
     assert_eq!(visitor.get("/sets").await?.status, 303);
-    // Programs show the token as always.
+    // Programs still send the token in a header.
     let program = Browser::new(port).with("authorization", &format!("Bearer {token}"));
     program.json("/index.json").await?;
     assert_eq!(program.get("/nothing").await?.status, 404);
@@ -139,7 +141,7 @@ async fn signing_in(system: &System, case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Every page, with its twin.
+/// Every page and its JSON twin show the existing objects.
 async fn pages_show_what_is_there(admin: &Browser, broken: &Case<'_>) -> Result<()> {
     says(admin, "/", "/installations/broken/shop").await?;
     let glance = admin.json("/index.json").await?;
@@ -199,7 +201,7 @@ async fn pages_show_what_is_there(admin: &Browser, broken: &Case<'_>) -> Result<
     Ok(())
 }
 
-/// What somebody may not get is on no page, in no count and in no twin.
+/// Objects that a user may not get appear on no page, in no count and in no JSON twin.
 async fn rights_decide(system: &System, broken: &Case<'_>) -> Result<()> {
     let port = system.grpc_port("console");
     let stranger = Browser::signed_in(port, &account(broken, "stranger", &[]).await?).await?;
@@ -220,7 +222,8 @@ async fn rights_decide(system: &System, broken: &Case<'_>) -> Result<()> {
     {
         assert_eq!(stranger.get(path).await?.status, 403, "{path}");
     }
-    // There is no telling whether something is there.
+    // The answer for a missing object is the same as for a forbidden one, so it does not reveal
+    // existence.
     assert_eq!(stranger.get("/installations/broken/missing").await?.status, 403);
     assert_eq!(stranger.get("/live?topic=installations/broken/shop").await?.status, 403);
 
@@ -236,7 +239,7 @@ async fn rights_decide(system: &System, broken: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A confirmed form of one's own does something, and nothing else does.
+/// Only a confirmed form from the console itself executes an operation.
 async fn operations(system: &System, broken: &Case<'_>) -> Result<()> {
     let port = system.grpc_port("console");
     let token = account_with(broken, "operator", &[("get,patch", TREE)]).await?;
@@ -287,7 +290,7 @@ async fn operations(system: &System, broken: &Case<'_>) -> Result<()> {
     .await
 }
 
-/// A page is told of what it shows, and of nothing else.
+/// A page gets events for the objects that it shows, and for no others.
 async fn changes_are_told(system: &System, broken: &Case<'_>) -> Result<()> {
     let port = system.grpc_port("console");
     let token = account_with(broken, "watcher", &[("get", TREE)]).await?;
@@ -298,7 +301,7 @@ async fn changes_are_told(system: &System, broken: &Case<'_>) -> Result<()> {
     all.until("event: changed").await?;
     broken.ask("shop", "reconcile").await?;
     shop.until("event: changed").await?;
-    // What has changed between the making of a page and its asking for changes.
+    // A change between the rendering of a page and its subscription must still reach the page.
     let page = watcher.page("/installations").await?;
     let (_, since) = page.split_once("data-since=\"").context("a page says how far it is")?;
     let since = since.split('"').next().unwrap_or_default();
@@ -309,7 +312,8 @@ async fn changes_are_told(system: &System, broken: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Pages come from the stream and from single objects: the console has listed nothing, and had every right that it needs.
+/// The console renders pages from the stream and from single objects: it sends no list request, and
+/// no request is forbidden.
 fn nothing_is_listed(system: &System) -> Result<()> {
     let console = "system:serviceaccount:groundwork-system:groundwork-console";
     let all = requests(system, "")?;
@@ -323,7 +327,8 @@ fn nothing_is_listed(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// What is away is said, and what is known is shown; browsers that never read are in nobody's way.
+/// Pages name an unavailable server and show the known objects. Browsers that never read their
+/// answers do not block others.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_console_says_what_is_away_and_comes_back() -> Result<()> {
     let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -336,7 +341,8 @@ async fn the_console_says_what_is_away_and_comes_back() -> Result<()> {
     let reader = Browser::signed_in(port, &token).await?;
     says(&reader, "/installations", "team/shop").await?;
 
-    // Each has asked for a page, and for what is told of it: more than one user may have open, from one address.
+    // Each connection requests a page or an event stream: together more than the limit of one user,
+    // all from one address.
     let elsewhere = Case::new(&system, "elsewhere").await?;
     let token = account_with(&elsewhere, "deaf", &[("get", TREE)]).await?;
     let crowd = Browser::signed_in(port, &token).await?.at_host(2);
@@ -379,7 +385,8 @@ async fn the_console_says_what_is_away_and_comes_back() -> Result<()> {
     Ok(())
 }
 
-/// A proxy in front signs people in; whoever is none has no say, and no names that only the API server gives are taken.
+/// A proxy in front of the console authenticates users. Requests from other addresses get no
+/// identity, and names and groups that only the API server assigns are ignored.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_signs_people_in() -> Result<()> {
     let variables = [
@@ -420,7 +427,7 @@ async fn a_proxy_signs_people_in() -> Result<()> {
     ensure!(!page.contains("team/shop"), "a group that only the API server gives: {page}");
     assert_eq!(named("system:admin").get("/installations").await?.status, 303);
 
-    // The same headers from somebody who is no proxy.
+    // A client that is not a trusted proxy sends the same headers.
     let mut command = std::process::Command::new(system.binary("groundwork-console")?);
     let [pages, admin] = [groundwork_testkit::unused_port()?, groundwork_testkit::unused_port()?];
     command
@@ -445,7 +452,8 @@ async fn a_proxy_signs_people_in() -> Result<()> {
     Ok(())
 }
 
-/// A set is shown as the fleet of its variants, and their drafts are proposed and approved by those who may, in their own names.
+/// A set is shown as the fleet of its variants. Users with the right propose and approve drafts in
+/// their own names.
 #[tokio::test(flavor = "multi_thread")]
 async fn fleets_are_shown_and_drafts_are_approved() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -496,14 +504,15 @@ async fn fleet(system: &System) -> Result<()> {
     ensure!(page.contains("/propose\"") && !page.contains("/approve\""), "{page}");
     confirmed(&mut editor, &format!("{path}/propose")).await?;
     says(&editor, &path, ">Proposed<").await?;
-    // Whoever may not approve does not, whatever they send.
+    // A user without the right to approve is rejected, even with a hand-made request.
     assert_eq!(editor.get(&format!("{path}/approve")).await?.status, 403);
 
     let approver =
         [("get", kinds), ("patch,update", revisions), ("update", "packagerevisions.porch.kpt.dev/approval")];
     let mut approver = Browser::signed_in(port, &account_with(&case, "approver", &approver).await?).await?;
     let form = approver.page(&format!("{path}/approve")).await?;
-    // What was seen is what is approved: a change meanwhile needs another look.
+    // An approval applies to the displayed version. If the draft has changed since, the user has to
+    // look again.
     case.change::<PackageRevision>(draft, &json!({"metadata": {"labels": {"changed": "meanwhile"}}})).await?;
     let (key, version) = (field(&form, "key")?, field(&form, "version")?);
     let stale = approver.post(&format!("{path}/approve"), &[("key", key), ("version", version)]).await?;

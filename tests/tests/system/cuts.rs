@@ -1,6 +1,7 @@
-//! A service is killed after each of its writes in turn: what it wrote is stored, and it never learns of it. The end is the same as without.
+//! A service is killed after each of its writes in turn: the write is stored, but the service never
+//! gets the answer. The final state must be the same as without a kill.
 //!
-//! A few of these points are tried with every run, all of them by `cargo xtask faults`.
+//! Every run tests a few of these points, and `cargo xtask faults` tests all of them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,12 +17,12 @@ use crate::case::Case;
 use crate::herd::dump;
 use crate::support::PATIENCE;
 
-/// With any value every point is tried.
+/// Environment variable that makes the test try every point, with any value.
 const ALL_POINTS: &str = "GROUNDWORK_ALL_CUTS";
-/// Otherwise so many of each service.
+/// Number of points per service without the variable.
 const FEW: [(&str, usize); 2] = [("renderer", 6), ("deployer", 2)];
 
-/// A child that imports and exports texts, with one item.
+/// Returns a child that imports and exports texts, with one item.
 fn child(name: &str, imports: &[&str], export: &str) -> Value {
     let refs = |names: &[&str]| -> Vec<Value> {
         names.iter().map(|name| json!({"name": name, "dataRef": name})).collect()
@@ -48,7 +49,8 @@ fn child(name: &str, imports: &[&str], export: &str) -> Value {
     })
 }
 
-/// A root with two children, of which one feeds the other, and a root that imports what comes of them.
+/// Returns a root with two children, one of which imports from the other, and a second root that
+/// imports the first one's export.
 pub(crate) fn landscape(namespace: &str) -> Vec<Value> {
     let root = |name: &str, blueprint: &Value, imports: Value, exports: Value| {
         json!({
@@ -80,7 +82,7 @@ pub(crate) fn landscape(namespace: &str) -> Vec<Value> {
     ]
 }
 
-/// Kills a service when its proxy says that its write was the one.
+/// Kills a service if its proxy has reached the chosen write.
 async fn cut_if_reached(system: &mut System, service: &'static str) -> Result<()> {
     if system.proxy(service)?.take_cut() {
         system.service_mut(service)?.program.kill().await?;
@@ -112,8 +114,8 @@ async fn until(
 
 const NAMESPACE: &str = "cuts";
 
-/// From the creation of the landscape to its deletion; what there was in between, and how often the service wrote. The service is killed
-/// after the write of this number.
+/// Runs the landscape from its creation to its deletion, and kills the service after the write of
+/// this number. Returns the state in between, and the number of the service's writes.
 async fn life(
     system: &mut System,
     service: &'static str,
@@ -133,7 +135,7 @@ async fn life(
                 && status.dependents_to_trigger.is_empty()
                 && !installation.annotations().contains_key("landscaper.gardener.cloud/operation")
         };
-        // The end of the shop asks for a job of the sink.
+        // The end of the shop's job triggers a job of the sink.
         Ok(all.len() == 4 && all.iter().all(succeeded))
     })
     .await?;
@@ -151,7 +153,8 @@ async fn life(
     Ok((found, system.proxy(service)?.writes()))
 }
 
-/// Everything that differs in nothing between two lives: names that follow from UIDs are those of templates.
+/// Returns the objects without the differences between two runs: names that depend on UIDs are
+/// replaced by those of the templates.
 async fn end_state(system: &System) -> Result<BTreeMap<String, Value>> {
     let case = Case::existing(system, NAMESPACE).await?;
     let mut text = json!(dump(system, NAMESPACE).await?).to_string();
@@ -176,7 +179,7 @@ async fn end_state(system: &System) -> Result<BTreeMap<String, Value>> {
     Ok(found)
 }
 
-/// O-24, I-15: no process is needed for what another one began.
+/// O-24, I-15: another process can finish the work that a process began.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_write_may_be_the_last_of_a_process() -> Result<()> {
     let options = SystemOptions { proxied: true, ..SystemOptions::default() };

@@ -1,4 +1,5 @@
-//! Values that flow between Installations: from root to root, from parent to child, and back up through exports.
+//! Values that flow between Installations: from root to root, from parent to child, and back up
+//! through exports.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DataObject, Installation, Target};
@@ -29,7 +30,8 @@ fn data(object: &DataObject) -> Value {
     object.data.get().cloned().unwrap_or_default()
 }
 
-/// A blueprint that imports data and exports one text which is made of its name and what it imports; `state` is put before its items.
+/// Returns a blueprint that imports data and exports one text, made of its name and the imports.
+/// `state` is placed before its items.
 fn blueprint(name: &str, imports: &[&str], exports: &[&str]) -> String {
     let declare = |names: &[&str]| {
         let one = |name: &&str| json!({"name": name, "type": "data", "schema": {"type": "string"}});
@@ -63,13 +65,14 @@ fn refs(names: &[&str]) -> Value {
     json!({"data": names.iter().map(|name| json!({"name": name, "dataRef": name})).collect::<Vec<_>>()})
 }
 
-/// The spec of a root that imports and exports these.
+/// Returns the spec of a root with these imports and exports.
 fn spec(imports: &[&str], exports: &[&str]) -> Value {
     json!({"imports": refs(imports), "exports": refs(exports)})
 }
 
-/// The command shows what files would change of the shop: nothing as they stand, and with another value all that it reaches, under the names that
-/// objects have in the cluster. What the cluster has besides is told as well.
+/// The command compares files with the cluster. Unchanged files give no difference. A changed value
+/// gives a difference for every object that it reaches, under the object's name in the cluster.
+/// Objects that exist only in the cluster are listed as well.
 async fn compared_with_files(system: &System, children: &[Installation]) -> Result<()> {
     let example = workspace().join("examples/shop").display().to_string();
     let render = ["render", &example, "--diff", "cluster"];
@@ -103,8 +106,9 @@ async fn compared_with_files(system: &System, children: &[Installation]) -> Resu
     Ok(())
 }
 
-/// I-01, I-58, I-89, I-96, I-101, C-21: the example as it stands: two children, of which one feeds the other, mappings, exports, and a
-/// root that imports what they lead to; and nothing is left of it.
+/// I-01, I-58, I-89, I-96, I-101, C-21: the example without changes has two children, one of which
+/// imports from the other, mappings, exports, and a root that imports these. No object is left
+/// after its deletion.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shop_runs_in_a_cluster() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -143,7 +147,7 @@ async fn the_shop_runs_in_a_cluster() -> Result<()> {
     assert_eq!(names, ["database", "web"]);
     compared_with_files(system, &children).await?;
 
-    // What `monitor` imports stays until it is gone (8.2).
+    // The imports of `monitor` stay until `monitor` is gone (`installations.md` 8.2).
     case.delete::<Installation>("shop").await?;
     case.until("it waits for the monitor", "shop", |shop: &Installation| error(shop).1 == "SiblingImport")
         .await?;
@@ -156,7 +160,7 @@ async fn the_shop_runs_in_a_cluster() -> Result<()> {
     Ok(())
 }
 
-/// C-11 to C-23: the document's example in its four combinations.
+/// C-11 to C-23: the example of the chapter in its four combinations.
 #[tokio::test(flavor = "multi_thread")]
 async fn conditional_imports_in_a_cluster() -> Result<()> {
     let repositories = workspace().join("examples/conditional/components/repositories.yaml");
@@ -184,8 +188,9 @@ async fn conditional_imports_in_a_cluster() -> Result<()> {
     Ok(())
 }
 
-/// I-101, I-102, I-133, 5.6: a chain of roots, made in the wrong order; who imports runs again after whom it imports from, also after a
-/// failure; exports go while their exporter runs.
+/// I-101, I-102, I-133: in a chain of roots, created in the wrong order, an importer runs again
+/// after its exporter, even if that failed (`installations.md` 5.6). Exports are deleted while
+/// their exporter runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn roots_follow_one_another() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -225,14 +230,15 @@ async fn roots_follow_one_another() -> Result<()> {
     Ok(())
 }
 
-/// 4.3, 5.5: what can never run together is told.
+/// Installations that can never run together get an error (`installations.md` 4.3 and 5.5).
 #[tokio::test(flavor = "multi_thread")]
 async fn circles_and_conflicts_are_told() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
     let case = Case::new(system, "circles").await?;
     case.begin_with("a", &blueprint("a", &["two"], &["one"]), &spec(&["two"], &["one"])).await?;
     case.begin_with("b", &blueprint("b", &["one"], &["two"]), &spec(&["one"], &["two"])).await?;
-    // The first may have run when it knew of no other; then the last one tells.
+    // The first Installation may have run before the other existed. In that case the last one
+    // reports the cycle.
     let told =
         case.until("one of them tells of the circle", "b", |b: &Installation| ended(b).0 == "Failed").await?;
     assert_eq!(error(&told).1, "CyclicDependencies", "{:?}", error(&told));
@@ -249,8 +255,8 @@ async fn circles_and_conflicts_are_told() -> Result<()> {
     Ok(())
 }
 
-/// I-15, B-57, `targetListRef`, `targetMapRef`, `secretRef` of Targets: lists and maps of Targets go down to children, as a whole and in
-/// elements; state of executions is kept.
+/// I-15, B-57: lists and maps of Targets (`targetListRef`, `targetMapRef`, `secretRef`) reach
+/// children, whole or as elements, and the state of executions is kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn targets_and_state_reach_children() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -322,7 +328,8 @@ async fn targets_and_state_reach_children() -> Result<()> {
     Ok(())
 }
 
-/// 6.2, 8.3, 8.6: children whose template is gone, that were deleted by hand, that cannot be deleted.
+/// Children whose template is gone, that were deleted by hand, or that cannot be deleted
+/// (`installations.md` 6.2, 8.3 and 8.6).
 #[tokio::test(flavor = "multi_thread")]
 async fn children_come_and_go() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -359,7 +366,7 @@ async fn children_come_and_go() -> Result<()> {
     let now = names().await?;
     assert!(now.len() == 2 && now.contains(&before[1]) && !now.contains(&before[0]), "{before:?} {now:?}");
 
-    // One that somebody deletes waits for a job, goes with it, and comes back.
+    // A child that a user deletes waits for a job, is deleted by it, and is created again.
     let uid = case.get::<Installation>(&now[0]).await?.uid();
     case.delete::<Installation>(&now[0]).await?;
     let third = case.reconcile("server").await?;
@@ -373,8 +380,8 @@ async fn children_come_and_go() -> Result<()> {
     Ok(())
 }
 
-/// I-118, I-124, I-126: a job that fails is repeated by itself, at once and then at its interval, so many times; one that succeeds at the
-/// times of its expression.
+/// I-118, I-124, I-126: a failed job is repeated automatically, at once and then at its interval,
+/// up to its limit. A successful one is repeated at the times of its cron expression.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_begin_by_themselves() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -402,12 +409,12 @@ async fn jobs_begin_by_themselves() -> Result<()> {
         count(good).is_some_and(|(runs, on_failed)| runs > Some(1) && on_failed == Some(false))
     })
     .await?;
-    // Seconds later nothing more has come of the one that failed.
+    // The failed Installation has reached its limit, so it has no further job seconds later.
     assert_eq!(job(&case.get("failing").await?), job(&last));
     Ok(())
 }
 
-/// A dependent that can never be triggered holds up nobody.
+/// A dependent that can never be triggered does not block its Installation.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dependent_that_is_none_is_passed_over() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

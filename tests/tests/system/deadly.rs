@@ -1,4 +1,5 @@
-//! Work of which a service dies: the next process takes it up last, and sets it aside after three deaths in a row (`installations.md` 7.7).
+//! Work that kills its service: the next process does it last, and sets it aside after three deaths
+//! in a row (`installations.md` 7.7).
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::packages::{Remotes, register};
 use crate::support::PATIENCE;
 use crate::target_cluster::{cluster, configuration, create_item, give_job, outcome, target};
 
-/// A server whose clients die when they ask it, since a test kills them: nothing is ever answered.
+/// Server that never answers. The test kills each client that connects to it.
 struct Deadly {
     url: String,
     asked: Arc<AtomicUsize>,
@@ -41,7 +42,8 @@ impl Deadly {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Kills a service whenever it asks, and starts it again, until `is_so`. The answer is how often it died.
+    /// Kills a service whenever it connects, and restarts it, until `is_so`. Returns the number of
+    /// kills.
     async fn until(
         &self,
         system: &mut System,
@@ -53,7 +55,7 @@ impl Deadly {
         loop {
             if self.asked() > seen {
                 system.service_mut(service)?.program.kill().await?;
-                // All that it asked before it died is one death.
+                // All connections before the kill count as one death.
                 seen = self.asked();
                 deaths += 1;
                 system.service_mut(service)?.program.start_again()?;
@@ -113,7 +115,7 @@ async fn an_item_of_which_the_deployer_dies_is_set_aside() -> Result<()> {
     let (phase, error) = outcome(&case.get("bad").await?);
     ensure!(phase == "Failed" && error.starts_with("SetAside: processes of deployer"), "{phase}: {error}");
     ensure!(error.contains("died three times in a row while they worked on this"), "{error}");
-    // Others go on, and who asks anew gets a new attempt.
+    // Other objects proceed, and a new job for the object is a new attempt.
     give_job(&case, "late", "1").await?;
     give_job(&case, "bad", "2").await?;
     let over = deadly
@@ -154,7 +156,7 @@ async fn a_repository_of_which_the_variant_service_dies_is_set_aside() -> Result
     remotes.create("good")?;
     register(&case, &remotes, "good", false).await?;
     let asked = deadly.asked();
-    // A new process leaves it alone, too.
+    // A new process does not touch the object either.
     system.service_mut("variant")?.program.kill().await?;
     system.service_mut("variant")?.program.start_again()?;
     let case = Case::existing(&system, namespace).await?;
@@ -178,7 +180,8 @@ async fn a_repository_of_which_the_variant_service_dies_is_set_aside() -> Result
     Ok(())
 }
 
-/// The renderer has an Installation in hand while it waits for the resolver, which waits for a registry.
+/// The renderer works on an Installation while it waits for the resolver, which waits for a
+/// registry.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installation_of_which_the_renderer_dies_is_set_aside() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -193,7 +196,8 @@ async fn an_installation_of_which_the_renderer_dies_is_set_aside() -> Result<()>
     })
     .await?;
     for _ in 0..3 {
-        // The answer of the registry would be waited for ten times as long.
+        // The wait of three seconds is a tenth of the time for which the resolver waits for the
+        // registry.
         tokio::time::sleep(Duration::from_secs(3)).await;
         ensure!(!is_over(&Case::existing(&system, namespace).await?.get("bad").await?));
         system.service_mut("renderer")?.program.kill().await?;
@@ -236,7 +240,7 @@ async fn an_installation_of_which_the_resolver_dies_is_set_aside() -> Result<()>
     Ok(())
 }
 
-/// An Installation with a job, whose component lies where whoever asks dies.
+/// Returns an Installation with a job, whose component is on the deadly server.
 fn of_component(deadly: &Deadly) -> Value {
     let reference = json!({
         "componentName": "example.org/bad", "version": "1.0.0",
@@ -248,13 +252,13 @@ fn of_component(deadly: &Deadly) -> Value {
     })
 }
 
-/// Its last job has ended.
+/// Reports whether the last job has ended.
 fn is_over(installation: &Installation) -> bool {
     let status = installation.status.clone().unwrap_or_default();
     !status.job_id_finished.clone().unwrap_or_default().is_empty() && status.job_id_finished == status.job_id
 }
 
-/// The phase, and reason and words of the last error.
+/// Returns the phase, and reason and message of the last error.
 fn failure(installation: &Installation) -> (String, String) {
     let status = installation.status.clone().unwrap_or_default();
     let error = status.last_error.unwrap_or_default();

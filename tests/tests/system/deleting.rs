@@ -10,7 +10,7 @@ use crate::case::{Case, error, job};
 use crate::shared;
 use crate::support::{blueprint, outcome};
 
-/// 8.3: a deletion that fails is told, and done again when somebody asks for it.
+/// A failed deletion is reported, and repeated when a user requests it (`installations.md` 8.3).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_deletion_is_told_and_can_be_repeated() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -43,7 +43,8 @@ async fn a_failed_deletion_is_told_and_can_be_repeated() -> Result<()> {
     case.gone::<Secret>(&format!("{item}-export")).await
 }
 
-/// 8.4: nobody is asked to uninstall anything, so an item that could not be uninstalled is no obstacle.
+/// Deletion without uninstall does not involve the deployer, so an item whose uninstallation would
+/// fail does not block it (`installations.md` 8.4).
 #[tokio::test(flavor = "multi_thread")]
 async fn deletion_without_uninstall_asks_no_deployer() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -60,7 +61,8 @@ async fn deletion_without_uninstall_asks_no_deployer() -> Result<()> {
     Ok(())
 }
 
-/// 8.6: what is deleted by hand waits for a job; the next one ends the deletion and makes it anew.
+/// An object that was deleted by hand waits for a job. The next job completes the deletion and
+/// creates the object again (`installations.md` 8.6).
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_were_deleted_by_hand_come_back() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -74,7 +76,7 @@ async fn objects_that_were_deleted_by_hand_come_back() -> Result<()> {
 
     let execution: Execution = case.get("server").await?;
     case.delete::<Execution>("server").await?;
-    // Without a job nothing happens to it.
+    // Without a job, the deleted Execution stays.
     assert_eq!(outcome(&case.install("other", &blueprint(&[("one", json!({}))])).await?).0, "Succeeded");
     let waiting: Execution = case.get("server").await?;
     ensure!(waiting.metadata.deletion_timestamp.is_some() && waiting.uid() == execution.uid(), "it waits");
@@ -94,7 +96,8 @@ async fn objects_that_were_deleted_by_hand_come_back() -> Result<()> {
     Ok(())
 }
 
-/// A spec with fewer items: the one without a template is uninstalled before the others run again (2.3, 6.2).
+/// If the spec has fewer items, the item without a template is uninstalled before the others run
+/// again (`installations.md` 2.3 and 6.2).
 #[tokio::test(flavor = "multi_thread")]
 async fn items_without_a_template_go_and_an_empty_blueprint_uninstalls_all() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

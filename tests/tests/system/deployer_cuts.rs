@@ -1,7 +1,9 @@
-//! The deployer is killed after each of its writes in turn, to the home cluster and to that of the Target: what it did is done, and it never
-//! learns of it. The end is the same as without: no release is left pending, nothing is there twice, nothing is lost (`helm.md` 16, 8).
+//! The deployer is killed after each of its writes in turn, to the home cluster and to that of the
+//! Target: the write is stored, but the deployer never gets the answer. The final state must be the
+//! same as without a kill: no release is pending, no object is duplicated, none is lost (`helm.md`
+//! 16, 8).
 //!
-//! A few of these points are tried with every run, all of them by `cargo xtask faults`.
+//! Every run tests a few of these points, and `cargo xtask faults` tests all of them.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +17,13 @@ use crate::deploying_charts::{archive, records};
 use crate::support::PATIENCE;
 use crate::target_cluster::{TargetCluster, cluster, configuration, give_job, job_over, outcome, target};
 
-/// With any value every point is tried.
+/// Environment variable that makes the test try every point, with any value.
 const ALL_POINTS: &str = "GROUNDWORK_ALL_CUTS";
-/// Otherwise so many of each cluster.
+/// Number of points per cluster without the variable.
 const FEW: usize = 3;
 const SERVICE: &str = "deployer";
 
-/// When the deployer is killed.
+/// Write after which the deployer is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Never,
@@ -29,7 +31,7 @@ enum Cut {
     Target(usize),
 }
 
-/// One life of two items: deployed, changed, taken away.
+/// Life of two items: deployed, changed, deleted.
 struct Life<'a> {
     system: &'a mut System,
     namespace: String,
@@ -79,7 +81,7 @@ impl Life<'_> {
         .await
     }
 
-    /// What the cluster holds, without what differs between two lives.
+    /// Returns the objects of the cluster, without the fields that differ between two lives.
     async fn state(&self) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         for (revision, status, record) in records(&self.cluster, &self.namespace).await? {
@@ -133,9 +135,10 @@ fn items(namespace: &str, color: &str) -> Result<[(&'static str, Value); 2]> {
     ])
 }
 
-/// The states on the way, and how many writes there were to either cluster.
+/// Returns the states in between, and the numbers of writes to the home cluster and to that of the
+/// Target.
 async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<String>>, usize, usize)> {
-    // Both lives have the same names in their clusters, so that their states can be compared.
+    // Both lives use the same names in their clusters, so that their states can be compared.
     let namespace = format!("deployer-cuts-{number}");
     system.plane.create_namespace(&namespace).await?;
     let cluster = cluster().await?;
@@ -194,7 +197,8 @@ async fn every_write_may_be_the_last_of_a_deployer() -> Result<()> {
     Ok(())
 }
 
-/// Two replicas share the items of each type: every object is created once, and every release has one revision (`helm.md` 16, 9).
+/// Two replicas share the items of each type. Every object is created once, and every release has
+/// one revision (`helm.md` 16, 9).
 #[tokio::test(flavor = "multi_thread")]
 async fn two_replicas_share_the_items() -> Result<()> {
     let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -236,7 +240,9 @@ async fn two_replicas_share_the_items() -> Result<()> {
     Ok(())
 }
 
-/// Deployers of one type that serve other Targets: each takes the items of its own, none is left, and what nobody serves waits (`installations.md` 7.7, 1).
+/// Deployers of one type with different target selectors each take the items of their own Targets.
+/// Every served item is deployed, and an item whose Target no deployer serves waits
+/// (`installations.md` 7.7, 1).
 #[tokio::test(flavor = "multi_thread")]
 async fn deployers_of_one_type_share_the_targets() -> Result<()> {
     let Some(mut system) = System::servers(SystemOptions::default()).await? else { return Ok(()) };
@@ -281,7 +287,7 @@ async fn deployers_of_one_type_share_the_targets() -> Result<()> {
             ensure!(by.as_deref() == Some(&format!("deployer-{zone}")), "{zone}-{number}: {by:?}");
         }
     }
-    // Both have seen these before.
+    // Both deployers have received these items by now.
     for number in 0..4 {
         let status = case.get::<DeployItem>(&format!("north-{number}")).await?.status.unwrap_or_default();
         ensure!(status.deployer.is_none() && status.job_id_finished.is_none(), "{status:?}");
@@ -289,7 +295,7 @@ async fn deployers_of_one_type_share_the_targets() -> Result<()> {
     Ok(())
 }
 
-/// A chart whose object has the name of its release.
+/// Returns a chart whose object has the name of its release.
 fn release_chart() -> Result<String> {
     archive(&[
         ("Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n"),

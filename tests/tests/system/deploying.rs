@@ -1,4 +1,5 @@
-//! Manifests in the cluster of a Target, which is another API server (`installations.md` 7.7, 7.9).
+//! Manifests in the cluster of a Target, which is a second API server (`installations.md` 7.7 and
+//! 7.9).
 
 use anyhow::{Result, ensure};
 use groundwork_api::{DataObject, DeployItem, Installation, Target};
@@ -24,7 +25,7 @@ fn address(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
 }
 
-/// A blueprint with one item that deploys these manifests, and exports a colour.
+/// Returns a blueprint with one item that deploys these manifests and exports a colour.
 fn blueprint(manifests: &Value) -> String {
     let config = configuration(&json!({
         "manifests": manifests,
@@ -44,8 +45,9 @@ fn blueprint(manifests: &Value) -> String {
     )
 }
 
-/// The example of 7.9: namespace and ConfigMap come, the colour is exported, a job that changes nothing writes nothing and reads each
-/// object once, what is dropped goes, and the end of the Installation leaves the namespace, whose policy is to keep it.
+/// The example of `installations.md` 7.9: the item creates namespace and ConfigMap, and exports the
+/// colour. A job without changes reads each object once and writes none. Dropped manifests are
+/// deleted. The end of the Installation leaves the namespace, whose policy is to keep it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installation_deploys_manifests() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -92,7 +94,8 @@ async fn an_installation_deploys_manifests() -> Result<()> {
     Ok(())
 }
 
-/// Every policy and strategy of 7.9 on objects that are there already, and those of others.
+/// Every policy and strategy of `installations.md` 7.9, on objects that exist already and on those
+/// of other owners.
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_and_strategies() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -122,7 +125,7 @@ async fn policies_and_strategies() -> Result<()> {
             .unwrap_or_default())
     };
     let (old, new) = (json!({"old": "1", "both": "old"}), json!({"new": "2", "both": "new"}));
-    // Fields that others own stay.
+    // Fields that other managers own stay.
     let both = json!({"old": "1", "both": "new", "new": "2"});
     for (name, expected) in
         [("foreign", &old), ("taken", &both), ("ignored", &old), ("frozen", &old), ("fresh", &new)]
@@ -150,7 +153,7 @@ async fn policies_and_strategies() -> Result<()> {
         ensure!(data(name).await? == expected, "{strategy}: {}", data(name).await?);
     }
 
-    // Drift is repaired by the next job, and what people added stays.
+    // The next job repairs drift, and keeps the fields that users added.
     cluster.change(&address("policies", "taken"), &json!({"data": {"both": "drift", "added": "x"}})).await?;
     run_job(&case, "item", "2").await?;
     let added = json!({"old": "1", "both": "new", "new": "2", "added": "x"});
@@ -167,8 +170,9 @@ async fn policies_and_strategies() -> Result<()> {
     Ok(())
 }
 
-/// A definition and its object in one item; patches and annotations around the life of an object; the old version of the configuration; a
-/// finalizer that nobody takes away but the deletion group that is told to.
+/// An item with a definition and its object, with patches and annotations, in the old version of
+/// the configuration. A finalizer that no controller removes blocks the deletion until the deletion
+/// group forces it.
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_patches_and_forced_deletion() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -203,7 +207,7 @@ async fn definitions_patches_and_forced_deletion() -> Result<()> {
     let path = "/apis/definitions.example.org/v1/namespaces/definitions/things/one";
     let found = cluster.get(path).await?.unwrap_or_default();
     ensure!(found["spec"] == json!({"size": 1, "ready": true}), "{found}");
-    // What the patch made of it is how it should be.
+    // The patched object is the desired state, so a second job only reads it.
     let before = cluster.requests(path)?.len();
     run_job(&case, "item", "2").await?;
     let new: Vec<_> = cluster.requests(path)?.split_off(before);
@@ -226,7 +230,8 @@ async fn definitions_patches_and_forced_deletion() -> Result<()> {
     Ok(())
 }
 
-/// An item waits for what is not ready, and for what it exports; what takes too long fails and says what it waited for.
+/// An item waits for objects that are not ready and for its exports. If this takes too long, the
+/// item fails and names the awaited object.
 #[tokio::test(flavor = "multi_thread")]
 async fn items_wait_until_all_is_ready() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -254,7 +259,7 @@ async fn items_wait_until_all_is_ready() -> Result<()> {
     case.until("it is under way", "item", |item: &DeployItem| outcome(item).0 == "Progressing").await?;
     let status = json!({"status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "readyReplicas": 1}});
     cluster.change(&format!("{path}/status"), &status).await?;
-    // By the rules of its kind it is ready now, by the check not yet.
+    // The object is ready by the rules of its kind, but not yet by the check of the item.
     cluster
         .change(
             &format!("{path}/status"),
@@ -293,7 +298,7 @@ async fn items_wait_until_all_is_ready() -> Result<()> {
     Ok(())
 }
 
-/// B-04: items of types that nobody here works on are left alone, for deployers of others.
+/// B-04: no deployer here touches items of unknown types, which belong to other deployers.
 #[tokio::test(flavor = "multi_thread")]
 async fn items_of_other_types_are_left_alone() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -303,7 +308,7 @@ async fn items_of_other_types_are_left_alone() -> Result<()> {
     case.create::<DeployItem>("foreign", &foreign).await?;
     give_job(&case, "foreign", "1").await?;
     let before = case.get::<DeployItem>("foreign").await?;
-    // Whoever works on these has seen that one, too.
+    // By the end of these items, their deployers have received the foreign item, too.
     create_item(&case, "own", "dev", &json!({"manifests": [namespace("other-types-target")]})).await?;
     run_job(&case, "own", "1").await?;
     let mock = json!({"spec": {"type": "landscaper.gardener.cloud/mock", "config": {
@@ -315,8 +320,9 @@ async fn items_of_other_types_are_left_alone() -> Result<()> {
     Ok(())
 }
 
-/// Targets that lead nowhere: what can never work fails at once and says why, what may come back is waited for; nothing that a Target says
-/// is quoted.
+/// Targets without a usable cluster: an item whose Target can never work fails at once with a
+/// reason, and an item whose cluster may come back waits. No message quotes the content of a
+/// Target.
 #[tokio::test(flavor = "multi_thread")]
 async fn targets_that_lead_nowhere() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -349,7 +355,8 @@ async fn targets_that_lead_nowhere() -> Result<()> {
     let (phase, error) = outcome(&run_job(&case, "missing", "1").await?);
     ensure!(phase == "Failed" && error.contains("the target there-is-none does not exist"), "{error}");
 
-    // A port that nobody listens on, a token that nobody knows, and a certificate of somebody else: told, and tried until the time is over.
+    // A port without a listener, an unknown token, and a certificate of another authority: the item
+    // reports each error and retries until its timeout.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let away = with("/clusters/0/cluster/server", json!(format!("https://127.0.0.1:{nobody}")));
     let stranger = with("/users/0/user/token", json!("canary"));
@@ -370,7 +377,7 @@ async fn targets_that_lead_nowhere() -> Result<()> {
         ensure!(!error.contains("canary"), "{error}");
     }
 
-    // A Secret of the Target that is mended while the item waits.
+    // A user repairs the Secret of the Target while the item waits.
     cluster.plane.create_namespace("nowhere").await?;
     case.create::<Secret>(
         "access",
@@ -391,7 +398,7 @@ async fn targets_that_lead_nowhere() -> Result<()> {
     Ok(())
 }
 
-/// The certificate of the home cluster, which signed it itself.
+/// Returns the self-signed certificate of the home cluster.
 async fn shared_certificate(system: &groundwork_tests::System) -> Result<String> {
     let config: Value = serde_json::from_str(&std::fs::read_to_string(system.plane.kubeconfig())?)?;
     Ok(config["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap_or_default().to_owned())

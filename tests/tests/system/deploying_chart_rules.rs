@@ -1,4 +1,5 @@
-//! What a helm item may say beside its chart (`helm.md` 10): exports of both lists, strategies, and the time that it has.
+//! Settings of a helm item beside its chart (`helm.md` 10): exports of both lists, strategies, and
+//! the timeout.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::deploying_charts::{chart, item, records};
 use crate::shared;
 use crate::target_cluster::{TargetCluster, cluster, give_job, outcome, run_job, target};
 
-/// More than an item of [`HURRIED`] has.
+/// Delay that exceeds the timeout of a [`HURRIED`] item.
 const SLOWNESS: Duration = Duration::from_millis(1500);
 const HURRIED: &str = "1s";
 const ENOUGH: &str = "5m";
@@ -27,7 +28,8 @@ fn succeeded(found: &DeployItem) -> Result<()> {
     Ok(())
 }
 
-/// What an item exports, with the members that two lists of exports have in common (10.5).
+/// An item exports the members of both lists, merged if they have members in common (`helm.md`
+/// 10.5).
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_of_both_lists_are_merged() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -66,14 +68,14 @@ async fn exports_of_both_lists_are_merged() -> Result<()> {
     Ok(())
 }
 
-/// Verbs of the writes to an object.
+/// Returns the verbs of the writes to an object.
 fn writes(cluster: &TargetCluster, path: &str) -> Result<Vec<String>> {
     let verbs = cluster.requests(path)?.into_iter().map(|(verb, _)| verb);
     Ok(verbs.filter(|verb| verb != "get").collect())
 }
 
-/// Without a release, both strategies are a server-side apply, before which the fields of the creation become those of an apply
-/// (`installations.md` 7.9).
+/// Without a release, both strategies use server-side apply. Before it, the fields of the creation
+/// are moved to the field manager of the apply (`installations.md` 7.9).
 #[tokio::test(flavor = "multi_thread")]
 async fn strategies_of_rendered_charts() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -97,8 +99,9 @@ async fn strategies_of_rendered_charts() -> Result<()> {
     Ok(())
 }
 
-/// B-71: an item with `updateOnChangeOnly` leaves the cluster alone in a job that changes nothing of its spec, also where somebody has changed an
-/// object; without the flag each job puts that right.
+/// B-71: an item with `updateOnChangeOnly` does not touch the cluster in a job without a change of
+/// its spec, even if a user has changed an object. Without the flag, each job repairs such a
+/// change.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_deployed_on_change_only() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -123,7 +126,7 @@ async fn what_is_deployed_on_change_only() -> Result<()> {
         let color = |found: &Value| found["data"]["color"].as_str().map(ToOwned::to_owned);
         let found = cluster.get(&path).await?.unwrap_or_default();
         ensure!(color(&found).as_deref() == Some(if is_on_change { "drift" } else { "blue" }), "{found}");
-        // What its spec says now is done, flag or not.
+        // A changed spec is deployed, with and without the flag.
         let red = item(&case, &chart, &namespace, &json!({"values": {"color": "red"}}));
         case.change::<DeployItem>(name, &json!({"spec": {"config": red["spec"]["config"]}})).await?;
         succeeded(&run_job(&case, name, "3").await?)?;
@@ -133,8 +136,9 @@ async fn what_is_deployed_on_change_only() -> Result<()> {
     Ok(())
 }
 
-/// An item whose time is over begins nothing any more, and says what would have come next (10.2): a release leaves no record behind, and one that
-/// is there stays as it is.
+/// An item whose timeout is over starts no further step, and its error names the next one
+/// (`helm.md` 10.2). A first release leaves no record behind, and an existing release stays as it
+/// is.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_begins_when_the_time_is_over() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

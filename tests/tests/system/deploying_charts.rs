@@ -16,7 +16,7 @@ use crate::target_cluster::{TargetCluster, cluster, give_job, job_over, outcome,
 
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-config\ndata:\n  color: {{ .Values.color }}\n";
 
-/// A chart as `chart.archive.raw` has it.
+/// Packs a chart for `chart.archive.raw`.
 pub(crate) fn archive(files: &[(&str, &str)]) -> Result<String> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, text) in files {
@@ -28,7 +28,7 @@ pub(crate) fn archive(files: &[(&str, &str)]) -> Result<String> {
     Ok(BASE64.encode(&builder.into_inner()?.finish()?))
 }
 
-/// A chart with a colour, and further templates.
+/// Packs a chart with a colour and further templates.
 pub(crate) fn chart(version: &str, templates: &[(&str, &str)]) -> Result<String> {
     let description = format!("apiVersion: v2\nname: web\nversion: {version}\n");
     let mut files = vec![
@@ -40,7 +40,7 @@ pub(crate) fn chart(version: &str, templates: &[(&str, &str)]) -> Result<String>
     archive(&files)
 }
 
-/// What an item of the helm type says.
+/// Returns a DeployItem of the helm type.
 pub(crate) fn item(case: &Case<'_>, chart: &str, namespace: &str, more: &Value) -> Value {
     let mut config = json!({
         "apiVersion": "helm.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
@@ -56,7 +56,7 @@ pub(crate) fn item(case: &Case<'_>, chart: &str, namespace: &str, more: &Value) 
 
 async fn change(case: &Case<'_>, name: &str, chart: &str, namespace: &str, more: &Value) -> Result<()> {
     let config = item(case, chart, namespace, more)["spec"]["config"].clone();
-    // What is not said any more has to go.
+    // A merge patch must set a member to null to remove it.
     let mut change = json!({"spec": {"config": config}});
     for member in ["values", "helmDeploymentConfig", "helmDeployment"] {
         if change["spec"]["config"].get(member).is_none() {
@@ -67,7 +67,7 @@ async fn change(case: &Case<'_>, name: &str, chart: &str, namespace: &str, more:
     Ok(())
 }
 
-/// Revision and status of every record of the release, and what each says.
+/// Returns revision, status and content of every record of the release.
 pub(crate) async fn records(cluster: &TargetCluster, namespace: &str) -> Result<Vec<(i64, String, Value)>> {
     let path = format!("/api/v1/namespaces/{namespace}/secrets?labelSelector=owner%3Dhelm,name%3Dshop");
     let list = cluster.get(&path).await?.unwrap_or_default();
@@ -95,8 +95,9 @@ fn address(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
 }
 
-/// A release from its first revision to its end: the namespace is made, values are exported, a job that changes nothing makes no revision and
-/// writes nothing, other values make another one, drift is repaired, and nothing but the namespace is left.
+/// A release from its first revision to its end: the item creates the namespace and exports values.
+/// A job without changes writes nothing and adds no revision, changed values add one, and drift is
+/// repaired. After the deletion only the namespace is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_lives() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -180,7 +181,8 @@ async fn a_release_lives() -> Result<()> {
     Ok(())
 }
 
-/// L3, L4 and L5: objects of others are not taken unless that is said; a revision that fails leaves the one before deployed; `atomic` brings it back.
+/// L3, L4 and L5: an item takes objects of other owners only if it says so. A failed revision
+/// leaves the earlier one deployed, and `atomic` restores it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fails_is_taken_back_or_told() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -207,7 +209,7 @@ async fn what_fails_is_taken_back_or_told() -> Result<()> {
     let config = cluster.get(&address("failing", "shop-config")).await?.unwrap_or_default();
     ensure!(config["data"] == json!({"color": "blue", "foreign": "yes"}), "{config}");
 
-    // The second object is refused by the API server.
+    // The API server rejects the second object.
     let bad = chart(
         "0.2.0",
         &[(
@@ -252,7 +254,7 @@ async fn what_fails_is_taken_back_or_told() -> Result<()> {
     let config = cluster.get(&address("failing", "shop-config")).await?.unwrap_or_default();
     ensure!(config["data"]["color"] == "white", "{config}");
 
-    // What can never be rendered fails at once.
+    // A chart that can never be rendered fails at once.
     let broken = chart("0.3.0", &[("templates/a.yaml", "{{ fail \"no such luck\" }}")])?;
     change(&case, "web", &broken, "failing", &json!({})).await?;
     let found = run_job(&case, "web", "4").await?;
@@ -264,7 +266,8 @@ async fn what_fails_is_taken_back_or_told() -> Result<()> {
     Ok(())
 }
 
-/// L1: hooks run before and after, each by its policies; a job is waited for, and one that fails fails the release.
+/// L1: hooks run before and after the release, each by its policies. The release waits for a hook's
+/// Job, and fails if the Job fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_run() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -313,7 +316,7 @@ async fn hooks_run() -> Result<()> {
         .map(|hook| hook["last_run"]["phase"].clone())
         .collect();
     ensure!(phases == ["Succeeded", "Succeeded"], "{phases:?}");
-    // The hook before deletion runs again, although it ran before the installation.
+    // The pre-delete hook runs again, although the same hook ran before the installation.
     let old = cluster.get(&address("hooks", "before")).await?.unwrap_or_default();
     case.delete::<DeployItem>("web").await?;
     give_job(&case, "web", "2").await?;
@@ -324,7 +327,8 @@ async fn hooks_run() -> Result<()> {
     Ok(())
 }
 
-/// Without releases: objects alone, definitions and the namespace too; and the item that changes its mind keeps its objects (R27b).
+/// Without releases: the item deploys only the objects, with definitions and namespace. An item
+/// that changes its mode keeps its objects (R27b).
 #[tokio::test(flavor = "multi_thread")]
 async fn charts_are_rendered_and_applied() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -360,7 +364,7 @@ async fn charts_are_rendered_and_applied() -> Result<()> {
     );
     let same = cluster.get(&address("rendered", "shop-config")).await?.unwrap_or_default();
     ensure!(same["metadata"]["uid"] == config["metadata"]["uid"], "the object was made anew");
-    // The records go when all is done, however many rounds that takes.
+    // The job deletes the release records at its end, however many rounds it takes.
     let waiting = json!({"createNamespace": true, "helmDeployment": false, "exports": {"exports": [{"key": "late", "jsonPath": ".data.a",
         "fromResource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "late", "namespace": "rendered"}}]}});
     change(&case, "web", &with_crd, "rendered", &waiting).await?;
@@ -384,7 +388,8 @@ async fn charts_are_rendered_and_applied() -> Result<()> {
     Ok(())
 }
 
-/// A release that says the same as before and is not ready is rendered once a job, however many rounds that waits.
+/// A release without changes that is not ready is rendered once per job, however many rounds the
+/// job waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_is_not_rendered_again() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -418,8 +423,9 @@ async fn what_waits_is_not_rendered_again() -> Result<()> {
     Ok(())
 }
 
-/// A registry that asks who comes, by the pull secrets of the Context; a chart repository over HTTP with an entry of credentials for it; what
-/// is not there is waited for, and no credentials are told.
+/// Charts come from a registry with authentication by the pull secrets of the Context, and from an
+/// HTTP chart repository with its own credentials. An item waits for a missing chart, and no
+/// message contains credentials.
 #[tokio::test(flavor = "multi_thread")]
 async fn charts_come_from_registries_and_repositories() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -468,7 +474,8 @@ async fn charts_come_from_registries_and_repositories() -> Result<()> {
         ensure!(status["releases"][0]["chartVersion"] == version, "{status}");
     }
 
-    // Without the Context nobody is let in, and the message tells whose credentials were sent.
+    // Without the Context, the servers reject each request, and the message names the credentials
+    // that the deployer sent.
     for (name, source, part) in [
         ("refused", json!({"ref": format!("{}/charts/web:0.1.0+a", registry.address())}), "denied"),
         ("unknown", json!({"ref": format!("{}/charts/web", registry.address())}), "no tag specified"),
@@ -489,7 +496,8 @@ async fn charts_come_from_registries_and_repositories() -> Result<()> {
     Ok(())
 }
 
-/// The shop that is deployed, as its page says: into the cluster that it is installed in, by a service account that its Target names.
+/// The example that deploys the shop works as its page describes: it deploys to its own cluster,
+/// with a service account that the Target names.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_deploys() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -541,14 +549,14 @@ async fn the_example_deploys() -> Result<()> {
 
 /// User and password of the registry and of the repository.
 const LOGIN: &str = "reader:secret";
-/// The same, as the registry has it.
+/// The same user and password in the format of the registry.
 const HTPASSWD: &str = "reader:$2b$04$/uaF/uaF/uaF/uaF/uaF/uyUa5B4sNev9rTvA6TvEBWYO4koffwMy\n";
 
 pub(crate) fn basic() -> String {
     format!("Basic {}", BASE64.encode(LOGIN.as_bytes()))
 }
 
-/// A chart repository, which asks for a password but for what is public.
+/// Chart repository that requires a password, except for public charts.
 pub(crate) struct Repository {
     pub(crate) url: String,
 }
@@ -581,8 +589,9 @@ impl Repository {
     }
 }
 
-/// L9, and item 6 of `helm.md` 16: the ordinary client lists, shows and rolls back a release of ours, ours goes on from there; one that the client has
-/// made is upgraded by an item, and what the client has removed comes back as a first revision.
+/// L9 and `helm.md` 16, item 6: Helm's client lists, shows and rolls back a release of ours, and an
+/// item upgrades it afterwards. An item upgrades a release that the client made, and installs a
+/// release again that the client removed, as a first revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ordinary_client_and_the_deployer_share_releases() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -611,7 +620,8 @@ async fn the_ordinary_client_and_the_deployer_share_releases() -> Result<()> {
     );
     ensure!(helm(&["manifest", "shop"]).await?.as_str().is_some_and(|text| text.contains("color: red")));
 
-    // A second revision of ours, a rollback of theirs, and a third of ours, with the fields that the client took.
+    // A second revision by the item, a rollback by the client, and a third revision by the item,
+    // which takes back the fields that the client changed.
     change(&case, "web", &first, "shared-releases", &json!({"values": {"color": "green"}})).await?;
     run_job(&case, "web", "2").await?;
     helm(&["rollback", "shop", "1"]).await?;
@@ -636,7 +646,8 @@ async fn the_ordinary_client_and_the_deployer_share_releases() -> Result<()> {
     case.gone::<DeployItem>("web").await?;
     ensure!(helm(&["list"]).await? == json!([]), "{}", helm(&["list"]).await?);
 
-    // One that the client has made: what has left the chart goes, although the client applied it (R17).
+    // A release made by the client: the upgrade removes a field that the chart no longer has,
+    // although the client is its field manager (R17).
     let theirs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\ndata: {kept: a, gone: b}\n";
     let ours = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\ndata: {kept: a}\n";
     helm(&["install", "shop", &chart("0.1.0", &[("templates/two.yaml", theirs)])?, "{}"]).await?;
@@ -652,7 +663,7 @@ async fn the_ordinary_client_and_the_deployer_share_releases() -> Result<()> {
     Ok(())
 }
 
-/// The answer of the ordinary client.
+/// Runs Helm's client and returns its answer.
 pub(crate) async fn helm(cluster: &TargetCluster, namespace: &str, arguments: &[&str]) -> Result<Value> {
     let program = find(Server::Helm).map_err(|error| anyhow::anyhow!("{error}"))?.path;
     let mut command = tokio::process::Command::new(program);

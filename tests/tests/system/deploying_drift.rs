@@ -1,5 +1,6 @@
-//! Objects that somebody changes between two jobs (`installations.md` 7.9, drift): told with fields and field managers, brought back where the
-//! item asks for it, and never written otherwise.
+//! Objects that users change between two jobs (drift, `installations.md` 7.9): the item reports
+//! them with fields and field managers, repairs them if its configuration says so, and otherwise
+//! never writes them.
 
 use anyhow::{Context as _, Result, ensure};
 use groundwork_api::{DeployItem, Installation};
@@ -15,12 +16,12 @@ use crate::replaying::{ALL, entries};
 use crate::support::PATIENCE;
 use crate::target_cluster::{TargetCluster, cluster, create_item, outcome, run_job, target};
 
-/// A value that no message may hold.
+/// Value that must not appear in any message.
 const CANARY: &str = "canary";
 
 static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
 
-/// A system whose deployers check often.
+/// Returns a system whose deployers check for drift every 500 ms.
 async fn system() -> Result<Option<&'static System>> {
     let start = async || {
         let often = ("GROUNDWORK_DRIFT_EVERY".to_owned(), "500ms".to_owned());
@@ -46,7 +47,7 @@ fn config_map(namespace: &str, name: &str) -> Value {
         "data": {"color": "blue", "size": "1"}})
 }
 
-/// Changes an object as somebody with an editor does.
+/// Changes an object as `kubectl edit` does.
 async fn edit(cluster: &TargetCluster, path: &str, change: &Value) -> Result<()> {
     cluster.change(&format!("{path}?fieldManager=kubectl-edit"), change).await?;
     Ok(())
@@ -58,14 +59,14 @@ async fn succeed(case: &Case<'_>, name: &str, job: &str) -> Result<()> {
     Ok(())
 }
 
-/// Status, reason and message of the condition.
+/// Returns status, reason and message of the drift condition.
 fn drift(item: &DeployItem) -> Option<(String, String, String)> {
     let mut conditions = item.status.iter().flat_map(|status| status.conditions.iter());
     let found = conditions.find(|condition| condition.type_ == "Drifted")?;
     Some((found.status.clone(), found.reason.clone(), found.message.clone()))
 }
 
-/// Waits until the condition tells something.
+/// Waits until the drift condition has this status and its message contains these parts.
 async fn told(case: &Case<'_>, name: &str, status: &str, parts: &[&str]) -> Result<DeployItem> {
     case.until(&format!("the drift of {name} is {status}: {parts:?}"), name, |item: &DeployItem| {
         drift(item).is_some_and(|(found, _, message)| {
@@ -75,7 +76,7 @@ async fn told(case: &Case<'_>, name: &str, status: &str, parts: &[&str]) -> Resu
     .await
 }
 
-/// Waits until the objects of a namespace were read so often again.
+/// Waits until the deployer has read the objects of a namespace so many more times.
 async fn checked(cluster: &TargetCluster, path: &str, times: usize) -> Result<()> {
     let before = cluster.requests(path)?.len();
     wait_for("the object is checked", PATIENCE, async || {
@@ -85,7 +86,8 @@ async fn checked(cluster: &TargetCluster, path: &str, times: usize) -> Result<()
     .await
 }
 
-/// Items of every mode and strategy, each with one ConfigMap of its name; their names.
+/// Creates items of every mode and strategy, each with one ConfigMap of the item's name. Returns
+/// their names.
 async fn create_items(
     case: &Case<'_>,
     cluster: &TargetCluster,
@@ -120,14 +122,16 @@ async fn create_items(
     Ok(names)
 }
 
-/// A chart with one template.
+/// Returns a chart with one template.
 fn chart_of(template: &str) -> Result<String> {
-    // The ConfigMap that every chart of these tests has would be the same one for all.
+    // Blank out the default template: its ConfigMap would have the same name in all charts of a
+    // namespace.
     chart("0.1.0", &[("templates/config.yaml", ""), ("templates/drift.yaml", template)])
 }
 
-/// In every mode an edit is told with its field and its manager, and an object that is gone, too; the Event, the metric and the end of the
-/// drift; not one write until the next job, which brings everything back.
+/// In every mode, an item reports an edit with its field and its manager, and a deleted object as
+/// well. It writes an Event and a metric, and reports the end of the drift. The next job restores
+/// all objects, and before it the deployer writes none.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_others_are_told() -> Result<()> {
     let namespace = "drift-told";
@@ -180,7 +184,8 @@ async fn changes_of_others_are_told() -> Result<()> {
     Ok(())
 }
 
-/// `repair` brings back what was changed, removed or deleted, and leaves what others have added; a rule keeps fields and kinds from being checked.
+/// `repair` restores changed, removed and deleted fields and objects, and keeps the additions of
+/// others. A rule excludes fields and kinds from the check.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_others_are_undone_where_that_is_asked_for() -> Result<()> {
     let namespace = "drift-undone";
@@ -207,7 +212,7 @@ async fn changes_of_others_are_undone_where_that_is_asked_for() -> Result<()> {
         told(&case, name, "False", &["brought back", "ConfigMap is gone"]).await?;
         let found = cluster.get(&address(namespace, name)).await?.context("it is there again")?;
         ensure!(found["data"] == json!({"color": "blue", "size": "1"}), "{name}: {found}");
-        // A field that is ignored is nothing to tell of.
+        // A change of an ignored field is not drift.
         edit(&cluster, &address(namespace, name), &json!({"data": {"size": "8"}})).await?;
         checked(&cluster, &address(namespace, name), 4).await?;
         let found = cluster.get(&address(namespace, name)).await?.context("it is there")?;
@@ -217,7 +222,8 @@ async fn changes_of_others_are_undone_where_that_is_asked_for() -> Result<()> {
     Ok(())
 }
 
-/// A chart with random parts says something else each time: only fields that others have set are told, and nothing of it is written again.
+/// A chart with random parts renders differently each time. Only the fields that others have set
+/// count as drift, and no random part is written again.
 #[tokio::test(flavor = "multi_thread")]
 async fn random_parts_are_no_drift() -> Result<()> {
     let namespace = "drift-random";
@@ -237,7 +243,8 @@ async fn random_parts_are_no_drift() -> Result<()> {
     Ok(())
 }
 
-/// A field that cannot be changed back is told with the reason why it was not, and a Job that its controller takes away has only ended.
+/// If a field cannot be restored, the item reports it with the reason. A Job that its controller
+/// deletes after its end is not drift.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_undone_is_told() -> Result<()> {
     let namespace = "drift-fixed";
@@ -265,7 +272,7 @@ async fn what_cannot_be_undone_is_told() -> Result<()> {
     Ok(())
 }
 
-/// A release that is upgraded with the client of Helm: that is told, and not undone.
+/// An upgrade by Helm's client is reported, and not undone.
 #[tokio::test(flavor = "multi_thread")]
 async fn revisions_of_others_are_told_and_left() -> Result<()> {
     for mode in ["report", "repair"] {
@@ -278,7 +285,7 @@ async fn revisions_of_others_are_told_and_left() -> Result<()> {
         helm(&cluster, namespace, &["upgrade", "shop", &chart, "{\"color\": \"green\"}"]).await?;
         let revision = format!("somebody else has made revision 2 of the release {namespace}/shop");
         told(&case, "web", "True", &[&revision, ".data.color"]).await?;
-        // Later checks know the findings of the first, and say the same.
+        // Later checks reuse the findings of the first one, and report the same.
         checked(&cluster, &format!("/namespaces/{namespace}/configmaps/"), 4).await?;
         let found = drift(&case.get("web").await?).context("it is told")?;
         ensure!(found.0 == "True" && found.2.contains(&revision), "{mode}: {found:?}");
@@ -286,7 +293,8 @@ async fn revisions_of_others_are_told_and_left() -> Result<()> {
     Ok(())
 }
 
-/// An item that does not want it is not checked. One whose Target is away says so, once that has lasted.
+/// An item without drift detection is not checked. An item whose cluster is unavailable reports
+/// this after a while.
 #[tokio::test(flavor = "multi_thread")]
 async fn items_that_are_not_checked() -> Result<()> {
     let namespace = "drift-unseen";
@@ -315,7 +323,7 @@ async fn items_that_are_not_checked() -> Result<()> {
     Ok(())
 }
 
-/// A configuration that is wrong fails at once, by its path.
+/// An invalid configuration fails at once, and the error names the path of the field.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_rules_are_refused() -> Result<()> {
     let namespace = "drift-wrong";
@@ -336,7 +344,8 @@ async fn wrong_rules_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// `groundwork status` shows the drift below its item, and `replay` when it was found.
+/// `groundwork status` shows the drift below its item, and `replay` shows the time of its
+/// discovery.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_shows_drift() -> Result<()> {
     let namespace = "drift-status";

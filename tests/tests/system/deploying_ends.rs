@@ -1,5 +1,5 @@
-//! How jobs of items end that cannot come to their end (`helm.md` 9 and 10, `installations.md` 7.6): nothing stays half done, the cause is told,
-//! and what can never work ends at once.
+//! Items whose jobs cannot succeed (`helm.md` 9 and 10, `installations.md` 7.6): such a job leaves
+//! no half-done work, reports the cause, and ends at once if it can never succeed.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::target_cluster::{
     TargetCluster, cluster, configuration, create_item_with, give_job, job_over, outcome, run_job, target,
 };
 
-/// Never bound: the cluster has no controllers.
+/// Claim that is never bound, because the cluster has no controllers.
 const CLAIM: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: never}\n\
                      spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
 
@@ -35,7 +35,7 @@ async fn start(namespace: &str) -> Result<Option<(Case<'static>, TargetCluster)>
     Ok(Some((case, cluster)))
 }
 
-/// A release item with a limit of time.
+/// Creates a release item with a timeout.
 async fn create_release(
     case: &Case<'_>,
     chart: &str,
@@ -60,7 +60,8 @@ fn succeeded(found: &DeployItem) -> Result<()> {
     Ok(())
 }
 
-/// An upgrade with `atomic` whose time is over is taken back before its job ends: by the limit of the item, by its own, and in a hook.
+/// An upgrade with `atomic` whose time runs out is rolled back before its job ends: for the timeout
+/// of the item, for that of the release, and in a hook.
 #[tokio::test(flavor = "multi_thread")]
 async fn upgrades_out_of_time_are_rolled_back() -> Result<()> {
     let endless = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: endless, annotations: {helm.sh/hook: pre-upgrade}}\n\
@@ -100,7 +101,8 @@ async fn upgrades_out_of_time_are_rolled_back() -> Result<()> {
     Ok(())
 }
 
-/// A hook that runs out of time has failed: its policies count, and the next job runs it again.
+/// A hook that runs out of time counts as failed. Its policies apply, and the next job runs it
+/// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_out_of_time_have_failed() -> Result<()> {
     let Some((case, cluster)) = start("late-hooks").await? else { return Ok(()) };
@@ -133,7 +135,7 @@ async fn hooks_out_of_time_have_failed() -> Result<()> {
     Ok(())
 }
 
-/// An error that can never go away ends the job long before its time, with the field and the rule.
+/// A permanent error ends the job long before its timeout, and names the field and the rule.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_can_never_work_ends_at_once() -> Result<()> {
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {ports: [{port: 99999999}]}\n";
@@ -168,11 +170,12 @@ async fn what_can_never_work_ends_at_once() -> Result<()> {
     Ok(())
 }
 
-/// Fields that the cluster does not know do not keep a release from being upgraded: they are left out, which is told.
+/// Fields unknown to the cluster do not block the upgrade of a release. The deployer drops them and
+/// reports this.
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_fields_are_left_out() -> Result<()> {
     let Some((case, cluster)) = start("unknown").await? else { return Ok(()) };
-    // No controller works on Deployments here.
+    // No controller reconciles Deployments here, so the readiness check is off.
     let unwatched = json!({"readinessChecks": {"disableDefault": true}});
     let deployment = |image: &str| {
         format!(
@@ -217,7 +220,7 @@ async fn unknown_fields_are_left_out() -> Result<()> {
     Ok(())
 }
 
-/// A user who may not look for ConfigMaps installs a chart without any.
+/// A user without the right to list ConfigMaps can install a chart that has none.
 #[tokio::test(flavor = "multi_thread")]
 async fn few_rights_are_enough() -> Result<()> {
     let Some((case, cluster)) = start("few-rights").await? else { return Ok(()) };
@@ -249,7 +252,7 @@ async fn few_rights_are_enough() -> Result<()> {
     Ok(())
 }
 
-/// A job may be called as its user likes.
+/// A job ID may be any text.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_with_strange_names() -> Result<()> {
     let Some((case, cluster)) = start("strange-jobs").await? else { return Ok(()) };
@@ -264,7 +267,7 @@ async fn jobs_with_strange_names() -> Result<()> {
     Ok(())
 }
 
-/// The words of the API server are told when the time is over, in the status of the item and of the release.
+/// After a timeout, the status of item and release contains the message of the API server.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cause_survives_the_time() -> Result<()> {
     let Some((case, cluster)) = start("lost-causes").await? else { return Ok(()) };
@@ -300,7 +303,7 @@ async fn the_cause_survives_the_time() -> Result<()> {
             "{name}: {phase} {error}"
         );
     }
-    // A field that cannot change fails at once, with its rule.
+    // A change of an immutable field fails at once, with the rule.
     let frozen = |value: &str| {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "frozen", "namespace": "lost-causes"}, "immutable": true, "data": {"a": value}});
         configuration(&json!({"manifests": [{"manifest": map}]}))
@@ -315,7 +318,7 @@ async fn the_cause_survives_the_time() -> Result<()> {
     );
     ensure!(!error.contains("secret-"), "{error}");
 
-    // Another type than the schema has, in an object that is there.
+    // A value of the wrong type fails at once, for an existing object as well.
     let typed = |value: &Value| {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "typed", "namespace": "lost-causes"}, "data": {"a": value}});
         configuration(&json!({"manifests": [{"manifest": map}]}))
@@ -349,7 +352,8 @@ async fn the_cause_survives_the_time() -> Result<()> {
         .await
 }
 
-/// `update` and `patch` leave what others own; what the item has written and lists no more goes; a job that changes nothing writes nothing.
+/// `update` and `patch` keep the fields of other managers. Fields that the item wrote and no longer
+/// lists are removed. A job without changes writes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_of_others_stay() -> Result<()> {
     for strategy in ["update", "patch"] {

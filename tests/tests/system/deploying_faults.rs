@@ -1,4 +1,5 @@
-//! What the cluster of a Target may do to a deployer: policies that deny, answers of a busy server, a Target that goes under way.
+//! Faults in the cluster of a Target: policies that deny requests, errors of a busy server, and a
+//! Target that is deleted during a job.
 
 use anyhow::{Result, ensure};
 use groundwork_api::{DeployItem, Target};
@@ -17,8 +18,9 @@ fn config_map(namespace: &str, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"a": "canary"}})
 }
 
-/// What an admission policy of the cluster denies is told without the policy's words, which may quote the object; it is tried again, and comes when
-/// the policy goes. The same for objects of an item and for those of a release.
+/// The message about an admission policy's denial does not quote the policy, whose text may contain
+/// the object. The deployer retries, and succeeds once the policy is gone. This applies to manifest
+/// items and to releases.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_admission_policy_denies() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -42,7 +44,7 @@ async fn what_an_admission_policy_denies() -> Result<()> {
     });
     cluster.create(&format!("{folder}/validatingadmissionpolicies"), &policy).await?;
     cluster.create(&format!("{folder}/validatingadmissionpolicybindings"), &binding).await?;
-    // Policies come into force a moment after they are there.
+    // The API server starts to enforce a policy a moment after its creation.
     cluster
         .until_denied("/api/v1/namespaces/denied/configmaps", |number| {
             config_map("denied", &format!("probe-{number}"))
@@ -75,8 +77,8 @@ async fn what_an_admission_policy_denies() -> Result<()> {
     Ok(())
 }
 
-/// A cluster whose server answers some writes with 409, 429 and 500, and some that it has done with 500: items come to the end that they would have
-/// come to otherwise.
+/// A server answers some writes with 409, 429 and 500, and some completed writes with 500. All
+/// items reach the same result as without these errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_answers_wrongly_at_times() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -116,13 +118,14 @@ async fn a_server_that_answers_wrongly_at_times() -> Result<()> {
     Ok(())
 }
 
-/// 403: a user of the Target that lacks a right is told which, without the words of the cluster, and the item goes on as soon as the right is there.
+/// 403: the item names the right that the Target's user lacks, without the cluster's message, and
+/// proceeds as soon as the right is granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_without_a_right() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
     let (case, cluster) = (Case::new(system, "no-right").await?, cluster().await?);
     cluster.plane.create_namespace("no-right").await?;
-    // It may do something with Deployments, and nothing with what the items have.
+    // The user may access Deployments only, but the items have other objects.
     let config = without_watch(&cluster, "no-right").await?;
     case.create::<Target>("dev", &target(&json!({"kubeconfig": config.to_string()}))).await?;
     create_item(
@@ -159,7 +162,8 @@ async fn a_user_without_a_right() -> Result<()> {
     Ok(())
 }
 
-/// A Target that is deleted while an item waits for something in its cluster: the job fails and says so, and a later one with the Target goes on.
+/// If the Target is deleted while an item waits for an object in its cluster, the job fails with
+/// that reason. A later job with the Target succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_goes_under_way() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -178,7 +182,7 @@ async fn a_target_that_goes_under_way() -> Result<()> {
     let found = job_over(&case, "web", "1").await?;
     let (phase, error) = outcome(&found);
     ensure!(phase == "Failed" && error.contains("the target dev does not exist"), "{phase} {error}");
-    // What was applied is still known.
+    // The item still knows the objects that it applied.
     let managed = found.status.unwrap_or_default().provider_status.get().cloned().unwrap_or_default();
     ensure!(managed["managedResources"][0]["resource"]["name"] == "web", "{managed}");
 

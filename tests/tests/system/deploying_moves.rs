@@ -1,5 +1,6 @@
-//! Objects that move between items of all modes at random (`installations.md` 7.9, ownership): after each round exactly what the items list is
-//! there, and no object that was listed all along was ever deleted.
+//! Objects that move between items of all modes at random (ownership, `installations.md` 7.9).
+//! After each round exactly the listed objects exist, and no object that stayed listed was ever
+//! deleted.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +13,14 @@ use crate::shared;
 use crate::support::outcome;
 use crate::target_cluster::{TargetCluster, cluster};
 
-/// Moves with every run; `GROUNDWORK_MOVES` makes more of them, `GROUNDWORK_MOVES_SEED` others.
+/// Number of moves per run. `GROUNDWORK_MOVES` sets another number, `GROUNDWORK_MOVES_SEED` another
+/// sequence.
 const MOVES: usize = 150;
 const OBJECTS: usize = 48;
 const INSTALLATIONS: [&str; 2] = ["left", "right"];
 const NAMESPACE: &str = "moves";
 
-/// An item that comes and goes under changing names.
+/// Item that is created and deleted under changing names.
 #[derive(Debug, Clone)]
 struct Slot {
     installation: usize,
@@ -27,7 +29,7 @@ struct Slot {
     generation: usize,
 }
 
-/// The deployed state: slots, and the slot that lists each object.
+/// Deployed state: slots, and the slot that lists each object.
 #[derive(Debug, Clone)]
 struct World {
     slots: Vec<Slot>,
@@ -49,7 +51,7 @@ impl World {
         Self { slots: (0..8).map(slot).collect(), listed: vec![None; OBJECTS] }
     }
 
-    /// Renames an item now and then, and changes the mode of a chart.
+    /// Renames some items, and changes the mode of some charts.
     fn change_slots(&mut self, random: &mut Random) {
         for slot in &mut self.slots {
             if random.below(6) == 0 {
@@ -61,7 +63,8 @@ impl World {
         }
     }
 
-    /// Moves objects: within an Installation, from nowhere or to nowhere, and to the one `receiver`. Returns how many have moved.
+    /// Moves objects within an Installation, to and from the list of unlisted ones, and to the
+    /// Installation `receiver`. Returns the number of moved objects.
     fn move_objects(&mut self, random: &mut Random, receiver: usize) -> usize {
         let mut moved = 0;
         for number in 0..OBJECTS {
@@ -81,7 +84,7 @@ impl World {
         moved
     }
 
-    /// The items of an Installation, with dependencies on some of those before them.
+    /// Returns the items of an Installation, with dependencies on some of the items before them.
     fn parts(&self, installation: usize, random: &mut Random) -> Vec<Part> {
         let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.installation == installation);
         let mut parts: Vec<Part> = slots
@@ -108,7 +111,7 @@ impl World {
     }
 }
 
-/// Names and identities of the objects that are there.
+/// Returns names and UIDs of the existing objects.
 async fn there(cluster: &TargetCluster) -> Result<BTreeMap<String, String>> {
     let list = cluster.get(&format!("/api/v1/namespaces/{NAMESPACE}/configmaps")).await?.unwrap_or_default();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
@@ -134,7 +137,7 @@ async fn objects_move_at_random() -> Result<()> {
         let former = world.clone();
         world.change_slots(&mut random);
         moved += world.move_objects(&mut random, receiver);
-        // The receiver gets objects before the other one gives them up.
+        // The receiver runs first, so it gets objects before the other Installation drops them.
         for installation in [receiver, 1 - receiver] {
             let parts = world.parts(installation, &mut random);
             let found = deploy(&case, INSTALLATIONS[installation], &chart, &parts).await?;

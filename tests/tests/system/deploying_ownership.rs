@@ -1,5 +1,6 @@
-//! The owners of objects, who alone may delete them (`installations.md` 7.9, ownership): objects change hands between items of all modes, within an
-//! Installation and between two, and live on.
+//! Owners of objects, since only an owner may delete its object (ownership, `installations.md`
+//! 7.9). Objects change hands between items of all modes, within an Installation and between two,
+//! without being deleted.
 
 use anyhow::{Context as _, Result, ensure};
 use groundwork_api::{DeployItem, Installation, ResourceExt as _};
@@ -13,7 +14,7 @@ use crate::target_cluster::{
     self, TargetCluster, cluster, configuration, create_item, give_job, job_over, run_job,
 };
 
-/// A chart whose values say which ConfigMaps it has.
+/// Template of a chart whose values list its ConfigMaps.
 const MAPS: &str = "{{ range .Values.names }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ . }}}\ndata: {by: \"{{ $.Values.by }}\"}\n{{ end }}";
 
 pub(crate) fn maps_chart() -> Result<String> {
@@ -28,7 +29,7 @@ fn config_map(namespace: &str, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"a": "b"}})
 }
 
-/// How an item deploys.
+/// Mode in which an item deploys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Manifests,
@@ -36,7 +37,7 @@ pub(crate) enum Mode {
     Release,
 }
 
-/// An item of a blueprint, and the ConfigMaps that it lists.
+/// Item of a blueprint, and the ConfigMaps that it lists.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) name: String,
@@ -92,7 +93,7 @@ pub(crate) fn blueprint(namespace: &str, chart: &str, parts: &[Part]) -> String 
     .to_string()
 }
 
-/// Installs, or changes, an Installation with these items, and waits for the end of its job.
+/// Creates or changes an Installation with these items, and waits for the end of its job.
 pub(crate) async fn deploy(case: &Case<'_>, name: &str, chart: &str, parts: &[Part]) -> Result<Installation> {
     let text = blueprint(&case.namespace, chart, parts);
     let imports = json!({"imports": {"targets": [{"name": "c", "target": "dev"}]}});
@@ -123,8 +124,8 @@ async fn uids(cluster: &TargetCluster, namespace: &str, names: &[&str]) -> Resul
     Ok(found)
 }
 
-/// Items exchange what they list, split, merge, or hand it to another mode, in all orders: each object that one of
-/// them lists before and after is the same object.
+/// Items exchange, split and merge their lists of objects, or change their mode, in all orders. An
+/// object that is listed before and after keeps its UID.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_change_hands_within_an_installation() -> Result<()> {
     use Mode::{Manifests, Release, Rendered};
@@ -170,7 +171,7 @@ async fn objects_change_hands_within_an_installation() -> Result<()> {
             );
             before = now;
         }
-        // Everything goes with the Installation, whoever had it last.
+        // The deletion of the Installation removes all objects, whichever item owned them last.
         case.delete::<Installation>(&install).await?;
         case.gone::<Installation>(&install).await?;
         for name in [a, b, c] {
@@ -213,7 +214,8 @@ async fn renamed_items_keep_their_objects() -> Result<()> {
     Ok(())
 }
 
-/// An Installation that another one has taken an object from leaves it, whether it lists it no more or goes; an Event tells so.
+/// An Installation loses an object to another one. It leaves the object alone from then on, when it
+/// drops the object and when it is deleted, and an Event reports this.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_change_hands_between_installations() -> Result<()> {
     use Mode::{Manifests, Release, Rendered};
@@ -263,7 +265,8 @@ async fn objects_change_hands_between_installations() -> Result<()> {
     Ok(())
 }
 
-/// Two Installations that list one object take it from each other with each job. The one that had it last gives it back when it goes.
+/// Two Installations list the same object, and take it from each other with each job. When the last
+/// owner is deleted, the object goes back to the other one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_goes_back_to_whom_it_was_taken_from() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -289,7 +292,8 @@ async fn an_object_goes_back_to_whom_it_was_taken_from() -> Result<()> {
     Ok(())
 }
 
-/// A change of the mode in the step in which the chart drops an object removes that object, in both directions.
+/// If an item changes its mode in the same job in which the chart drops an object, the object is
+/// deleted, for both directions of the change.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_mode_changes_while_an_object_is_dropped() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -313,7 +317,8 @@ async fn the_mode_changes_while_an_object_is_dropped() -> Result<()> {
     Ok(())
 }
 
-/// A namespace that an item drops stays while another item has objects in it, and so does a definition.
+/// A namespace that an item drops stays while another item has objects in it. The same applies to a
+/// CRD.
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_in_use_stay() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -338,7 +343,7 @@ async fn namespaces_in_use_stay() -> Result<()> {
     Ok(())
 }
 
-/// The job of a hook that carries the marks of somebody else is not the hook's to delete.
+/// A hook does not delete a Job that carries another owner's labels.
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_delete_nothing_of_others() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

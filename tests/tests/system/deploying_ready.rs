@@ -1,5 +1,6 @@
-//! Items wait before they have succeeded (`installations.md` 7.9, `helm.md` 9.3 and 10.6): for the status of every object that has one, or of
-//! workloads alone where that is chosen; and for what expressions ask.
+//! Items wait until their objects are ready (`installations.md` 7.9, `helm.md` 9.3 and 10.6): by
+//! default for every object with a status, or for workloads only, and for the conditions of
+//! expressions.
 
 use anyhow::{Result, ensure};
 use groundwork_api::DeployItem;
@@ -14,7 +15,7 @@ use crate::target_cluster::{
 
 const GROUP: &str = "ready.example.org";
 
-/// A kind whose objects have a status, as operators define them.
+/// Defines a kind whose objects have a status, as operators do.
 async fn define(cluster: &TargetCluster) -> Result<()> {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let definition = json!({
@@ -29,7 +30,7 @@ async fn define(cluster: &TargetCluster) -> Result<()> {
     });
     let path = format!("{definitions}/databases.{GROUP}");
     if cluster.get(&path).await?.is_none() {
-        // Another test may be quicker.
+        // Another test may create it at the same time, so an error is fine.
         let _ = cluster.create(definitions, &definition).await;
     }
     let is_there = |found: Option<&Value>| found.is_some();
@@ -44,7 +45,7 @@ fn database(namespace: &str, name: &str) -> Value {
     json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Database", "metadata": {"name": name, "namespace": namespace}, "spec": {"size": 1}})
 }
 
-/// Says what an operator would say.
+/// Sets the status of a database as its operator would.
 async fn say(
     cluster: &TargetCluster,
     namespace: &str,
@@ -61,14 +62,14 @@ async fn say(
     Ok(())
 }
 
-/// A chart with a database of a name.
+/// Returns a chart with one database.
 fn database_chart(name: &str) -> Result<String> {
     let template =
         format!("apiVersion: {GROUP}/v1\nkind: Database\nmetadata: {{name: {name}}}\nspec: {{size: 1}}\n");
     chart("0.1.0", &[("templates/database.yaml", &template)])
 }
 
-/// An item with a database for each way to deploy one; their names.
+/// Creates an item with a database for each way of deployment. Returns the names of the items.
 async fn create_items(case: &Case<'_>, namespace: &str, rules: &Value) -> Result<[&'static str; 4]> {
     let checks = |more: Value| {
         let mut said = json!({"readinessChecks": rules});
@@ -105,7 +106,7 @@ fn succeeded(found: &DeployItem) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the deployer has said once more that it works on an item.
+/// Waits until the deployer has renewed the time of its last reconcile of an item.
 async fn until_renewed(case: &Case<'_>, name: &str) -> Result<()> {
     let time = |item: &DeployItem| item.status.clone().unwrap_or_default().last_reconcile_time;
     let before = time(&case.get(name).await?);
@@ -113,8 +114,8 @@ async fn until_renewed(case: &Case<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A release with and without `wait`, a rendered chart and a manifest item have not succeeded before their databases are there; the record of a
-/// release that waits is pending until then.
+/// A release with and without `wait`, a rendered chart and a manifest item succeed only after their
+/// databases are ready. Until then the record of a release with `wait` is pending.
 #[tokio::test(flavor = "multi_thread")]
 async fn items_wait_for_custom_resources() -> Result<()> {
     let namespace = "ready-databases";
@@ -142,13 +143,13 @@ async fn items_wait_for_custom_resources() -> Result<()> {
     Ok(())
 }
 
-/// By the table of kinds nothing but workloads is waited for.
+/// With the rules by kind, an item waits for workloads only.
 #[tokio::test(flavor = "multi_thread")]
 async fn by_the_table_of_kinds_custom_resources_only_exist() -> Result<()> {
     let namespace = "ready-kinds";
     let Some((case, cluster)) = start(namespace).await? else { return Ok(()) };
     for name in create_items(&case, namespace, &json!({"rules": "kinds"})).await? {
-        // Its operator would say so after half a minute at the earliest.
+        // The default rules would wait at least 30 s for an operator, longer than this timeout.
         case.change::<DeployItem>(name, &json!({"spec": {"timeout": "25s"}})).await?;
         succeeded(&run_job(&case, name, "1").await?)?;
         ensure!(cluster.get(&address(namespace, name)).await?.is_some(), "{name} has no object");
@@ -161,8 +162,8 @@ async fn by_the_table_of_kinds_custom_resources_only_exist() -> Result<()> {
     Ok(())
 }
 
-/// An object that nobody says anything of is waited for as long as an operator needs to see it; one whose operator says that it does not get
-/// on is told with the reason.
+/// An object without a status is waited for as long as an operator needs to see it. If its operator
+/// reports a failure, the item shows the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_and_failures() -> Result<()> {
     let namespace = "ready-failures";
@@ -181,7 +182,8 @@ async fn silence_and_failures() -> Result<()> {
     succeeded(&job_over(&case, "silent", "1").await?)
 }
 
-/// A check in CEL beside one with a path: both have to hold. One that is no expression ends the job at once and says where it stands.
+/// Of two checks, one in CEL and one with a path, both must be true. An invalid expression ends the
+/// job at once, and the error names its position.
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_in_cel() -> Result<()> {
     let namespace = "ready-cel";

@@ -1,4 +1,4 @@
-//! Releases in the states that people and programs leave them in (`helm.md` 8 to 10, 13.7).
+//! Releases in the states in which users and programs leave them (`helm.md` 8 to 10 and 13.7).
 
 use std::io::Write as _;
 
@@ -29,14 +29,15 @@ async fn states(cluster: &TargetCluster, namespace: &str) -> Result<Vec<String>>
     Ok(records.into_iter().map(|(revision, status, _)| format!("{revision} {status}")).collect())
 }
 
-/// Other values, and nothing else said beside them.
+/// Changes only the values of an item.
 async fn set_values(case: &Case<'_>, name: &str, values: Value) -> Result<()> {
     case.change::<DeployItem>(name, &json!({"spec": {"config": {"values": values}}})).await?;
     Ok(())
 }
 
-/// Item 9 of 16, R39: of two items of one release that begin at the same time one brings it about, and the other says whose it is; it takes
-/// nothing away when it goes, and the release is the one's until that goes.
+/// `helm.md` 16, item 9, and R39: if two items of one release start at the same time, one of them
+/// installs it, and the other fails with the name of the first. The deletion of the second item
+/// does not affect the release. That of the first one removes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_items_of_one_release() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -80,8 +81,9 @@ async fn two_items_of_one_release() -> Result<()> {
     Ok(())
 }
 
-/// L7, R14, R18: what is to be kept stays, whatever else is said of keeping goes, what another release has taken is left; a hook after the
-/// deletion that fails is told, and keeps nothing.
+/// L7, R14, R18: objects with the policy `keep` stay. Other objects of the release are deleted,
+/// except those that another release has taken. A post-delete hook that fails is reported and does
+/// not block the deletion.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_uninstallation_leaves() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -134,7 +136,8 @@ async fn what_an_uninstallation_leaves() -> Result<()> {
     Ok(())
 }
 
-/// L2, R17: what people have changed of what the chart says is put right, in objects of built-in kinds and of others; what they have added stays.
+/// L2, R17: an upgrade restores fields of the chart that users changed, for built-in kinds and for
+/// custom ones. Fields that users added stay.
 #[tokio::test(flavor = "multi_thread")]
 async fn drift_is_put_right() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -149,7 +152,7 @@ async fn drift_is_put_right() -> Result<()> {
     let chart = chart("0.1.0", &[("crds/wheel.yaml", crd), ("templates/wheel.yaml", wheel)])?;
     case.create::<DeployItem>("web", &item(&case, &chart, "drift", &json!({"values": {"color": "red"}})))
         .await?;
-    // The definition and its object come in one item.
+    // The definition and its object are in one item.
     succeeded(&run_job(&case, "web", "1").await?)?;
     let wheel = "/apis/drift.example.org/v1/namespaces/drift/wheels/one";
     let by_hand = json!({"data": {"color": "drift", "extra": "x"}, "metadata": {"labels": {"mine": "yes"}}});
@@ -169,13 +172,13 @@ async fn drift_is_put_right() -> Result<()> {
         "{:?}",
         states(&cluster, "drift").await?
     );
-    // `force` replaces objects, and what people have added goes.
+    // `force` replaces objects, so the additions of users are lost.
     let forced = json!({"values": {"color": "blue"}, "helmDeploymentConfig": {"upgrade": {"force": true}}});
     case.change::<DeployItem>("web", &json!({"spec": {"config": forced}})).await?;
     succeeded(&run_job(&case, "web", "forced").await?)?;
     let object = cluster.get(&address("drift", "shop-config")).await?.context("the ConfigMap")?;
     ensure!(object["data"] == json!({"color": "blue"}), "{object}");
-    // Definitions stay when the release goes.
+    // CRDs stay after the deletion of the release.
     case.delete::<DeployItem>("web").await?;
     give_job(&case, "web", "4").await?;
     case.gone::<DeployItem>("web").await?;
@@ -185,8 +188,9 @@ async fn drift_is_put_right() -> Result<()> {
     Ok(())
 }
 
-/// L6, R26: a release that waits for a Deployment that never gets ready fails when its own time is over, which is shorter than the item's;
-/// with `atomic` nothing is left of it, neither object nor record.
+/// L6, R26: a release that waits for a Deployment which never becomes ready fails at its own
+/// timeout, which is shorter than the item's. With `atomic`, neither an object nor a record is
+/// left.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_never_gets_ready() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -216,7 +220,7 @@ async fn a_release_that_never_gets_ready() -> Result<()> {
     Ok(())
 }
 
-/// Gives the record of a revision another status, as another client would: without the labels of ours.
+/// Changes the status in the record of a revision as another client would, without our labels.
 async fn set_status(
     cluster: &TargetCluster,
     namespace: &str,
@@ -239,8 +243,8 @@ async fn set_status(
     Ok(())
 }
 
-/// L8, R12, R13: whatever state another client has left the last record in, the item goes on from there; but for an operation that may still
-/// be under way, which is waited for.
+/// L8, R12, R13: an item proceeds from every state in which another client may have left the last
+/// record, except from an operation that may still be in progress: it waits for that.
 #[tokio::test(flavor = "multi_thread")]
 async fn records_that_others_left() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -282,7 +286,8 @@ async fn records_that_others_left() -> Result<()> {
         );
     }
 
-    // Somebody is at work on it: that is told and waited for, and nothing is written. When it is over the item goes on.
+    // Another client may be at work on the release: the item reports this, waits, and writes
+    // nothing. Afterwards it proceeds.
     let now = jiff::Timestamp::now().to_string();
     set_status(&cluster, "left-records", 9, "pending-upgrade", &now).await?;
     give_job(&case, "web", "waits").await?;
@@ -301,8 +306,9 @@ async fn records_that_others_left() -> Result<()> {
     Ok(())
 }
 
-/// Item 10 of 16: a schema keeps values out before anything is written, unless it is skipped, or nothing is released; Lists are taken apart in both
-/// modes; the namespace comes back that somebody has deleted (R35).
+/// `helm.md` 16, item 10: invalid values are rejected by the schema before any write, unless the
+/// validation is off or there is no release. Lists are expanded in both modes. A deleted namespace
+/// is created again (R35).
 #[tokio::test(flavor = "multi_thread")]
 async fn schemas_and_lists_in_both_modes() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -367,8 +373,9 @@ async fn schemas_and_lists_in_both_modes() -> Result<()> {
     Ok(())
 }
 
-/// R27, R33: an item whose release gets another name keeps the one before until it goes itself, and people are told; one that another storage
-/// driver keeps is not installed over, and a record that nobody can read is told of.
+/// R27, R33: an item whose release is renamed keeps the old release until the item itself is
+/// deleted, and reports this. It does not install over a release in another storage driver, and
+/// reports an unreadable record.
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_of_other_names_and_drivers() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -429,7 +436,8 @@ async fn releases_of_other_names_and_drivers() -> Result<()> {
     Ok(())
 }
 
-/// 10.4, R17: a release of Landscaper's deployer goes on as the item's; what its chart does not say any more goes, although another manager wrote it.
+/// R17: an item takes over a release of Landscaper's deployer (`helm.md` 10.4). Fields that its
+/// chart no longer has are removed, although another manager wrote them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_of_the_deployer_before() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -446,7 +454,7 @@ async fn a_release_of_the_deployer_before() -> Result<()> {
     give_job(&case, "before", "2").await?;
     case.gone::<DeployItem>("before").await?;
     set_status(&cluster, "predecessor", 1, "deployed", "2026-01-01T00:00:00Z").await?;
-    // The object as that deployer has written it.
+    // Create the object again as Landscaper's deployer wrote it.
     let mut object = cluster.get(&address("predecessor", "shop-config")).await?.context("the ConfigMap")?;
     cluster.delete(&address("predecessor", "shop-config")).await?;
     let metadata = json!({"name": "shop-config", "labels": object["metadata"]["labels"], "annotations": object["metadata"]["annotations"]});
@@ -480,7 +488,7 @@ async fn a_release_of_the_deployer_before() -> Result<()> {
     Ok(())
 }
 
-/// The status that Landscaper's deployer leaves.
+/// Writes the status that Landscaper's deployer leaves.
 async fn leave_status(case: &Case<'_>, name: &str, managed: &Value) -> Result<()> {
     let mut found = json!(case.get::<DeployItem>(name).await?);
     found["status"]["providerStatus"] = json!({
@@ -491,7 +499,7 @@ async fn leave_status(case: &Case<'_>, name: &str, managed: &Value) -> Result<()
     Ok(())
 }
 
-/// A release as the ordinary client leaves it: of no item.
+/// Installs a release with Helm's format and without an item, as Helm's client does.
 async fn foreign(case: &Case<'_>, cluster: &TargetCluster, chart: &str) -> Result<()> {
     let namespace = case.namespace.as_str();
     cluster.create_target(case, "dev").await?;
@@ -514,8 +522,8 @@ async fn is_as_it_was(cluster: &TargetCluster, namespace: &str) -> Result<()> {
     Ok(())
 }
 
-/// R40: a release that others have made is neither upgraded nor uninstalled by an item of its name, in either mode, whatever becomes of the
-/// item; unless the item says that it takes it over.
+/// R40: an item of the same name neither upgrades nor uninstalls a release that another client
+/// made, in either mode, not even when the item is deleted. With `adopt` the item takes it over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_of_others_is_theirs() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -524,7 +532,7 @@ async fn a_release_of_others_is_theirs() -> Result<()> {
     foreign(&case, &cluster, &chart).await?;
     let gone = json!({"chart": {"archive": {"remote": {"url": "http://127.0.0.1:1/web.tgz"}}}});
     for (name, more, error) in [
-        // The chart cannot be had, so that the item never comes to the release.
+        // The chart cannot be fetched, so the item never gets as far as the release.
         ("unfetched", gone, "127.0.0.1"),
         ("installed", json!({}), "release shop is there already in namespace of-others"),
         (
@@ -544,7 +552,7 @@ async fn a_release_of_others_is_theirs() -> Result<()> {
         case.gone::<DeployItem>(name).await?;
         is_as_it_was(&cluster, "of-others").await?;
     }
-    // It has not taken it over yet.
+    // The item is deleted before its first job, so it has not adopted the release yet.
     case.create::<DeployItem>("later", &item(&case, &chart, "of-others", &json!({"adopt": true}))).await?;
     case.delete::<DeployItem>("later").await?;
     is_as_it_was(&cluster, "of-others").await?;
@@ -564,8 +572,8 @@ async fn a_release_of_others_is_theirs() -> Result<()> {
     Ok(())
 }
 
-/// An item that Landscaper has deployed keeps its release, which names no item: by a workload that its status lists, also when it is deleted
-/// before any job of ours.
+/// An item that Landscaper deployed keeps its release, whose record names no item. A workload in
+/// the item's status proves the ownership, even if the item is deleted before its first job here.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migrated_item_keeps_its_release() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

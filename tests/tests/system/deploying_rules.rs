@@ -1,4 +1,5 @@
-//! What a manifest item may say beside its objects (`installations.md` 7.9): how they go, what is looked at, and from where values come.
+//! Settings of a manifest item beside its objects (`installations.md` 7.9): order of deletion,
+//! readiness checks, and sources of exports.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ fn succeeded(found: &DeployItem) -> Result<()> {
     Ok(())
 }
 
-/// An object of a name, and a group that deletes it.
+/// Returns a deletion group that deletes the ConfigMap of this name.
 fn group_of(name: &str) -> Value {
     json!({"customResourceGroup": {"resources": [{"apiVersion": "v1", "kind": "ConfigMap", "names": [name]}]}})
 }
@@ -53,8 +54,9 @@ async fn let_go(cluster: &TargetCluster, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Objects go in the order of the item's groups, those that are listed no more and those of an item that goes, annotated and patched before;
-/// what its policy keeps stays when it is listed no more, and so does what fits no group.
+/// The item's deletion groups determine the order in which objects are deleted, both dropped
+/// objects and those of a deleted item. Annotations and patches come first. Dropped objects stay if
+/// their policy is `keep` or if no group covers them.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_go_as_their_item_says() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -77,7 +79,7 @@ async fn objects_go_as_their_item_says() -> Result<()> {
     give_job(&case, "item", "2").await?;
     let found = is_being_deleted(&cluster, &address("going", "first")).await?;
     ensure!(found["data"]["a"] == "patched" && found["metadata"]["annotations"]["goes"] == "soon", "{found}");
-    // The next group waits.
+    // The next group waits for the one before it.
     case.until("it is told", "item", |item: &DeployItem| outcome(item).0 == "Progressing").await?;
     let second = cluster.get(&address("going", "second")).await?.context("the next group has gone before")?;
     ensure!(second["metadata"]["deletionTimestamp"].is_null(), "{second}");
@@ -100,7 +102,8 @@ async fn objects_go_as_their_item_says() -> Result<()> {
     Ok(())
 }
 
-/// A group may take all objects of a kind, whoever has made them, in the cluster of another Target.
+/// A group may delete all objects of a kind, whoever created them, in the cluster of another
+/// Target.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_takes_all_objects_of_a_kind() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -131,7 +134,8 @@ async fn a_group_takes_all_objects_of_a_kind() -> Result<()> {
     Ok(())
 }
 
-/// Checks by label, in the cluster of another Target, instead of those by kind; an export of an object that another one names.
+/// Readiness checks by label in the cluster of another Target replace those by kind. An export
+/// reads an object to which another object refers.
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_and_exports_of_other_objects() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -171,7 +175,7 @@ async fn checks_and_exports_of_other_objects() -> Result<()> {
     )
     .await?;
     give_job(&case, "item", "1").await?;
-    // No object has the labels: that is not to be ready.
+    // No object has the labels yet, which counts as not ready.
     cluster
         .until(
             "the objects are there",
@@ -197,8 +201,8 @@ async fn checks_and_exports_of_other_objects() -> Result<()> {
     Ok(())
 }
 
-/// A cluster that takes connections and never answers: its items are told so and fail when their time is over, and those of other Targets do
-/// not wait for it.
+/// A cluster accepts connections and never answers. Its items report this and fail at their
+/// timeout. Items of other Targets do not wait for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_hangs() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! Items that hold a value in every place that one can have, in objects, charts, checks and credentials, some of which fail because of it.
+//! Items with a secret value in every possible place, in objects, charts, checks and credentials.
+//! Some items fail because of the value.
 
 use anyhow::{Result, ensure};
 use groundwork_api::{DeployItem, Target};
@@ -9,10 +10,10 @@ use crate::case::Case;
 use crate::deploying_charts::{archive, item};
 use crate::target_cluster::{cluster, configuration, outcome, run_job, target};
 
-/// The namespace in the cluster of the Target.
+/// Namespace in the cluster of the Target.
 const THERE: &str = "secrecy-target";
 
-/// A chart with one template and this schema.
+/// Returns a chart with one template and this schema.
 fn chart(template: &str, schema: &str) -> Result<String> {
     archive(&[
         ("Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n"),
@@ -28,7 +29,7 @@ fn objects(case: &Case<'_>, members: &Value) -> Value {
     }})
 }
 
-/// Names of items, what they say, and how their jobs end.
+/// Returns names of items, their specs, and the phases in which their jobs end.
 fn items(case: &Case<'_>, canary: &str) -> Result<Vec<(&'static str, Value, &'static str)>> {
     let named = |kind: &str, name: &str, more: Value| {
         let mut object =
@@ -90,7 +91,7 @@ fn items(case: &Case<'_>, canary: &str) -> Result<Vec<(&'static str, Value, &'st
     Ok(items)
 }
 
-/// Has all of them worked on, in a namespace that is there.
+/// Runs jobs of all items in an existing namespace.
 pub(crate) async fn deploy(system: &System, namespace: &str, canary: &str) -> Result<()> {
     let (case, cluster) = (Case::existing(system, namespace).await?, cluster().await?);
     cluster.plane.create_namespace(THERE).await?;
@@ -106,7 +107,7 @@ pub(crate) async fn deploy(system: &System, namespace: &str, canary: &str) -> Re
         ensure!(phase == expected && !error.contains(canary), "{name}: {phase} {error}");
         ensure!((phase == "Failed") != error.is_empty(), "{name}: {phase} {error}");
     }
-    // What fails is told with reasons that people can act on.
+    // The errors contain reasons that users can act on.
     for (name, part) in [
         ("failing", "[...] is too short"),
         ("no-fit", "'[...]' does not match pattern '^[0-9]+$'"),

@@ -1,4 +1,4 @@
-//! What nobody has changed is looked at, and not written (`helm.md` 16, 12).
+//! Unchanged objects are read, and not written (`helm.md` 16, item 12).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::support::requests;
 use crate::target_cluster::{TargetCluster, cluster, outcome, run_job};
 
 const RELEASES: usize = 100;
-/// Jobs that the test gives side by side.
+/// Number of jobs that run side by side.
 const SIDE_BY_SIDE: usize = 25;
 const NAMESPACE: &str = "unchanged-releases";
 
@@ -29,7 +29,8 @@ async fn run_all(case: &Case<'_>, names: &[String], job: &str) -> Result<()> {
     stream::iter(names.iter().map(run)).buffer_unordered(SIDE_BY_SIDE).try_collect().await
 }
 
-/// The versions of all objects of a kind, which every write makes new ones, in the cluster of the Target.
+/// Returns the resource versions of all objects of a kind in the cluster of the Target. Every write
+/// changes the version.
 async fn versions(cluster: &TargetCluster, kind: &str) -> Result<BTreeMap<String, String>> {
     let list = cluster.get(&format!("/api/v1/namespaces/{NAMESPACE}/{kind}")).await?.unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -37,8 +38,9 @@ async fn versions(cluster: &TargetCluster, kind: &str) -> Result<BTreeMap<String
     Ok(objects.map(|metadata| (text(&metadata["name"]), text(&metadata["resourceVersion"]))).collect())
 }
 
-/// A hundred releases get a job that changes nothing: no object of the Target's cluster is written, records of releases neither, and at home
-/// no more than the two writes of each job, its beginning and its end. Each object and each history is read once.
+/// A hundred releases get a job without changes. The deployer writes no object in the Target's
+/// cluster, not even a release record, and only the start and the end of each job in the home
+/// cluster. It reads each object and each history once.
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_that_nobody_has_changed_are_not_written() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -69,7 +71,7 @@ async fn releases_that_nobody_has_changed_are_not_written() -> Result<()> {
 
     let mut asked: BTreeMap<(String, String), usize> = BTreeMap::new();
     for request in cluster.requests(NAMESPACE)?.split_off(asked_before) {
-        // The test has listed what it compares with.
+        // Skip the lists that the test itself made for the comparison.
         let is_own = request.0 == "list" && !request.1.contains("labelSelector");
         if !is_own {
             *asked.entry(request).or_default() += 1;
@@ -78,7 +80,7 @@ async fn releases_that_nobody_has_changed_are_not_written() -> Result<()> {
     let more: Vec<_> = asked
         .iter()
         .filter(|((verb, address), times)| {
-            // The one kind of list is that of the records of a release.
+            // The deployer lists only the records of a release.
             let is_read = verb == "get" || (verb == "list" && address.contains("owner"));
             !is_read || **times > 1
         })
@@ -99,7 +101,8 @@ async fn releases_that_nobody_has_changed_are_not_written() -> Result<()> {
     Ok(())
 }
 
-/// Verb, resource and name of what the deployer has written in the namespace of a test, in the order of time.
+/// Returns verb, resource and name of the deployer's writes in the namespace of a test, in order of
+/// time.
 fn home_writes(case: &Case<'_>) -> Result<Vec<(String, String, String)>> {
     const DEPLOYER: &str = "system:serviceaccount:groundwork-system:groundwork-deployer";
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -118,7 +121,7 @@ fn home_writes(case: &Case<'_>) -> Result<Vec<(String, String, String)>> {
     Ok(written)
 }
 
-/// The versions of the Secrets with exports.
+/// Returns the resource versions of the Secrets with exports.
 async fn exports_of(case: &Case<'_>) -> Result<BTreeMap<String, String>> {
     let secrets = case.list::<Secret>("").await?.into_iter().map(|secret| secret.metadata);
     let exports = secrets.filter_map(|metadata| metadata.name.zip(metadata.resource_version));

@@ -1,4 +1,5 @@
-//! How items wait for their clusters: by watches where they may, by looking where they may not, and not at all while a server is busy.
+//! Items wait for their clusters by watches if they have the right, by polling if they do not, and
+//! with no request while a server is busy.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::shared;
 use crate::support::PATIENCE;
 use crate::target_cluster::{TargetCluster, cluster, create_item, give_job, job_over, outcome, target};
 
-/// A Target that is the cluster behind a front.
+/// Creates a Target for the cluster behind a front.
 async fn create_target(case: &Case<'_>, cluster: &TargetCluster, name: &str, front: &Front) -> Result<()> {
     case.create::<Target>(name, &target(&behind(cluster, front)?)).await?;
     Ok(())
@@ -38,7 +39,7 @@ fn address(namespace: &str, name: &str) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
 }
 
-/// There is no controller: the test says what one would.
+/// Sets the status that a controller would set, since the cluster has none.
 async fn set_ready(cluster: &TargetCluster, namespace: &str, name: &str) -> Result<()> {
     let status = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "readyReplicas": 1});
     cluster.change(&format!("{}/status", address(namespace, name)), &json!({"status": status})).await?;
@@ -53,7 +54,8 @@ async fn until_watches(front: &Front, number: usize) -> Result<()> {
     .await
 }
 
-/// Waits until the deployer has said once more that it works on an item, and so has looked at it several times.
+/// Waits until the deployer has renewed its report on an item, and therefore has checked it several
+/// times.
 async fn until_renewed(case: &Case<'_>, name: &str) -> Result<()> {
     let time = |item: &DeployItem| item.status.clone().unwrap_or_default().last_reconcile_time;
     let before = time(&case.get(name).await?);
@@ -70,8 +72,9 @@ fn succeeded(found: &DeployItem) -> Result<()> {
     Ok(())
 }
 
-/// While an item waits its cluster is asked for nothing, however long that takes and whatever changes that is not what it waits for; when it has
-/// come, each object is read once, and the job is over.
+/// While an item waits, its cluster gets no request, however long the wait is and whatever
+/// unrelated objects change. After the awaited change, the deployer reads each object once and ends
+/// the job.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_waits_by_a_watch() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -84,7 +87,7 @@ async fn an_item_waits_by_a_watch() -> Result<()> {
         names.iter().map(|name| json!({"manifest": deployment("watching", name)})).collect();
     create_item(&case, "web", "dev", &json!({"manifests": manifests})).await?;
     give_job(&case, "web", "1").await?;
-    // One for all of them.
+    // One watch serves all of the objects.
     until_watches(&front, 1).await?;
     let before = front.asked().len();
     for name in &names[1..] {
@@ -101,7 +104,7 @@ async fn an_item_waits_by_a_watch() -> Result<()> {
     }
     until_watches(&front, 0).await?;
 
-    // What is to be deleted is waited for in the same way.
+    // The deployer waits for a deletion in the same way.
     let path = address("watching", &names[0]);
     cluster.change(&path, &json!({"metadata": {"finalizers": ["example.org/slow"]}})).await?;
     case.delete::<DeployItem>("web").await?;
@@ -115,7 +118,8 @@ async fn an_item_waits_by_a_watch() -> Result<()> {
     until_watches(&front, 0).await
 }
 
-/// A watch ends when nobody waits any more: the job was interrupted, the Target leads elsewhere, the item is gone.
+/// A watch ends when the wait is over: after an interrupted job, after a change of the Target, and
+/// after the deletion of the item.
 #[tokio::test(flavor = "multi_thread")]
 async fn watches_end_with_the_waiting() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -128,7 +132,7 @@ async fn watches_end_with_the_waiting() -> Result<()> {
     give_job(&case, "web", "1").await?;
     until_watches(&front, 1).await?;
 
-    // As an Execution interrupts its items.
+    // An Execution interrupts its items in this way.
     let ended = json!({"status": {"jobIDFinished": "1", "phase": "Failed"}});
     interrupt(&case, "web", &ended).await?;
     until_watches(&front, 0).await?;
@@ -148,7 +152,7 @@ async fn watches_end_with_the_waiting() -> Result<()> {
     until_watches(&other, 0).await
 }
 
-/// Merges something into the status of an item, as of the version that is there.
+/// Merges a change into the status of an item, based on its current version.
 async fn interrupt(case: &Case<'_>, name: &str, change: &Value) -> Result<()> {
     let parameters = kube::api::PatchParams::default();
     let patch = kube::api::Patch::Merge(change);
@@ -156,7 +160,7 @@ async fn interrupt(case: &Case<'_>, name: &str, change: &Value) -> Result<()> {
     Ok(())
 }
 
-/// An account of the cluster that may do everything with Deployments of a namespace but watch them.
+/// Creates an account of the cluster with all rights on Deployments of a namespace except `watch`.
 pub(crate) async fn without_watch(cluster: &TargetCluster, namespace: &str) -> Result<Value> {
     let folder = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}");
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "deployer"}});
@@ -180,7 +184,8 @@ pub(crate) async fn without_watch(cluster: &TargetCluster, namespace: &str) -> R
     Ok(config)
 }
 
-/// Who may not watch looks, with pauses: the right is asked for once and not at each look.
+/// Without the right to watch, the deployer polls with pauses. It checks for the right now and
+/// then, not with each poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_without_the_right_to_watch_looks() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -204,13 +209,14 @@ async fn an_item_without_the_right_to_watch_looks() -> Result<()> {
     let asked = front.asked();
     let (watches, looks) = (asked.iter().filter(|one| one.is_watch()), reads(&asked, &path).len());
     let watches: Vec<&Asked> = watches.collect();
-    // Once a minute.
+    // The right is checked once a minute.
     let is_seldom = !watches.is_empty() && watches.len() * 3 <= looks;
     ensure!(is_seldom && watches.iter().all(|one| one.status == 403), "{looks} looks: {watches:#?}");
     Ok(())
 }
 
-/// A release waits by watches for its hooks, then for its objects by the table of kinds, and for their end.
+/// A release waits by watches for its hooks, then for its objects by the table of kinds, and
+/// finally for their deletion.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_waits_by_watches() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -255,7 +261,8 @@ async fn a_release_waits_by_watches() -> Result<()> {
     let status = json!({"startTime": now, "completionTime": now, "succeeded": 1, "conditions": conditions});
     cluster.change(&format!("{job}/status"), &json!({"status": status})).await?;
 
-    // The Deployment has to be seen by its controller first, then its ReplicaSet is what counts.
+    // The controller of the Deployment has to observe it first. After that its ReplicaSet
+    // determines the readiness.
     stage("/deployments?").await?;
     set_ready(&cluster, namespace, "web").await?;
     let before = stage("/replicasets?").await?;
@@ -275,7 +282,8 @@ async fn a_release_waits_by_watches() -> Result<()> {
     until_watches(&front, 0).await
 }
 
-/// A server that is busy is left alone for as long as it says, by all items of its Target; then they go on, and the job ends as it would have.
+/// If a server reports that it is busy, all items of its Target pause for the requested time. Then
+/// they proceed, and the job ends with the usual result.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_server_is_left_alone() -> Result<()> {
     const REST: u64 = 5;
@@ -286,7 +294,7 @@ async fn a_busy_server_is_left_alone() -> Result<()> {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "resting"}});
     create_manifest_and_release(&case, &config_map).await?;
     for (job, name, status) in [("1", "objects", 429), ("1", "release", 503), ("2", "release", 429)] {
-        // A client of its own, which has nothing asked yet.
+        // A new front makes the deployer use a new client, which has sent no request yet.
         let front = Front::start(cluster.plane.client().await?).await?;
         set_target(&case, &cluster, &front).await?;
         front.refuse_next(status, REST);
@@ -318,7 +326,7 @@ async fn create_manifest_and_release(case: &Case<'_>, object: &Value) -> Result<
     Ok(())
 }
 
-/// The Target, anew.
+/// Replaces the Target's content.
 async fn set_target(case: &Case<'_>, cluster: &TargetCluster, front: &Front) -> Result<()> {
     if case.api::<Target>().get_opt("dev").await?.is_some() {
         case.delete::<Target>("dev").await?;

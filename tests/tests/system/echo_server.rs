@@ -15,14 +15,14 @@ const MESSAGE: &str = "Component reference has been overwritten:\n\
     github.com/gardener/landscaper/echo-server -> my-own-echo-server\n\
     Version has not been overwritten";
 
-/// A system that finds the components of the example.
+/// Returns the options of a system that finds the components of the example.
 pub(crate) fn options() -> SystemOptions {
     let repositories = workspace().join("examples/echo-server/components/repositories.yaml");
     SystemOptions { repositories: Some(repositories), ..SystemOptions::default() }
 }
 
-/// O-30, O-31, O-32, O-37, O-38: the example of the overwrites document, applied as it stands, through all services; and
-/// nothing is left of it in the end.
+/// O-30, O-31, O-32, O-37, O-38: the unchanged example of the overwrites document passes through
+/// all services, and its deletion leaves no object.
 #[tokio::test(flavor = "multi_thread")]
 async fn echo_server_from_apply_to_delete() -> Result<()> {
     let Some(system) = System::start(options()).await? else { return Ok(()) };
@@ -45,7 +45,7 @@ pub(crate) async fn apply(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// Applies the example and checks what people see of it.
+/// Applies the example and checks its visible results.
 pub(crate) async fn applied(system: &System) -> Result<()> {
     apply(system).await?;
     let client = system.client().await?;
@@ -58,7 +58,7 @@ pub(crate) async fn applied(system: &System) -> Result<()> {
     let found = found.context("the condition about the overwrite is there")?;
     assert_eq!((found.status.as_str(), found.reason.as_str()), ("True", "FoundOverwrite"));
     assert_eq!(found.message, MESSAGE);
-    // The spec keeps what people wrote: nothing to apply again.
+    // The services leave the spec as the user wrote it, so `kubectl diff` finds no difference.
     system.kubectl(&["diff", "-f", "examples/echo-server"]).await?;
 
     let items =

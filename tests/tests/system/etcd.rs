@@ -1,4 +1,5 @@
-//! etcd of `compose.yaml`, with its arguments and the files that `groundwork-bootstrap` makes for it.
+//! etcd of `compose.yaml`, with its arguments and the files that `groundwork-bootstrap` creates for
+//! it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
@@ -10,7 +11,7 @@ use kube::{Client, Config};
 
 use crate::support::PATIENCE;
 
-/// It answers the API server, which has a certificate, and nobody else on the host.
+/// etcd answers the API server, which has a certificate, and no other client on the host.
 #[expect(clippy::disallowed_methods, reason = "the server is one that the test has started")]
 #[tokio::test(flavor = "multi_thread")]
 async fn etcd_answers_nobody_without_a_certificate() -> Result<()> {

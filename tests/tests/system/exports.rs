@@ -1,4 +1,4 @@
-//! What DeployItems export, and Secrets of others.
+//! Exports of DeployItems, and Secrets of other owners.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Kind as _};
@@ -12,8 +12,8 @@ use crate::case::Case;
 use crate::shared;
 use crate::support::PATIENCE;
 
-/// Who may write DeployItems and their status, but no Secrets, has none deleted: whatever the status names as its export stays
-/// unless it belongs to the item.
+/// A user with rights on DeployItems and their status, but not on Secrets, cannot have a Secret
+/// deleted: a Secret that the status names as export stays unless the item owns it.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_export_of_an_item_goes_with_it() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -56,7 +56,8 @@ async fn create(case: &Case<'_>, name: &str) -> Result<DeployItem> {
     case.create::<DeployItem>(name, &spec).await
 }
 
-/// An item whose status names an export; waits until its job, which exports nothing, has ended.
+/// Creates an item whose status names an export, and waits until its job, which exports nothing,
+/// has ended.
 async fn run(case: &Case<'_>, name: &str, export: &str) -> Result<()> {
     create(case, name).await?;
     give_job(case, name, export, "first").await?;
@@ -68,7 +69,7 @@ fn job_is_over(item: &DeployItem) -> bool {
     item.status.as_ref().is_some_and(|status| status.job_id == status.job_id_finished)
 }
 
-/// Writes job and export into the status, as somebody with rights on it may.
+/// Writes job and export into the status, as a user with the right may.
 async fn give_job(case: &Case<'_>, name: &str, export: &str, job: &str) -> Result<()> {
     wait_for("the status is written", PATIENCE, async || {
         let item = case.get::<DeployItem>(name).await.map_err(|error| error.to_string())?;

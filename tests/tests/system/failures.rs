@@ -1,4 +1,4 @@
-//! Jobs that fail: what people read, and how it is put right.
+//! Failed jobs: the messages for users, and the ways to recover.
 
 use anyhow::{Context as _, Result, ensure};
 use groundwork_api::{Context as LandscaperContext, DataObject, DeployItem, Execution, Installation};
@@ -11,7 +11,8 @@ use crate::case::{Case, error, job};
 use crate::shared;
 use crate::support::{blueprint, outcome};
 
-/// 2.2, 2.3, 9: a failed item fails its Execution and its Installation, with the texts of the chapter; `kubectl wait` sees it.
+/// A failed item fails its Execution and its Installation, with the texts of `installations.md`
+/// 2.2, 2.3 and 9. `kubectl wait` sees the failure.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_item_fails_its_installation() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -30,7 +31,7 @@ async fn a_failed_item_fails_its_installation() -> Result<()> {
         (error.operation.as_str(), error.reason.as_str(), error.message.as_str()),
         ("handleReconcilePhase", "handlePhaseProgressing", message.as_str())
     );
-    // What had nothing to do with it was done.
+    // The independent item was deployed.
     let good = case.item("server", "good").await?.status.unwrap_or_default();
     assert_eq!((good.phase.as_deref(), good.job_id_finished), (Some("Succeeded"), Some(job(&failed))));
 
@@ -47,7 +48,8 @@ async fn a_failed_item_fails_its_installation() -> Result<()> {
     Ok(())
 }
 
-/// 2.2, 2.3, 8.3: the root tells which item of which child has failed and why, and so does its deletion; reasons are those of the chapter.
+/// The root names the item of the child that failed, with the reason, and so does its deletion. The
+/// reasons are those of `installations.md` 2.2, 2.3 and 8.3.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_root_tells_which_item_failed_and_why() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -99,12 +101,12 @@ async fn the_root_tells_which_item_failed_and_why() -> Result<()> {
     case.gone::<Installation>("server").await
 }
 
-/// An Installation that cannot begin its work: how it is made, what is said, and what puts it right.
+/// Installation whose job fails before it does any work, with the expected error and the repair.
 struct Refusal {
     name: &'static str,
     blueprint: String,
     spec: Value,
-    /// Operation, reason, and what the message has.
+    /// Operation, reason, and a part of the message.
     told: (&'static str, &'static str, &'static str),
 }
 
@@ -142,7 +144,7 @@ fn refusals() -> Vec<Refusal> {
             spec: json!({"imports": {"data": [{"name": "a", "configMapRef": {"name": "later", "key": "k"}}]}}),
             told: ("init", "ImportsSatisfied", "data import \"a\": configmap refusals/later not found"),
         },
-        // Nobody gets at objects of another kind by the path in a name.
+        // A path in a name must not reach objects of another kind.
         Refusal {
             name: "path",
             blueprint: importing.clone(),
@@ -178,13 +180,14 @@ fn refusals() -> Vec<Refusal> {
     ]
 }
 
-/// I-19, I-20, I-51, I-69, I-72, 9: what is missing or broken is said in the status and as a Warning, nothing is created, and the next job goes
-/// on when it has been put right.
+/// I-19, I-20, I-51, I-69, I-72: a missing or broken input is reported in the status and as a
+/// Warning, and no object is created. The next job succeeds after the repair (`installations.md`
+/// 9).
 #[tokio::test(flavor = "multi_thread")]
 async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
     let case = Case::new(system, "refusals").await?;
-    // One of the same name elsewhere is no help.
+    // Objects of the same names in another namespace do not count.
     let elsewhere = Case::existing(system, "default").await?;
     elsewhere.create::<LandscaperContext>("later", &json!({})).await?;
     elsewhere.create::<DataObject>("later", &json!({"data": 1})).await?;
@@ -198,7 +201,7 @@ async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result
         ensure!(message.contains(told.2), "{name}: {message}");
         let warnings = case.warnings::<Installation>(name).await?;
         ensure!(warnings.len() == 1 && warnings[0].0 == reason, "{name}: {warnings:?}");
-        // Events hold less than a status.
+        // An Event has room for less text than a status.
         ensure!(message.starts_with(&warnings[0].1), "{name}: {warnings:?}");
         ensure!(case.api::<Execution>().get_opt(name).await?.is_none(), "{name} has an execution");
     }
@@ -220,7 +223,7 @@ async fn what_keeps_a_job_from_its_work_is_told_and_can_be_put_right() -> Result
     Ok(())
 }
 
-/// What a job left out is one Warning of that job, whose message names all of it; the job itself ends well.
+/// A job writes one Warning with the names of everything that it left out, and succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_job_leaves_out_is_a_warning_once_a_job() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -244,19 +247,20 @@ async fn what_a_job_leaves_out_is_a_warning_once_a_job() -> Result<()> {
     Ok(())
 }
 
-/// The fields of all lines that the renderer has logged with a message.
+/// Returns the fields of all lines with this message in the log of the renderer.
 fn logged(system: &System, message: &str) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(system.service("renderer")?.program.log())?;
-    // The last line may be half a line yet.
+    // The last line may still be incomplete.
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     Ok(lines.filter(|line| line["message"] == message).map(|line| line["fields"].clone()).collect())
 }
 
-/// A text of which nothing may be seen but where it was put.
+/// Text that must not appear in any message or log.
 const CANARY: &str = "canary-17f3a9-sings";
 
-/// Messages that are longer than a status could hold end their jobs like short ones: the status has their beginning, their length and what
-/// tells them from others, the log has all of them, and neither has a value.
+/// A message that is too long for a status ends its job like a short one. The status contains its
+/// beginning, its length and a hash that tells it from others. The log contains the whole message.
+/// Neither contains a value.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_messages_end_the_job_and_stand_whole_in_the_log() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

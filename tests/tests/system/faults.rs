@@ -1,5 +1,5 @@
-//! What the system survives: whatever dies or answers wrongly while 50 Installations are applied, the end is the
-//! same as without.
+//! Faults while 50 Installations are applied: servers and services die or answer wrongly, and the
+//! final state is the same as without.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn faults_change_nothing_in_the_end() -> Result<()> {
     apply_with(&mut system, "frozen-watcher", async |system| {
         let watcher = &system.service("watcher")?.program;
         watcher.signal("STOP")?;
-        // Long enough that its connections are missed.
+        // The watcher is frozen long enough for the servers to close its connections.
         tokio::time::sleep(Duration::from_secs(3)).await;
         Ok(watcher.signal("CONT")?)
     })
@@ -80,7 +80,7 @@ async fn faults_change_nothing_in_the_end() -> Result<()> {
     Ok(())
 }
 
-/// Every event comes again and again, those of other namespaces too.
+/// Every event is replayed repeatedly, including those of other namespaces.
 async fn replayed(system: &mut System) -> Result<()> {
     const TIMES: usize = 5;
     let token = account_of_admin(system).await?;
@@ -102,7 +102,7 @@ async fn replayed(system: &mut System) -> Result<()> {
     Ok(())
 }
 
-/// Somebody deletes the stream, and all that is known with it.
+/// A user deletes the stream with all its content.
 async fn lose_the_stream(system: &mut System) -> Result<()> {
     let client = async_nats::connect(system.nats.url()).await?;
     let deleted = async_nats::jetstream::new(client).delete_stream(STREAM).await?;
@@ -110,7 +110,7 @@ async fn lose_the_stream(system: &mut System) -> Result<()> {
     Ok(())
 }
 
-/// The watcher that does not lead at first.
+/// Watcher that is not the leader at first.
 const STANDBY: &str = "standby";
 
 async fn leads(system: &System, watcher: &str) -> Result<(), String> {
@@ -119,7 +119,8 @@ async fn leads(system: &System, watcher: &str) -> Result<(), String> {
     if line == Some("groundwork_watcher_leading 1") { Ok(()) } else { Err(format!("{watcher}: {line:?}")) }
 }
 
-/// The leader is frozen until the other one leads, and finds when it goes on that it does not lead any more.
+/// The leader is frozen until the other watcher leads. When it resumes, it finds that it is no
+/// longer the leader.
 async fn freeze_the_leader(system: &mut System) -> Result<()> {
     wait_for("the first one leads", PATIENCE, async || leads(system, "watcher").await).await?;
     let frozen = &system.service("watcher")?.program;
@@ -134,7 +135,7 @@ async fn freeze_the_leader(system: &mut System) -> Result<()> {
     leads(system, STANDBY).await.map_err(anyhow::Error::msg)
 }
 
-/// The stream holds the latest version of every Installation.
+/// Checks that the stream contains the latest version of every Installation.
 async fn nothing_is_overwritten(system: &System, namespace: &str) -> Result<()> {
     let bus = Bus::connect(NatsOptions::new(system.nats.url())).await?;
     let api: Api<Installation> = Api::namespaced(system.client().await?, namespace);
@@ -157,11 +158,11 @@ async fn nothing_is_overwritten(system: &System, namespace: &str) -> Result<()> 
     Ok(())
 }
 
-/// Beside the services that run already.
+/// Second replicas of running services.
 const SECONDS: [(&str, &str); 3] =
     [("second-resolver", "resolver"), ("second-renderer", "renderer"), ("second-deployer", "deployer")];
 
-/// Two of each share the work; then the first ones die.
+/// Two replicas of each service share the work. Then the first ones are killed.
 async fn replicas_share_and_stand_in(
     system: &mut System,
     calm: &std::collections::BTreeMap<String, serde_json::Value>,
@@ -187,8 +188,8 @@ async fn replicas_share_and_stand_in(
     same_as(calm, system, "one-replica-dies").await
 }
 
-/// Two watchers, one of which is frozen while it leads; and 409, 429 and 500 to every seventh write, and writes that are done
-/// although they are answered with 500; and two replicas of everything, one of which dies.
+/// Two watchers, of which the leader is frozen. Every seventh write gets 409, 429 or 500, or is
+/// done and answered with 500. Every other service has two replicas, one of which is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_leaders_and_wrong_answers_change_nothing_in_the_end() -> Result<()> {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -1,4 +1,5 @@
-//! Hostile content in services that have worker processes: what exceeds their limits ends alone, and everybody else goes on.
+//! Hostile content in services with worker processes: work that exceeds a worker's limits fails
+//! alone, and all other work succeeds.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ use crate::variants::{ready, repositories, spec, stalled, upstream};
 
 const CPU: &str = "more than the 1 s of processor time that it may take (--worker-cpu-seconds)";
 
-/// Services whose workers may take so many MiB, and little time.
+/// Starts a system whose workers may use this many MiB, and little CPU time.
 async fn system(memory: u64, repositories: Option<PathBuf>) -> Result<Option<System>> {
     let memory = memory.to_string();
     let variables = [("GROUNDWORK_WORKER_MEMORY", memory.as_str()), ("GROUNDWORK_WORKER_CPU_SECONDS", "1")];
@@ -46,7 +47,7 @@ fn memory(mebibytes: u64) -> String {
     format!("more than the {mebibytes} MiB of memory that it may take (--worker-memory)")
 }
 
-/// Nothing but the workers of a service has ended.
+/// Checks that the service is still the same process, so that only its workers have ended.
 async fn is_unharmed(system: &System, service: &str, process: u32) -> Result<()> {
     let (code, body) = system.admin(service, "/readyz").await?;
     ensure!(code == 200, "{code} {body}");
@@ -54,13 +55,14 @@ async fn is_unharmed(system: &System, service: &str, process: u32) -> Result<()>
     Ok(())
 }
 
-/// A set of more packages than there is memory for.
+/// Returns a set with more packages than fit into the memory limit.
 fn greedy_set() -> Value {
     let packages: Vec<String> = (0..40_000).map(|number| format!("p{number}")).collect();
     spec(&json!([{"repositories": [{"name": "cluster-01", "packageNames": packages}]}]))
 }
 
-/// Targets that compare each of many objects with each of many values, and select none.
+/// Returns a set whose targets compare each of many objects with each of many values, and select
+/// none.
 fn busy_set() -> Value {
     let values: Vec<String> = (0..1_000).map(|number| format!("value-{number:03}")).collect();
     let expressions = json!([{"key": "a", "operator": "NotIn", "values": values}]);
@@ -87,8 +89,9 @@ fn inline(set: &Value, others: impl Iterator<Item = Value>) -> ExpandRequest {
     ExpandRequest { input: Some(Input::Inline(ExpandInput { objects })) }
 }
 
-/// Sets and calls that take more memory or processor time than there is: each ends with an error that names the limit, those of others are
-/// expanded meanwhile, and the variant service goes on in the same process.
+/// Sets and calls that exceed the limits of memory or CPU time fail with an error that names the
+/// limit. Other sets are expanded meanwhile, and the variant service keeps running in the same
+/// process.
 #[tokio::test(flavor = "multi_thread")]
 async fn sets_that_exceed_the_limits_of_a_worker_end_alone() -> Result<()> {
     let Some(system) = system(32, None).await? else { return Ok(()) };
@@ -123,7 +126,7 @@ async fn sets_that_exceed_the_limits_of_a_worker_end_alone() -> Result<()> {
     is_unharmed(&system, "variant", process).await
 }
 
-/// A rule whose repository context takes more memory than there is.
+/// Returns a rule whose repository context exceeds the memory limit.
 fn greedy_rules(maps: usize) -> Value {
     let repository = json!({"type": "ociRegistry", "list": vec![json!({"a": 1}); maps]});
     json!({"overwrites": [{"source": {"repositoryContext": repository}, "substitution": {"version": "2.0.0"}}]})
@@ -152,7 +155,8 @@ fn context() -> Value {
     json!({"type": "ociRegistry", "baseUrl": "example.org/components"})
 }
 
-/// Where a small component version lies, and one whose descriptor takes more memory than there is.
+/// Writes a store with a small component version, and one whose descriptor exceeds the memory
+/// limit.
 fn store(folder: &Path) -> Result<PathBuf> {
     let of = RepositoryContext::new(context()).context("it is a context")?;
     let mut writer = CtfWriter::create(folder.join("components"), of)?;
@@ -171,8 +175,9 @@ fn store(folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Rules of a Context, a descriptor of a store and what a call brings along take more memory than there is: each ends its own job or call
-/// with an error that names the limit, and the resolver goes on in the same process.
+/// Rules of a Context, a descriptor of a store, and the inline input of a call exceed the memory
+/// limit. Each fails its own job or call with an error that names the limit, and the resolver keeps
+/// running in the same process.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_exceeds_the_limits_of_a_worker_of_the_resolver_ends_alone() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -201,7 +206,7 @@ async fn what_exceeds_the_limits_of_a_worker_of_the_resolver_ends_alone() -> Res
         phase == "Failed" && error.starts_with("ResolveLimit: ") && error.contains(&memory(16)),
         "{error}"
     );
-    // Which of the limits it meets first depends on how the service is compiled.
+    // Debug and release builds differ in the limit that the descriptor reaches first.
     let (phase, error) = outcome(&case.finished("greedy-descriptor").await?);
     let limit = [memory(16), CPU.to_owned()].into_iter().any(|limit| error.contains(&limit));
     ensure!(phase == "Failed" && error.contains("component descriptor cannot be read: ") && limit, "{error}");
@@ -221,27 +226,28 @@ async fn what_exceeds_the_limits_of_a_worker_of_the_resolver_ends_alone() -> Res
     is_unharmed(&system, "resolver", process).await
 }
 
-/// A chart whose templates hold so many texts of 30 MB.
+/// Returns a chart whose templates create several texts of 30 MB.
 fn greedy_chart() -> Result<String> {
     let text = |index| format!("{{{{ $t{index} := repeat 30000000 \"x\" }}}}");
     let template: String = (0..6).map(text).collect();
     chart("0.1.0", &[("templates/greedy.yaml", &template)])
 }
 
-/// A chart that takes nearly all steps that it has.
+/// Returns a chart that uses nearly all of its allowed steps.
 fn busy_chart() -> Result<String> {
     chart("0.1.0", &[("templates/busy.yaml", "{{ range 190000000 }}{{ end }}")])
 }
 
-/// A chart that looks into the cluster.
+/// Returns a chart that calls `lookup`.
 fn curious_chart() -> Result<String> {
     let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: seen}\n\
                     data: {name: '{{ (lookup \"v1\" \"Namespace\" \"\" \"kube-system\").metadata.name }}'}\n";
     chart("0.1.0", &[("templates/seen.yaml", template)])
 }
 
-/// Charts that take more memory or processor time than there is: each ends the job of its own item with an error that names the limit, one that
-/// looks into the cluster is deployed meanwhile, and the deployer goes on in the same process.
+/// Charts that exceed the limits of memory or CPU time fail the job of their own item with an error
+/// that names the limit. A chart with `lookup` is deployed meanwhile, and the deployer keeps
+/// running in the same process.
 #[tokio::test(flavor = "multi_thread")]
 async fn charts_that_exceed_the_limits_of_a_worker_end_alone() -> Result<()> {
     let Some(system) = system(32, None).await? else { return Ok(()) };
@@ -272,8 +278,8 @@ async fn charts_that_exceed_the_limits_of_a_worker_end_alone() -> Result<()> {
     is_unharmed(&system, "deployer", process).await
 }
 
-/// What an operator sets holds for the jobs of Installations, for calls about them and for charts: what takes more ends with the limit in the
-/// message, as the command says it with the same limit.
+/// An operator's limit applies to jobs of Installations, to calls about them and to charts. The
+/// error names the limit, as the command does for the same limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_templates_can_be_set() -> Result<()> {
     let Some(system) = system_with(&[("GROUNDWORK_TEMPLATE_WORK", "1")], None).await? else { return Ok(()) };

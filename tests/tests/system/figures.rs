@@ -1,4 +1,5 @@
-//! The examples of variants (`packagevariants.md` 10.1): what a cluster makes of them in git is what the command makes of them.
+//! Examples of variants (`packagevariants.md` 10.1): a cluster writes the same packages to git as
+//! the command.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ use crate::support::PATIENCE;
 
 const DRAFT: &str = "packagevariant-1";
 
-/// Repository and package, with files.
+/// Files of each package, by repository and package.
 type Packages = BTreeMap<(String, String), BTreeMap<String, String>>;
 
 fn files(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) -> Result<()> {
@@ -30,7 +31,7 @@ fn files(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) -> R
     Ok(())
 }
 
-/// The objects of a figure for a namespace and remotes of its own.
+/// Copies the objects of a figure, adapted to a namespace and its own remotes.
 fn inputs(examples: &Path, figure: &Path, namespace: &str, remotes: &Remotes) -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     for (name, file) in [
@@ -52,7 +53,7 @@ fn inputs(examples: &Path, figure: &Path, namespace: &str, remotes: &Remotes) ->
     Ok(folder)
 }
 
-/// What the command makes of them.
+/// Returns the packages that the command drafts.
 fn drafted(inputs: &Path, packages: &Path) -> Result<Packages> {
     let folder = tempfile::tempdir()?;
     let output = format!("dir={}", folder.path().display());
@@ -74,7 +75,8 @@ fn drafted(inputs: &Path, packages: &Path) -> Result<Packages> {
     Ok(found)
 }
 
-/// A package as a branch of a remote has it. Files know no commits, so that line is left out.
+/// Returns a package from a branch of a remote, without the line with the commit, since the command
+/// works on files without commits.
 fn in_git(remotes: &Remotes, repository: &str, package: &str) -> Result<BTreeMap<String, String>> {
     let branch = format!("drafts/{package}/{DRAFT}");
     let listed =
@@ -88,7 +90,8 @@ fn in_git(remotes: &Remotes, repository: &str, package: &str) -> Result<BTreeMap
     Ok(found)
 }
 
-/// V-008, V-018, V-021, V-025, V-126, V-129, V-131: each figure, with real remotes and by the command alone.
+/// V-008, V-018, V-021, V-025, V-126, V-129, V-131: each figure gives the same packages with real
+/// remotes and by the command alone.
 #[tokio::test]
 async fn a_cluster_makes_what_the_command_shows() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

@@ -1,7 +1,9 @@
-//! A source of TargetSyncs: the second API server, behind a front that can be told to refuse or to say nothing.
+//! Source of TargetSyncs: the second API server, behind a front that can reject requests or leave
+//! them unanswered.
 //!
-//! The front stands in for Gardener in one thing: a CRD cannot have the subresource `adminkubeconfig` of Shoots, so requests for it are
-//! answered here. All else is the API server's.
+//! The front stands in for Gardener in one respect: a CRD cannot have the subresource
+//! `adminkubeconfig` of Shoots, so the front answers requests for it. The API server answers all
+//! others.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,13 +24,13 @@ use crate::case::Case;
 use crate::support::PATIENCE;
 use crate::target_cluster::{TargetCluster, cluster};
 
-/// A part of the credentials of the source that no message may have.
+/// Part of the source's credentials, which must not appear in any message.
 pub(crate) const CANARY: &str = "canary-of-the-source";
-/// It takes requests and does not answer.
+/// Mode in which the front accepts requests and does not answer them.
 pub(crate) const SILENT: u16 = 1;
 const SHOOTS: &str = "/apis/core.gardener.cloud/v1beta1";
 
-/// The source, and the namespace of it that one test has for itself.
+/// Source of TargetSyncs, with a namespace that belongs to one test alone.
 pub(crate) struct Garden {
     pub(crate) cluster: TargetCluster,
     pub(crate) namespace: String,
@@ -39,9 +41,9 @@ pub(crate) struct Garden {
 #[derive(Clone)]
 struct Front {
     client: Client,
-    /// What all requests are answered with; 0 passes them on.
+    /// Status of all answers. With 0, the front passes requests on.
     answer: Arc<AtomicU16>,
-    /// Shoots whose kubeconfig was asked for, with the request.
+    /// Requests for kubeconfigs, with the names of their Shoots.
     asked: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
@@ -58,7 +60,7 @@ impl Garden {
         Ok(Self { cluster, namespace: namespace.to_owned(), front, url })
     }
 
-    /// The same with the kind Shoot.
+    /// Creates a source that also has the kind Shoot.
     pub(crate) async fn with_shoots(namespace: &str) -> Result<Self> {
         let garden = Self::new(namespace).await?;
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -71,7 +73,7 @@ impl Garden {
                 "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
             },
         });
-        // Several tests of one server make it.
+        // Several tests share the server and may create the CRD at the same time.
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         if garden.cluster.get(&format!("{path}/shoots.core.gardener.cloud")).await?.is_none() {
             let made = garden.cluster.create(path, &crd).await;
@@ -90,18 +92,18 @@ impl Garden {
         format!("{SHOOTS}/namespaces/{}/shoots", self.namespace)
     }
 
-    /// A kubeconfig of the source, through the front.
+    /// Returns a kubeconfig of the source, through the front.
     pub(crate) fn kubeconfig(&self) -> String {
         kubeconfig(&self.url, &json!({"token": CANARY})).to_string()
     }
 
-    /// The Secret with that kubeconfig in the namespace of a test.
+    /// Creates the Secret with that kubeconfig in the namespace of a test.
     pub(crate) async fn give_access(&self, case: &Case<'_>, name: &str) -> Result<()> {
         case.create::<Secret>(name, &json!({"stringData": {"kubeconfig": self.kubeconfig()}})).await?;
         Ok(())
     }
 
-    /// What a TargetSync for this source says.
+    /// Returns a TargetSync for this source.
     pub(crate) fn sync(&self, fields: &Value) -> Value {
         let mut spec =
             json!({"sourceNamespace": self.namespace, "secretRef": {"name": "access", "key": "kubeconfig"}});
@@ -127,7 +129,7 @@ impl Garden {
         self.cluster.delete(&format!("{}/{name}", self.secrets())).await
     }
 
-    /// A Shoot, whose API server has the name that those of Gardener have.
+    /// Creates a Shoot whose API server has a name like those in Gardener.
     pub(crate) async fn create_shoot(&self, name: &str) -> Result<()> {
         let metadata = json!({"name": name, "finalizers": ["example.org/gardener"]});
         let shoot =
@@ -136,30 +138,31 @@ impl Garden {
         Ok(())
     }
 
-    /// Asks for the deletion of a Shoot, which takes its time.
+    /// Requests the deletion of a Shoot, which a finalizer delays.
     pub(crate) async fn begin_to_delete_shoot(&self, name: &str) -> Result<()> {
         self.cluster.delete(&format!("{}/{name}", self.shoots())).await
     }
 
-    /// Ends the deletion of a Shoot.
+    /// Completes the deletion of a Shoot.
     pub(crate) async fn end_shoot(&self, name: &str) -> Result<()> {
         let path = format!("{}/{name}", self.shoots());
         self.cluster.change(&path, &json!({"metadata": {"finalizers": null}})).await?;
         self.cluster.until("the Shoot is gone", &path, |found| found.is_none()).await
     }
 
-    /// From now on all requests are answered with a code of HTTP, or not at all ([`SILENT`]); 0 passes them on.
+    /// Sets the HTTP status of all answers. With [`SILENT`] the front does not answer, and with 0
+    /// it passes requests on.
     pub(crate) fn answer(&self, code: u16) {
         self.front.answer.store(code, Ordering::SeqCst);
     }
 
-    /// Shoots whose kubeconfig was asked for, with the request.
+    /// Returns the requests for kubeconfigs, with the names of their Shoots.
     pub(crate) fn asked(&self) -> Vec<(String, Value)> {
         self.front.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A kubeconfig with one of each.
+/// Returns a kubeconfig with one cluster, user and context.
 pub(crate) fn kubeconfig(server: &str, user: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "source",
@@ -169,7 +172,7 @@ pub(crate) fn kubeconfig(server: &str, user: &Value) -> Value {
     })
 }
 
-/// What the front gives out for a Shoot. No such server exists.
+/// Returns the kubeconfig that the front issues for a Shoot. Its server does not exist.
 pub(crate) fn kubeconfig_of(shoot: &str) -> String {
     let user = json!({"token": "of-the-administrator"});
     kubeconfig(&format!("https://api.{shoot}.project.invalid"), &user).to_string()
@@ -200,7 +203,7 @@ async fn admin_kubeconfig(front: &Front, shoot: &str, request: Request) -> Resul
     response.body(Body::from(answer.to_string())).context("a response")
 }
 
-/// Waits until a TargetSync has had another round, which this asks for.
+/// Triggers a round of a TargetSync, and waits for its end.
 pub(crate) async fn next_round(case: &Case<'_>, name: &str) -> Result<groundwork_api::TargetSync> {
     let operation = json!({"landscaper.gardener.cloud/operation": "reconcile"});
     case.change::<groundwork_api::TargetSync>(name, &json!({"metadata": {"annotations": operation}})).await?;
@@ -216,7 +219,7 @@ pub(crate) async fn next_round(case: &Case<'_>, name: &str) -> Result<groundwork
     .with_context(|| case.system.logs())
 }
 
-/// What the status of a TargetSync says went wrong.
+/// Returns the errors in the status of a TargetSync.
 pub(crate) fn errors(sync: &groundwork_api::TargetSync) -> Vec<String> {
     sync.status.as_ref().map(|status| status.last_errors.to_vec()).unwrap_or_default()
 }

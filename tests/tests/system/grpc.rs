@@ -1,4 +1,4 @@
-//! The services over the wire, as other programs call them.
+//! gRPC servers of the services, as other programs call them.
 
 use std::collections::HashMap;
 
@@ -31,13 +31,13 @@ use crate::echo_server::apply;
 use crate::shared;
 use crate::support::{blueprint, outcome};
 
-/// A channel to a service with a token, or without one.
+/// Returns a channel to a service, with or without a token.
 pub(crate) fn channel(system: &System, service: &str, token: Option<&str>) -> Result<Channel> {
     let token = token.map_or_else(TokenSource::none, TokenSource::fixed);
     Ok(connect(&format!("http://127.0.0.1:{}", system.grpc_port(service)), None, token)?)
 }
 
-/// A new account that may get these in its namespace, and a token of it.
+/// Creates an account that may get these resources in its namespace, and returns its token.
 pub(crate) async fn account(case: &Case<'_>, name: &str, resources: &[&str]) -> Result<String> {
     let (system, namespace) = (case.system, case.namespace.as_str());
     case.create::<ServiceAccount>(name, &json!({})).await?;
@@ -52,7 +52,7 @@ pub(crate) async fn account(case: &Case<'_>, name: &str, resources: &[&str]) -> 
     Ok(system.plane.service_account_token(namespace, name).await?)
 }
 
-/// A token of an account that may do everything.
+/// Returns the token of an account with all rights.
 pub(crate) async fn account_of_admin(system: &System) -> Result<String> {
     let case = Case::existing(system, "default").await?;
     case.create::<ServiceAccount>("caller", &json!({})).await?;
@@ -61,7 +61,7 @@ pub(crate) async fn account_of_admin(system: &System) -> Result<String> {
     Ok(system.plane.service_account_token("default", "caller").await?)
 }
 
-/// What programs decide by.
+/// Returns code and reason of an error, on which programs base their decisions.
 pub(crate) fn told(status: &Status) -> (Code, String) {
     (status.code(), status::reason(status).unwrap_or_default())
 }
@@ -74,7 +74,8 @@ pub(crate) fn decode(json: Option<Json>) -> Result<Value> {
     Ok(serde_json::from_str(&json.context("the answer has the object")?.text)?)
 }
 
-/// Who wants to try a call finds out what there is with any client.
+/// Any gRPC client can find out the health of a service and its calls, by health checks and
+/// reflection.
 #[tokio::test(flavor = "multi_thread")]
 async fn services_say_that_they_serve_and_what() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -105,7 +106,7 @@ async fn services_say_that_they_serve_and_what() -> Result<()> {
     Ok(())
 }
 
-/// O-30, O-33, O-35: `Resolve` and `Explain` answer who may get the Installation, and nobody else.
+/// O-30, O-33, O-35: `Resolve` and `Explain` answer only callers who may get the Installation.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_about_an_installation_are_for_those_who_may_get_it() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -158,7 +159,7 @@ async fn calls_about_an_installation_are_for_those_who_may_get_it() -> Result<()
     Ok(())
 }
 
-/// What of a DeployItem does not depend on the UID of its Execution and on time.
+/// Returns the parts of a DeployItem that depend neither on the UID of its Execution nor on time.
 fn essence(mut item: Value) -> Value {
     let annotations = item["metadata"]["annotations"].as_object_mut();
     annotations.map(|all| all.remove("landscaper.gardener.cloud/reconcile-time"));
@@ -168,8 +169,8 @@ fn essence(mut item: Value) -> Value {
     json!([prefix, labels, annotations, item["spec"]])
 }
 
-/// What is rendered holds values of Secrets: it is for those who may get them. Who brings everything along may be anybody whom the
-/// API server knows, and gets what the cluster made of the same objects.
+/// A rendering of an Installation contains values of Secrets, so it requires the right to get them.
+/// For inline input any authenticated user is accepted. The result is the same as in the cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -234,7 +235,7 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
         assert_eq!(rendered["metadata"]["name"], json!(execution.name_any()));
     }
 
-    // What an author is about to publish, in files.
+    // An author renders unpublished files of a blueprint.
     let deployment = "deployExecutions: [{name: all, type: GoTemplate, file: /parts/all.tpl}]\n";
     let head = text.split("deployExecutions").next().unwrap_or_default();
     let files = |folder: &str| {
@@ -258,7 +259,8 @@ async fn rendering_gives_what_the_cluster_made_of_the_same_objects() -> Result<(
     Ok(())
 }
 
-/// 1.1: every rule that is broken, with the path of its field; a request that is none says so in its details.
+/// Validation reports every broken rule with the path of its field (`installations.md` 1.1). A
+/// malformed request is reported in the error details.
 #[tokio::test(flavor = "multi_thread")]
 async fn validation_names_all_fields_at_once() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

@@ -1,7 +1,9 @@
-//! The original's guided tour, as far as it deploys charts and manifests: what its texts describe is reached in the cluster of a Target.
+//! Landscaper's guided tour, as far as it deploys charts and manifests: the results that its texts
+//! describe appear in the cluster of a Target.
 //!
-//! The tour fetches charts from a registry on the network. Here a registry of the test has them, and the references in the files lead to it;
-//! the time-out of minutes is one of seconds. Everything else is as the files say.
+//! The tour fetches charts from a registry on the network. Here a registry of the test serves them,
+//! and the references in the files are redirected to it. A timeout of minutes becomes one of
+//! seconds. All other content of the files is unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -25,13 +27,13 @@ use crate::support::{PATIENCE, outcome};
 use crate::target_cluster::{self, TargetCluster, cluster};
 
 pub(crate) const TOUR: &str = "landscaper/guided-tour";
-/// Where the files say that charts are.
+/// Address of the charts in the tour's files.
 const CHARTS: &str = "europe-docker.pkg.dev/sap-gcp-cp-k8s-stable-hub/landscaper-examples/examples";
 const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const CONFIG_MAP: &str = "/api/v1/namespaces/example/configmaps/hello-world";
 const SECRET: &str = "/api/v1/namespaces/example/secrets/hello-world";
 
-/// The tour, in a namespace of its own.
+/// Guided tour in a namespace of its own.
 pub(crate) struct Tour<'a> {
     pub(crate) case: Case<'a>,
     pub(crate) cluster: TargetCluster,
@@ -39,7 +41,7 @@ pub(crate) struct Tour<'a> {
 }
 
 impl<'a> Tour<'a> {
-    /// `None` if the servers or the files are missing.
+    /// Starts the tour. `None` if the servers or the files are missing.
     pub(crate) async fn begin(namespace: &str, target: &[&str]) -> Result<Option<Tour<'static>>> {
         if fixture(TOUR).is_none() || !servers_or_skip(&[Server::Registry]) {
             return Ok(None);
@@ -75,7 +77,8 @@ impl<'a> Tour<'a> {
         Ok(groundwork_yaml::from_str(&self.adapted(&fs::read_to_string(path)?))?)
     }
 
-    /// Applies an Installation of the tour, as its reader would, and waits for its job: its phase and last error.
+    /// Applies an Installation of the tour, as its reader would, and waits for its job. Returns
+    /// phase and last error.
     async fn apply(&self, path: &str) -> Result<(String, String)> {
         let object = self.read(path)?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -101,7 +104,7 @@ impl<'a> Tour<'a> {
         Ok(())
     }
 
-    /// A ConfigMap that the tour deploys.
+    /// Returns a ConfigMap that the tour deploys.
     async fn config_map(&self, name: &str) -> Result<Option<Value>> {
         self.cluster.get(&format!("/api/v1/namespaces/example/configmaps/{name}")).await
     }
@@ -116,7 +119,7 @@ impl<'a> Tour<'a> {
         self.case.gone::<Installation>(name).await
     }
 
-    /// Pushes the components of a constructor file of the tour.
+    /// Pushes the components of one of the tour's constructor files.
     pub(crate) async fn components(&self, constructor: &str) -> Result<()> {
         let path = fixture(&format!("{TOUR}/{constructor}.yaml")).context("a component of the tour")?;
         let folder = path.parent().context("a folder")?;
@@ -130,7 +133,7 @@ impl<'a> Tour<'a> {
         Ok(())
     }
 
-    /// Pushes a component of which the tour has the descriptor alone.
+    /// Pushes a component for which the tour has only the descriptor.
     async fn descriptor(&self, path: &str) -> Result<()> {
         let path = fixture(&format!("{TOUR}/{path}.yaml")).context("a descriptor of the tour")?;
         let source = tempfile::tempdir()?;
@@ -145,7 +148,8 @@ impl<'a> Tour<'a> {
         Ok(())
     }
 
-    /// What the files of the Context leave to their reader is the registry of components.
+    /// Creates the tour's Context with the address of the component registry, which its file leaves
+    /// to the reader.
     pub(crate) async fn context(&self, path: &str) -> Result<()> {
         let mut context = self.read(&format!("{path}/installation/context"))?;
         context["repositoryContext"]["baseUrl"] = json!(format!("{}/components", self.registry.address()));
@@ -154,16 +158,17 @@ impl<'a> Tour<'a> {
         Ok(())
     }
 
-    /// The namespace in the cluster of the Targets that the objects of the tour are for.
+    /// Creates the namespace for the tour's objects in the cluster of the Targets.
     async fn namespace_of_objects(&self) -> Result<()> {
         if self.cluster.get("/api/v1/namespaces/example").await?.is_none() {
-            // The tour that makes it may begin in the same moment.
+            // A test of another part of the tour may create it at the same time.
             drop(self.cluster.plane.create_namespace("example").await);
         }
         Ok(())
     }
 
-    /// Waits until the item of the tour's Installation for the cluster itself has an error.
+    /// Waits until the item of the tour's Installation for its own cluster has an error with this
+    /// text.
     async fn item_says(&self, text: &str) -> Result<()> {
         wait_for(text, PATIENCE, async || {
             let item = self.case.item("self-inst", "default-deploy-item").await;
@@ -173,7 +178,8 @@ impl<'a> Tour<'a> {
         .await
     }
 
-    /// Waits for a Deployment, and says that it is ready, as the controllers of a whole cluster would.
+    /// Waits for a Deployment, and sets its status to ready, as the controllers of a full cluster
+    /// would.
     async fn get_ready(&self, name: &str) -> Result<Value> {
         let path = format!("/apis/apps/v1/namespaces/example/deployments/{name}");
         self.cluster.until("the Deployment is there", &path, |found| found.is_some()).await?;
@@ -182,7 +188,8 @@ impl<'a> Tour<'a> {
     }
 }
 
-/// The source of one component: its folders beside a descriptor, as `component push` wants them.
+/// Writes the source of one component: its folders beside a descriptor, as `component push` expects
+/// them.
 pub(crate) fn described(component: &Value, folder: &Path, source: &Path) -> Result<Value> {
     let mut resources = component["resources"].clone();
     for resource in resources.as_array_mut().into_iter().flatten() {
@@ -207,15 +214,16 @@ pub(crate) fn described(component: &Value, folder: &Path, source: &Path) -> Resu
     }}))
 }
 
-/// A chart as its registry has it.
+/// Packs a chart as registries store it.
 fn packed(folder: &Path) -> Result<Vec<u8>> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     builder.append_dir_all(folder.file_name().context("a folder")?, folder)?;
     Ok(builder.into_inner()?.finish()?)
 }
 
-/// The basics: a chart, manifests, an upgrade that replaces one object by another, and two items, the second after the first. What goes
-/// wrong at once, or for too long, is told, and the mended file succeeds.
+/// The basics: a chart, manifests, an upgrade that replaces one object by another, and two items,
+/// the second after the first. An error at once, or after a timeout, is reported, and the corrected
+/// file succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_basics_and_errors_of_the_tour_come_to_their_ends() -> Result<()> {
     let Some(tour) = Tour::begin("guided-tour", &["my-cluster", "my-cluster-1", "my-cluster-2"]).await?
@@ -256,7 +264,8 @@ async fn the_basics_and_errors_of_the_tour_come_to_their_ends() -> Result<()> {
     tour.is_greeting(CONFIG_MAP, "hello").await?;
     tour.deleted("hello-world").await?;
 
-    // The Target leads nowhere by the time of the deletion: that fails, until the reader says that nothing is to be uninstalled.
+    // The Target is missing at the time of the deletion. The deletion fails until the reader
+    // requests one without uninstall.
     tour.succeeds("error-handling/delete-error/installation/installation").await?;
     tour.case.delete::<Target>("my-cluster").await?;
     tour.case.delete::<Installation>("hello-world").await?;
@@ -274,7 +283,8 @@ async fn the_basics_and_errors_of_the_tour_come_to_their_ends() -> Result<()> {
     tour.is_greeting(CONFIG_MAP, "hello").await
 }
 
-/// Components: their chart is deployed, by what they say and by what is imported and mapped; a token that the cluster writes is exported.
+/// Components: the test deploys their charts with values from the component, from imports and from
+/// mappings, and exports a token that the cluster writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_components_of_the_tour_deploy_their_charts() -> Result<()> {
     let Some(tour) = Tour::begin("guided-tour-components", &["my-cluster"]).await? else { return Ok(()) };
@@ -311,7 +321,7 @@ async fn the_components_of_the_tour_deploy_their_charts() -> Result<()> {
     let (ended, written) =
         tokio::join!(tour.succeeds("import-export/export-parameters/installation/installation"), async {
             tour.cluster.until("the Secret is there", secret, |found| found.is_some()).await?;
-            // As the controller of tokens would.
+            // Write the token as the token controller would.
             tour.cluster.change(secret, &json!({"data": {"token": "Z29sZA=="}})).await
         });
     ended?;
@@ -321,8 +331,8 @@ async fn the_components_of_the_tour_deploy_their_charts() -> Result<()> {
     Ok(())
 }
 
-/// A map of Targets: an item for each of them, handed on to a nested installation as it is, a nested installation for each of them, put
-/// together again two levels below.
+/// Maps of Targets: one item per Target, the whole map handed to a nested installation, one nested
+/// installation per Target, and the map put together again two levels below.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_maps_of_the_tour_deploy_to_each_of_their_targets() -> Result<()> {
     let targets = ["cluster-red", "cluster-green", "cluster-blue"];
@@ -357,7 +367,8 @@ async fn the_maps_of_the_tour_deploy_to_each_of_their_targets() -> Result<()> {
     Ok(())
 }
 
-/// Nested installations: what one exports the next one deploys, with blueprints of one component and of two; as many as an import says.
+/// Nested installations: one exports a value that the next one deploys. Their blueprints come from
+/// one component and from two. An import sets their number.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_nested_installations_of_the_tour_deploy_their_manifests() -> Result<()> {
     let Some(tour) = Tour::begin("guided-tour-nested", &["my-cluster"]).await? else { return Ok(()) };
@@ -390,7 +401,7 @@ async fn the_nested_installations_of_the_tour_deploy_their_manifests() -> Result
     Ok(())
 }
 
-/// What a template reads of a component and of those that it refers to: images by the labels of their resources.
+/// Templates read a component and its references: images by the labels of their resources.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_templates_of_the_tour_read_their_components() -> Result<()> {
     let Some(tour) = Tour::begin("guided-tour-templating", &["my-cluster"]).await? else { return Ok(()) };
@@ -413,18 +424,20 @@ async fn the_templates_of_the_tour_read_their_components() -> Result<()> {
     tour.deleted("templating-components").await
 }
 
-/// A Target that leads to the cluster where the Installation lives, with the rights of a service account of its namespace.
+/// A Target leads to the cluster of the Installation itself, with the rights of a service account
+/// of its namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_target_of_the_tour_that_is_the_cluster_itself_works() -> Result<()> {
     let Some(tour) = Tour::begin("guided-tour-self", &[]).await? else { return Ok(()) };
-    // Another test may have made it.
+    // Another test may have created the namespace.
     drop(tour.case.system.plane.create_namespace("example").await);
     tour.case.create::<ServiceAccount>("self-serviceaccount", &json!({})).await?;
     let target = tour.read("targets/02-self-targets/installation/target")?;
     tour.case.create::<Target>("self-target", &json!({"spec": target["spec"]})).await?;
     let installation = tour.read("targets/02-self-targets/installation/installation")?;
     tour.case.create::<Installation>("self-inst", &installation).await?;
-    // Of what the tour's texts grant nothing is there yet. The item says what is missing, one after the other.
+    // The rights that the tour's texts grant do not exist yet. The item reports each missing right,
+    // one after the other.
     tour.item_says("may not create serviceaccounts/token").await?;
     let client = tour.case.system.client().await?;
     let role = json!({

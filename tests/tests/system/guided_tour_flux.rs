@@ -1,5 +1,6 @@
-//! The part of the original's guided tour that hands objects to Flux. The test does what Flux' controllers would do in a whole cluster: it
-//! says that a Kustomization was applied, and makes the objects that it stands for.
+//! Part of Landscaper's guided tour that hands objects to Flux. The test acts in place of Flux'
+//! controllers: it sets the status of a Kustomization to applied, and creates the objects that the
+//! Kustomization stands for.
 
 use anyhow::{Context as _, Result, ensure};
 use groundwork_api::DataObject;
@@ -11,7 +12,7 @@ const SOURCES: &str = "/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/
 const KUSTOMIZATIONS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations";
 const SECRET: &str = "/api/v1/namespaces/flux-system/secrets/cluster2";
 
-/// The tour, in a cluster that knows the kinds of Flux.
+/// Starts the tour in a cluster that has the kinds of Flux.
 async fn begin(namespace: &str) -> Result<Option<Tour<'static>>> {
     let Some(tour) = Tour::begin(namespace, &["my-cluster", "my-cluster-2"]).await? else { return Ok(None) };
     for (group, kind, plural) in [
@@ -41,7 +42,8 @@ async fn begin(namespace: &str) -> Result<Option<Tour<'static>>> {
     Ok(Some(tour))
 }
 
-/// Waits for a Kustomization and says that its last request was handled: what it was when it was asked for.
+/// Waits for a Kustomization, and reports its last request as handled. Returns the Kustomization as
+/// it was at that request.
 async fn applied(tour: &Tour<'_>, name: &str) -> Result<Value> {
     let path = format!("{KUSTOMIZATIONS}/{name}");
     tour.cluster.until("the Kustomization is there", &path, |found| found.is_some()).await?;
@@ -53,8 +55,8 @@ async fn applied(tour: &Tour<'_>, name: &str) -> Result<Value> {
     Ok(asked)
 }
 
-/// Three parts of the tour, one after the other: Flux left alone with what it gets, Flux that acts when the Installation does, and a token
-/// that one Kustomization brings about and the next one gets.
+/// Three parts of the tour: Flux works alone after the deployment, Flux acts when the Installation
+/// does, and a token from one Kustomization is passed to the next one.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_objects_of_the_tour_for_flux_are_deployed() -> Result<()> {
     let Some(tour) = begin("guided-tour-flux").await? else { return Ok(()) };
@@ -102,7 +104,8 @@ async fn the_objects_of_the_tour_for_flux_are_deployed() -> Result<()> {
     Ok(())
 }
 
-/// The provider's Kustomization brings a Secret about, whose token comes a little later; the consumer's is what this returns.
+/// The provider's Kustomization creates a Secret whose token arrives a little later. Returns the
+/// consumer's Kustomization.
 async fn token_handed_on(tour: &Tour<'_>) -> Result<Value> {
     applied(tour, "dataflow-tokenprovider").await?;
     let secret = json!({

@@ -1,4 +1,4 @@
-//! Heavy and hostile Installations: they harm no other, and their jobs end.
+//! Heavy and hostile Installations: they do not harm others, and their jobs end.
 
 use std::time::Duration;
 
@@ -18,13 +18,14 @@ use crate::grpc::{account, channel, encode};
 use crate::planning_calls::planner;
 use crate::support::{PATIENCE, blueprint, outcome, requests};
 
-/// Templates that use up nearly all steps that each of them has: minutes of work.
+/// Number of templates. Each of them uses nearly all of its allowed steps, so together they take
+/// minutes.
 const TEMPLATES: usize = 400;
 const STEPS: usize = 49_000_000;
-/// As many as the renderer works on at the same time.
+/// Number of Installations that the renderer works on at the same time.
 const CROWD: usize = 16;
 
-/// A blueprint whose rendering takes longer than anybody waits, though it comes to an end.
+/// Returns a blueprint whose rendering exceeds every timeout, although it would end.
 fn endless() -> String {
     let execution = |index: usize| {
         let template = format!("{{{{ range {STEPS} }}}}{{{{ end }}}}");
@@ -38,8 +39,8 @@ fn endless() -> String {
     .to_string()
 }
 
-/// As many Installations whose rendering takes too long as there are slots: a small one is done all the same, their jobs end, and nothing of
-/// them runs on.
+/// As many Installations with an endless rendering as the renderer has slots: a small one still
+/// succeeds, their jobs end, and none of their renderings continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_renderings_are_ended() -> Result<()> {
     let variables = vec![("GROUNDWORK_RENDER_TIMEOUT".to_owned(), "2s".to_owned())];
@@ -65,7 +66,7 @@ async fn endless_renderings_are_ended() -> Result<()> {
     Ok(())
 }
 
-/// A service whose workers all render without end still answers who asks how it is, and ends when it is told to.
+/// A service whose workers are all busy still answers health checks, and ends on SIGTERM.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_at_work_ends_when_it_is_told_to() -> Result<()> {
     let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -81,7 +82,7 @@ async fn a_service_at_work_ends_when_it_is_told_to() -> Result<()> {
     ensure!(code == 200, "{code} {body}");
     let renderer = &system.service("renderer")?.program;
     renderer.signal("TERM")?;
-    // Its work has as long as a service may take to drain, which is less than a rendering may take.
+    // Running work gets the drain time of a service, which is shorter than a rendering may take.
     wait_for("the renderer ends", Duration::from_secs(25), async || {
         if renderer.is_running() { Err("it runs".to_owned()) } else { Ok(()) }
     })

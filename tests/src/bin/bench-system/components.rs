@@ -1,4 +1,5 @@
-//! Components: what resolving a large one costs, what the resolver keeps of many, and a large resource on its way to a client.
+//! Benchmark of components: the cost to resolve a large one, the resolver's memory for many, and
+//! the transfer of a large resource to a client.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -25,23 +26,24 @@ use crate::watch;
 
 const NAMESPACE: &str = "bench-components";
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Rules of the overwrites; one of ten of them hits a component of each set.
+/// Number of rules in the overwrites. One of ten rules matches a component of each set.
 const RULES: usize = 100;
-/// Calls that are timed.
+/// Number of timed calls.
 const CALLS: usize = 200;
 const LARGE: &str = "example.org/large";
 
-/// How much of everything.
+/// Size of the benchmark.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    /// Sets of components; each has a root, and each of its versions refers to ten others.
+    /// Number of component sets. Each set has one root component, and each version in it refers to
+    /// ten others.
     pub(crate) sets: usize,
     pub(crate) versions: usize,
-    /// MiB of the large resource.
+    /// Size of the large resource in MiB.
     pub(crate) megabytes: usize,
 }
 
-/// Starts a system, and measures its resolver.
+/// Starts a system and measures its resolver.
 pub(crate) async fn components(binaries: PathBuf, scale: Scale) -> Result<Map<String, Value>> {
     let folder = tempfile::tempdir()?;
     let registry = Registry::start(&RegistryOptions::default()).await?;
@@ -140,7 +142,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A client that may do everything.
+    /// Returns a client of the resolver with full rights.
     async fn caller(&self) -> Result<ResolverClient<Channel>> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.system.client().await?, NAMESPACE);
         let account = serde_json::from_value(json!({"metadata": {"name": "caller"}}))?;
@@ -153,7 +155,8 @@ impl Bench {
     }
 }
 
-/// Reads the large resource without keeping it: how many bytes came, and by how many MiB this process grew meanwhile.
+/// Reads the large resource without keeping it. Returns the number of bytes, and the growth of this
+/// process in MiB during the transfer.
 async fn fetch_large(
     resolver: &mut ResolverClient<Channel>,
     installation: Option<ObjectName>,
@@ -205,7 +208,8 @@ fn name(set: usize, number: usize) -> String {
 
 fn descriptor(set: usize, number: usize, versions: usize) -> Value {
     let version = if number % 10 == set && (1..=RULES).contains(&number) { "v2.0.0" } else { "v1.0.0" };
-    // A tree of ten references each: a chain would be deeper than a closure may be.
+    // The references form a tree of ten children each. A chain would exceed the depth limit of the
+    // component closure.
     let next = (10 * number + 1).min(versions)..(10 * number + 11).min(versions);
     let references: Vec<Value> = next
         .map(|next| json!({"name": format!("c-{next}"), "componentName": name(set, next), "version": "v1.0.0"}))

@@ -1,4 +1,5 @@
-//! The console before a large cluster: what its first pages cost, when a change is told, and what it keeps.
+//! Benchmark of the console on a large cluster: the cost of its first pages, the delay until a
+//! change reaches an open page, and its memory.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -20,18 +21,19 @@ use crate::scenario::rounded;
 
 const PATIENCE: Duration = Duration::from_secs(600);
 const NAMESPACES: usize = 50;
-/// Requests under way at once when objects are created.
+/// Number of concurrent requests while the objects are created.
 const CREATORS: usize = 32;
-/// Pages that are timed, of each sort.
+/// Number of timed pages of each sort.
 const PAGES: usize = 100;
-/// Pages that stay open.
+/// Number of pages that stay open.
 const OPEN: usize = 50;
-/// Changes whose word is waited for.
+/// Number of changes for which the delay to the open pages is measured.
 const CHANGES: usize = 20;
-/// Between two of them: pages are told of the first one at once, and of the next ones in turns.
+/// Pause between two changes. The console notifies pages of the first change at once and throttles
+/// the next ones.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// Starts a watcher and a console before `count` Installations on which nobody works.
+/// Starts a watcher and a console on `count` Installations that no renderer reconciles.
 pub(crate) async fn console(binaries: PathBuf, count: usize) -> Result<Map<String, Value>> {
     let options = SystemOptions { binaries: Some(binaries), ..SystemOptions::default() };
     let mut system = System::servers(options).await?.context(NO_SERVERS)?;
@@ -113,7 +115,8 @@ async fn token(system: &System, client: &Client) -> Result<String> {
     Ok(system.plane.service_account_token("default", "visitor").await?)
 }
 
-/// Medians in milliseconds from the answer to a write until an open page is told, and until it has the page that shows it.
+/// Returns two medians in milliseconds, both from the answer to a write: until an open page gets
+/// the notice, and until that page has loaded the new content.
 async fn changes(client: &Client, visitor: &Visitor, open: &mut [Live]) -> Result<(f64, f64)> {
     let installations = Api::<Installation>::namespaced(client.clone(), "bench-0");
     let (mut told, mut shown) = (Vec::new(), Vec::new());
@@ -138,7 +141,7 @@ async fn changes(client: &Client, visitor: &Visitor, open: &mut [Live]) -> Resul
     Ok((median(told), median(shown)))
 }
 
-/// Somebody with a token.
+/// User of the console who is signed in with a token.
 struct Visitor {
     port: u16,
     token: String,
@@ -155,7 +158,7 @@ impl Visitor {
         Ok(stream)
     }
 
-    /// Head and body of an answer.
+    /// Returns head and body of a response.
     async fn get(&self, path: &str, coding: &str) -> Result<(String, Vec<u8>)> {
         let mut bytes = Vec::new();
         self.send(path, coding, "close").await?.read_to_end(&mut bytes).await?;
@@ -174,7 +177,7 @@ impl Visitor {
     }
 }
 
-/// An open page.
+/// Event stream of an open page.
 struct Live(BufReader<TcpStream>);
 
 impl Live {

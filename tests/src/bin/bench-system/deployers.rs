@@ -1,5 +1,5 @@
-//! Items that deploy into a second API server: how long many of them take, what they ask of either cluster, and what a job costs that changes
-//! nothing.
+//! Benchmark of items that deploy to a second API server: the time for many of them, the requests
+//! to both clusters, and the cost of a job that changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,11 +22,11 @@ use crate::watch;
 
 type Figures = Map<String, Value>;
 
-/// Objects of each item.
+/// Number of objects that each item deploys.
 const OBJECTS: usize = 10;
 const NAMESPACE: &str = "deployed";
 
-/// What the items deploy.
+/// Type of the deployed items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Manifests,
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// Type and configuration of an item.
+    /// Returns type and configuration of an item.
     fn item(self, index: usize, chart: &str) -> (&'static str, Value) {
         match self {
             Self::Manifests => {
@@ -67,7 +67,7 @@ impl Kind {
     }
 }
 
-/// A chart with as many objects.
+/// Returns a packed chart with [`OBJECTS`] objects.
 fn chart() -> Result<String> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     let mut add = |path: &str, text: &str| {
@@ -106,7 +106,7 @@ fn installation(namespace: &str, index: usize, kind: Kind, chart: &str) -> Resul
     }))?)
 }
 
-/// Finished requests in the log of the second API server, by verb.
+/// Counts the finished requests in the audit log of the second API server by verb.
 fn requests(plane: &ControlPlane, from: usize) -> Result<(BTreeMap<String, usize>, usize)> {
     let text = std::fs::read_to_string(plane.audit_log().context("there is an audit log")?)?;
     let mut counts = BTreeMap::new();
@@ -120,7 +120,8 @@ fn requests(plane: &ControlPlane, from: usize) -> Result<(BTreeMap<String, usize
 }
 
 impl Bench {
-    /// `count` Installations with one item each: deployed, asked for a job that changes nothing, taken away.
+    /// Deploys `count` Installations with one item each, requests a job that changes nothing, and
+    /// deletes the Installations.
     pub(crate) async fn deploy(&mut self, kind: Kind, count: usize) -> Result<Figures> {
         let options = ControlPlaneOptions {
             controller_manager: false,
@@ -223,7 +224,7 @@ async fn delete(
     Ok(())
 }
 
-/// Both kinds on a system of their own.
+/// Measures one kind of item on a system of its own.
 pub(crate) async fn deployers(binaries: PathBuf, kind: Kind, count: usize) -> Result<Figures> {
     let mut bench = Bench::start(binaries).await?.context(crate::NO_SERVERS)?;
     bench.deploy(kind, count).await.with_context(|| bench.system.logs())

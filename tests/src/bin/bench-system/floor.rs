@@ -1,4 +1,5 @@
-//! The floor: what any controller would have to write, by a client that knows the end state beforehand.
+//! Lower bound for the cost of an Installation: a client that knows the final objects beforehand
+//! writes them, as any controller would have to.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -19,18 +20,18 @@ use crate::load::CLIENTS;
 use crate::process::usage;
 use crate::scenario::{Bench, per, rounded};
 
-/// An object of the end state, without what the API server gives it.
+/// Object in its final state, without the fields that the API server sets.
 struct Final {
     resource: ApiResource,
     object: DynamicObject,
-    /// UID of its owner in the namespace it is taken from, and its own.
+    /// UID of its owner in the namespace that the object is copied from.
     owner: Option<String>,
     uid: String,
 }
 
 impl Bench {
-    /// Brings what stands in one namespace into another one, object by object, in the order of a job: with finalizers and status in requests
-    /// of their own, as everybody needs them.
+    /// Copies the objects of one namespace to another one, object by object, in the order of a job.
+    /// Finalizers and status take requests of their own, as for every controller.
     pub(crate) async fn floor(&mut self, from: &str, to: &str, count: usize) -> Result<Map<String, Value>> {
         let client = self.system.client().await?;
         self.system.plane.create_namespace(to).await?;
@@ -62,7 +63,7 @@ impl Bench {
     }
 }
 
-/// The objects of each Installation, owners first.
+/// Returns the objects of each Installation, owners first.
 async fn groups(client: &Client, namespace: &str) -> Result<Vec<Vec<Final>>> {
     let mut all = finals::<Execution>(client, namespace).await?;
     all.extend(finals::<DeployItem>(client, namespace).await?);
@@ -105,7 +106,7 @@ where
     Ok(objects.into_iter().map(of).collect())
 }
 
-/// Writes one group; the number of requests that it took.
+/// Writes one group of objects. Returns the number of requests that this took.
 async fn write(client: Client, namespace: String, group: Vec<Final>) -> Result<usize> {
     let parameters = PostParams::default();
     let mut uids: HashMap<String, String> = HashMap::new();
@@ -119,7 +120,8 @@ async fn write(client: Client, namespace: String, group: Vec<Final>) -> Result<u
             references.iter_mut().for_each(|reference| reference.uid.clone_from(owner));
         }
         let is_root = owner.is_none();
-        // Whoever creates a root knows nothing of our finalizer.
+        // A user creates a root without our finalizer. The controller adds the finalizer in a
+        // request of its own.
         let finalizers = is_root.then(|| object.metadata.finalizers.take()).flatten();
         let name = object.name_any();
         let mut stored =
@@ -141,7 +143,7 @@ async fn write(client: Client, namespace: String, group: Vec<Final>) -> Result<u
             }
         }
     }
-    // A root is finished when all is.
+    // The status of a root is written last, since a job finishes its root after all other objects.
     if let Some((api, name, stored)) = last {
         api.replace_status(&name, &parameters, &stored).await?;
         requests += 1;

@@ -1,4 +1,5 @@
-//! What Installations and calls of strangers, made to work without end, cost those beside them.
+//! Benchmark of the delay that other users' Installations and calls cause, when these are designed
+//! to run forever.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,14 +25,14 @@ use crate::scenario::{Bench, PATIENCE, rounded};
 
 const NAMESPACE: &str = "strangers";
 const API: &str = "landscaper.gardener.cloud/v1alpha1";
-/// Calls that are under way all the time.
+/// Number of calls that are in progress at any time.
 const CALLERS: usize = 4;
-/// Whose token the callers have.
+/// Service account whose token the callers send.
 const ACCOUNT: &str = "stranger";
-/// Between two looks at the strangers' jobs; those that have ended are asked for again.
+/// Pause between two checks of the strangers' jobs. A job that has ended is requested again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What strangers came to meanwhile.
+/// Jobs and calls of the strangers during the measurement.
 #[derive(Default)]
 struct Counts {
     jobs: AtomicUsize,
@@ -39,8 +40,10 @@ struct Counts {
 }
 
 impl Bench {
-    /// The same number of Installations alone, beside strangers, whose jobs begin anew when they end and who call without a pause, and alone
-    /// again, in turns: neither what those before have left in the cluster nor a machine that is faster at times is work of strangers.
+    /// Measures the same number of Installations in turns: alone, beside strangers, and alone
+    /// again. The strangers restart their jobs when these end, and call without a pause. The turns
+    /// separate the strangers' effect from objects that earlier rounds left behind, and from
+    /// changes in the speed of the machine.
     pub(crate) async fn hostile(
         &mut self,
         count: usize,
@@ -66,7 +69,8 @@ impl Bench {
         ]))
     }
 
-    /// What their Installations import, and who calls.
+    /// Creates the data that the strangers' Installations import, and the service account of the
+    /// callers.
     async fn prepare_strangers(&self, client: &Client) -> Result<()> {
         self.system.plane.create_namespace(NAMESPACE).await?;
         self.until_context(NAMESPACE).await?;
@@ -79,7 +83,7 @@ impl Bench {
         Ok(())
     }
 
-    /// How long the Installations take, in seconds, while the strangers are there.
+    /// Returns the seconds that the Installations take while the strangers are active.
     async fn beside_strangers(
         &self,
         client: &Client,
@@ -120,7 +124,8 @@ impl Bench {
         Ok(beside)
     }
 
-    /// From the first creation to the end of the last job, all of which succeed.
+    /// Returns the seconds from the first creation to the end of the last job. All jobs must
+    /// succeed.
     async fn seconds_of(&self, prefix: &str, count: usize) -> Result<f64> {
         let start = Instant::now();
         let names = self.create_many(prefix, count).await?;
@@ -154,7 +159,7 @@ fn installation(name: &str, takes_time: bool) -> Value {
     })
 }
 
-/// Asks for another job of each Installation whose last one has ended; counts those that ended.
+/// Requests another job for each Installation whose last job has ended, and counts these.
 async fn ask_for_ever(installations: &Api<Installation>, jobs: &AtomicUsize) -> Result<f64> {
     let request = json!({"metadata": {"annotations": {"landscaper.gardener.cloud/operation": "reconcile"}}});
     loop {
@@ -172,7 +177,7 @@ async fn ask_for_ever(installations: &Api<Installation>, jobs: &AtomicUsize) -> 
     }
 }
 
-/// Calls again as soon as the answer is there, whatever it is; counts answers.
+/// Repeats a call as soon as its answer arrives, and counts the answers, errors included.
 async fn call_for_ever(
     mut renderer: RendererClient<Channel>,
     takes_time: bool,
@@ -191,7 +196,7 @@ async fn call_for_ever(
     let input = RenderInput { objects, blueprint: files, ..RenderInput::default() };
     let request = RenderRequest { input: Some(Input::Inline(input)) };
     loop {
-        // A refusal of what asks too much is an answer, too.
+        // The rejection of an excessive request counts as an answer, too.
         if renderer.render(request.clone()).await.is_err() {
             sleep(Duration::from_millis(50)).await;
         }

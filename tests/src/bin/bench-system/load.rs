@@ -1,5 +1,5 @@
-//! Installations through which data flows, by the thousand: created, updated, deleted; beside what a client without any controller needs
-//! to bring the same objects there.
+//! Benchmark of thousands of Installations with data flow: created, updated and deleted, compared
+//! with a client without a controller that writes the same objects.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -20,11 +20,11 @@ use crate::scenario::{Bench, per, rounded};
 
 type Figures = Map<String, Value>;
 
-/// Requests under way at once.
+/// Number of concurrent requests.
 pub(crate) const CLIENTS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// One data import, one mock item with an export, and one export that is made of it.
+/// Blueprint with one data import, one mock item with an export, and one export computed from that.
 const BLUEPRINT: &str = r#"apiVersion: landscaper.gardener.cloud/v1alpha1
 kind: Blueprint
 jsonSchema: "https://json-schema.org/draft/2019-09/schema"
@@ -60,7 +60,7 @@ exportExecutions:
       result: {{ .values.deployitems.item.result }}
 "#;
 
-/// An Installation of the load; its ConfigMap is `in-<index>`.
+/// Returns an Installation of the load. It imports from the ConfigMap `in-<index>`.
 pub(crate) fn installation(namespace: &str, index: usize) -> Installation {
     let object = json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
@@ -82,7 +82,7 @@ fn settings(index: usize, size: usize) -> String {
     json!({"size": size, "text": format!("t{index}")}).to_string()
 }
 
-/// What was spent since a moment.
+/// Resources used since the meter was started.
 pub(crate) struct Meter {
     log: AuditLog,
     services: Vec<(&'static str, Usage)>,
@@ -97,7 +97,7 @@ impl Meter {
         Ok(Self { log, services: bench.usages()?, api_server, start: Instant::now() })
     }
 
-    /// The figures of `count` Installations, under a name.
+    /// Returns the figures of `count` Installations under `name`.
     pub(crate) fn stop(mut self, bench: &Bench, name: &str, count: usize) -> Result<Figures> {
         let seconds = self.start.elapsed().as_secs_f64();
         let mut figures = Figures::new();
@@ -124,7 +124,7 @@ impl Meter {
     }
 }
 
-/// The median of each figure over some rounds.
+/// Returns the median of each figure over several rounds.
 fn medians(rounds: &[Figures]) -> Figures {
     let mut all: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
     for (name, figure) in rounds.iter().flatten() {
@@ -138,7 +138,8 @@ fn medians(rounds: &[Figures]) -> Figures {
 }
 
 impl Bench {
-    /// Creates `count`, changes what they import, deletes half of them; with `floor` beside a client that writes the same objects.
+    /// Creates `count` Installations, changes their imports, and deletes half of them. With
+    /// `floor`, a plain client writes the same objects for comparison.
     pub(crate) async fn load(&mut self, count: usize, rounds: usize, with_floor: bool) -> Result<Figures> {
         let mut all = Vec::new();
         for round in 0..rounds {
@@ -164,7 +165,8 @@ impl Bench {
         Ok(figures)
     }
 
-    /// The same number again and again in one namespace: how much slower the last ones are than the first.
+    /// Creates the same number of Installations repeatedly in one namespace, to compare the last
+    /// batch with the first.
     pub(crate) async fn growth(&mut self, count: usize, times: usize) -> Result<Figures> {
         let namespace = "growth";
         let mut seconds = Vec::new();
@@ -182,7 +184,8 @@ impl Bench {
         ]))
     }
 
-    /// Many finished Installations: how soon a renderer that starts again does new work, and what the services need.
+    /// Measures a cluster of many finished Installations: the delay until a restarted renderer does
+    /// new work, and the memory and CPU of the services.
     pub(crate) async fn standing(&mut self, count: usize) -> Result<Figures> {
         let namespace = "standing";
         self.prepare(namespace, 0..1).await?;
@@ -227,7 +230,7 @@ impl Bench {
         Ok(Api::namespaced(self.system.client().await?, namespace))
     }
 
-    /// What the Installations import.
+    /// Creates the objects that the Installations import.
     pub(crate) async fn prepare(&self, namespace: &str, range: std::ops::Range<usize>) -> Result<()> {
         let client = self.system.client().await?;
         if range.start == 0 {
@@ -262,7 +265,7 @@ impl Bench {
         meter.stop(self, name, count)
     }
 
-    /// Changes what all of them import, and asks for jobs.
+    /// Changes the imports of all Installations and requests jobs.
     async fn update(&self, namespace: &str, count: usize) -> Result<Figures> {
         let client = self.system.client().await?;
         let maps: Api<ConfigMap> = Api::namespaced(client, namespace);
@@ -315,7 +318,7 @@ impl Bench {
         meter.stop(self, "load.delete", count)
     }
 
-    /// Watches until all of these are as they should be.
+    /// Watches until all these Installations satisfy the condition.
     async fn until(
         &self,
         namespace: &str,
@@ -348,7 +351,7 @@ fn job(installation: &Installation) -> Option<String> {
     installation.status.as_ref()?.job_id.clone()
 }
 
-/// Whether its job has ended well.
+/// Reports whether the last job of the Installation has succeeded.
 pub(crate) fn is_finished(installation: &Installation) -> bool {
     installation.status.as_ref().is_some_and(|status| {
         status.phase.as_deref() == Some("Succeeded")

@@ -1,5 +1,5 @@
-//! Figures of the running system, for `cargo xtask bench system`: services as processes, a real API server and NATS on
-//! the same machine.
+//! Benchmark of the running system, for `cargo xtask bench system`: services as processes, with a
+//! real API server and NATS on the same machine.
 
 mod components;
 mod console;
@@ -24,21 +24,23 @@ use components::Scale;
 use deployers::Kind;
 use scenario::Bench;
 
-/// Installations, or PackageVariants, in the scenarios with many of them.
+/// Number of Installations or PackageVariants in the scenarios with many of them.
 const MANY: usize = 1000;
 
-/// What is measured, in this order: those that come later find what the former left.
+/// Scenarios in the order in which they run. A later scenario finds the objects of the earlier
+/// ones.
 const SCENARIOS: [&str; 11] = [
     "variants", "plain", "load", "idle", "reaction", "restart", "items", "beside", "hostile", "growth",
     "standing",
 ];
-/// What is measured on a system of its own: one with a package store, with components of its own, or with a second cluster.
+/// Scenarios that run on a system of their own: one with a package store, with its own components,
+/// or with a second cluster.
 const APART: [&str; 6] = ["packages", "store", "components", "manifests", "charts", "console"];
-/// What is said without them.
+/// Message if the servers are not installed.
 pub(crate) const NO_SERVERS: &str = "the servers are missing: cargo xtask servers";
-/// How often the load, and what is done beside strangers, is repeated if nothing is said.
+/// Default number of rounds of the load and of the hostile scenario.
 const ROUNDS: usize = 3;
-/// Installations of strangers if nothing is said.
+/// Default number of the strangers' Installations.
 const STRANGERS: usize = 10;
 
 struct Arguments {
@@ -47,11 +49,11 @@ struct Arguments {
     with_floor: bool,
     is_small: bool,
     repeat: Repeat,
-    /// All if none is named.
+    /// Selected scenarios; all of them if the list is empty.
     scenarios: Vec<String>,
 }
 
-/// How often, and beside how many.
+/// Number of rounds, and number of strangers beside the measured Installations.
 #[derive(Clone, Copy)]
 struct Repeat {
     rounds: usize,
@@ -94,7 +96,7 @@ async fn main() -> Result<()> {
     }
     let wanted = |name: &str| scenarios.is_empty() || scenarios.iter().any(|wanted| wanted == name);
     let mut figures = Map::new();
-    // Each is told when it is known: all of them take minutes.
+    // Each figure is printed as soon as it is known, because a full run takes minutes.
     let mut tell = |found: Map<String, Value>| {
         for (name, figure) in &found {
             println!("{name:<64} {figure}");

@@ -1,4 +1,4 @@
-//! One set that makes many packages in git repositories, and keeps them up to date.
+//! Benchmark of one set that creates many packages in git repositories and keeps them up to date.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,19 +21,19 @@ use crate::watch;
 pub(crate) const NAMESPACE: &str = "bench-packages";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1800);
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: dns\n";
-/// What variants inject: one object that ten of them name, and one for the others.
+/// Name of the ConfigMap that ten of the variants inject. The other variants share another one.
 const SPECIAL: &str = "special";
 const COMMON: &str = "common";
 const SPECIALS: usize = 10;
 
-/// A system with a package store, and remotes on this disk.
+/// System with a package store, and git remotes on the local disk.
 pub(crate) struct Fleet {
     pub(crate) system: System,
     pub(crate) client: Client,
     folder: TempDir,
     pub(crate) repositories: Vec<String>,
     log: AuditLog,
-    /// Calls of `git` and what became of pushes, as they were when they were last asked for.
+    /// Last known counts of `git` calls and of push results.
     counted: BTreeMap<String, f64>,
     pub(crate) figures: Map<String, Value>,
 }
@@ -78,14 +78,14 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets the store look at the catalog now, and not within a minute.
+    /// Makes the store poll the catalog now, and not after up to a minute.
     async fn look(&self) -> Result<()> {
         let change = json!({"metadata": {"annotations": {"looked-at": jiff::Timestamp::now().to_string()}}});
         self.api::<Repository>().patch("catalog", &PatchParams::default(), &Patch::Merge(&change)).await?;
         Ok(())
     }
 
-    /// Tells how long something took, and what it cost.
+    /// Records the time and the cost of a phase.
     async fn tell(&mut self, phase: &str, start: Instant) -> Result<()> {
         self.figure(&format!("packages.{phase}_seconds"), rounded(start.elapsed().as_secs_f64()));
         for (request, times) in self.log.counts()? {
@@ -109,7 +109,7 @@ impl Fleet {
         self.figures.insert(name.to_owned(), figure);
     }
 
-    /// Waits until as many drafts are of this version of the upstream.
+    /// Waits until `count` drafts are based on this version of the upstream package.
     async fn drafted(&self, version: &str, count: usize) -> Result<()> {
         let reference = format!("dns/{version}");
         let revisions = self.api::<PackageRevision>();
@@ -121,7 +121,7 @@ impl Fleet {
         waited.await.with_context(|| self.system.logs())
     }
 
-    /// Writes of the services while nothing is left to do.
+    /// Counts the writes of the services while they have no work left.
     async fn idle(&mut self) -> Result<()> {
         tokio::time::sleep(Duration::from_secs(5)).await;
         drop(self.log.counts()?);
@@ -154,8 +154,9 @@ impl Fleet {
     }
 }
 
-/// Time until all drafts are there, until all are merged with the upstream's next version, and until those are drafted again that use an
-/// object which changes; with the requests and the calls of `git` for each.
+/// Measures the time, the requests and the `git` calls of three phases: until all drafts exist,
+/// until all are merged with the upstream's next version, and until the variants that inject a
+/// changed object have new drafts.
 pub(crate) async fn packages(
     binaries: PathBuf,
     repositories: usize,
@@ -210,7 +211,7 @@ pub(crate) async fn packages(
     })
     .await?;
     fleet.tell("injected", start).await?;
-    // Others would come by now.
+    // Wait five seconds more, so that an unexpected draft would have arrived by now.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let moved = fleet.heads()?.iter().filter(|head| !before.contains(head)).count();
     fleet.figure("packages.injected.drafts", json!(moved));
@@ -218,7 +219,7 @@ pub(crate) async fn packages(
 }
 
 impl Fleet {
-    /// Every draft of every remote with its commit.
+    /// Returns every draft of every remote with its commit.
     fn heads(&self) -> Result<Vec<String>> {
         let mut heads = Vec::new();
         for name in &self.repositories {
@@ -231,7 +232,7 @@ impl Fleet {
     }
 }
 
-/// Variants of this namespace may inject ConfigMaps, and notice their changes.
+/// Lets variants of this namespace inject ConfigMaps and watch their changes.
 async fn let_watch_config_maps(system: &System) -> Result<()> {
     let verbs = "--verb=get,list,watch";
     system.kubectl(&["create", "role", "watchable", "-n", NAMESPACE, verbs, "--resource=configmaps"]).await?;
@@ -244,7 +245,7 @@ async fn let_watch_config_maps(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// A remote with one commit, and a work tree beside it.
+/// Creates a remote with one commit, and a work tree beside it.
 pub(crate) fn remote(folder: &Path, name: &str) -> Result<()> {
     git(folder, &["init", "-q", "--bare", &format!("{name}.git")])?;
     git(folder, &["clone", "-q", &format!("{name}.git"), name])?;
@@ -252,7 +253,7 @@ pub(crate) fn remote(folder: &Path, name: &str) -> Result<()> {
     push(&folder.join(name), &[])
 }
 
-/// A version of the package that all variants are made from.
+/// Publishes a version of the package that is the upstream of all variants.
 fn publish(folder: &Path, cache: &str, version: &str) -> Result<()> {
     let checkout = folder.join("catalog");
     let point = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: site\n  annotations:\n    kpt.dev/config-injection: required\ndata: {}\n";
@@ -261,7 +262,7 @@ fn publish(folder: &Path, cache: &str, version: &str) -> Result<()> {
     push(&checkout, &[format!("dns/{version}")])
 }
 
-/// A package of a dozen files.
+/// Writes a package of a dozen files.
 pub(crate) fn write_package(folder: &Path, cache: &str) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("Kptfile"), KPTFILE)?;
@@ -274,7 +275,7 @@ pub(crate) fn write_package(folder: &Path, cache: &str) -> Result<()> {
     Ok(())
 }
 
-/// Commits what is in the work tree, and pushes it with tags.
+/// Commits the changes in the work tree, and pushes them with the tags.
 pub(crate) fn push(checkout: &Path, tags: &[String]) -> Result<()> {
     git(checkout, &["add", "-A"])?;
     git(checkout, &["commit", "-qm", "by hand"])?;

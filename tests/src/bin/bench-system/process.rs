@@ -1,4 +1,4 @@
-//! What the kernel knows of a process.
+//! Figures of the kernel about a process.
 
 use std::fs;
 
@@ -8,17 +8,18 @@ use anyhow::{Context, Result};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
-    /// Resident set now and at its highest, in MiB.
+    /// Current and highest resident set, in MiB.
     pub(crate) resident: f64,
     pub(crate) peak: f64,
 }
 
-/// Ticks of a second in `/proc/<pid>/stat`; the same on every Linux.
+/// Clock ticks per second in `/proc/<pid>/stat`, the same on every Linux.
 const TICKS: f64 = 100.0;
 
 pub(crate) fn usage(pid: u32) -> Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the process has ended")?;
-    // The name in brackets may hold blanks.
+    // The process name in parentheses may contain blanks, so the fields are split after its closing
+    // one.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks =
         |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();

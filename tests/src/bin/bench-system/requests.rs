@@ -8,21 +8,22 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::Value;
 
-/// Reads what was logged since the last time.
+/// Reader of the entries that were logged since the last read.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     file: BufReader<File>,
 }
 
 impl AuditLog {
-    /// Begins at the end of the log.
+    /// Opens the log at its end.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut file = File::open(path)?;
         file.seek(SeekFrom::End(0))?;
         Ok(Self { file: BufReader::new(file) })
     }
 
-    /// Finished requests of the services, by verb and resource; watches and leases left out.
+    /// Counts the finished requests of the services by verb and resource, without watches and
+    /// leases.
     pub(crate) fn counts(&mut self) -> Result<BTreeMap<String, usize>> {
         let mut counts = BTreeMap::new();
         let mut line = String::new();

@@ -20,7 +20,7 @@ type Figures = Map<String, Value>;
 
 const NAMESPACE: &str = "bench";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
-/// Requests under way at once when objects are created.
+/// Number of concurrent requests while the objects are created.
 const CREATORS: usize = 16;
 
 const BLUEPRINT: &str = "apiVersion: landscaper.gardener.cloud/v1alpha1
@@ -37,7 +37,7 @@ deployExecutions:
         kind: ProviderConfiguration
 ";
 
-/// A running system and what was measured of it.
+/// Running system and the figures measured on it.
 pub(crate) struct Bench {
     pub(crate) system: System,
     installations: Api<Installation>,
@@ -50,7 +50,7 @@ impl Bench {
         Self::of(system, NAMESPACE).await.map(Some)
     }
 
-    /// What is measured of a system, in a new namespace.
+    /// Prepares a new namespace of a running system for measurements.
     pub(crate) async fn of(system: System, namespace: &str) -> Result<Self> {
         system.plane.create_namespace(namespace).await?;
         let installations = Api::namespaced(system.client().await?, namespace);
@@ -59,7 +59,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Jobs need the Context that the resolver creates.
+    /// Waits for the Context that the resolver creates, because jobs need it.
     pub(crate) async fn until_context(&self, namespace: &str) -> Result<()> {
         let contexts: Api<groundwork_api::Context> = Api::namespaced(self.system.client().await?, namespace);
         wait_for("the default Context", PATIENCE, async || {
@@ -84,7 +84,7 @@ impl Bench {
         Ok(names)
     }
 
-    /// The same number beside one Installation with many items, which began before them.
+    /// Measures `count` Installations beside one with many items that started before them.
     pub(crate) async fn beside(&mut self, count: usize, items: usize) -> Result<Figures> {
         let alone = Instant::now();
         let names = self.create_many("alone", count).await?;
@@ -109,7 +109,8 @@ impl Bench {
         ]))
     }
 
-    /// What one item costs in an Installation with so many of them, over some Installations one after the other.
+    /// Measures the cost of one item in an Installation with `items` of them, over several
+    /// Installations one after the other.
     pub(crate) async fn items(&mut self, items: usize, runs: usize) -> Result<Figures> {
         let renderer = self.system.service("renderer")?.program.pid()?;
         let before = usage(renderer)?.cpu_seconds;
@@ -133,7 +134,7 @@ impl Bench {
         ]))
     }
 
-    /// Watches until these Installations have succeeded.
+    /// Watches until all these Installations have succeeded.
     pub(crate) async fn until_succeeded(&self, names: &HashSet<String>) -> Result<()> {
         watch::until(&self.installations, names.len(), PATIENCE, |installation| {
             let phase = installation.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -142,9 +143,9 @@ impl Bench {
         .await
     }
 
-    /// A minute with nothing to do.
+    /// Measures a minute without work.
     pub(crate) async fn idle(&mut self) -> Result<Figures> {
-        // What follows the end of the load is not idleness.
+        // Let the follow-up work of the load finish first, so that it does not count as idle time.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let mut log = AuditLog::open(&self.system.plane.audit_log().context("there is an audit log")?)?;
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -156,7 +157,8 @@ impl Bench {
         Ok(figures)
     }
 
-    /// Installations without data, as the first versions knew them: a burst of them, and one after the other. For comparisons with old builds.
+    /// Measures Installations without data, as the first versions supported them: a burst of them,
+    /// and then one after the other. Serves comparisons with old builds.
     pub(crate) async fn plain(&mut self, count: usize, runs: usize) -> Result<Figures> {
         let meter = Meter::start(self)?;
         let names = self.create_many("plain", count).await?;
@@ -168,7 +170,7 @@ impl Bench {
         Ok(figures)
     }
 
-    /// Installations with imports and exports, one after the other.
+    /// Measures Installations with imports and exports, one after the other.
     pub(crate) async fn reaction(&mut self, runs: usize) -> Result<Figures> {
         let namespace = "reaction";
         self.prepare(namespace, 0..runs).await?;
@@ -176,7 +178,8 @@ impl Bench {
         self.reaction_to("reaction", namespace, &objects).await.with_context(|| self.system.logs())
     }
 
-    /// From the creation of an Installation to the sight of its DeployItem, and to the end of its job, one after the other.
+    /// Measures two times per Installation, one after the other: from its creation to the event of
+    /// its DeployItem, and to the end of its job.
     async fn reaction_to(&self, prefix: &str, namespace: &str, objects: &[Installation]) -> Result<Figures> {
         let items: Api<DeployItem> = Api::namespaced(self.system.client().await?, namespace);
         let installations = self.installations(namespace).await?;
@@ -214,7 +217,8 @@ impl Bench {
         Ok(figures)
     }
 
-    /// How many events were handled within 10 ms of their sight, and how many were handled at all.
+    /// Returns for each service the number of events that were handled within 10 ms of their
+    /// arrival, and the number of all handled events.
     async fn reactions(&self) -> Result<Vec<(&'static str, (f64, f64))>> {
         let mut all = Vec::new();
         for service in ["renderer", "deployer"] {
@@ -233,7 +237,7 @@ impl Bench {
         ]))
     }
 
-    /// The watcher with many objects on the stream.
+    /// Measures the restart of the watcher with many objects on the stream.
     pub(crate) async fn restart_watcher(&mut self, count: usize) -> Result<Figures> {
         let objects: Api<DataObject> = Api::namespaced(self.system.client().await?, NAMESPACE);
         let parameters = PostParams::default();
@@ -270,7 +274,7 @@ impl Bench {
         Ok(figures)
     }
 
-    /// Seconds from the start of a killed service until it is ready.
+    /// Returns the seconds from the start of a killed service until it is ready.
     async fn restart(&mut self, service: &'static str) -> Result<f64> {
         self.system.service_mut(service)?.program.kill().await?;
         let start = Instant::now();
@@ -284,7 +288,7 @@ fn installation(name: &str) -> Installation {
     with_blueprint(name, BLUEPRINT)
 }
 
-/// With so many items that do not depend on one another.
+/// Returns an Installation with `items` independent items.
 fn large_installation(name: &str, items: usize) -> Installation {
     let item = "    - name: item\n";
     let loops = format!("    {{{{- range until {items} }}}}\n    - name: item-{{{{ . }}}}\n");
@@ -312,7 +316,7 @@ pub(crate) fn rounded(figure: f64) -> Value {
     json!((figure * 100.0).round() / 100.0)
 }
 
-/// Sum of a metric over all its labels.
+/// Returns the sum of a metric over all its labels.
 pub(crate) fn sum(metrics: &str, name: &str) -> f64 {
     let samples = metrics.lines().filter_map(|line| line.strip_prefix(name));
     samples
@@ -320,7 +324,8 @@ pub(crate) fn sum(metrics: &str, name: &str) -> f64 {
         .fold(0.0, |sum, sample| sum + sample)
 }
 
-/// Observations of a histogram up to a bound, and all of them, over all its labels.
+/// Returns two counts of a histogram over all its labels: the observations up to the bound, and all
+/// observations.
 fn observations(metrics: &str, name: &str, bound: &str) -> (f64, f64) {
     let of = |suffix: &str, label: &str| {
         let samples = metrics.lines().filter(|line| line.starts_with(&format!("{name}_{suffix}")));

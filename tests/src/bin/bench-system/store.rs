@@ -1,4 +1,5 @@
-//! A package store with many packages that are there already: what it keeps in memory, and how soon it is back after a restart.
+//! Benchmark of a package store with many existing packages: its memory, and the time until it is
+//! ready after a restart.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,7 +13,8 @@ use crate::process::usage;
 use crate::scenario::rounded;
 use crate::watch;
 
-/// Registers repositories with published packages, and restarts the service when it knows them all.
+/// Registers repositories with published packages, and restarts the service when it has listed all
+/// of them.
 pub(crate) async fn store(binaries: PathBuf, repositories: usize, each: usize) -> Result<Map<String, Value>> {
     let mut fleet = Fleet::start(binaries, repositories).await?;
     for name in &fleet.repositories {
@@ -34,7 +36,8 @@ pub(crate) async fn store(binaries: PathBuf, repositories: usize, each: usize) -
     let revisions = fleet.api::<PackageRevision>();
     let is_published = |revision: &PackageRevision| {
         let lifecycle = revision.status.as_ref().and_then(|status| status.lifecycle.as_deref());
-        // The branch itself has a placeholder for each package.
+        // The branch itself appears as a placeholder revision of each package, which must not
+        // count.
         lifecycle == Some("Published") && revision.spec.revision == Some(1)
     };
     watch::until(&revisions, count, PATIENCE, is_published).await.with_context(|| fleet.system.logs())?;
@@ -49,7 +52,7 @@ pub(crate) async fn store(binaries: PathBuf, repositories: usize, each: usize) -
     fleet.system.service_mut("variant")?.program.start_again()?;
     fleet.system.until_ready("variant").await?;
     fleet.figure("store.restart.ready_seconds", rounded(start.elapsed().as_secs_f64()));
-    // A change that it has to read the repository for.
+    // Push a package that the service can only see by reading the repository again.
     let checkout = fleet.path().join("edge-00");
     write_package(&checkout.join("late"), "late")?;
     push(&checkout, &["late/v1".to_owned()])?;

@@ -1,4 +1,4 @@
-//! One set that makes many PackageVariants.
+//! Benchmark of one set that creates many PackageVariants.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,8 @@ const NAMESPACE: &str = "bench-variants";
 const PATIENCE: Duration = Duration::from_secs(600);
 
 impl Bench {
-    /// Time until all variants exist and until each has its status, and the requests for both.
+    /// Measures the time until all variants exist and until each has its status, and the requests
+    /// for both.
     pub(crate) async fn variants(&mut self, count: usize) -> Result<Map<String, Value>> {
         self.system.plane.create_namespace(NAMESPACE).await?;
         let client = self.system.client().await?;

@@ -1,4 +1,5 @@
-//! Waiting for many objects: a list again and again would keep the API server busy with the measuring.
+//! Waits for many objects with a watch. Repeated lists would load the API server and distort the
+//! measurement.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -11,12 +12,13 @@ use kube::core::WatchEvent;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-/// Names of objects that an error tells.
+/// Number of object names that an error lists.
 const NAMES: usize = 5;
-/// For what takes fractions of a second.
+/// Timeout for events that usually take fractions of a second.
 const EVENT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Watches until as many objects are as they should be; one that was so counts, whatever becomes of it.
+/// Watches until `count` objects satisfy the condition. An object that satisfied it once keeps
+/// counting, even if it changes later.
 pub(crate) async fn until<K>(
     objects: &Api<K>,
     count: usize,
@@ -29,7 +31,8 @@ where
     let mut done = HashSet::new();
     let end = tokio::time::Instant::now() + patience;
     while done.len() < count {
-        // The server ends a watch that does not keep up, and what it tells at the beginning of one is in no order.
+        // List again after each watch: the server ends a watch that falls behind, and the initial
+        // events of a watch have no order.
         let list = objects.list(&ListParams::default()).await?;
         done.extend(list.iter().filter(|object| is_so(object)).map(ResourceExt::name_any));
         let version = list.metadata.resource_version.unwrap_or_default();
@@ -72,7 +75,8 @@ pub(crate) async fn first<K>(
         .map_err(|_| anyhow!("no such event in {} s", EVENT_PATIENCE.as_secs()))?
 }
 
-/// What a list says of objects that a watch did not tell to be as they should be: whether they are not, or the watch has missed it.
+/// Error for objects whose expected state the watch did not report. A list shows whether the
+/// objects are not in that state, or the watch missed the event.
 async fn missed<K>(objects: &Api<K>, done: &HashSet<String>, is_so: impl Fn(&K) -> bool) -> Error
 where
     K: Resource + Clone + DeserializeOwned + Debug,

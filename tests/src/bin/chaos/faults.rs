@@ -1,4 +1,4 @@
-//! Faults, as they are done to the servers and processes of a system.
+//! Injects the planned faults into the servers and processes of a system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use groundwork_tests::{Flow, System};
 
 use crate::plan::{Fault, Kind, Plan};
 
-/// A request of a service waits so long while it is slowed down.
+/// Delay of each request while a service is slowed down.
 const SLOWNESS: Duration = Duration::from_secs(1);
-/// Messages over a slow wire wait so long.
+/// Delay of each message on a slow NATS connection.
 const LATENESS: Duration = Duration::from_millis(300);
-/// How often a server is asked to start again, whose port somebody may hold for a moment.
+/// Attempts to start a server again, because another process may hold its port for a moment.
 const STARTS: usize = 20;
 
-/// One end of a fault.
+/// Start or end of a fault.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Begin(Fault),
     End(Fault),
 }
 
-/// Does all faults of a plan at their times, and ends them.
+/// Starts and ends all faults of a plan at their times.
 pub(crate) async fn run(system: &mut System, plan: &Plan, begin: Instant) -> Result<()> {
     let mut steps: Vec<(Duration, Step)> = Vec::new();
     for (at, fault) in &plan.faults {
@@ -74,7 +74,7 @@ async fn end(system: &mut System, Fault { kind, victim, .. }: Fault) -> Result<(
     match kind {
         Kind::Kill | Kind::Terminate => {
             let program = &mut system.service_mut(victim)?.program;
-            // One that takes long to end is killed, as by the kubelet.
+            // A service that does not end in time is killed, as the kubelet does.
             program.kill().await?;
             program.start_again()?;
         }
@@ -114,12 +114,12 @@ async fn start_nats(system: &mut System) -> Result<()> {
     last.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The files of NATS.
+/// Returns the data folder of NATS.
 fn data(system: &System) -> PathBuf {
     system.nats.folder().join("data")
 }
 
-/// Where a copy of them is kept.
+/// Returns the folder for the copy of the NATS data.
 fn copied(system: &System) -> PathBuf {
     system.nats.folder().join("copy")
 }

@@ -1,4 +1,4 @@
-//! The histories of deployed objects, as the audit log of the API server tells them.
+//! Histories of deployed objects, from the audit log of the API server.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,10 +12,10 @@ use crate::installation;
 use crate::plan::Expected;
 use crate::unit::{Unit, text};
 
-/// The kind whose objects the log holds, by its plural.
+/// Plural of the only kind that the units deploy.
 pub(crate) const DEPLOYED: &str = "configmaps";
 
-/// A place in the log.
+/// Position in the audit log from which a round's history is read.
 #[derive(Debug)]
 pub(crate) struct History {
     log: PathBuf,
@@ -23,25 +23,26 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Everything from now on.
+    /// Starts at the current end of the log.
     ///
     /// # Errors
-    /// When there is no log.
+    /// Fails if the log does not exist.
     pub(crate) fn begin(log: PathBuf) -> Result<Self> {
         let begin = std::fs::metadata(&log)?.len();
         Ok(Self { log, begin })
     }
 
-    /// Objects of a namespace that went back to an older value, went while their units were there, or came again.
+    /// Returns the objects of a namespace that went back to an older value, that were deleted while
+    /// their unit existed, or that were created again.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Fails if the log cannot be read.
     pub(crate) fn flapping(&self, namespace: &str, expected: &Expected) -> Result<Vec<String>> {
         let mut file = File::open(&self.log)?;
         file.seek(SeekFrom::Start(self.begin))?;
         let mut histories: BTreeMap<String, Vec<Written>> = BTreeMap::new();
         for line in BufReader::new(file).lines() {
-            // A server that was killed has left half a line.
+            // Skip a line that does not parse: an API server that was killed leaves half a line.
             let Ok(entry) = serde_json::from_str::<Value>(&line?) else { continue };
             if let Some((name, written)) = written(&entry, namespace) {
                 histories.entry(name).or_default().push(written);
@@ -63,14 +64,14 @@ impl History {
     }
 }
 
-/// A write to a deployed object.
+/// Write to a deployed object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Written {
     Value(u32),
     Deletion,
 }
 
-/// The write that an entry of the log tells, if it was one.
+/// Returns the write that a log entry records, or `None` for any other request.
 fn written(entry: &Value, namespace: &str) -> Option<(String, Written)> {
     let object = &entry["objectRef"];
     let is_ours = object["resource"] == DEPLOYED && object["namespace"] == namespace;
@@ -91,7 +92,8 @@ fn written(entry: &Value, namespace: &str) -> Option<(String, Written)> {
     Some((name.to_owned(), written))
 }
 
-/// True of values that only grow, and end at most once, if the unit was deleted.
+/// Reports whether the values only grow, and whether the object was deleted at most once, at the
+/// end and only with its unit.
 fn is_steady(history: &[Written], is_deleted: bool) -> bool {
     let values = match history.split_last() {
         Some((Written::Deletion, values)) if is_deleted => values,

@@ -1,4 +1,4 @@
-//! The Installations of a unit: of every shape, each with one value that reaches one object.
+//! Installations of a unit, in every shape. Each one passes one value to one deployed object.
 
 use anyhow::Result;
 use data_encoding::BASE64;
@@ -9,34 +9,35 @@ use serde_json::{Value, json};
 
 use crate::unit;
 
-/// Group and version of the objects of users.
+/// Group and version of the users' objects.
 const API_VERSION: &str = "landscaper.gardener.cloud/v1alpha1";
-/// The import of the Target.
+/// Name of the Target import.
 const CLUSTER: &str = "cluster";
-/// The export of whoever hands the value on.
+/// Name of the export through which an Installation passes the value to its sibling.
 const PASSED_ON: &str = "passed-on";
 
-/// The way in which the object of a unit is brought about.
+/// Way in which a unit deploys its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Manifest,
-    /// Two nested Installations, of which one exports the value and the other imports it.
+    /// Two nested Installations. One exports the value and the other imports it.
     Nested,
     Release,
-    /// A chart without a release.
+    /// Chart without a Helm release.
     Chart,
-    /// Two roots, of which one exports the value and the other imports it.
+    /// Two roots. One exports the value and the other imports it.
     Pair,
 }
 
 const SHAPES: [Shape; 5] = [Shape::Manifest, Shape::Nested, Shape::Release, Shape::Chart, Shape::Pair];
 
-/// The name of the value, of the deployed object, and of the Installation that imports the value.
+/// Returns the common name of the value, of the deployed object, and of the Installation that
+/// imports the value.
 pub(crate) fn name(unit: usize) -> String {
     format!("unit-{unit:03}")
 }
 
-/// The names of the roots of a unit.
+/// Returns the names of the unit's roots.
 pub(crate) fn roots(unit: usize) -> Vec<String> {
     let name = name(unit);
     match shape(unit) {
@@ -49,12 +50,13 @@ fn shape(unit: usize) -> Shape {
     SHAPES[unit % SHAPES.len()]
 }
 
-/// The second root of a pair, and the value that it imports.
+/// Returns the name of a pair's second root, which is also the name of the value that this root
+/// imports.
 fn passed_on(name: &str) -> String {
     format!("{name}-on")
 }
 
-/// The Target that all units share.
+/// Returns the Target that all units share.
 pub(crate) fn target(namespace: &str, kubeconfig: &str) -> Result<Target> {
     Ok(serde_json::from_value(json!({
         "apiVersion": API_VERSION, "kind": "Target", "metadata": {"name": CLUSTER, "namespace": namespace},
@@ -62,7 +64,7 @@ pub(crate) fn target(namespace: &str, kubeconfig: &str) -> Result<Target> {
     }))?)
 }
 
-/// The value of a unit, which its user gives.
+/// Returns the DataObject with the unit's value, as the user writes it.
 pub(crate) fn value(namespace: &str, unit: usize, value: u32) -> Result<DataObject> {
     Ok(serde_json::from_value(json!({
         "apiVersion": API_VERSION, "kind": "DataObject", "metadata": {"name": name(unit), "namespace": namespace},
@@ -70,10 +72,10 @@ pub(crate) fn value(namespace: &str, unit: usize, value: u32) -> Result<DataObje
     }))?)
 }
 
-/// The roots of a unit.
+/// Returns the roots of a unit.
 ///
 /// # Errors
-/// When its chart cannot be packed.
+/// Fails if the chart cannot be packed.
 pub(crate) fn installations(namespace: &str, unit: usize) -> Result<Vec<Installation>> {
     let name = name(unit);
     let root = |root: &str, blueprint: &Value, value: &str, exports: &Value| -> Result<Installation> {

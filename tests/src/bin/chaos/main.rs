@@ -1,5 +1,6 @@
-//! `cargo xtask chaos`: users work on a system in which servers and services die, freeze, come back without their files or answer wrongly. Each
-//! round ends at the rest that it would have come to without faults, soon after the last of them.
+//! `cargo xtask chaos`: users work on a system whose servers and services die, freeze, lose their
+//! files or answer wrongly. Soon after its last fault, each round must reach the same final state
+//! as without faults.
 
 mod faults;
 mod history;
@@ -26,14 +27,15 @@ use oracle::Oracle;
 use package::Remotes;
 use plan::{Expected, Kind, Plan, REPLICAS, Size};
 
-/// Of two watchers one leads.
+/// Settings of the two watchers, so that they elect a leader.
 const ELECTION: [(&str, &str); 2] =
     [("GROUNDWORK_LEADER_ELECTION", "true"), ("GROUNDWORK_LEASE_NAMESPACE", "groundwork-system")];
-/// A round is at rest so soon after its last fault.
+/// Time limit for a round to reach its final state after the last fault.
 const REST: Duration = Duration::from_secs(60);
-/// The garbage collector of Kubernetes may take so long, since its pauses grow to a minute while the API server is away.
+/// Time limit for the garbage collector of Kubernetes. Its back-off grows to a minute while the API
+/// server is unavailable.
 const COLLECTED: Duration = Duration::from_secs(180);
-/// Distance of two looks at a round.
+/// Interval between two checks of a round.
 const POLL: Duration = Duration::from_millis(250);
 
 struct Arguments {
@@ -101,23 +103,23 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// A round by its seed and its faults.
+/// Formats a round as its seed and its faults.
 fn told(plan: &Plan) -> String {
     let faults = plan.faults.iter().map(|(at, fault)| format!("\n  at {:.1} s: {fault}", at.as_secs_f64()));
     let replicas = if plan.has_replicas { " with two replicas" } else { "" };
     format!("seed {}{replicas}:{}", plan.seed, faults.collect::<String>())
 }
 
-/// How long a round took to come to rest.
+/// Times until a round reached its final state.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rests {
-    /// After its last fault and act.
+    /// Time after the last fault or act.
     worked: Duration,
-    /// After everything in it was deleted.
+    /// Time after the deletion of all units.
     ended: Duration,
 }
 
-/// One round, with second replicas where it has them.
+/// Runs one round, with second replicas if the plan has them.
 async fn round(system: &mut System, plan: &Plan) -> Result<Rests> {
     let second: &[(&'static str, &'static str)] = if plan.has_replicas { &REPLICAS } else { &[] };
     for (name, service) in second {
@@ -165,7 +167,7 @@ async fn run(system: &mut System, plan: &Plan) -> Result<Rests> {
     Ok(Rests { worked, ended })
 }
 
-/// Waits for the right rest; the answer is how long that took.
+/// Waits until the state is final and correct. Returns the time that this took.
 async fn until_at_rest(
     system: &System,
     oracle: &Oracle<'_>,
@@ -195,7 +197,8 @@ async fn until_at_rest(
     }
 }
 
-/// How often a look has found what no event had told, in all services as they live now.
+/// Returns how many changes the running services found by a periodic check because no event had
+/// reported them.
 async fn untold(system: &System) -> u64 {
     let mut sum = 0;
     for service in ALL {

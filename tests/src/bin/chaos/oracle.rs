@@ -1,4 +1,4 @@
-//! The judge of a round: has it come to rest, and to the right one?
+//! Checks whether a round has reached its final state, and whether that state is correct.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,12 +18,13 @@ use crate::plan::Expected;
 use crate::unit::{Unit, text};
 use crate::{history, installation};
 
-/// Something that is not as it should be.
+/// Difference from the expected state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) object: ObjectId,
     what: String,
-    /// Its owner is gone, so that the garbage collector of Kubernetes is to delete it. That may be a minute late after an API server was away.
+    /// Set if the owner of the object is gone, so that the garbage collector of Kubernetes must
+    /// delete it. The collector may be a minute late after an API server was unavailable.
     pub(crate) is_garbage: bool,
 }
 
@@ -33,7 +34,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Compares a namespace with what its users have asked for.
+/// Comparison of a namespace with the state that its users requested.
 pub(crate) struct Oracle<'a> {
     pub(crate) client: &'a Client,
     pub(crate) namespace: &'a str,
@@ -41,16 +42,16 @@ pub(crate) struct Oracle<'a> {
 }
 
 impl Oracle<'_> {
-    /// All that is not as it should be; empty at the right rest.
+    /// Returns all differences from the expected state, none in the correct final state.
     ///
     /// # Errors
-    /// When the API server or git does not answer.
+    /// Fails if the API server or git does not answer.
     pub(crate) async fn problems(&self, expected: &Expected) -> Result<Vec<Problem>> {
         let mut problems = self.installations(expected).await?;
         problems.extend(self.deployed(expected).await?);
         problems.extend(self.variants(expected).await?);
         if problems.is_empty() {
-            // Git is asked last, since that takes a process for each draft.
+            // Git comes last, since it takes a process per draft.
             problems = self.drafts(expected)?;
         }
         Ok(problems)
@@ -135,7 +136,7 @@ impl Oracle<'_> {
         Ok(problems)
     }
 
-    /// Deployed objects that are missing, left over or of an older state.
+    /// Returns the deployed objects that are missing, left over or outdated.
     async fn deployed(&self, expected: &Expected) -> Result<Vec<Problem>> {
         let mut found = BTreeMap::new();
         for object in self.list::<ConfigMap>().await? {
@@ -224,7 +225,7 @@ impl Oracle<'_> {
     }
 }
 
-/// Variants that should be there, with their values.
+/// Returns the variants that must exist, with their values.
 fn wanted_variants(expected: &Expected) -> impl Iterator<Item = (String, u32)> {
     expected.iter().filter_map(|(unit, value)| match (unit, value) {
         (Unit::Variant(unit), Some(value)) => Some((package::name(*unit), *value)),
@@ -232,7 +233,7 @@ fn wanted_variants(expected: &Expected) -> impl Iterator<Item = (String, u32)> {
     })
 }
 
-/// Why a variant is not at rest.
+/// Returns the reason why a variant is not ready yet, if it is not.
 fn unready(variant: &PackageVariant) -> Option<String> {
     let status = variant.status.clone().unwrap_or_default();
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");

@@ -1,4 +1,4 @@
-//! PackageVariants, and the repositories that they read and write: bare ones in a folder.
+//! PackageVariants, and the bare repositories in a folder that the variants read and write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,26 +11,26 @@ use serde_json::{Value, json};
 use crate::plan::VALUES;
 use crate::unit;
 
-/// The Repository of the upstream package, and that of what is made of it.
+/// Names of the Repositories: that of the upstream package, and that of the packages made from it.
 pub(crate) const REPOSITORIES: [&str; 2] = ["catalog", "edge"];
-/// The upstream package. It has a revision for each value.
+/// Upstream package, with one revision per value.
 const PACKAGE: &str = "app";
 const KPTFILE: &str = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: app\n";
 
-/// The name of the variant, and of its package.
+/// Returns the name of the variant, which is also the name of its package.
 pub(crate) fn name(unit: usize) -> String {
     format!("variant-{unit:03}")
 }
 
-/// The remotes of a round. Dropping them deletes them.
+/// Git remotes of a round, deleted on drop.
 #[derive(Debug)]
 pub(crate) struct Remotes(tempfile::TempDir);
 
 impl Remotes {
-    /// Both repositories, the upstream package with all of its revisions.
+    /// Creates both repositories, and the upstream package with all its revisions.
     ///
     /// # Errors
-    /// When git does not work.
+    /// Fails if git fails.
     pub(crate) fn create() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         for name in REPOSITORIES {
@@ -58,10 +58,10 @@ impl Remotes {
         self.0.path().join(format!("{name}.git"))
     }
 
-    /// The object that stands for a remote.
+    /// Returns the Repository object of a remote.
     ///
     /// # Errors
-    /// Never, as its form is fixed.
+    /// Never fails, since the object's form is fixed.
     pub(crate) fn repository(&self, namespace: &str, name: &str) -> Result<Repository> {
         Ok(serde_json::from_value(json!({
             "apiVersion": "config.porch.kpt.dev/v1alpha1", "kind": "Repository",
@@ -70,10 +70,11 @@ impl Remotes {
         }))?)
     }
 
-    /// The drafts in the downstream repository, by branch, with the value and the upstream revision that each shows.
+    /// Returns the drafts in the downstream repository by branch, with the value and the upstream
+    /// revision of each.
     ///
     /// # Errors
-    /// When git does not work.
+    /// Fails if git fails.
     pub(crate) fn drafts(&self) -> Result<BTreeMap<String, Draft>> {
         let edge = self.path(REPOSITORIES[1]);
         let listed = git(&edge, &["for-each-ref", "--format=%(refname:short)", "refs/heads/drafts"])?;
@@ -91,17 +92,18 @@ impl Remotes {
     }
 }
 
-/// A draft, as its branch shows it.
+/// Draft as its branch shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) package: String,
-    /// In its context, which the variant changes, and in its object, which comes from upstream.
+    /// Values in the package context, which the variant changes, and in the object, which comes
+    /// from upstream.
     pub(crate) values: [String; 2],
     pub(crate) upstream: String,
 }
 
 impl Draft {
-    /// Everything in it that is not as a value has it.
+    /// Describes all differences between this draft and the draft for a value.
     pub(crate) fn difference(&self, value: u32) -> Option<String> {
         let wanted = unit::text(value);
         let is_right = self.values.iter().all(|found| *found == wanted) && self.upstream == revision(value);
@@ -109,13 +111,13 @@ impl Draft {
     }
 }
 
-/// The rest of the line after some text.
+/// Returns the rest of the line after some text.
 fn word_after<'a>(text: &'a str, before: &str) -> &'a str {
     let line = text.lines().find_map(|line| line.split_once(before));
     line.map(|(_, after)| after.trim().trim_matches('"')).unwrap_or_default()
 }
 
-/// Branches of packages that have more than one.
+/// Returns the branches of packages that have more than one draft.
 pub(crate) fn doubled(drafts: &BTreeMap<String, Draft>) -> Vec<&str> {
     let mut packages = BTreeSet::new();
     drafts
@@ -136,10 +138,10 @@ fn revision(value: u32) -> String {
     format!("v{}", value + 1)
 }
 
-/// The variant of a unit with its first value.
+/// Returns the variant of a unit with its first value.
 ///
 /// # Errors
-/// Never, as its form is fixed.
+/// Never fails, since the object's form is fixed.
 pub(crate) fn variant(namespace: &str, unit: usize) -> Result<PackageVariant> {
     let mut spec = valued(0);
     spec["upstream"]["repo"] = json!(REPOSITORIES[0]);
@@ -152,7 +154,7 @@ pub(crate) fn variant(namespace: &str, unit: usize) -> Result<PackageVariant> {
     }))?)
 }
 
-/// The fields of a variant's spec that a value is in.
+/// Returns the fields of a variant's spec that depend on the value.
 pub(crate) fn valued(value: u32) -> Value {
     json!({
         "upstream": {"revision": revision(value)},

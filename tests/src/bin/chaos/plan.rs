@@ -1,4 +1,5 @@
-//! A round, made up from its seed: the acts of users, and the faults beside them. Pure, so that a seed gives the same round each time.
+//! Plan of a round, generated from its seed: the acts of users, and the faults beside them. The
+//! module is pure, so that a seed always gives the same round.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +9,11 @@ use fastrand::Rng;
 
 use crate::unit::Unit;
 
-/// The time in which users act and faults begin.
+/// Time in which users act and faults begin.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Services that may die or freeze.
 const SERVICES: [&str; 5] = ["watcher", "resolver", "renderer", "deployer", "variant"];
-/// Their second replicas, where a round has them.
+/// Second replicas of the services, for rounds that have them.
 pub(crate) const REPLICAS: [(&str, &str); 5] = [
     ("watcher-2", "watcher"),
     ("resolver-2", "resolver"),
@@ -20,84 +21,85 @@ pub(crate) const REPLICAS: [(&str, &str); 5] = [
     ("deployer-2", "deployer"),
     ("variant-2", "variant"),
 ];
-/// Values that a unit has one after the other at most.
+/// Maximum number of values that a unit has one after the other.
 pub(crate) const VALUES: usize = 4;
-/// Faults of one round.
+/// Maximum number of faults in a round.
 const MOST_FAULTS: usize = 3;
 
-/// A round.
+/// Acts and faults of one round.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
-    /// Each service has a second replica.
+    /// Set if each service has a second replica.
     pub(crate) has_replicas: bool,
     pub(crate) acts: Vec<(Duration, Act)>,
     pub(crate) faults: Vec<(Duration, Fault)>,
 }
 
-/// Something that a user does to a unit.
+/// Act of a user on a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
     Create(Unit),
-    /// Gives it its next value, and asks for what follows from it.
+    /// Sets the unit's next value, and requests a job or a draft for it.
     Change(Unit, u32),
     Delete(Unit),
 }
 
-/// How much happens in a round.
+/// Size of a round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) installations: usize,
     pub(crate) variants: usize,
-    /// A fault lasts no longer.
+    /// Maximum duration of a fault.
     pub(crate) longest: Duration,
 }
 
-/// Something that goes wrong.
+/// Fault of a server or a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
-    /// The service that it befalls, where it befalls one alone. Two faults of one victim do not overlap.
+    /// Affected service, for a fault of a single service. Two faults of the same victim never
+    /// overlap.
     pub(crate) victim: &'static str,
-    /// The time from its beginning to its end.
+    /// Time from the start of the fault to its end.
     pub(crate) length: Duration,
 }
 
-/// The kinds of faults.
+/// Kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// SIGKILL, and a start at the end.
+    /// SIGKILL, then a restart at the end.
     Kill,
-    /// SIGTERM, and a start at the end.
+    /// SIGTERM, then a restart at the end.
     Terminate,
-    /// SIGSTOP and SIGCONT.
+    /// SIGSTOP at the start, and SIGCONT at the end.
     Freeze,
-    /// The connections of one service to NATS end, and it gets no new ones.
+    /// Closes the connections of one service to NATS and refuses new ones.
     CutWire,
-    /// The connections of one service to NATS stay, and nothing comes through.
+    /// Keeps the connections of one service to NATS open, but stops all data on them.
     StallWire,
-    /// The same, but what the service says still arrives.
+    /// Stops the data from NATS to one service. Messages of the service still arrive at NATS.
     DeafenWire,
-    /// Messages between one service and NATS are late.
+    /// Delays the messages between one service and NATS.
     DelayWire,
     KillNats,
-    /// NATS comes back without its files.
+    /// Restarts NATS without its files.
     LoseNats,
-    /// NATS comes back with the files that it had when the fault began.
+    /// Restarts NATS with the files that it had when the fault began.
     RewindNats,
     FreezeNats,
     KillApiServer,
     FreezeApiServer,
-    /// Of the writes of services some are refused, and some done and answered with an error.
+    /// Rejects some writes of services, and answers others with an error after they were done.
     RefuseWrites,
-    /// Each request of a service waits for a second.
+    /// Delays each request of a service by a second.
     SlowDown,
-    /// etcd forgets all but the last revision, so that watches cannot go on from an older one.
+    /// Compacts etcd to its last revision, so that watches cannot resume from an older one.
     Compact,
 }
 
 impl Kind {
-    /// The victim of a kind that befalls no service alone.
+    /// Returns the affected server for a kind that does not affect a single service.
     fn victim(self) -> Option<&'static str> {
         match self {
             Self::Kill
@@ -123,7 +125,7 @@ impl fmt::Display for Fault {
 }
 
 impl Plan {
-    /// The round of a seed.
+    /// Generates the round of a seed.
     pub(crate) fn of(seed: u64, size: Size) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut acts = Vec::new();
@@ -135,7 +137,8 @@ impl Plan {
         let has_replicas = rng.usize(0..3) == 0;
         let mut faults: Vec<(Duration, Fault)> = Vec::new();
         for _ in 0..rng.usize(1..=MOST_FAULTS) {
-            // Faults often come together.
+            // One of three faults starts together with the fault before it, because real faults
+            // often coincide.
             let former = faults.last().map(|(at, _)| *at).filter(|_| rng.usize(0..3) == 0);
             let at = former.unwrap_or_else(|| moment(&mut rng));
             let fault = fault(&mut rng, has_replicas, size.longest);
@@ -150,7 +153,7 @@ impl Plan {
         Self { seed, has_replicas, acts, faults }
     }
 
-    /// The value of each unit that is there when all acts are done; `None` for one that was deleted.
+    /// Returns the final value of each unit after all acts, `None` for a deleted unit.
     pub(crate) fn expected(&self) -> Expected {
         let after = |act: &Act| match *act {
             Act::Create(unit) => (unit, Some(0)),
@@ -161,14 +164,14 @@ impl Plan {
     }
 }
 
-/// Units with the values that they come to, or `None` where they end.
+/// Final values of the units, `None` for a deleted unit.
 pub(crate) type Expected = BTreeMap<Unit, Option<u32>>;
 
 fn moment(rng: &mut Rng) -> Duration {
     WINDOW.mul_f64(rng.f64())
 }
 
-/// All acts about one unit, in order of time.
+/// Generates all acts on one unit, in order of time.
 fn life(rng: &mut Rng, unit: Unit) -> Vec<(Duration, Act)> {
     let mut times: Vec<Duration> = (0..rng.usize(1..=VALUES)).map(|_| moment(rng)).collect();
     times.sort_unstable();

@@ -1,4 +1,4 @@
-//! The report about a round that has failed: the journal and the stream, beside what is not at rest.
+//! Report on a failed round: the unfinished objects with their journal and stream entries.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use crate::oracle::Problem;
 
-/// Things not at rest that are told.
+/// Maximum number of problems in a report.
 const PROBLEMS_TOLD: usize = 40;
-/// Objects whose journal and stream are told.
+/// Maximum number of objects whose journal and stream entries are printed.
 const OBJECTS_TOLD: usize = 8;
-/// The last entries of the journal about each of them.
+/// Number of most recent journal entries printed per object.
 const ENTRIES_TOLD: usize = 20;
-/// Entries of the journal that are read of each.
+/// Number of journal entries read per object.
 const ENTRIES_READ: usize = 1000;
-/// NATS has so long to answer.
+/// Timeout for NATS to answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Everything that helps to find the cause.
+/// Collects all information that helps to find the cause.
 pub(crate) async fn report(system: &System, problems: &[Problem]) -> String {
     let mut text = String::new();
     for problem in problems.iter().take(PROBLEMS_TOLD) {
@@ -43,7 +43,7 @@ pub(crate) async fn report(system: &System, problems: &[Problem]) -> String {
     text
 }
 
-/// An object as the API server has it, without its spec.
+/// Formats an object as the API server returns it, without its spec.
 async fn live(system: &System, object: &ObjectId) -> String {
     let kind = object.kind.to_string();
     let namespace = object.namespace.as_deref().unwrap_or_default();
@@ -57,7 +57,8 @@ async fn live(system: &System, object: &ObjectId) -> String {
     }
 }
 
-/// A line for each object of a namespace that is being deleted, or whose job has not succeeded.
+/// Formats one line for each object of a namespace that is being deleted, or whose job has not
+/// succeeded.
 async fn jobs(system: &System, namespace: &str) -> String {
     let kinds = "installations,executions,deployitems";
     let listed = system.kubectl(&["get", kinds, "--namespace", namespace, "--output", "json"]).await;

@@ -1,15 +1,15 @@
-//! Units of work, each with one value that its user changes.
+//! Units of work. Each unit has one value that its user changes.
 
-/// Something that users make, change and delete.
+/// Object or group of objects that a user creates, changes and deletes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unit {
-    /// One or two roots that deploy one object.
+    /// One or two root Installations that deploy one object.
     Installation(usize),
     /// A PackageVariant.
     Variant(usize),
 }
 
-/// A value as it is written.
+/// Formats a value as the objects contain it.
 pub(crate) fn text(value: u32) -> String {
     format!("v{value}")
 }

@@ -1,4 +1,4 @@
-//! The acts of users: each is repeated until the API server has taken it, as people and programs do.
+//! Acts of users. Each act is repeated until the API server accepts it, as people and programs do.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use crate::plan::{Act, Plan};
 use crate::unit::{Unit, text};
 use crate::{installation, package};
 
-/// How long an API server may be away.
+/// Maximum time for which an API server may be unavailable.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long one request may take.
+/// Timeout of one request.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Does all acts of a plan, each not before its time.
+/// Does all acts of a plan, none before its time.
 ///
 /// # Errors
-/// When the API server does not take one.
+/// Fails if the API server does not accept an act.
 pub(crate) async fn act(client: &Client, namespace: &str, plan: &Plan, begin: Instant) -> Result<()> {
     for &(at, act) in &plan.acts {
         tokio::time::sleep_until((begin + at).into()).await;
@@ -30,10 +30,10 @@ pub(crate) async fn act(client: &Client, namespace: &str, plan: &Plan, begin: In
     Ok(())
 }
 
-/// Deletes all units that are left.
+/// Deletes all remaining units.
 ///
 /// # Errors
-/// When the API server does not take a deletion.
+/// Fails if the API server does not accept a deletion.
 pub(crate) async fn end(client: &Client, namespace: &str, plan: &Plan) -> Result<()> {
     for (unit, value) in plan.expected() {
         if value.is_some() {
@@ -90,7 +90,7 @@ async fn attempt(client: &Client, namespace: &str, act: Act) -> Result<()> {
     Ok(())
 }
 
-/// An object that exists was created by an attempt whose answer got lost.
+/// Accepts that the object already exists: an earlier attempt, whose answer got lost, created it.
 fn taken<K>(answer: Result<K, kube::Error>) -> Result<()> {
     match answer {
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
@@ -98,7 +98,7 @@ fn taken<K>(answer: Result<K, kube::Error>) -> Result<()> {
     }
 }
 
-/// An object that is not there was deleted by an attempt whose answer got lost.
+/// Accepts that the object is not found: an earlier attempt, whose answer got lost, deleted it.
 fn gone<K>(answer: Result<K, kube::Error>) -> Result<()> {
     match answer {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),

@@ -18,10 +18,10 @@ pub(crate) struct Answer {
 /// Reason for an answer without an output.
 #[derive(Debug, Serialize)]
 pub(crate) struct Failure {
-    /// `Input`, `Decode`, or the reason of the condition that a cluster would show.
+    /// `Input`, `Decode`, or the reason of the condition that a controller would set in a cluster.
     reason: &'static str,
     message: String,
-    /// The messages of a validation one by one.
+    /// Messages of a validation, one per entry.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<String>,
 }
@@ -43,23 +43,23 @@ impl Failure {
         Self { reason, message: message.into(), errors: Vec::new() }
     }
 
-    /// The line cannot be used.
+    /// Error for a line that cannot be used.
     pub(crate) fn input(message: impl Into<String>) -> Self {
         Self::new("Input", message)
     }
 
-    /// The variant or set cannot be read.
+    /// Error for a variant or set that cannot be decoded.
     pub(crate) fn decode(message: impl Into<String>) -> Self {
         Self::new("Decode", message)
     }
 
-    /// Rules are broken.
+    /// Error for a variant or set that breaks rules.
     pub(crate) fn validation(errors: Vec<String>) -> Self {
         Self { reason: "ValidationError", message: errors.join("; "), errors }
     }
 }
 
-/// Answers a line: parses it, hands back its name, and says what it gives.
+/// Answers a line: parses it, runs `answer` on its members, and adds its name to the result.
 pub(crate) fn answer(
     line: &[u8],
     compute: impl FnOnce(&mut serde_json::Map<String, Value>) -> Result<Output, Failure>,
@@ -84,7 +84,7 @@ fn failed(name: Option<String>, failure: Failure) -> Answer {
     Answer { name, output: None, error: Some(failure), warnings: Vec::new() }
 }
 
-/// A package: a map from paths to texts.
+/// Takes a package, a map from paths to texts, out of the members.
 pub(crate) fn files(
     members: &mut serde_json::Map<String, Value>,
     member: &str,
@@ -100,7 +100,7 @@ pub(crate) fn files(
     texts.collect::<Result<_, _>>().map(Some)
 }
 
-/// A list of objects; absent, it is empty.
+/// Takes a list of objects out of the members. A missing list is empty.
 pub(crate) fn objects(
     members: &mut serde_json::Map<String, Value>,
     member: &str,
@@ -116,7 +116,7 @@ pub(crate) fn objects(
     }
 }
 
-/// A map from texts to texts; absent, it is empty.
+/// Takes a map from texts to texts out of the members. A missing map is empty.
 pub(crate) fn texts(
     members: &mut serde_json::Map<String, Value>,
     member: &str,

@@ -1,4 +1,4 @@
-//! Executions of blueprints with the bindings of the caller, one blueprint a line.
+//! Executions of blueprints with bindings from the caller, one blueprint per line.
 
 mod answer;
 mod case;
@@ -59,7 +59,7 @@ fn answer_case(case: &Case, limits: TemplateLimits) -> Result<Vec<Outcome>, Case
 
 enum Loaded {
     Blueprint(Box<Blueprint>),
-    /// The answer of the kind `validate`.
+    /// Answer to the kind `validate`.
     Findings(Outcome),
 }
 
@@ -127,7 +127,7 @@ impl Run<'_> {
         }
     }
 
-    /// The members of the output that are the kind's own.
+    /// Returns the members of the output that only this kind has.
     fn run(
         &self,
         member: &Then,
@@ -166,13 +166,14 @@ impl Run<'_> {
                 let values = given.cloned().unwrap_or_default().into();
                 json!({"exports": executions.exports(&imports, &values)?})
             }
-            // Answered when the blueprint was loaded.
+            // The findings were the answer already when the blueprint was loaded, so there is
+            // nothing left to run.
             Kind::Validate => json!({}),
         };
         Ok(output.as_object().cloned().unwrap_or_default())
     }
 
-    /// The bindings that come from the Installation (`blueprints.md` 4.1).
+    /// Returns the bindings that come from the Installation (`blueprints.md` 4.1).
     fn definitions(&self) -> (Option<Value>, Option<Value>) {
         let Some(installation) = &self.case.installation else { return (None, None) };
         let blueprint = installation.blueprint.clone().unwrap_or_else(|| json!({}));
@@ -188,7 +189,7 @@ impl Run<'_> {
         (Some(blueprint), component)
     }
 
-    /// The targets that the blueprint declares as they are given.
+    /// Returns the given values of the targets that the blueprint declares.
     fn declared(&self, targets: &Targets) -> BTreeMap<String, TargetValue> {
         let imported =
             |target: &case::TargetName| ImportedTarget { reference: target.into(), object: Value::Null };

@@ -1,4 +1,4 @@
-//! Go templates, one a line.
+//! Go templates, one per line.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::grants::{deadline, grants};
 use crate::lines::{answer_lines, parse};
 
-/// Name of a template whose line gives none.
+/// Name of a template if its line gives none.
 const DEFAULT_NAME: &str = "t";
 
-/// One line of the input. Members that are null, and choices that are empty texts, count as left out.
+/// One line of the input. A null member counts as missing, and so does an empty text for a choice.
 #[derive(Debug, Deserialize)]
 struct Case {
     name: Option<String>,
@@ -31,7 +31,7 @@ struct Case {
     sprig: Option<bool>,
 }
 
-/// Effect of a key that a map does not have.
+/// Behaviour of a template for a key that the map does not have.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum MissingKeyName {
@@ -51,7 +51,7 @@ impl From<MissingKeyName> for MissingKey {
     }
 }
 
-/// A source that is parsed into the same set before.
+/// Source that is parsed into the same template set before the main one.
 #[derive(Debug, Deserialize)]
 struct Extra {
     name: String,
@@ -92,7 +92,7 @@ pub(crate) fn run(limits: TemplateLimits) -> Result<()> {
     answer_lines(|line| engine.answer(line))
 }
 
-/// The function sets, made once.
+/// Function sets, created once for all lines.
 struct Engine {
     builtins: Arc<Functions>,
     sprig: Arc<Functions>,
@@ -148,7 +148,7 @@ impl Engine {
     }
 }
 
-/// Every byte that is not part of a character becomes U+FFFD.
+/// Decodes bytes as UTF-8, with U+FFFD for each byte that is not part of a character.
 fn text(bytes: &[u8]) -> String {
     bytes.utf8_chunks().fold(String::with_capacity(bytes.len()), |mut text, chunk| {
         text.push_str(chunk.valid());

@@ -1,20 +1,20 @@
-//! Permissions and time of a template: those that the `groundwork` command gives it.
+//! Permissions and time limit of a template, the same as in the `groundwork` command.
 
 use std::time::{Duration, Instant};
 
 use groundwork_blueprint::Capabilities;
 use groundwork_gotemplate::{Deadline, Grants};
 
-/// Longest run of one template.
+/// Time limit of one template.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// The clock and random values; the environment and the network are denied.
+/// Grants the clock and random values, and denies the environment and the network.
 pub(crate) fn grants() -> Grants {
     let system = Capabilities::system();
     Grants { clock: system.clock, randomness: system.randomness, ..Grants::default() }
 }
 
-/// End of the time of a template that starts now.
+/// Returns the deadline of a template that starts now.
 pub(crate) fn deadline() -> Deadline {
     let end = Instant::now() + TIME_LIMIT;
     Deadline::new(move || Instant::now() >= end)

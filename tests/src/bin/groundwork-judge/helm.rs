@@ -1,4 +1,4 @@
-//! Helm charts, one a line (`helm.md` 17).
+//! Helm charts, one per line (`helm.md` 17).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ use serde_json::Value;
 use crate::grants::{deadline, grants};
 use crate::lines::{answer_lines, parse};
 
-/// Name and namespace of a release whose line gives none.
+/// Name and namespace of a release if its line gives none.
 const DEFAULT_NAME: &str = "release-name";
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// One line of the input. Members that are null count as left out.
+/// One line of the input. A null member counts as missing.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Case {
@@ -155,13 +155,14 @@ fn rendered(mut case: Case, limits: TemplateLimits) -> Result<Output, Failure> {
         is_upgrade: release.is_upgrade.unwrap_or(false),
     };
     check_release_name(&release.name).map_err(|error| {
-        // Upgrades have words of their own for it.
+        // Helm has a different error message for upgrades.
         let is_upgrade = release.is_upgrade && release.revision > 1;
         let text = format!("release name is invalid: {}", release.name);
         Failure::new("render", if is_upgrade { text } else { error.to_string() })
     })?;
     let request = Request {
-        // JSON has only one kind of number, as files of values have.
+        // Numbers become floats here, as Helm makes them from a values file: JSON has only one kind
+        // of number.
         values: values::floats(case.values.unwrap_or_default()),
         release: Some(release),
         capabilities,

@@ -1,4 +1,4 @@
-//! Requests on standard input and answers on standard output, one JSON object a line.
+//! Requests on standard input and answers on standard output, one JSON object per line.
 
 use std::io::{BufRead as _, ErrorKind, Write};
 
@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Answers standard input line by line, until it ends or the reader of the answers goes away.
+/// Answers standard input line by line, until the input ends or the reader of the answers closes
+/// its end.
 pub(crate) fn answer_lines<A: Serialize>(answer: impl Fn(&[u8]) -> A) -> Result<()> {
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let mut line = Vec::new();
@@ -30,7 +31,7 @@ fn write(output: &mut impl Write, answer: &impl Serialize) -> std::io::Result<()
     output.flush()
 }
 
-/// Reads a line as an object. Serde would also take a list of the members' values.
+/// Reads a line as an object. Serde alone would also accept a list of the members' values.
 pub(crate) fn parse<C: DeserializeOwned>(line: &[u8]) -> Result<C, serde_json::Error> {
     let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(line)?;
     serde_json::from_value(members.into())

@@ -1,11 +1,13 @@
-//! The engines line by line, for suites that compare them with Landscaper, Porch, Helm, Go and spiff.
+//! Runs the engines line by line, for test suites that compare them with Landscaper, Porch, Helm,
+//! Go and spiff.
 //!
 //! ```text
 //! standard input: one JSON object a line ──engine──> standard output: one JSON object a line, in order, flushed
 //! ```
 //!
-//! A line never ends the process, and none sees the state of an earlier one. Files are read for charts alone, that name a folder
-//! or an archive. The exit code is 0 when the input ends.
+//! A line never ends the process, and never sees the state of an earlier line. The program reads
+//! files only for charts, whose lines may name a folder or an archive. The exit code is 0 when the
+//! input ends.
 
 mod answer;
 mod blueprint;

@@ -1,4 +1,4 @@
-//! Merges of packages, one a line.
+//! Merges of packages, one per line.
 
 use anyhow::Result;
 use groundwork_krm::{Merged, Strategy};

@@ -1,4 +1,4 @@
-//! spiff++ templates, one a line.
+//! spiff++ templates, one per line.
 
 use std::time::SystemTime;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::lines::{answer_lines, parse};
 
-/// Name of a document whose line gives no `source`.
+/// Name of a document if its line gives no `source`.
 const DEFAULT_SOURCE: &str = "template";
 
-/// One line of the input. Members that are null count as left out.
+/// One line of the input. A null member counts as missing.
 #[derive(Debug, Deserialize)]
 struct Case {
     name: Option<String>,
@@ -31,7 +31,7 @@ enum Feature {
     Interpolation,
 }
 
-/// `flow` takes the stubs as they are; `cascade` evaluates them first.
+/// Treatment of the stubs: `flow` uses them as they are, `cascade` evaluates them first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {

@@ -1,4 +1,4 @@
-//! Sets and variants, one a line: `expand`, `validate` and `mutate`.
+//! Sets and variants, one per line: `expand`, `validate` and `mutate`.
 
 use anyhow::Result;
 use groundwork_api::strict::Schemas;
@@ -13,7 +13,7 @@ use crate::lines::answer_lines;
 
 /// Namespace of objects that name none.
 const NAMESPACE: &str = "default";
-/// Name of a package revision whose line gives none.
+/// Name of a package revision if its line gives none.
 const REVISION: &str = "draft";
 
 pub(crate) fn expand() -> Result<()> {
@@ -75,7 +75,7 @@ fn add(bundle: &mut Bundle, object: &Value, member: &str, index: usize) -> Resul
     bundle.add(object).map_err(|error| Failure::input(format!("{member}[{index}]: {error}")))
 }
 
-/// Lists of a kind fail, in whatever version the set asks for it.
+/// Makes lists of a kind fail, for each version in which the set requests the kind.
 fn refuse(bundle: &mut Bundle, set: &PackageVariantSet, kind: &str, why: &str) {
     if kind == Repository::KIND {
         bundle.refuse(Repository::API_VERSION, kind, why);
@@ -106,7 +106,8 @@ fn namespace(object: &impl groundwork_api::ResourceExt) -> String {
     object.namespace().filter(|namespace| !namespace.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
-/// The variant or set of a line, read as an API server with strict validation reads it.
+/// Takes the variant or set out of the members, decoded as an API server with strict validation
+/// decodes it.
 fn required<K: Kind + DeserializeOwned>(members: &mut Members) -> Result<K, Failure> {
     let member = format!("{}{}", K::KIND[..1].to_lowercase(), &K::KIND[1..]);
     let mut object =
@@ -135,7 +136,7 @@ fn required<K: Kind + DeserializeOwned>(members: &mut Members) -> Result<K, Fail
         .map_err(|error| Failure::decode(format!("{}: {}", error.path(), error.inner())))
 }
 
-/// Takes out members that are null, as API servers do.
+/// Removes null members, as API servers do.
 fn prune(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -166,7 +167,7 @@ fn mutate_line(members: &mut Members) -> Result<Output, Failure> {
     Ok(json!({"files": mutated.files, "changed": mutated.changed}).into())
 }
 
-/// Namespace and name of the package revision, for messages.
+/// Takes namespace and name of the package revision out of the members, for error messages.
 fn revision(members: &mut Members, namespace: &str) -> Result<(String, String), Failure> {
     let wrong = || Failure::input("packageRevision must be an object with the texts namespace and name");
     let given = match members.remove("packageRevision") {

@@ -1,4 +1,4 @@
-//! A window of a real browser, through WebDriver and what ChromeDriver adds to it.
+//! Window of a real browser, driven through WebDriver and ChromeDriver's extensions.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use url::{ParseError, Url};
 
 use crate::support::PATIENCE;
 
-/// Violations that axe-core calls serious or critical: element, rule, and what it says.
+/// Script that runs axe-core and returns its serious and critical violations: element, rule and
+/// message.
 const AXE: &str = "const done = arguments[arguments.length - 1];
 axe.run(document, {resultTypes: ['violations']}).then(
   (result) => done(result.violations
@@ -22,20 +23,20 @@ axe.run(document, {resultTypes: ['violations']}).then(
     .flatMap((found) => found.nodes.map((node) => `${node.target}: ${found.id}: ${node.failureSummary}`))),
   (error) => done([String(error)]));";
 
-/// A browser that can open windows.
+/// Browser that can open windows.
 pub(super) struct Browser {
     chromium: Chromium,
     axe: String,
 }
 
-/// One window, with cookies of its own. Close it in the end.
+/// Window with cookies of its own. The caller must close it.
 pub(super) struct Window {
     client: Client,
     origin: String,
     axe: String,
 }
 
-/// What ChromeDriver can do beyond the standard.
+/// Command of ChromeDriver beyond the WebDriver standard.
 #[derive(Debug)]
 struct Extension {
     path: &'static str,
@@ -53,7 +54,7 @@ impl WebDriverCompatibleCommand for Extension {
 }
 
 impl Browser {
-    /// Starts one. `None` if there is none; the note is printed.
+    /// Starts a browser. `None` if none is installed: then a note is printed.
     pub(super) async fn start() -> Result<Option<Self>> {
         let files: BrowserFiles = match find_browser() {
             Ok(files) => files,
@@ -75,7 +76,7 @@ impl Browser {
         Ok(Window { client, origin: format!("http://127.0.0.1:{port}"), axe: self.axe.clone() })
     }
 
-    /// Opens one in which somebody has signed in, by the form.
+    /// Opens a window and signs in through the form.
     pub(super) async fn signed_in(&self, name: &str, port: u16, token: &str) -> Result<Window> {
         let window = self.open(name, port).await?;
         window.go("/").await?;
@@ -87,12 +88,12 @@ impl Browser {
 }
 
 impl Window {
-    /// Ends the browser of this window.
+    /// Closes the browser of this window.
     pub(super) async fn close(self) -> Result<()> {
         Ok(self.client.close().await?)
     }
 
-    /// Opens an address of the console.
+    /// Opens a path of the console.
     pub(super) async fn go(&self, path: &str) -> Result<()> {
         Ok(self.client.goto(&format!("{}{path}", self.origin)).await?)
     }
@@ -101,7 +102,7 @@ impl Window {
         Ok(self.client.execute(script, Vec::new()).await?)
     }
 
-    /// Clicks on the first element of a CSS selector.
+    /// Clicks the first element that matches a CSS selector.
     pub(super) async fn click(&self, selector: &str) -> Result<()> {
         let found = self.client.find(Locator::Css(selector)).await;
         Ok(found.with_context(|| selector.to_owned())?.click().await?)
@@ -111,22 +112,22 @@ impl Window {
         Ok(self.client.find(Locator::Css(selector)).await?.send_keys(text).await?)
     }
 
-    /// Presses a key where the focus is.
+    /// Presses a key on the focused element.
     pub(super) async fn press(&self, key: &str) -> Result<()> {
         Ok(self.client.active_element().await?.send_keys(key).await?)
     }
 
-    /// How many elements a selector finds.
+    /// Returns the number of elements that match a selector.
     pub(super) async fn count(&self, selector: &str) -> Result<usize> {
         Ok(self.client.find_all(Locator::Css(selector)).await?.len())
     }
 
-    /// The text of an element as people see it.
+    /// Returns the visible text of an element.
     pub(super) async fn text(&self, selector: &str) -> Result<String> {
         Ok(self.client.find(Locator::Css(selector)).await?.text().await?)
     }
 
-    /// Waits until an element says something, in whatever case, without opening the page again.
+    /// Waits until an element shows a text, in any case, without reloading the page.
     pub(super) async fn until_shows(&self, selector: &str, text: &str) -> Result<()> {
         let wanted = text.to_lowercase();
         wait_for(&format!("{selector} shows {text:?}"), PATIENCE, async || {
@@ -136,7 +137,8 @@ impl Window {
         .await
     }
 
-    /// Waits until a page says something, opening it again and again: the console may not have heard of it yet.
+    /// Waits until a page shows a text. The page is reloaded each time, since the console may not
+    /// have received the change yet.
     pub(super) async fn until_page_shows(&self, path: &str, text: &str) -> Result<()> {
         wait_for(&format!("{path} shows {text:?}"), PATIENCE, async || {
             self.go(path).await.map_err(|error| error.to_string())?;
@@ -146,7 +148,7 @@ impl Window {
         .await
     }
 
-    /// Waits until the page that was opened last is answered where it asks for changes.
+    /// Waits until the event stream of the current page is open.
     pub(super) async fn until_live(&self) -> Result<()> {
         wait_for("the page listens", PATIENCE, async || {
             let events = self.network().await.map_err(|error| error.to_string())?;
@@ -161,7 +163,7 @@ impl Window {
         .await
     }
 
-    /// How the page is shown: width in pixels, and whether in dark.
+    /// Sets the display: width in pixels, and dark or light scheme.
     pub(super) async fn shown_as(&self, width: u32, is_dark: bool) -> Result<()> {
         let scheme = if is_dark { "dark" } else { "light" };
         let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
@@ -179,7 +181,8 @@ impl Window {
         Ok(self.client.issue_cmd(Extension { path, body }).await?)
     }
 
-    /// What is wrong with the page that is open: for somebody who sees or moves badly, and on a narrow screen.
+    /// Returns the problems of the current page: violations of accessibility rules, and content
+    /// wider than the window.
     pub(super) async fn faults(&self) -> Result<Vec<String>> {
         self.run(&self.axe).await?;
         let found = self.client.execute_async(AXE, Vec::new()).await?;
@@ -192,20 +195,22 @@ impl Window {
         Ok(faults)
     }
 
-    /// What the browser has complained of since the last look: scripts, styles and requests that it refused or that failed.
+    /// Returns the browser's log messages since the last call, such as scripts, styles and requests
+    /// that were blocked or failed.
     pub(super) async fn complaints(&self) -> Result<Vec<String>> {
         let log = self.extension("se/log", json!({"type": "browser"})).await?;
         let entries = log.as_array().cloned().unwrap_or_default();
         Ok(entries.iter().map(|entry| entry["message"].to_string()).collect())
     }
 
-    /// Addresses that the browser has asked since the last look. There has to be one.
+    /// Returns the addresses that the browser requested since the last call. There must be at least
+    /// one.
     pub(super) async fn requests(&self) -> Result<Vec<String>> {
         let mut requests = Vec::new();
         for event in self.network().await? {
             if event["method"] == "Network.requestWillBeSent" {
                 let url = event["params"]["request"]["url"].as_str().context("a URL")?;
-                // The page with which a browser begins is its own, and axe-core makes pictures up.
+                // Skip the browser's own start page, and the images that axe-core generates.
                 if !url.starts_with("chrome:") && !url.starts_with("data:") {
                     requests.push(url.trim_start_matches(&self.origin).to_owned());
                 }
@@ -215,7 +220,7 @@ impl Window {
         Ok(requests)
     }
 
-    /// What the browser's network has done since the last look.
+    /// Returns the network events of the browser since the last call.
     async fn network(&self) -> Result<Vec<Value>> {
         let log = self.extension("se/log", json!({"type": "performance"})).await?;
         let mut events = Vec::new();
@@ -226,7 +231,7 @@ impl Window {
         Ok(events)
     }
 
-    /// Writes down what the window shows.
+    /// Saves a picture of the window.
     pub(super) async fn picture(&self, file: &Path) -> Result<()> {
         let image = self.client.screenshot().await?;
         std::fs::write(file, image).with_context(|| file.display().to_string())

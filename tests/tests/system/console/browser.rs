@@ -1,4 +1,4 @@
-//! What a browser does, as far as a server sees it.
+//! HTTP client that behaves like a browser towards the server.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Headers that every answer of the console has.
+/// Headers of every answer of the console.
 const ALWAYS: [(&str, &str); 6] = [
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
@@ -23,23 +23,23 @@ const ALWAYS: [(&str, &str); 6] = [
     ),
 ];
 
-/// A browser, with the cookies that it was given.
+/// Browser with the cookies that it received.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Browser {
     port: u16,
     cookies: BTreeMap<String, String>,
     headers: Vec<(String, String)>,
-    /// The last number of its address on the loopback device.
+    /// Last number of the browser's address on the loopback device.
     host: u8,
 }
 
-/// An answer.
+/// Answer of the console.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: String,
-    /// Bytes of the body as they were sent.
+    /// Size of the body in bytes, as sent.
     pub(crate) size: usize,
 }
 
@@ -48,19 +48,19 @@ impl Browser {
         Self { port, host: 1, ..Self::default() }
     }
 
-    /// The same from another address, 127.0.0.N.
+    /// Returns this browser with another source address, 127.0.0.N.
     pub(crate) fn at_host(mut self, host: u8) -> Self {
         self.host = host;
         self
     }
 
-    /// The same that sends another header with every request.
+    /// Returns this browser with one more header in every request.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// One that has signed in.
+    /// Returns a browser that has signed in.
     pub(crate) async fn signed_in(port: u16, token: &str) -> Result<Self> {
         let mut browser = Self::new(port);
         let answer = browser.post("/sign-in", &[("token", token), ("to", "/")]).await?;
@@ -72,7 +72,7 @@ impl Browser {
         self.cookies.get(name).map(String::as_str)
     }
 
-    /// Opens a page, and sees to what is true of all of them.
+    /// Opens a page, and checks the properties that all pages share.
     pub(crate) async fn get(&self, path: &str) -> Result<Answer> {
         let answer = read(self.send("GET", path, "").await?).await?;
         for (name, value) in ALWAYS {
@@ -87,14 +87,14 @@ impl Browser {
         Ok(answer)
     }
 
-    /// A page that is there.
+    /// Opens a page that must exist.
     pub(crate) async fn page(&self, path: &str) -> Result<String> {
         let answer = self.get(path).await?;
         ensure!(answer.status == 200, "{path}: {answer:?}");
         Ok(answer.body)
     }
 
-    /// What the twin of a page says.
+    /// Returns the JSON twin of a page.
     pub(crate) async fn json(&self, path: &str) -> Result<Value> {
         let answer = self.get(path).await?;
         ensure!(answer.status == 200 && answer.headers["content-type"] == "application/json", "{answer:?}");
@@ -122,7 +122,7 @@ impl Browser {
         Ok(answer)
     }
 
-    /// Listens to what an open page is told.
+    /// Opens the event stream of a page.
     pub(crate) async fn live(&self, topic: &str) -> Result<Live> {
         let stream = self.send("GET", &format!("/live?topic={topic}"), "").await?;
         let mut live = Live(BufReader::new(stream));
@@ -173,7 +173,7 @@ async fn read(mut stream: TcpStream) -> Result<Answer> {
     Ok(Answer { status, headers, body, size: content.len() })
 }
 
-/// An open page.
+/// Open event stream of a page.
 pub(crate) struct Live(BufReader<TcpStream>);
 
 impl Live {

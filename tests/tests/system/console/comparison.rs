@@ -1,4 +1,4 @@
-//! Two variants of a set, field by field.
+//! Comparison of two variants of a set, field by field.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::PackageVariantSet;
@@ -12,7 +12,8 @@ use crate::support::PATIENCE;
 
 const SET: &str = "/sets/fleet/pair";
 
-/// What differs is told to who may get both; the set offers the choice.
+/// A user who may get both variants sees their differences, and the page of the set offers the
+/// choice.
 pub(super) async fn of_two_variants(case: &Case<'_>, reader: &Browser, port: u16) -> Result<()> {
     let set = json!({"spec": {
         "upstream": {"repo": "catalog", "package": "net/coredns", "revision": "v1"},
@@ -43,7 +44,8 @@ pub(super) async fn of_two_variants(case: &Case<'_>, reader: &Browser, port: u16
     let package = json!({"path": "spec.downstream.package", "left": "left", "right": "right"});
     ensure!(differences.contains(&package), "{twin}");
     ensure!(!differences.iter().any(|field| field["path"] == "spec.upstream.package"), "{twin}");
-    // It is read twice, and its status may be written in between.
+    // The page reads the same variant twice, and a service may write its status in between, so
+    // fields of the status may differ.
     says(reader, &format!("/sets/fleet/pair/compare?left={left}&right={left}"), "have the same").await?;
     ensure!(
         reader.page("/sets/fleet/pair/compare").await?.contains("by their names"),

@@ -1,4 +1,5 @@
-//! Pages of the journal: why jobs went as they did, for those whom the call behind it would tell.
+//! Pages of the journal, which explain the course of jobs, and their rights: the same as those of
+//! the gRPC call behind them.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::Installation;
@@ -13,13 +14,14 @@ use crate::support::PATIENCE;
 
 const PATH: &str = "/journal/broken/shop";
 
-/// The entries of all jobs of a twin.
+/// Returns the entries of all jobs in the JSON twin of a page.
 fn entries(page: &Value) -> impl Iterator<Item = &Value> {
     let jobs = page["jobs"].as_array().into_iter().flatten();
     jobs.flat_map(|job| job["entries"].as_array().into_iter().flatten())
 }
 
-/// The last job, a job by its own address, entries of one sort, and nothing in words.
+/// The pages show the last job, a job by its own address, and entries of one sort. If the journal has
+/// no entry, the page says so in a sentence.
 pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> {
     let port = system.grpc_port("console");
     let reader = account_with(broken, "historian", &[("get", TREE)]).await?;
@@ -36,7 +38,7 @@ pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> 
             && entry["name"] == "shop"
             && entry["text"].as_str().unwrap_or_default().starts_with("ends the job")
     };
-    // Entries are on their way for a moment.
+    // The entries take a moment to arrive.
     let twin = wait_for("the journal tells of the end of the job", PATIENCE, async || {
         let twin = reader.json("/journal/broken/shop.json").await.map_err(|error| error.to_string())?;
         if entries(&twin).any(|entry| ends(&entry)) { Ok(twin) } else { Err(twin.to_string()) }
@@ -59,7 +61,7 @@ pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> 
     ensure!(gone.contains("has nothing of a job"), "{gone}");
     assert_eq!(reader.get(&format!("{PATH}?at=yesterday")).await?.status, 400);
 
-    // The Installation's own page says where its items are written.
+    // The page of the Installation shows where its items are written in the blueprint.
     says(&reader, "/installations/broken/shop", "from deployExecutions[").await?;
     let twin = reader.json("/installations/broken/shop.json").await?;
     let items = twin["nodes"][0]["nodes"].as_array().context("items below the Execution")?;
@@ -69,7 +71,8 @@ pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> 
         ensure!(source.contains("line "), "{source}");
     }
 
-    // What an Installation owns is told of, so the right to see the Installation alone does not do.
+    // The journal also describes the objects that an Installation owns, so the right to see the
+    // Installation alone does not suffice.
     let clerk = Browser::signed_in(port, &account(broken, "clerk", &[INSTALLATIONS]).await?).await?;
     let page = clerk.page("/installations/broken/shop").await?;
     ensure!(!page.contains(PATH), "nothing is offered that one may not see: {page}");
@@ -85,12 +88,12 @@ pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> 
     Ok(())
 }
 
-/// Without the renderer there is a sentence, and the browser asks again.
+/// Without the renderer, the page shows a sentence instead, and the browser tries again.
 pub(super) async fn says_that_the_renderer_is_away(reader: &Browser) -> Result<()> {
     let away = reader.get("/journal/team/shop").await?;
     ensure!(away.status == 503 && away.body.contains("The renderer cannot answer now"), "{away:?}");
     ensure!(away.headers.contains_key("retry-after"), "{away:?}");
-    // Nobody is left to guess why the sources of the items are missing.
+    // The page explains why the sources of the items are missing.
     says(reader, "/installations/team/shop", "The journal could not be read in time").await?;
     Ok(())
 }

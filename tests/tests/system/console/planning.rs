@@ -1,4 +1,5 @@
-//! The page that plans: what a change would do, for those who could see it happen.
+//! Page that plans a change: it shows the effects to users who could see these effects in the
+//! cluster.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_tests::System;
@@ -10,17 +11,17 @@ use super::{account_with, field};
 use crate::case::Case;
 
 const PATH: &str = "/plan";
-/// What a plan is made from.
+/// Core resources that a plan reads.
 const CORE: &str = "secrets,configmaps";
 const SOURCES: &str = "installations.landscaper.gardener.cloud,executions.landscaper.gardener.cloud,deployitems.landscaper.gardener.cloud,\
 contexts.landscaper.gardener.cloud,componentversionoverwrites.landscaper.gardener.cloud,dataobjects.landscaper.gardener.cloud,\
 targets.landscaper.gardener.cloud";
 
-/// The overwrites of the example without their rules, as browsers send line breaks.
+/// Overwrites of the example without their rules, with the line breaks that browsers send.
 const NO_RULES: &str = "apiVersion: landscaper.gardener.cloud/v1alpha1\r\nkind: ComponentVersionOverwrites\r\nmetadata:\r\n  \
                         name: my-overwrites\r\noverwrites: []\r\n";
 
-/// Fills the form in and sends it.
+/// Fills in the form and sends it.
 async fn planned(browser: &mut Browser, address: &str, namespace: &str, objects: &str) -> Result<Answer> {
     let key = field(&browser.page(PATH).await?, "key")?.to_owned();
     browser.post(address, &[("key", &key), ("namespace", namespace), ("objects", objects)]).await
@@ -68,7 +69,8 @@ async fn what_is_wrong_is_told_beside_it(admin: &mut Browser) -> Result<()> {
     Ok(())
 }
 
-/// Who lacks a right gets no plan, and is told which; values of Secrets are on nobody's page.
+/// A user who lacks a right gets an error with its name instead of a plan. No page shows values of
+/// Secrets.
 async fn rights_decide(case: &Case<'_>, port: u16) -> Result<()> {
     let name = &case.namespace;
     case.create::<Secret>("login", &json!({"stringData": {"password": "hunter2"}})).await?;
@@ -90,7 +92,7 @@ async fn rights_decide(case: &Case<'_>, port: u16) -> Result<()> {
     Ok(())
 }
 
-/// What sets are planned from.
+/// Resources from which the plan of a set is made.
 const FLEETS: &str = "packagevariantsets.config.porch.kpt.dev,packagevariants.config.porch.kpt.dev,repositories.config.porch.kpt.dev";
 const REVISIONS: &str = "packagerevisions.porch.kpt.dev";
 
@@ -102,8 +104,9 @@ fn set(name: &str, targets: &Value) -> String {
     .to_string()
 }
 
-/// The set of the namespace makes the package `dns`; another one is typed in its place, together with a Secret. Rights are those of the visitor,
-/// also those to what a set selects, which only the variant service knows.
+/// The set in the namespace creates the package `dns`. The test enters a different set with a
+/// Secret, and plans it. The visitor's rights apply, also to the objects that a set selects, which
+/// only the variant service knows.
 pub(super) async fn tells_what_sets_would_do(case: &Case<'_>) -> Result<()> {
     let (name, port) = (case.namespace.as_str(), case.system.grpc_port("console"));
     let rights = [("get", FLEETS), ("get", REVISIONS)];

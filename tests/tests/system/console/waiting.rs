@@ -1,4 +1,4 @@
-//! Waits of objects, as the command, the call for programs and the console tell of them.
+//! Objects that wait, as the command, the gRPC call and the console show them.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{DeployItem, Installation, Kind as _};
@@ -13,7 +13,8 @@ use crate::grpc::channel;
 use crate::support::PATIENCE;
 use crate::target_cluster::{cluster, configuration};
 
-/// An item that nobody picks up, an Installation behind it, and an item whose objects are not ready.
+/// Three waits: an item that no deployer picks up, an Installation that waits for another one, and
+/// an item whose objects are not ready.
 pub(super) async fn tells_what_is_waited_for(system: &System, token: &str, admin: &Browser) -> Result<()> {
     let case = Case::new(system, "shown-waits").await?;
     let exports = json!({"exports": {"data": [{"name": "url", "dataRef": "url"}]}});
@@ -42,7 +43,7 @@ pub(super) async fn tells_what_is_waited_for(system: &System, token: &str, admin
     unready(&case, admin).await
 }
 
-/// The renderer, which ends what nobody picks up, knows when.
+/// The renderer fails an item that no deployer picks up, so it knows the time of that.
 async fn the_call_knows_the_time(system: &System, token: &str, pick_up: &str) -> Result<()> {
     let mut trees = watch(channel(system, "renderer", Some(token))?, "shown-waits", "db").await?;
     let tree = next(&mut trees).await?;
@@ -57,7 +58,7 @@ async fn the_call_knows_the_time(system: &System, token: &str, pick_up: &str) ->
     Ok(())
 }
 
-/// A Deployment that no controller looks after.
+/// An item waits for a Deployment that no controller reconciles.
 async fn unready(case: &Case<'_>, admin: &Browser) -> Result<()> {
     let cluster = cluster().await?;
     cluster.plane.create_namespace("shown-waits").await?;
@@ -91,7 +92,8 @@ async fn unready(case: &Case<'_>, admin: &Browser) -> Result<()> {
     Ok(())
 }
 
-/// The tree of an Installation in JSON, once the command says that it waits for something that begins so.
+/// Returns the JSON tree of an Installation, once the command reports a wait whose text starts with
+/// `what`.
 async fn told(case: &Case<'_>, name: &str, what: &str) -> Result<Value> {
     let path = format!("{}/{name}", case.namespace);
     let wanted = format!("the status of the {} {name} tells of {what:?}", Installation::KIND);
@@ -106,7 +108,7 @@ async fn told(case: &Case<'_>, name: &str, what: &str) -> Result<Value> {
     .with_context(|| case.system.logs())
 }
 
-/// The page says the same of an Installation and of what is below it.
+/// The page shows the same waits as the tree, for the Installation and for the objects below it.
 async fn shown(admin: &Browser, name: &str, tree: &Value) -> Result<()> {
     let path = format!("/installations/shown-waits/{name}");
     let what = tree["waitsFor"]["what"].as_str().context("it waits")?;

@@ -8,7 +8,7 @@ use groundwork_yaml as yaml;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What a line stopped at.
+/// Stage of the execution that failed.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Stage {
@@ -35,11 +35,11 @@ impl CaseError {
     }
 }
 
-/// What one run gave.
+/// Result of one run.
 #[derive(Debug)]
 pub(super) struct Outcome {
     result: Result<Map<String, Value>, CaseError>,
-    /// What is stored after the run.
+    /// State stored after the run.
     pub(super) states: States,
 }
 
@@ -73,7 +73,7 @@ impl Outcome {
         Self { result: Err(error), states }
     }
 
-    /// What validation found: each text once, in order.
+    /// Returns the findings of a validation, sorted and without duplicates.
     pub(super) fn findings(mut texts: Vec<String>, warnings: Vec<String>) -> Self {
         texts.sort();
         texts.dedup();
@@ -127,7 +127,7 @@ fn shown_states(states: &States) -> Value {
     Value::Object(states.iter().map(shown).collect())
 }
 
-/// A deploy item as it was decoded: name and type always, of the others those that are set.
+/// Formats a decoded deploy item: name and type always, the other members if they are set.
 pub(super) fn deploy_item(item: &UnresolvedItem) -> Value {
     let template = &item.template;
     let mut shown = json!({"name": template.name, "type": template.type_});
@@ -168,7 +168,7 @@ fn present<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
     Value::Object(present.collect())
 }
 
-/// Whole seconds without a point.
+/// Formats a number of seconds, whole ones without a decimal point.
 fn seconds(nanoseconds: i64) -> Value {
     const SECOND: i64 = 1_000_000_000;
     if nanoseconds % SECOND == 0 {
@@ -178,7 +178,7 @@ fn seconds(nanoseconds: i64) -> Value {
     Value::from(nanoseconds as f64 / SECOND as f64)
 }
 
-/// A deploy item with the target that it leads to.
+/// Formats a deploy item with the target that its reference resolves to.
 pub(super) fn resolved_item(item: &DeployItemTemplate) -> Value {
     let mut shown = json!({"name": item.name, "type": item.type_});
     if let Some(target) = &item.target {
@@ -188,7 +188,7 @@ pub(super) fn resolved_item(item: &DeployItemTemplate) -> Value {
     shown
 }
 
-/// The members of a template that mean something, those without a value left out.
+/// Formats the members of a template that have an effect, without those that have no value.
 pub(super) fn installation_template(template: &InstallationTemplate) -> Value {
     const DATA_IMPORT: &[&str] = &["name", "dataRef", "version", "secretRef", "configMapRef"];
     const TARGET_IMPORT: &[&str] =
@@ -219,7 +219,8 @@ pub(super) fn installation_template(template: &InstallationTemplate) -> Value {
     present(shown.map(|(name, value)| (name, value.filter(|value| !is_empty(value)))))
 }
 
-/// A map of targets goes by one name, whichever of its spellings was written (`blueprints.md` 1.5).
+/// Writes a map of targets under one name, since a template may use either spelling of the member
+/// (`blueprints.md` 1.5).
 fn with_target_maps(mut imports: Value, template: &InstallationTemplate) -> Value {
     let written = template.imports.iter().flat_map(|imports| imports.targets.iter());
     let shown = imports.get_mut("targets").and_then(Value::as_array_mut).into_iter().flatten();

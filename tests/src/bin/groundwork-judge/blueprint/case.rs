@@ -1,4 +1,5 @@
-//! One line of the input. Members that are null count as left out, unknown ones are ignored.
+//! One line of the input. A member with the value null counts as missing, and unknown members are
+//! ignored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use groundwork_component::{Access, Blob, Repository, RepositoryError};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
-/// Targets by name are looked for here if nothing says where.
+/// Namespace in which named targets are looked up if the line gives none.
 const DEFAULT_NAMESPACE: &str = "default";
 
 #[derive(Debug, Deserialize)]
@@ -46,7 +47,7 @@ impl Case {
     }
 }
 
-/// Which list of the blueprint runs.
+/// List of the blueprint that runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -55,7 +56,7 @@ pub(super) enum Kind {
     Import,
     Export,
     Subinst,
-    /// None: the findings about the blueprint are the answer.
+    /// Runs no list. The findings about the blueprint are the answer.
     Validate,
 }
 
@@ -85,7 +86,7 @@ impl From<ExportMember> for ExportValues {
     }
 }
 
-/// A Target object that the Installation imports.
+/// Target object that the Installation imports.
 #[derive(Debug, Deserialize)]
 pub(super) struct TargetName {
     name: Option<String>,
@@ -108,7 +109,7 @@ pub(super) struct Targets {
     pub(super) lists: Option<BTreeMap<String, Vec<TargetName>>>,
 }
 
-/// A map without the members that are null.
+/// Reads a map without the members that are null.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     members: D,
 ) -> Result<Option<BTreeMap<String, T>>, D::Error> {
@@ -116,7 +117,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(members.map(|members| members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
 }
 
-/// A further run; what it leaves out is that of the first.
+/// A further run. Members that are missing here come from the first run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Then {
@@ -124,7 +125,7 @@ pub(super) struct Then {
     pub(super) export_values: Option<ExportMember>,
 }
 
-/// Contents by file name, as the store of all components.
+/// Contents by file name, which serve as the blob store of all components.
 #[derive(Debug, Clone)]
 pub(super) struct Blobs(Arc<BTreeMap<String, String>>);
 
