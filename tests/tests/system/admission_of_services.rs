@@ -164,7 +164,8 @@ pub(crate) async fn with_accounts() -> Result<Option<System>> {
     Ok(Some(system))
 }
 
-/// Waits for a moment, because a binding and a policy take effect only after their creation.
+/// Waits until the account is an administrator and the policies reject its requests, because
+/// bindings and policies take effect only a moment after their creation.
 async fn until_an_administrator(client: &Client, account: &str) -> Result<()> {
     let roles = Place::of(client, "rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", "");
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": format!("probe-{account}")}});

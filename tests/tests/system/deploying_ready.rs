@@ -182,7 +182,7 @@ async fn silence_and_failures() -> Result<()> {
     succeeded(&job_over(&case, "silent", "1").await?)
 }
 
-/// Of two checks, one in CEL and one with a path, both must be true. An invalid expression ends the
+/// Two checks, one in CEL and one with a path, must both be true. An invalid expression ends the
 /// job at once, and the error names its position.
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_in_cel() -> Result<()> {

@@ -91,7 +91,7 @@ async fn a_service_at_work_ends_when_it_is_told_to() -> Result<()> {
     Ok(())
 }
 
-/// How many workers of a pool of a service ended for a reason.
+/// Returns the number of workers in a service's pool that ended for a reason.
 pub(crate) async fn ended_workers(system: &System, service: &str, pool: &str, reason: &str) -> Result<u64> {
     let (_, metrics) = system.admin(service, "/metrics").await?;
     let name = format!(r#"groundwork_sandbox_ended_total{{pool="{pool}",reason="{reason}"}} "#);
@@ -99,7 +99,7 @@ pub(crate) async fn ended_workers(system: &System, service: &str, pool: &str, re
     Ok(value.parse()?)
 }
 
-/// A blueprint whose template holds so many texts of 30 MB.
+/// Returns a blueprint whose template creates several texts of 30 MB.
 fn greedy(texts: usize) -> String {
     let text = |index| format!("{{{{ $t{index} := repeat 30000000 \"x\" }}}}");
     let template: String = (0..texts).map(text).collect();
@@ -111,7 +111,8 @@ fn greedy(texts: usize) -> String {
     .to_string()
 }
 
-/// A blueprint with an item whose configuration nests deeper than JSON is read anywhere else.
+/// Returns a blueprint with an item whose configuration is nested more deeply than any JSON parser
+/// here allows.
 fn nested() -> String {
     let config = r#"{{ repeat 200 "[" }}{{ repeat 200 "]" }}"#;
     let template = format!(
@@ -125,8 +126,9 @@ fn nested() -> String {
     .to_string()
 }
 
-/// Jobs and calls that take more memory or processor time than there is, though less than engines count to: each ends with an error that names the
-/// limit, in the status of its own Installation alone, and the renderer goes on in the same process.
+/// Jobs and calls that exceed the limits of memory or CPU time, although they stay below the limits
+/// of the engines. Each fails with an error that names the limit, only in the status of its own
+/// Installation, and the renderer keeps running in the same process.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
     let variables = [("GROUNDWORK_WORKER_MEMORY", "32"), ("GROUNDWORK_WORKER_CPU_SECONDS", "2")];
@@ -156,7 +158,7 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
     }
     let (phase, error) = outcome(&case.install("nested", &nested()).await?);
     ensure!(phase == "Failed" && error.contains("nests more than a hundred levels deep"), "{phase} {error}");
-    // What fits does so in every worker, whatever it did before.
+    // Work within the limits succeeds in every worker, whatever that worker did before.
     let done = case.install("modest", &greedy(1)).await?;
     assert_eq!(outcome(&done), ("Succeeded".to_owned(), String::new()));
     for reason in ["memory", "cpu_time"] {
@@ -193,7 +195,7 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
         assert_eq!(ended_workers(&system, "renderer", "renderer-calls", reason).await?, 2, "{reason}");
     }
     checks_and_plans_end_alone(&case, memory, cpu).await?;
-    // Who does not wait for the end ends it, too.
+    // A caller that disconnects ends its work, too.
     wait_for("the work of a caller that went is ended", PATIENCE, async || {
         let mut short = Request::new(call(&endless()).map_err(|error| error.to_string())?);
         short.set_timeout(Duration::from_millis(500));
@@ -210,7 +212,7 @@ async fn what_exceeds_the_limits_of_a_worker_ends_alone() -> Result<()> {
     Ok(())
 }
 
-/// An Installation of the namespace of those who try what a worker may take.
+/// Returns an Installation for the calls that exceed a worker's limits.
 fn installation(blueprint: &str) -> Value {
     json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Installation",
@@ -219,7 +221,7 @@ fn installation(blueprint: &str) -> Value {
     })
 }
 
-/// The renderer's other calls on what strangers write end at the limits of a worker in the same way.
+/// The renderer's other calls on inline input fail in the same way at the limits of a worker.
 async fn checks_and_plans_end_alone(case: &Case<'_>, memory: &str, cpu: &str) -> Result<()> {
     let token = planner(case, "planner").await?;
     let mut renderer = RendererClient::new(channel(case.system, "renderer", Some(&token))?);
@@ -229,7 +231,8 @@ async fn checks_and_plans_end_alone(case: &Case<'_>, memory: &str, cpu: &str) ->
         let refused = answer.err().context("a plan beyond the limits is refused")?;
         ensure!(refused.code() == Code::ResourceExhausted && refused.message().contains(limit), "{refused}");
     }
-    // Less than may be sent, and more than a worker has, of whatever it lacks first.
+    // The request is small enough to be sent, and too much for a worker, which runs out of either
+    // memory or time.
     let choices = vec![json!([]); 1_000_000];
     let blueprint = json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1",
@@ -244,7 +247,8 @@ async fn checks_and_plans_end_alone(case: &Case<'_>, memory: &str, cpu: &str) ->
     Ok(())
 }
 
-/// A rendering during which the process dies again and again is given up, and its deletion needs none.
+/// A rendering during which the process dies three times fails, and the deletion of such an
+/// Installation needs no rendering.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rendering_that_ends_the_process_is_given_up() -> Result<()> {
     let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -290,7 +294,8 @@ async fn a_rendering_that_ends_the_process_is_given_up() -> Result<()> {
     Ok(())
 }
 
-/// Items whose Execution cannot be stored, since nothing in them can be compressed: so many with so much in each.
+/// Returns a blueprint with this number of items of this size, whose Execution cannot be stored
+/// because its content is incompressible.
 fn incompressible(items: usize, letters: usize) -> String {
     let template = format!(
         "deployItems:\n{{{{- range until {items} }}}}\n- name: i{{{{ . }}}}\n  type: landscaper.gardener.cloud/mock\n  config:\n    \
@@ -305,8 +310,9 @@ fn incompressible(items: usize, letters: usize) -> String {
     .to_string()
 }
 
-/// 2.1 rule 7, 2.2: what the store refuses for its size ends the job with an error that says so. The API server answers 500 for it, which
-/// is not tried again; for more than it reads itself it answers 413.
+/// An object that is too large for etcd ends the job with an error that says so (`installations.md`
+/// 2.1, rule 7, and 2.2). The API server answers 500 for it, which the renderer does not retry
+/// here. For a request that the API server itself considers too large, it answers 413.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_execution_too_large_for_the_store_is_a_final_error() -> Result<()> {
     let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -318,13 +324,13 @@ async fn an_execution_too_large_for_the_store_is_a_final_error() -> Result<()> {
         ensure!(error.contains("is larger than the API server can store"), "{name}: {error}");
         ensure!(!error.contains("randAlphaNum") && error.len() < 8_192, "{name}: {error}");
         ensure!(case.api::<Execution>().get_opt(name).await?.is_none(), "{name} has an execution");
-        // The name of what is not read is not in the log.
+        // The API server logs no object name for a request whose body it does not read.
         let is_refused = |request: &Value| {
             request["objectRef"]["resource"] == "executions" && request["responseStatus"]["code"] == code
         };
         let refused = requests(&system, "create")?.into_iter().filter(is_refused).count();
         assert_eq!(refused, 1, "{name}: it is asked once");
-        // A smaller one puts it right.
+        // A smaller Execution repairs the Installation.
         let change = json!({"spec": {"blueprint": {"inline": {"filesystem": {
             "blueprint.yaml": incompressible(3, 10),
         }}}}});
@@ -335,8 +341,8 @@ async fn an_execution_too_large_for_the_store_is_a_final_error() -> Result<()> {
     Ok(())
 }
 
-/// An Installation with many more items than there are slots: a small one beside it does not wait for its end, and a request to interrupt
-/// it is seen while it works.
+/// A small Installation beside one with many more items than there are slots does not wait for the
+/// end of the large one. A request to interrupt the large one takes effect during its work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_installation_delays_no_small_one() -> Result<()> {
     let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -366,7 +372,8 @@ async fn a_large_installation_delays_no_small_one() -> Result<()> {
     Ok(())
 }
 
-/// The deletion of an Installation with very many items is seen while it makes them: those that it has not come to are never made.
+/// The deletion of an Installation with very many items takes effect while the renderer creates the
+/// items: it never creates the remaining ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_installation_can_be_deleted_while_it_works() -> Result<()> {
     const ITEMS: usize = 800;

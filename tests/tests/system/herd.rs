@@ -1,4 +1,4 @@
-//! 50 Installations, and what is left of them when all is done.
+//! Crowd of 50 Installations, and the comparison of their final objects between two runs.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, blueprint, installation, requests};
 
-/// So many Installations, two items each.
+/// Number of Installations, with two items each.
 pub(crate) const COUNT: usize = 50;
 
-/// Applies Installations; the fault happens when a third of them is there.
+/// Applies Installations. The fault happens after a third of them.
 pub(crate) async fn apply_with(
     system: &mut System,
     namespace: &str,
@@ -68,7 +68,7 @@ pub(crate) async fn until_done(system: &System, namespace: &str) -> Result<()> {
     .with_context(|| system.logs())
 }
 
-/// All objects, without what differs between two runs that do the same.
+/// Returns all objects, without the fields that differ between two equal runs.
 pub(crate) async fn dump(system: &System, namespace: &str) -> Result<BTreeMap<String, Value>> {
     let client = system.client().await?;
     let all = ListParams::default();
@@ -109,7 +109,7 @@ fn canonical(value: &mut Value, namespace: &str) {
         "objectName",
         "ownerReferences",
         "generation",
-        // Of the process that worked on an item.
+        // Identity of the process that worked on an item.
         "identity",
     ];
     match value {
@@ -126,7 +126,8 @@ fn canonical(value: &mut Value, namespace: &str) {
     }
 }
 
-/// Successful creations of a kind by the services in a namespace. One whose creator was killed is not told as a success.
+/// Counts the successful creations of a kind by the services in a namespace. If a service is killed
+/// during a creation, the audit log does not count it as successful.
 fn creations(system: &System, namespace: &str, resource: &str) -> Result<usize> {
     let is_creation = |request: &&Value| {
         request["objectRef"]["resource"] == resource
@@ -136,7 +137,8 @@ fn creations(system: &System, namespace: &str, resource: &str) -> Result<usize> 
     Ok(requests(system, "create")?.iter().filter(is_creation).count())
 }
 
-/// Waits until all have succeeded, and compares them with those of an undisturbed run.
+/// Waits until all Installations have succeeded, and compares their objects with those of an
+/// undisturbed run.
 pub(crate) async fn same_as(calm: &BTreeMap<String, Value>, system: &System, namespace: &str) -> Result<()> {
     until_done(system, namespace).await?;
     let found = dump(system, namespace).await?;
@@ -148,7 +150,8 @@ pub(crate) async fn same_as(calm: &BTreeMap<String, Value>, system: &System, nam
         );
     }
     ensure!(found.len() == calm.len(), "{namespace} has objects that should not be there");
-    // The dump shows that nothing exists twice; this, that nothing was made again after it had been there.
+    // The dump shows that no object exists twice. The count shows that no object was created again
+    // after its deletion.
     for (resource, most) in [("executions", COUNT), ("deployitems", 2 * COUNT)] {
         let made = creations(system, namespace, resource)?;
         ensure!(made <= most && made > most / 2, "{namespace}: {made} {resource} were made");

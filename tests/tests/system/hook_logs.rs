@@ -1,5 +1,5 @@
-//! Logs of hooks (`helm.md` 9.4, R34). The cluster of the Target has no nodes; the test is the kubelet of one, as far as its API server asks
-//! for logs.
+//! Logs of hooks (`helm.md` 9.4, R34). The cluster of the Target has no nodes, so the test acts as
+//! the kubelet from which the API server requests logs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::target_cluster::{TargetCluster, cluster, give_job, outcome};
 
 const NODE: &str = "node-of-the-test";
 
-/// Answers every question for a log with the same lines, and counts them.
+/// Starts a kubelet that answers every request for a log with the same lines.
 async fn kubelet(log: &'static str) -> Result<u16> {
     let certified = generate_simple_self_signed(vec!["localhost".to_owned()])?;
     let key = certified.signing_key.serialize_der().try_into().map_err(anyhow::Error::msg)?;
@@ -51,7 +51,7 @@ async fn kubelet(log: &'static str) -> Result<u16> {
     Ok(port)
 }
 
-/// A node whose kubelet is the test.
+/// Creates a node whose kubelet is the test.
 async fn register(cluster: &TargetCluster, port: u16) -> Result<()> {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
     cluster.create("/api/v1/nodes", &node).await?;
@@ -71,7 +71,8 @@ fn hook(name: &str, policies: &str) -> String {
     )
 }
 
-/// Runs a release whose hook is a pod that ends so; what the item says when it knows.
+/// Runs a release whose hook is a pod that ends in this phase. Returns phase and message of the
+/// item afterwards.
 async fn run(
     case: &Case<'_>,
     cluster: &TargetCluster,
@@ -87,13 +88,15 @@ async fn run(
     let path = format!("/api/v1/namespaces/hook-logs/pods/{name}");
     cluster.until("the hook runs", &path, |found| found.is_some()).await?;
     cluster.change(&format!("{path}/status"), &json!({"status": {"phase": phase}})).await?;
-    // A release that fails is tried again until the item's time is over.
+    // A failed release is retried until the item's timeout, so wait for the message instead of the
+    // end.
     let told =
         |item: &DeployItem| outcome(item).0 == "Succeeded" || outcome(item).1.contains("failed pre-install");
     Ok(outcome(&case.until("the hook has ended", name, told).await?))
 }
 
-/// R34: what a hook has written is in the error of the item if it failed, and in an Event if not, where its chart asks for that.
+/// R34: if the chart asks for it, the output of a hook is in the item's error after a failure, and
+/// in an Event after a success.
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_of_hooks_reach_people() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -115,7 +118,7 @@ async fn logs_of_hooks_reach_people() -> Result<()> {
     let message = event["message"].as_str().unwrap_or_default();
     ensure!(message == "log of container migrate of pod fine:\nstep 1\nstep 2: no such table", "{message}");
 
-    // Whose chart does not ask for it is told nothing.
+    // If the chart does not ask for it, the output appears nowhere.
     let silent = run(&case, &cluster, "silent", "hook-succeeded", "Failed").await?;
     ensure!(silent.1.contains("pod silent failed") && !silent.1.contains("step 1"), "{silent:?}");
     ensure!(logs_told(&case, "silent").await?.is_empty(), "a log was told");

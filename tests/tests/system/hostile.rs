@@ -1,5 +1,6 @@
-//! Somebody with all rights on our objects in one namespace, and none else, who writes and calls what is made to stop the services or to get
-//! at what is another's: nothing of it does either, and everybody beside is served.
+//! A user with all rights on our objects in one namespace, and no others, tries to stop the
+//! services or to reach other users' objects, with objects and with calls. All attempts fail, and
+//! other users are served meanwhile.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,12 +25,12 @@ use crate::grpc::{channel, told};
 use crate::support::{PATIENCE, blueprint, outcome};
 
 const API: &str = "landscaper.gardener.cloud/v1alpha1";
-/// More than anything works on at the same time.
+/// Number of objects, more than any service works on at the same time.
 const CROWD: usize = 40;
-/// Callers at the same time, fewer than one address may have.
+/// Number of concurrent callers, fewer than the limit per address.
 const CALLERS: usize = 16;
 
-/// Mallory: all verbs on all resources of our groups in the namespace.
+/// Creates Mallory, who has all verbs on all resources of our groups in the namespace.
 async fn mallory(case: &Case<'_>) -> Result<Client> {
     let rule = json!({
         "apiGroups": ["landscaper.gardener.cloud", "config.porch.kpt.dev"], "resources": ["*"], "verbs": ["*"],
@@ -45,7 +46,7 @@ async fn mallory(case: &Case<'_>) -> Result<Client> {
     Ok(client)
 }
 
-/// Creates an Installation that asks for a job by annotation, in the name of Mallory.
+/// Creates an Installation as Mallory, with an annotation that requests a job.
 async fn install(mallory: &Api<Installation>, name: &str, blueprint: &Value, imports: &Value) -> Result<()> {
     let object = json!({
         "apiVersion": API, "kind": "Installation",
@@ -56,19 +57,20 @@ async fn install(mallory: &Api<Installation>, name: &str, blueprint: &Value, imp
         },
     });
     let object = serde_json::from_value(object)?;
-    // Rights that were granted a moment ago.
+    // Retry, since Mallory's rights take effect only after a moment.
     wait_for(&format!("{name} is created"), PATIENCE, async || {
         mallory.create(&PostParams::default(), &object).await.map(drop).map_err(|error| error.to_string())
     })
     .await
 }
 
-/// The process of each service.
+/// Returns the process ID of each service.
 fn processes(system: &System) -> Result<BTreeMap<&'static str, u32>> {
     ALL.iter().map(|service| Ok((*service, system.service(service)?.program.pid()?))).collect()
 }
 
-/// Objects that once ended the renderer at every start, took all its slots for good, or had others' Secrets deleted.
+/// Objects that earlier versions could not handle: they ended the renderer at every start, blocked
+/// all its slots forever, or had other users' Secrets deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_a_stranger_stop_nobody_and_reach_nothing() -> Result<()> {
     let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -96,7 +98,7 @@ async fn objects_of_a_stranger_stop_nobody_and_reach_nothing() -> Result<()> {
     }
     let secret = case.get::<Secret>("victim").await?;
     ensure!(secret.metadata.deletion_timestamp.is_none(), "it is none of the item's");
-    // They go like others do.
+    // These Installations can be deleted like any other.
     for name in ["poison", "hang-00"] {
         installations.delete(name, &DeleteParams::default()).await?;
         case.gone::<Installation>(name).await?;
@@ -104,7 +106,7 @@ async fn objects_of_a_stranger_stop_nobody_and_reach_nothing() -> Result<()> {
     are_unharmed(&system, &before).await
 }
 
-/// Every service is the same process, and ready.
+/// Checks that every service is ready, in the same process as before.
 async fn are_unharmed(system: &System, before: &BTreeMap<&'static str, u32>) -> Result<()> {
     assert_eq!(processes(system)?, *before, "nobody was started anew");
     for service in ALL {
@@ -114,7 +116,8 @@ async fn are_unharmed(system: &System, before: &BTreeMap<&'static str, u32>) -> 
     Ok(())
 }
 
-/// Mallory gives an item a job, and a status that names the victim's Secret as what the item has exported; and has it deleted.
+/// Mallory gives an item a job and a status that names the victim's Secret as its export, and
+/// deletes the item.
 async fn an_item_that_names_a_foreign_export(case: &Case<'_>, mallory: Client) -> Result<()> {
     let items: Api<DeployItem> = Api::namespaced(mallory, &case.namespace);
     let config = json!({"apiVersion": "mock.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration"});
@@ -140,7 +143,7 @@ async fn an_item_that_names_a_foreign_export(case: &Case<'_>, mallory: Client) -
     case.gone::<DeployItem>("evil").await
 }
 
-/// A call that brings an Installation, its Context and the files of its blueprint.
+/// Returns a call with an Installation, its Context and the files of its blueprint.
 fn call(files: HashMap<String, Vec<u8>>, imports: &Value) -> RenderRequest {
     let installation = json!({
         "apiVersion": API, "kind": "Installation", "metadata": {"name": "h", "namespace": "demo"},
@@ -160,7 +163,8 @@ fn files(blueprint: &Value) -> HashMap<String, Vec<u8>> {
     HashMap::from([("blueprint.yaml".to_owned(), blueprint.to_string().into_bytes())])
 }
 
-/// Calls that once ended the process, or worked without end, from many callers at once; harmless ones among them are answered.
+/// Many callers send calls that ended the process or ran forever in earlier versions. Harmless
+/// calls among them are answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_a_stranger_stop_nobody() -> Result<()> {
     let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -195,11 +199,11 @@ async fn calls_of_a_stranger_stop_nobody() -> Result<()> {
             ("harmless", Ok(answer)) => ensure!(answer.failure.is_none(), "{answer:?}"),
             ("schema" | "doubled", Ok(answer)) => {
                 let failure = answer.failure.context("it takes too much")?;
-                // What has no processor to itself may reach the limit of time first.
+                // On a busy machine, the call may reach the time limit first.
                 let is_limit = ["more than", "longer than"].iter().any(|what| failure.message.contains(what));
                 ensure!(is_limit, "{name}: {failure:?}");
             }
-            // What takes the most is ended where all of it at once takes more than there is for all.
+            // The largest calls fail when all calls together exceed the limit of the service.
             ("schema" | "doubled", Err(refused)) => {
                 assert_eq!(
                     told(&refused),

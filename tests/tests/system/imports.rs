@@ -1,4 +1,5 @@
-//! What Installations import: from where, how it is copied, and when a change of it arrives.
+//! Imports of Installations: their sources, their copies, and the time at which a change takes
+//! effect.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ const CONTEXT: &str = "data.landscaper.gardener.cloud/context";
 const JOB: &str = "data.landscaper.gardener.cloud/jobid";
 const HASH: &str = "data.landscaper.gardener.cloud/hash";
 
-/// A blueprint that imports these, and whose item exports all data as it came.
+/// Returns a blueprint with these imports, whose item exports all imported data unchanged.
 fn blueprint(data: &[&str], targets: &[(&str, &str)], item: &str) -> String {
     let mut text =
         String::from("apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\nimports:\n");
@@ -43,7 +44,7 @@ fn blueprint(data: &[&str], targets: &[(&str, &str)], item: &str) -> String {
     text
 }
 
-/// What the item of an Installation exports.
+/// Returns the exports of an Installation's item.
 fn exported(item: &DeployItem) -> Value {
     item.spec.config.get().map(|config| config["export"].clone()).unwrap_or_default()
 }
@@ -61,8 +62,9 @@ async fn create_sources(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// I-02, I-05, I-10, I-13, I-66, I-67, I-68, I-70, I-71, I-75, B-66, B-68, B-69: values of all sources arrive in the item, and lie in
-/// the own scope under the names that the chapter gives (4.3, with its vector for `application` and `databaseaccess`).
+/// I-02, I-05, I-10, I-13, I-66, I-67, I-68, I-70, I-71, I-75, B-66, B-68, B-69: values of all
+/// sources reach the item, and their copies in the Installation's own scope have the names of
+/// `installations.md` 4.3, with its vector for `application` and `databaseaccess`.
 #[tokio::test(flavor = "multi_thread")]
 async fn imports_of_every_kind_arrive() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -98,7 +100,7 @@ async fn imports_of_every_kind_arrive() -> Result<()> {
     let name = item.name_any();
     assert!(name.starts_with("application-item-"), "{name}");
     assert_eq!(item.spec.type_, "landscaper.gardener.cloud/mock");
-    // The Target itself, not the copy of it.
+    // The item refers to the Target itself, not to its copy.
     assert_eq!(item.spec.target.context("the item has a target")?.name, "blue");
 
     let status = installation.status.clone().unwrap_or_default();
@@ -170,8 +172,8 @@ async fn copies_are_labelled(case: &Case<'_>, installation: &Installation) -> Re
     Ok(())
 }
 
-/// I-62: a changed import arrives with the next job and not before; copies of imports that the Installation does not name any
-/// more go.
+/// I-62: a changed import takes effect with the next job, not before. Copies of imports that the
+/// Installation no longer names are deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_and_renamed_imports_take_effect_with_the_next_job() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -184,7 +186,8 @@ async fn changed_and_renamed_imports_take_effect_with_the_next_job() -> Result<(
     };
 
     case.change::<DataObject>("colour", &json!({"data": "green"})).await?;
-    // Another Installation that uses it shows that everybody had a chance to see the change.
+    // Another Installation uses the changed value, so by now all services have had time to see the
+    // change.
     let other = case.install_with("other", &blueprint(&["colour"], &[], ""), &imports("colour")).await?;
     assert_eq!(exported(&case.item("other", "item").await?), json!({"colour": "green"}));
     assert_eq!(exported(&case.item("server", "item").await?), json!({"colour": "red"}));
@@ -207,7 +210,7 @@ async fn changed_and_renamed_imports_take_effect_with_the_next_job() -> Result<(
     assert_eq!(copies.len(), 1, "the copy of the renamed import is gone: {copies:?}");
     assert_eq!(copies[0].get(JOB), Some(&job(&third)));
 
-    // An import that the Installation does not bind.
+    // The blueprint has an import that the Installation does not bind.
     case.change::<Installation>("server", &json!({"spec": imports("tint")})).await?;
     let failed = case.finished_after("server", &job(&third)).await?;
     let (operation, reason, message) = error(&failed);

@@ -1,5 +1,6 @@
-//! States of the original's own tests (`installations.md` 11), run end to end. Those whose children belong to no template of their
-//! parent's blueprint exist in unit tests alone: a job would delete these children.
+//! States of Landscaper's own tests (`installations.md` 11), run end to end. States whose children
+//! belong to no template of their parent's blueprint are covered by unit tests only, since a job
+//! would delete these children.
 
 use std::fs;
 use std::path::Path;
@@ -17,13 +18,14 @@ use crate::support::outcome;
 
 pub(crate) const ROOT: &str = "landscaper";
 
-/// A namespace whose default Context leads to a registry with the components of one folder.
+/// Namespace whose default Context leads to a registry with the components of one folder.
 struct States<'a> {
     case: Case<'a>,
     folder: &'static str,
 }
 
-/// The source of a component of the states: its blobs beside a descriptor, as `component push` wants them.
+/// Writes the source of a component: its blobs beside a descriptor, as `component push` expects
+/// them.
 pub(crate) fn described(files: &Path, name: &str, source: &Path) -> Result<Value> {
     let mut descriptor: Value =
         groundwork_yaml::from_str(&fs::read_to_string(files.join(format!("{name}.yaml")))?)?;
@@ -42,7 +44,7 @@ pub(crate) fn described(files: &Path, name: &str, source: &Path) -> Result<Value
 }
 
 impl States<'_> {
-    /// `None` if the servers or the files are missing.
+    /// Prepares the states. `None` if the servers or the files are missing.
     async fn begin(
         namespace: &str,
         registry: &str,
@@ -68,14 +70,16 @@ impl States<'_> {
         Ok(Some((States { case, folder }, server)))
     }
 
-    /// An object of a state. What its functions call is the name of something that a root imports, which is its key.
+    /// Reads an object of a state. The call of a template function, which computes the name of a
+    /// root's import, is replaced by the import's key.
     fn read(&self, path: &str) -> Result<Value> {
         let path = fixture(&format!("{ROOT}/{}/{path}.yaml", self.folder)).context("a state")?;
         let text = fs::read_to_string(path)?.replace("{{ dataObjectName \"\"  \"ext.a\" }}", "ext.a");
         Ok(groundwork_yaml::from_str(&text)?)
     }
 
-    /// Applies an Installation of a state under another name, from the registry of the test, and waits for its job.
+    /// Applies an Installation of a state under another name, with components from the test's
+    /// registry, and waits for its job.
     async fn run(&self, path: &str, name: &str, change: impl Fn(&mut Value)) -> Result<Installation> {
         let mut spec = self.read(path)?["spec"].clone();
         spec["context"] = json!("components");
@@ -89,7 +93,7 @@ impl States<'_> {
         self.case.finished(name).await
     }
 
-    /// Templates and blueprints of the nested installations of a root, sorted.
+    /// Returns templates and blueprints of a root's nested installations, sorted.
     async fn children(&self, root: &str) -> Result<Vec<(String, String)>> {
         let label = format!("landscaper.gardener.cloud/encompassed-by={root}");
         let children = self.case.list::<Installation>(&label).await?;
@@ -110,8 +114,9 @@ impl States<'_> {
     }
 }
 
-/// Nested installations: none, one as a part of the blueprint, one by an execution, two of one kind, one of each kind, a child that was
-/// there under the template's name but is not its own, and one whose blueprint is another component's.
+/// Nested installations: none, one in the blueprint, one by an execution, two of one kind, one of
+/// each kind, an existing child with the template's name that does not belong to the root, and one
+/// with the blueprint of another component.
 #[tokio::test(flavor = "multi_thread")]
 async fn nested_installations_of_the_states_are_what_their_templates_say() -> Result<()> {
     let descriptors = ["root-component-descriptor", "external-component-descriptor"];
@@ -129,13 +134,14 @@ async fn nested_installations_of_the_states_are_what_their_templates_say() -> Re
         (4, "root-3", vec![first, second]),
         (5, "root-4", vec![first, second]),
         (6, "root-1", vec![first]),
-        // The folder has no state of its own for this blueprint.
+        // The folder has no state for this blueprint, so use that of another one.
         (6, "root-6", vec![external]),
     ] {
         let name = format!("root-{number}-{blueprint}");
         let ended = states
             .run(&format!("state/test{number}/00-root"), &name, |spec| {
-                // The states are parts of a job: nothing is imported, and the child is given another name than it asks for.
+                // The states show a moment within a job. Therefore their imports have no values,
+                // and the name of the child differs from the generated one.
                 spec["importDataMappings"] = json!({"b": "value"});
                 spec["blueprint"]["ref"]["resourceName"] = json!(blueprint);
             })
@@ -151,7 +157,8 @@ async fn nested_installations_of_the_states_are_what_their_templates_say() -> Re
     Ok(())
 }
 
-/// Imports: a Target made by hand, values of a DataObject, a Secret and a ConfigMap, and optional ones that nobody gives.
+/// Imports: a Target created by hand, values of a DataObject, a Secret and a ConfigMap, and
+/// optional imports without a value.
 #[tokio::test(flavor = "multi_thread")]
 async fn imports_of_the_states_come_from_where_they_say() -> Result<()> {
     let Some((states, _registry)) = States::begin(
@@ -185,7 +192,7 @@ async fn imports_of_the_states_come_from_where_they_say() -> Result<()> {
                 }
             }
         };
-        // Admission refuses an export name that is given twice, as the state gives it.
+        // Admission rejects the state's duplicate export name.
         let twice = states.run(&path, &format!("{name}-twice"), own_namespace).await;
         let refusal = twice.err().context("an export was given twice")?.to_string();
         ensure!(refusal.contains("names of exports must be unique"), "{refusal}");
@@ -195,7 +202,8 @@ async fn imports_of_the_states_come_from_where_they_say() -> Result<()> {
                 spec["exports"]["data"].as_array_mut().map(Vec::pop);
             })
             .await?;
-        // The value has come; what the blueprint exports would come of an item that it does not have.
+        // The import has arrived. The job fails at the export, which reads an item that the
+        // blueprint does not have.
         let scope = format!("data.landscaper.gardener.cloud/context=Installation.{namespace}.{name}");
         let copies = states.case.list::<DataObject>(&scope).await?;
         let values: Vec<_> = copies.iter().filter_map(|copy| copy.data.get().cloned()).collect();
@@ -220,7 +228,8 @@ async fn imports_of_the_states_come_from_where_they_say() -> Result<()> {
             .collect();
         let is_importing = child["metadata"]["annotations"]["landscaper.gardener.cloud/subinstallation-name"]
             == "subinst-import";
-        // What nobody gives to the root is not handed on; what the other child exports is.
+        // The root passes on no import without a value, but it does pass on the other child's
+        // export.
         ensure!(imports == if is_importing { vec!["internalBaz"] } else { vec![] }, "{child}");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Everything comes to rest by itself, whatever events a watcher or a NATS server has lost.
+//! Every object reaches its final state, whatever events a watcher or a NATS server has lost.
 
 use std::fs;
 use std::path::Path;
@@ -15,10 +15,11 @@ use serde_json::json;
 use crate::case::{Case, job};
 use crate::support::{PATIENCE, blueprint, outcome};
 
-/// How long a tree may take to go once the watcher is back: long for a busy machine, and far less than any look that time brings.
+/// Time limit for the deletion of a tree after the watcher's return. It is long enough for a busy
+/// machine, and much shorter than the interval of any periodic check.
 const SOON: Duration = Duration::from_secs(25);
 
-/// Waits until the stream shows an object in the version that the API server has.
+/// Waits until the stream contains an object in the API server's version.
 async fn until_published<K: groundwork_api::Kind + crate::case::Namespaced>(
     case: &Case<'_>,
     name: &str,
@@ -42,8 +43,8 @@ async fn until_published<K: groundwork_api::Kind + crate::case::Namespaced>(
     .with_context(|| case.system.logs())
 }
 
-/// The watcher ends while an item goes whose last version the renderer has written: the tombstone of the watcher that starts anew
-/// carries that version.
+/// The watcher stops while an item is deleted whose last version the renderer has written. The
+/// tombstone from the restarted watcher carries that version.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_that_no_watcher_saw_ends_soon_after_one_is_back() -> Result<()> {
     let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -78,7 +79,7 @@ async fn a_deletion_that_no_watcher_saw_ends_soon_after_one_is_back() -> Result<
     .with_context(|| system.logs())
 }
 
-/// Copies a folder with all that is in it to a place where nothing is.
+/// Copies a folder with all its content to a path that does not exist yet.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -93,13 +94,13 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The stream that services read: one that is built anew has another time.
+/// Returns the creation time of the stream, which changes when the stream is built again.
 async fn created_at(system: &System) -> Result<jiff::Timestamp> {
     Ok(Bus::connect(NatsOptions::new(system.nats.url())).await?.status().await?.created_at)
 }
 
-/// NATS comes back without its last seconds, as after a loss of power. The jobs that were asked for in them begin all the same; a server
-/// that has lost nothing is left as it is.
+/// NATS restarts without its last seconds, as after a power failure. Jobs that were requested in
+/// these seconds start all the same. After a restart without loss, the stream is not rebuilt.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_nats_has_lost_begin_all_the_same() -> Result<()> {
     let Some(mut system) = System::start(SystemOptions::default()).await? else { return Ok(()) };
@@ -139,7 +140,7 @@ async fn jobs_that_nats_has_lost_begin_all_the_same() -> Result<()> {
     Ok(())
 }
 
-/// The next object that a feed tells of, or `None` where it begins anew.
+/// Returns the next object of a feed, or `None` if the feed starts again.
 async fn heard(feed: &mut IndexFeed) -> Result<Option<String>> {
     loop {
         match tokio::time::timeout(SOON, feed.next()).await.context("the feed tells nothing")? {
@@ -150,8 +151,9 @@ async fn heard(feed: &mut IndexFeed) -> Result<Option<String>> {
     }
 }
 
-/// NATS comes back without its last messages while a reader is cut off, and another leader fills the stream past the reader's place. What the
-/// reader finds there is not what follows on what it has heard, so it begins anew.
+/// NATS restarts without its last messages while a reader is disconnected, and another leader fills
+/// the stream beyond the reader's position. The messages there do not continue those that the
+/// reader knows, so the reader starts again.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_was_away_while_the_stream_went_back_begins_anew() -> Result<()> {
     if !servers_or_skip(&[Server::NatsServer]) {

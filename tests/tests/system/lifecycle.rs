@@ -1,4 +1,4 @@
-//! Jobs: what starts one, in which order it works, and what ends it.
+//! Jobs: their start, the order of their work, and their end.
 
 use std::pin::pin;
 
@@ -27,7 +27,8 @@ fn annotations(installation: &Installation) -> Vec<&str> {
     installation.annotations().keys().map(String::as_str).collect()
 }
 
-/// 3.1: a job for an Installation that has nothing to do; the request is gone afterwards. I-113 to I-115, I-117.
+/// I-113 to I-115, I-117: `reconcile` starts a job even if the Installation has nothing to do, and
+/// the annotation is removed (`installations.md` 3.1).
 #[tokio::test(flavor = "multi_thread")]
 async fn reconcile_starts_a_job() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -44,7 +45,7 @@ async fn reconcile_starts_a_job() -> Result<()> {
     Ok(())
 }
 
-/// I-53: a blueprint in which nothing stands but what it is asks for nothing, and its job succeeds.
+/// I-53: a blueprint without any content is valid, and its job succeeds without items.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blueprint_of_nothing_succeeds_with_no_items() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -56,7 +57,8 @@ async fn a_blueprint_of_nothing_succeeds_with_no_items() -> Result<()> {
     Ok(())
 }
 
-/// 3.4: with the annotation a change of the spec starts exactly one job, without it none. I-135 to I-137.
+/// I-135 to I-137: with the annotation, a change of the spec starts exactly one job, and without it
+/// none (`installations.md` 3.4).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_spec_starts_one_job_if_that_is_wanted() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -70,7 +72,8 @@ async fn a_changed_spec_starts_one_job_if_that_is_wanted() -> Result<()> {
     let second = case.finished_after("server", &job(&first)).await?;
     assert_eq!(outcome(&second).0, "Succeeded");
 
-    // From here on nobody asks for jobs. The change that ends the watch comes after a whole job of another Installation.
+    // Without the annotation, no further job must start. The change that ends the watch comes after
+    // a whole job of another Installation.
     let change = json!({"metadata": {"annotations": {IF_CHANGED: null}}});
     case.change::<Installation>("server", &change).await?;
     case.change::<Installation>("server", &inline(&one_item(&json!({"export": {"a": 2}})))).await?;
@@ -97,7 +100,8 @@ async fn a_changed_spec_starts_one_job_if_that_is_wanted() -> Result<()> {
     Ok(())
 }
 
-/// Applying what is there already starts nothing and writes nothing, and neither does a label of somebody else. I-135, I-138.
+/// I-135, I-138: applying an unchanged object starts no job and causes no write. The same applies
+/// to a foreign label.
 #[tokio::test(flavor = "multi_thread")]
 async fn applying_the_same_again_writes_nothing() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -132,7 +136,8 @@ async fn applying_the_same_again_writes_nothing() -> Result<()> {
     case.change::<Execution>("server", &label).await?;
     let item = case.item("server", "item").await?.name_any();
     case.change::<DeployItem>(&item, &label).await?;
-    // Services see changes in order: by the end of this job they have seen those above.
+    // Services receive changes in order, so by the end of this job they have received the changes
+    // above.
     case.install("other", &one_item(&json!({}))).await?;
     let after = writes()?;
     ensure!(after.len() == before, "writes of services: {:#?}", &after[before..]);
@@ -140,7 +145,8 @@ async fn applying_the_same_again_writes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// B-67, 7.3: an item starts when those that it depends on have finished, and is deleted before them.
+/// B-67: an item starts after its dependencies have finished, and is deleted before them
+/// (`installations.md` 7.3).
 #[tokio::test(flavor = "multi_thread")]
 async fn items_run_in_the_order_of_their_dependencies() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -184,7 +190,7 @@ async fn items_run_in_the_order_of_their_dependencies() -> Result<()> {
     Ok(())
 }
 
-/// 3.2: the items that run end as failed, and with them the tree.
+/// `interrupt` ends the running items as failed, and the tree with them (`installations.md` 3.2).
 #[tokio::test(flavor = "multi_thread")]
 async fn interrupt_ends_a_job() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -221,13 +227,14 @@ async fn interrupt_ends_a_job() -> Result<()> {
         let reason = status.last_error.map(|error| error.reason);
         assert_eq!(reason.as_deref(), Some("InterruptOperation"), "{template}");
     }
-    // Nothing works on it any more, and a new job begins anew.
+    // After the interrupt no service works on the item, so a new job starts from the beginning.
     case.change::<Installation>("server", &inline(&one_item(&json!({})))).await?;
     assert_eq!(outcome(&case.finished_after("server", &job(&ended)).await?).0, "Succeeded");
     Ok(())
 }
 
-/// 1.3: an item keeps its type, on a cluster without policies, too; nothing is touched by the job that would change it.
+/// An item keeps its type on a cluster without admission policies as well (`installations.md` 1.3).
+/// The job that would change the type writes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_keeps_its_type() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -252,7 +259,8 @@ async fn an_item_keeps_its_type() -> Result<()> {
     Ok(())
 }
 
-/// 7.6: an item of a type that no deployer serves waits, and is given up after the time-out of the pick-up.
+/// An item of a type without a deployer waits, and fails at the pick-up timeout (`installations.md`
+/// 7.6).
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_that_nobody_serves_waits_for_its_time_out() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! The system as its users see it: services as processes with the rights of `k8s/base`, a real API server, a real NATS.
+//! System tests from the user's point of view: services as processes with the rights of `k8s/base`,
+//! a real API server, a real NATS.
 
 mod account_rights;
 mod admission_of_services;

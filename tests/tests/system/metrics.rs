@@ -3,17 +3,17 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use groundwork_tests::{ALL, System, workspace};
 
-/// What begins so is there with a package store only.
+/// Prefix of the metrics that only a package store has.
 const OF_STORE: &str = "groundwork_package_";
 
-/// The page about metrics names those that services have, with their types, and no others.
+/// Checks that the page about metrics lists exactly the metrics of the services, with their types.
 pub(crate) async fn are_documented(system: &System) -> Result<()> {
     let is_asked_for = |name: &str| !name.starts_with(OF_STORE);
     assert_eq!(documented(is_asked_for)?, served(system, is_asked_for).await?);
     Ok(())
 }
 
-/// The same for the metrics of a package store that was used.
+/// Checks the same for the metrics of a package store in use.
 pub(crate) async fn of_the_store_are_documented(system: &System) -> Result<()> {
     let is_asked_for = |name: &str| name.starts_with(OF_STORE);
     assert_eq!(documented(is_asked_for)?, served(system, is_asked_for).await?);

@@ -1,4 +1,4 @@
-//! Services that are told their namespaces, and have rights in these alone.
+//! Services that watch selected namespaces, and have rights only in these.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{Context as LandscaperContext, DataObject, Installation};
@@ -13,8 +13,8 @@ use crate::support::{blueprint, installation, outcome, requests};
 
 const ELSEWHERE: &str = "elsewhere-2b41f";
 
-/// With the Roles of `k8s/namespaced` an Installation is worked on from its creation to its deletion, and nothing is seen of another
-/// namespace.
+/// With the Roles of `k8s/namespaced`, the services work on an Installation from its creation to
+/// its deletion, and see no object of another namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_suffice_for_services_that_are_told_their_namespaces() -> Result<()> {
     let options = SystemOptions { namespaces: vec!["mine".to_owned()], ..SystemOptions::default() };
@@ -56,7 +56,7 @@ async fn roles_suffice_for_services_that_are_told_their_namespaces() -> Result<(
     Ok(())
 }
 
-/// Pages show the namespaces that the services were told, to whoever may see everything.
+/// The console shows only the namespaces that the services watch, even to a user who may see all.
 async fn the_console_shows(system: &System) -> Result<()> {
     let admin = Browser::signed_in(system.grpc_port("console"), &account_of_admin(system).await?).await?;
     let page = says(&admin, "/installations", "mine/server").await?;

@@ -1,4 +1,5 @@
-//! Waits of one namespace hold up no other: slow registries, slow chart repositories, silent clusters.
+//! Slow servers of one namespace do not delay the others: registries, chart repositories and
+//! clusters.
 
 use std::fs;
 use std::path::Path;
@@ -20,14 +21,15 @@ use crate::registries::push;
 use crate::support::{blueprint, outcome as outcome_of};
 use crate::target_cluster::{TargetCluster, cluster, create_item, give_job, outcome, run_job, target};
 
-/// How long everything may take that is fetched for a job.
+/// Time limit for everything that is fetched for a job.
 const FETCH: Duration = Duration::from_secs(20);
-/// The time that a small job may take longer beside strangers, on a busy machine; without fairness it takes as long as they do.
+/// Additional time that a small job may take beside slow ones, on a busy machine. Without fair
+/// queues it would take as long as the slow jobs.
 const BESIDE: Duration = Duration::from_secs(6);
-/// As many as take every place of a queue that is not shared out.
+/// Number of jobs that would fill every place in a queue without fair shares.
 const CROWD: usize = 40;
 
-/// A server that is in no hurry.
+/// Server that answers very slowly.
 struct Slow {
     address: String,
 }
@@ -45,7 +47,7 @@ impl Slow {
     }
 }
 
-/// Answers whatever is asked with a byte each second; whatever is asked of a cluster with nothing at all.
+/// Answers any request with one byte per second, and a request to a cluster not at all.
 async fn drip(mut stream: TcpStream) -> std::io::Result<()> {
     let mut head = vec![0; 4096];
     let length = stream.read(&mut head).await?;
@@ -60,7 +62,7 @@ async fn drip(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// A component whose blueprint has a mock item.
+/// Writes a component whose blueprint has a mock item.
 fn component(folder: &Path) -> Result<()> {
     let descriptor = json!({"meta": {"schemaVersion": "v2"}, "component": {
         "name": "example.org/small", "version": "1.0.0", "provider": "example.org", "repositoryContexts": [], "sources": [],
@@ -73,7 +75,7 @@ fn component(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Asks for a job that reads a component of a registry.
+/// Creates an Installation whose job reads a component of a registry.
 async fn begin_component(case: &Case<'_>, name: &str, registry: &str) -> Result<()> {
     let reference = json!({
         "componentName": "example.org/small", "version": "1.0.0",
@@ -87,7 +89,7 @@ async fn begin_component(case: &Case<'_>, name: &str, registry: &str) -> Result<
     Ok(())
 }
 
-/// An item with a chart behind an address.
+/// Returns an item with a chart at a URL.
 fn chart_item(case: &Case<'_>, url: &str, namespace: &str) -> Value {
     let mut item = item(case, "", namespace, &json!({"helmDeployment": false}));
     item["spec"]["config"]["chart"] = json!({"archive": {"remote": {"url": url}}});
@@ -100,7 +102,7 @@ fn config_map(name: &str) -> Value {
     }}]})
 }
 
-/// A user who does small things with servers that answer.
+/// User with small jobs on fast servers.
 struct Good<'a> {
     case: Case<'a>,
     registry: Registry,
@@ -108,7 +110,7 @@ struct Good<'a> {
 }
 
 impl Good<'_> {
-    /// How long a small job of each kind takes, the longest of them.
+    /// Runs a small job of each kind, and returns the longest time.
     async fn small(&self, round: &str) -> Result<Duration> {
         let begin = Instant::now();
         let component = async {
@@ -120,7 +122,7 @@ impl Good<'_> {
         };
         let chart = async {
             let name = format!("chart-{round}");
-            // Another address each time: what was fetched a moment ago is not fetched again.
+            // Use a new URL each time, because fetched charts are cached.
             let url = format!("{}/public/web-1.0.0.tgz?{round}", self.charts.url);
             let item = chart_item(&self.case, &url, "neighbours-target");
             self.case.create::<DeployItem>(&name, &item).await?;
@@ -145,11 +147,11 @@ impl Good<'_> {
     }
 }
 
-/// A user whose servers are slow.
+/// User whose servers are slow.
 struct Bad<'a> {
     case: Case<'a>,
     slow: &'a Slow,
-    /// How many of each kind it asks for.
+    /// Number of jobs of each kind.
     crowd: usize,
 }
 
@@ -186,7 +188,7 @@ impl Bad<'_> {
     }
 }
 
-/// Two measurements beside one another would measure one another.
+/// Lock so that two measurements do not disturb each other.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 async fn target_cluster() -> Result<TargetCluster> {
@@ -197,7 +199,8 @@ async fn target_cluster() -> Result<TargetCluster> {
     Ok(cluster)
 }
 
-/// A small job of another namespace takes no longer beside them, each in turn and all at once; and who waits is told for what.
+/// A small job in another namespace takes no longer beside slow jobs, of each kind in turn and of
+/// all kinds at once. The slow jobs name the server that they wait for.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_slow_servers_holds_up_nobody_else() -> Result<()> {
     if !servers_or_skip(&[Server::Registry]) {
@@ -236,7 +239,7 @@ async fn who_waits_for_slow_servers_holds_up_nobody_else() -> Result<()> {
     let (phase, error) = outcome_of(&bad.case.finished("component-00").await?);
     let says_where = error.contains(&bad.slow.address) && error.contains("--fetch-timeout");
     ensure!(phase == "Failed" && says_where, "{phase} {error}");
-    // A chart is tried again until the item's time is over; why is told at once.
+    // A chart is retried until the item's timeout, but the reason appears in the status at once.
     let of_item = |item: &DeployItem| outcome(item).1;
     let says_where =
         |error: &str| error.contains(&bad.slow.address) && error.contains("--chart-fetch-timeout");
@@ -244,7 +247,8 @@ async fn who_waits_for_slow_servers_holds_up_nobody_else() -> Result<()> {
     Ok(())
 }
 
-/// Of a hundred namespaces half wait for slow servers of all kinds. A small job of each kind in the others takes no longer.
+/// Half of a hundred namespaces wait for slow servers of all kinds. A small job of each kind in the
+/// other half takes no longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_of_all_tenants_hold_up_nobody_else() -> Result<()> {
     const NAMESPACES: usize = 50;

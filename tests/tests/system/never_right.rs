@@ -1,4 +1,5 @@
-//! Inputs that can never become right: each fails at once with the reason, whatever time there would be, and is not tried again.
+//! Inputs that can never become valid: each fails at once with the reason, regardless of its
+//! timeout, and is not retried.
 
 use anyhow::{Result, ensure};
 use groundwork_api::{DeployItem, Installation, Repository, Target};
@@ -11,7 +12,7 @@ use crate::{packages, shared};
 
 const CANARY: &str = "canary";
 
-/// Addresses of Repositories. The system of these tests reads remotes that are files.
+/// Invalid addresses of Repositories. The system of these tests allows remotes that are files.
 #[tokio::test(flavor = "multi_thread")]
 async fn addresses_of_repositories() -> Result<()> {
     let Some(system) = packages::system().await? else { return Ok(()) };
@@ -57,7 +58,7 @@ async fn addresses_of_repositories() -> Result<()> {
     Ok(())
 }
 
-/// Addresses of charts: the job of the item is over, and has not waited for its time.
+/// Invalid addresses of charts: the job of the item ends without waiting for its timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn addresses_of_charts() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -112,7 +113,7 @@ async fn addresses_of_charts() -> Result<()> {
     Ok(())
 }
 
-/// The outcome of an item that is nobody's to mend but its author's.
+/// Returns phase and message of an item whose job has ended with a final error.
 fn ended(item: &DeployItem) -> Result<(String, String)> {
     let status = item.status.clone().unwrap_or_default();
     let codes = status.last_error.map(|error| json!(error)["codes"].clone()).unwrap_or_default();
@@ -120,7 +121,7 @@ fn ended(item: &DeployItem) -> Result<(String, String)> {
     Ok(outcome_of_item(item))
 }
 
-/// Kubeconfigs of Targets.
+/// Invalid kubeconfigs of Targets.
 #[tokio::test(flavor = "multi_thread")]
 async fn kubeconfigs_of_targets() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -164,7 +165,7 @@ async fn kubeconfigs_of_targets() -> Result<()> {
     Ok(())
 }
 
-/// Repository contexts of components.
+/// Invalid repository contexts of components.
 #[tokio::test(flavor = "multi_thread")]
 async fn addresses_of_components() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! Items whose Target leads to another cluster than the one that they were deployed to (`installations.md` 7.9, clusters).
+//! Items whose Target leads to a different cluster than the one that they were deployed to
+//! (clusters, `installations.md` 7.9).
 
 use anyhow::{Context as _, Result, ensure};
 use groundwork_api::{DeployItem, Target};
@@ -22,7 +23,7 @@ fn address(namespace: &str, name: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
 }
 
-/// The kubeconfig of the home cluster: the other one.
+/// Returns the kubeconfig of the home cluster, which serves as the different one.
 fn elsewhere(case: &Case<'_>) -> Result<Value> {
     Ok(serde_json::from_str(&std::fs::read_to_string(case.system.plane.kubeconfig())?)?)
 }
@@ -56,7 +57,8 @@ fn succeeded(item: &DeployItem) -> Result<()> {
     Ok(())
 }
 
-/// Namespaces of that name in both clusters, and in the other one an object of the name that the item's has here.
+/// Creates namespaces of this name in both clusters, and in the different one an object with the
+/// name of the item's object.
 async fn both(case: &Case<'_>, cluster: &TargetCluster, name: &str) -> Result<()> {
     cluster.create_target(case, "dev").await?;
     cluster.plane.create_namespace(&case.namespace).await?;
@@ -74,7 +76,7 @@ async fn theirs(case: &Case<'_>, name: &str) -> Result<Option<String>> {
     Ok(found.and_then(|found| found.data?.get("from").cloned()))
 }
 
-/// A job and a deletion are refused, and change nothing in either cluster, until the Target leads back.
+/// A job and a deletion are rejected and change neither cluster, until the Target leads back.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_done_elsewhere() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -89,7 +91,7 @@ async fn nothing_is_done_elsewhere() -> Result<()> {
     lead(&case, &elsewhere(&case)?).await?;
     refused(&run_job(&case, "web", "2").await?, &["elsewhere/cfg of type ConfigMap", "other-cluster: move"])?;
     ensure!(theirs(&case, "cfg").await?.as_deref() == Some("others"), "an object of others was written");
-    // The word that lets a deletion go is none for a job.
+    // `abandon`, which permits a deletion, does not permit a job.
     say(&case, "web", Some("abandon")).await?;
     refused(&run_job(&case, "web", "3").await?, &["other-cluster: move"])?;
     say(&case, "web", None).await?;
@@ -109,7 +111,7 @@ async fn nothing_is_done_elsewhere() -> Result<()> {
     Ok(())
 }
 
-/// Another address, other credentials and a proxy lead to the same cluster.
+/// Another address, other credentials or a proxy may lead to the same cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_cluster_by_another_way() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -131,7 +133,7 @@ async fn the_same_cluster_by_another_way() -> Result<()> {
     let found = run_job(&case, "web", "2").await?;
     succeeded(&found)?;
     ensure!(place(&found)["server"] == front.url(), "{}", place(&found));
-    // Which cluster it is was asked once, for all rounds of both jobs.
+    // The deployer reads the identity of the cluster once for all rounds of both jobs.
     succeeded(&run_job(&case, "web", "3").await?)?;
     let asked = front.asked();
     let times = asked.iter().filter(|one| one.path.starts_with("/api/v1/namespaces/kube-system")).count();
@@ -143,7 +145,8 @@ async fn the_same_cluster_by_another_way() -> Result<()> {
     Ok(())
 }
 
-/// `move` begins anew and `abandon` lets go; what lies in the former cluster stays, and is named.
+/// `move` deploys to the new cluster, and `abandon` forgets the objects. The objects in the former
+/// cluster stay, and the message names them.
 #[tokio::test(flavor = "multi_thread")]
 async fn users_say_what_is_to_become_of_it() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -192,7 +195,8 @@ async fn users_say_what_is_to_become_of_it() -> Result<()> {
     Ok(())
 }
 
-/// A record of before there were identities takes the one of the cluster that the next successful job works in.
+/// A record from before cluster identities gets the identity of the cluster in which the next job
+/// succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn records_of_before() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

@@ -1,5 +1,6 @@
-//! The overlays of `k8s/` as a cluster meets them: accepted by the API server, their pods by the profile `restricted`, their
-//! programs with the arguments, variables, files and probes of the manifests, as their accounts and their NATS users.
+//! Overlays of `k8s/` under the conditions of a cluster: the API server accepts them, their pods
+//! satisfy the profile `restricted`, and their programs run with the arguments, variables, files
+//! and probes of the manifests, under their accounts and their NATS users.
 
 mod network;
 mod pods;
@@ -24,7 +25,7 @@ use pods::{Running, Workload};
 const NAMESPACE: &str = "groundwork-system";
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// An overlay as kustomize writes it.
+/// Overlay as kustomize renders it.
 struct Overlay {
     folder: String,
     documents: Vec<Value>,
@@ -47,7 +48,8 @@ impl Overlay {
     }
 }
 
-/// What asks the services for their metrics finds the port of all of them; the dashboard is a ConfigMap that Grafana looks for.
+/// The monitor scrapes the metrics port of every service, and the dashboard is a ConfigMap with the
+/// label that Grafana looks for.
 #[tokio::test]
 async fn metrics_are_asked_for_where_they_are() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -82,7 +84,7 @@ async fn one_of_each() -> Result<()> {
 
 #[tokio::test]
 async fn replicas_with_tls_and_a_stream_on_three_servers() -> Result<()> {
-    // Without any deployer.
+    // The overlay `ha` contains no deployer.
     check("ha", 3, &["watcher", "resolver", "renderer", "variant"]).await
 }
 
@@ -125,7 +127,7 @@ async fn check(name: &str, bus_servers: usize, services: &[&str]) -> Result<()> 
     Ok(())
 }
 
-/// Creates a bare Pod from every template, in a namespace that takes none but restricted ones.
+/// Creates a bare Pod from every template, in a namespace that accepts only restricted ones.
 async fn restricted_pods(system: &System, overlay: &str, workloads: &[Workload]) -> Result<()> {
     let namespace = format!("restricted-{overlay}");
     system.kubectl(&["create", "namespace", &namespace]).await?;
@@ -136,7 +138,7 @@ async fn restricted_pods(system: &System, overlay: &str, workloads: &[Workload])
         let pod = serde_json::from_value(workload.pod())?;
         pods.create(&PostParams::default(), &pod).await.with_context(|| workload.name().to_owned())?;
     }
-    // The namespace does hold something back.
+    // The namespace does reject an unrestricted pod.
     let root = json!({"metadata": {"name": "root"}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
     let refused = pods.create(&PostParams::default(), &serde_json::from_value(root)?).await;
     ensure!(
@@ -146,7 +148,7 @@ async fn restricted_pods(system: &System, overlay: &str, workloads: &[Workload])
     Ok(())
 }
 
-/// Every workload with replicas has a budget that lets one of them go.
+/// Every workload with replicas has a disruption budget that permits the loss of one.
 fn disruption_budgets(overlay: &Overlay) -> Result<()> {
     let budgets: Vec<&Value> = overlay.of_kind("PodDisruptionBudget").collect();
     for workload in overlay.workloads() {
@@ -158,8 +160,8 @@ fn disruption_budgets(overlay: &Overlay) -> Result<()> {
     Ok(())
 }
 
-/// Who calls another service shows it a token for that service and for nobody else, whether the connection is encrypted or not:
-/// a service in the place of another learns nothing that opens the API server.
+/// A service sends another service a token that is valid for that service only, with and without
+/// TLS. An impostor therefore gets no token that the API server accepts.
 fn tokens_are_for_one_service(workloads: &[Workload]) -> Result<()> {
     let callers = [
         ("groundwork-renderer", ["resolver"].as_slice()),
@@ -167,7 +169,7 @@ fn tokens_are_for_one_service(workloads: &[Workload]) -> Result<()> {
         ("groundwork-console", &["resolver", "renderer", "variant"]),
     ];
     for (caller, services) in callers {
-        // Not every overlay has the console.
+        // Some overlays do not contain the console.
         let Some(workload) = workloads.iter().find(|workload| workload.name() == caller) else {
             ensure!(caller == "groundwork-console", "{caller} is missing");
             continue;
@@ -187,7 +189,7 @@ fn tokens_are_for_one_service(workloads: &[Workload]) -> Result<()> {
     Ok(())
 }
 
-/// The passwords, as the page about clusters makes them.
+/// Creates the passwords with the commands of the page about clusters.
 fn secrets(system: &System) -> Result<()> {
     let made = Command::new(system.binary("groundwork-bootstrap")?).arg("nats-secrets").output()?;
     ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -199,7 +201,8 @@ fn secrets(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// The certificates, as the page about TLS makes them; valid for this machine too.
+/// Creates the certificates with the commands of the page about TLS. They are valid for this
+/// machine too.
 fn tls_secrets(system: &System) -> Result<bool> {
     if !Command::new("openssl").arg("version").output().is_ok_and(|output| output.status.success()) {
         skipped("openssl was not found");
@@ -211,7 +214,7 @@ fn tls_secrets(system: &System) -> Result<bool> {
     ensure!(script.contains("DNS:%s\\n"), "the script names the certificates");
     let script = script.replace("DNS:%s\\n", "DNS:%s,DNS:localhost\\n");
     let folder = tempfile::tempdir()?;
-    // The program of the test under its usual name.
+    // The script of the page calls `kubectl`, so give the test's program that name.
     std::os::unix::fs::symlink(find(Server::Kubectl)?.path, folder.path().join("kubectl"))?;
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("sh")
@@ -227,7 +230,8 @@ fn tls_secrets(system: &System) -> Result<bool> {
     Ok(true)
 }
 
-/// A certificate is for what the page's table says and for nothing else: only the servers of the bus call one another with theirs.
+/// Checks that a certificate is only valid for the usages in the page's table: only the NATS
+/// servers use theirs as clients, to each other.
 fn usages(folder: &Path, service: &str, calls: bool) -> Result<()> {
     let output = Command::new("openssl")
         .args(["x509", "-noout", "-ext", "keyUsage,extendedKeyUsage", "-in", &format!("{service}.crt")])
@@ -261,18 +265,20 @@ impl Files {
     }
 }
 
-/// The stream is on as many servers as the overlay has, and there are the queues that the users of NATS may make, all of them.
+/// Checks that the stream is on all NATS servers of the overlay, and that exactly the queues exist
+/// that the NATS users may create.
 async fn kept_on(running: &Running, servers: usize, services: &[&str]) -> Result<()> {
     let users = std::fs::read_to_string(workspace().join("k8s/nats/users.conf"))?;
     let allowed: BTreeSet<&str> = users
         .split("\"$JS.API.CONSUMER.CREATE.GROUNDWORK.")
         .filter_map(|rest| rest.split_once(".groundwork.v1."))
-        // Places for queues of kinds that sets select are for any kind, and nothing is selected here.
+        // The permissions for queues of selectable kinds match any kind, and this test selects
+        // none.
         .filter(|(_, kind)| !kind.starts_with('>'))
         .map(|(name, _)| name)
         .filter(|name| {
             let service = match name.split_once('-') {
-                // The deployer's program does this part, too, and is called after it here.
+                // The queue is named after the deployer, whose program this part belongs to.
                 Some(("deployer_targetsync", _)) => "target-sync".to_owned(),
                 Some((service, _)) => service.replace('_', "-"),
                 None => return false,
@@ -301,14 +307,14 @@ async fn kept_on(running: &Running, servers: usize, services: &[&str]) -> Result
     .await
 }
 
-/// The JSON in a body, whether it came in chunks or not.
+/// Parses the JSON in a body, with or without chunked encoding.
 fn body_json(body: &str) -> std::result::Result<Value, String> {
     let start = body.find('{').ok_or("no JSON")?;
     let end = body.rfind('}').ok_or("no JSON")?;
     serde_json::from_str(&body[start..=end]).map_err(|error| error.to_string())
 }
 
-/// A folder for each mount of a pod.
+/// Returns the local folder of a pod's mount.
 fn mount_folder(root: &Path, mount: &str) -> std::path::PathBuf {
     root.join(mount.trim_start_matches('/').replace('/', "-"))
 }

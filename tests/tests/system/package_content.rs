@@ -1,4 +1,5 @@
-//! What people do with packages from a laptop: read them, write drafts, compare them (`packagevariants.md` 6.2).
+//! Work on packages from a laptop: read them, write drafts, compare them (`packagevariants.md`
+//! 6.2).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use crate::command::{run, run_as};
 use crate::grpc::{account, channel, encode, told};
 use crate::packages::{catalog, lifecycle, look, ready, system, variant};
 
-/// A user of a namespace, who calls the service.
+/// User of a namespace who calls the service.
 pub(crate) struct Person<'a> {
     case: &'a Case<'a>,
     server: String,
@@ -33,7 +34,7 @@ pub(crate) struct Person<'a> {
 }
 
 impl<'a> Person<'a> {
-    /// One who may do this.
+    /// Creates a user with these rights.
     pub(crate) async fn new(
         case: &'a Case<'a>,
         name: &str,
@@ -43,7 +44,8 @@ impl<'a> Person<'a> {
         let token = account(case, name, &[]).await?;
         for (index, [verb, resource]) in rules.iter().enumerate() {
             let role = format!("{name}-{index}");
-            // As it is written: the API server serves no kind of this name.
+            // Create the Role as an object: `kubectl create role` fails for a kind that the API
+            // server does not serve.
             let rules = json!([{"apiGroups": ["porch.kpt.dev"], "verbs": [verb], "resources": [resource]}]);
             case.create::<Role>(&role, &json!({"rules": rules})).await?;
             let (of, to) = (format!("--role={role}"), format!("--serviceaccount={}:{name}", case.namespace));
@@ -56,7 +58,8 @@ impl<'a> Person<'a> {
         Ok(Self { case, server, token: path, kubeconfig })
     }
 
-    /// Runs `groundwork packages` as this person does who has nothing but their own kube context; exit code and both outputs.
+    /// Runs `groundwork packages` with nothing but the user's own kube context. Returns exit code
+    /// and both outputs.
     pub(crate) async fn alone(&self, arguments: &[&str]) -> Result<(i32, String)> {
         let calls = ["pull", "push", "clone", "copy", "init", "upgrade", "diff"];
         let mut all = vec!["packages"];
@@ -71,7 +74,7 @@ impl<'a> Person<'a> {
         Ok((code, out + &err))
     }
 
-    /// Runs `groundwork packages` as this person; exit code and both outputs.
+    /// Runs `groundwork packages` as this user. Returns exit code and both outputs.
     async fn packages(&self, arguments: &[&str]) -> Result<(i32, String)> {
         let token = self.token.to_str().context("a path")?;
         let mut all = vec!["packages"];
@@ -96,7 +99,8 @@ impl<'a> Person<'a> {
 
 pub(crate) const FILES: &str = "packagerevisionresources";
 
-/// 6.2, 6.12: clone, pull, edit, push, compare; nobody's work is overwritten, and files that are no texts arrive as they are.
+/// Clone, pull, edit, push and compare (`packagevariants.md` 6.2 and 6.12): no concurrent work is
+/// overwritten, and binary files arrive unchanged.
 #[tokio::test]
 async fn packages_are_written_from_a_folder() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -132,7 +136,7 @@ async fn packages_are_written_from_a_folder() -> Result<()> {
     let (code, text) = author.packages(&["push", copy]).await?;
     ensure!((code, text.as_str()) == (0, "edge.dns.v1: nothing differs\n"), "{code} {text}");
 
-    // Somebody pushes to the branch meanwhile.
+    // Another user pushes to the branch meanwhile.
     remotes.edit("edge", branch, "dns/config.yaml", |text| text.replace("\"30\"", "\"60\""))?;
     fs::write(&config, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: corefile}\n")?;
     let (code, text) = author.packages(&["push", copy]).await?;
@@ -148,7 +152,8 @@ async fn packages_are_written_from_a_folder() -> Result<()> {
     Ok(())
 }
 
-/// Rights are those of a Porch server, and each call asks for its own; what is published is written by nobody.
+/// Each call requires the same rights as in a Porch server, and a published revision cannot be
+/// changed.
 #[tokio::test]
 async fn packages_are_for_those_who_may() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -205,7 +210,8 @@ async fn packages_are_for_those_who_may() -> Result<()> {
     Ok(())
 }
 
-/// `Preview` says what the command says: what a set would make, and the hash that `apply` asks for.
+/// `Preview` gives the same result as the command: the packages that a set would create, and the
+/// hash that `apply` expects.
 #[tokio::test]
 async fn plans_are_told_to_programs() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -248,7 +254,8 @@ async fn plans_are_told_to_programs() -> Result<()> {
     let (_, text, _) = run(system, &plan).await?;
     let printed: Value = serde_json::from_str(&text)?;
     ensure!(printed["hash"] == answer.hash.as_str(), "{printed}");
-    // Without sets it is what those of the namespace are about to do: nothing, since there are none.
+    // Without sets in the request, the plan is about those of the namespace. There are none, so the
+    // plan is empty.
     let none = PreviewRequest { sets: Vec::new(), ..request };
     let answer = calls(&token)?.preview(none).await?.into_inner();
     let plan: Value = serde_json::from_str(&answer.plan.context("a plan")?.text)?;
@@ -256,8 +263,8 @@ async fn plans_are_told_to_programs() -> Result<()> {
     Ok(())
 }
 
-/// V-019, V-020: functions of a variant take the Namespace out of a package and move the rest; what a person adds later and saves is moved as
-/// well.
+/// V-019, V-020: functions of a variant remove the Namespace from a package and move the other
+/// objects. Objects that a user adds and saves later are moved as well.
 #[tokio::test]
 async fn functions_run_over_what_people_add() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -297,7 +304,8 @@ async fn functions_run_over_what_people_add() -> Result<()> {
     Ok(())
 }
 
-/// 6.6: packages from scratch, and merges that people ask for: what nothing leads to, or what is none, is refused with nothing written.
+/// Users create packages from scratch and request merges (`packagevariants.md` 6.6). An invalid or
+/// impossible request is rejected without a write.
 #[tokio::test]
 async fn packages_begin_and_go_on_by_hand() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -352,7 +360,8 @@ async fn packages_begin_and_go_on_by_hand() -> Result<()> {
     Ok(())
 }
 
-/// 8.5: `kubeconform` with the schemas that a cluster tells about itself.
+/// `kubeconform` checks a package with the schemas that a cluster publishes (`packagevariants.md`
+/// 8.5).
 #[tokio::test]
 async fn packages_are_checked_with_the_schemas_of_a_cluster() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

@@ -1,7 +1,8 @@
-//! The variant service is killed after each of its writes in turn, and after each of its pushes: what it did is done, and it never learns of
-//! it. The end is the same as without: no draft twice, nothing lost (`packagevariants.md` 2.14).
+//! The variant service is killed after each of its writes and after each of its pushes in turn: the
+//! change is stored, but the service never gets the answer. The final state must be the same as
+//! without a kill: no draft is duplicated and none is lost (`packagevariants.md` 2.14).
 //!
-//! A few of these points are tried with every run, all of them by `cargo xtask faults`.
+//! Every run tests a few of these points, and `cargo xtask faults` tests all of them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,13 +20,13 @@ use crate::case::Case;
 use crate::packages::Remotes;
 use crate::support::PATIENCE;
 
-/// With any value every point is tried.
+/// Environment variable that makes the test try every point, with any value.
 const ALL_POINTS: &str = "GROUNDWORK_ALL_CUTS";
-/// Otherwise so many writes, and so many pushes.
+/// Number of writes and number of pushes without the variable.
 const FEW: usize = 2;
 const SERVICE: &str = "variant";
 
-/// When the service is killed.
+/// Change after which the service is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Never,
@@ -33,7 +34,8 @@ enum Cut {
     Push(usize),
 }
 
-/// One life of two packages: drafted, brought to the next version, one of them published, both given up.
+/// Life of two packages: both are drafted and upgraded to the next version, one is published, both
+/// are abandoned.
 struct Life<'a> {
     system: &'a mut System,
     namespace: String,
@@ -49,7 +51,7 @@ fn config(cache: u8) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: corefile\ndata:\n  cache: \"{cache}\"\n")
 }
 
-/// Counts pushes to a remote; the one of a number kills a process.
+/// Installs a hook that counts the pushes to a remote, and kills a process after the chosen one.
 fn count_pushes(remote: &Path, counter: &Path, fatal: Option<(usize, u32)>) -> Result<()> {
     let kill = fatal.map(|(push, pid)| {
         format!("[ \"$(wc -l < '{}')\" -eq {push} ] && kill -KILL {pid}\n", counter.display())
@@ -88,7 +90,7 @@ impl Life<'_> {
         }
     }
 
-    /// Waits until both packages are drafted in a version, and their variants say that this is so.
+    /// Waits until both packages are drafted in a version, and their variants report this.
     async fn drafted(&mut self, cache: u8) -> Result<()> {
         self.until(&format!("version {cache} is drafted"), async |case, remotes| {
             let text = |package: &str| {
@@ -119,18 +121,20 @@ impl Life<'_> {
         .await
     }
 
-    /// What git and the cluster hold, without what differs between two lives.
+    /// Returns the content of git and the cluster, without the parts that differ between two lives.
     async fn state(&self) -> Result<Vec<String>> {
         let case = Case::existing(self.system, &self.namespace).await?;
         let mut lines = self.remotes.refs("edge")?;
         for reference in lines.clone() {
-            // Commits of one second have no order of their own: a merge's parents would come either way.
+            // Sort commits by topology: within one second their dates give no order, so the parents
+            // of a merge would vary.
             let log = ["log", "--topo-order", "--format=%s", &reference];
             let subjects = git(&self.remotes.path("edge"), &log)?;
-            // Each version is drafted by one commit, however often it was begun.
+            // Each version has one commit in the draft, however often the service started on it.
             lines.push(format!("{reference}: {}", subjects.lines().collect::<Vec<_>>().join(", ")));
         }
-        // The object of what is on the branch comes with the next exchange with the remote, which follows a restart at once.
+        // The service updates the object of a revision at its next fetch from the remote, which
+        // follows a restart at once.
         let mut revisions = case.list::<PackageRevision>("").await?;
         revisions.retain(|revision| !revision.name_any().ends_with(".main"));
         for revision in revisions {
@@ -159,7 +163,7 @@ fn set(revision: &str) -> Value {
     }})
 }
 
-/// The states on the way, and how many writes and pushes there were.
+/// Returns the states in between, and the numbers of writes and pushes.
 async fn live(system: &mut System, number: usize, cut: Cut) -> Result<(Vec<Vec<String>>, usize, usize)> {
     let namespace = format!("package-cuts-{number}");
     system.plane.create_namespace(&namespace).await?;

@@ -1,4 +1,4 @@
-//! `examples/packages` with the git server of `compose.packages.yaml`: what its README tells, step by step.
+//! Steps of the README of `examples/packages`, with the git server of `compose.packages.yaml`.
 
 use std::process::{Child, Command, Stdio};
 
@@ -13,12 +13,12 @@ use crate::command::run;
 use crate::packages::{look, ready, system};
 use crate::support::PATIENCE;
 
-/// The server, which ends with the test.
+/// Git server that ends with the test.
 struct GitServer(Child);
 
 impl Drop for GitServer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // Ignore errors, as the process may have ended by itself.
         drop(self.0.kill());
         drop(self.0.wait());
     }

@@ -1,5 +1,5 @@
-//! Packages of strangers, with names of files that lead elsewhere: nothing of them is handed out, and nothing is written outside of the folder
-//! that somebody names (`packagevariants.md` 6.15).
+//! Packages from strangers, with file names that lead elsewhere: the service serves none of these
+//! files, and the command writes no file outside of the user's folder (`packagevariants.md` 6.15).
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -29,7 +29,7 @@ use crate::package_content::{FILES, Person};
 use crate::packages::{CONFIG, KPTFILE, Remotes, register, system};
 use crate::support::PATIENCE;
 
-/// A folder that somebody works in, deep enough that names with `..` stay in it, and all that is in it afterwards.
+/// Working folder of a user, deep enough that names with `..` stay inside the test's folder.
 struct Desk {
     folder: tempfile::TempDir,
 }
@@ -45,12 +45,12 @@ impl Desk {
         self.folder.path().join("a/b/c/work")
     }
 
-    /// A place where nobody asked for a file.
+    /// Returns a folder in which no file must appear.
     fn outside(&self) -> PathBuf {
         self.folder.path().join("outside")
     }
 
-    /// All files, but for those of the folders that were asked for.
+    /// Returns all files except those in the requested folders.
     fn strays(&self, asked: &[&Path]) -> Result<Vec<String>> {
         let mut found = Vec::new();
         let mut open = vec![self.folder.path().to_owned()];
@@ -76,7 +76,8 @@ fn good() -> RawTree {
     vec![(b"Kptfile".to_vec(), Raw::File(KPTFILE)), (b"config.yaml".to_vec(), Raw::File(CONFIG))]
 }
 
-/// A repository with packages of a stranger, one of which is like any other. The hostile ones are told of, and not served.
+/// A repository contains hostile packages and an ordinary one. The service reports the hostile
+/// ones, and does not serve them.
 #[tokio::test]
 async fn a_repository_of_strangers_serves_what_is_good() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -126,7 +127,7 @@ async fn a_repository_of_strangers_serves_what_is_good() -> Result<()> {
     Ok(())
 }
 
-/// The words of the Repository about its packages.
+/// Returns the message of the Repository about its packages.
 async fn told(case: &Case<'_>) -> Result<String> {
     let what = "the Repository tells what is wrong";
     wait_for(what, PATIENCE, async || {
@@ -138,7 +139,7 @@ async fn told(case: &Case<'_>) -> Result<String> {
     .await
 }
 
-/// A server that hands out whatever it is asked for by number: it is no service of ours.
+/// Hostile server, unlike our service, that returns the package with the requested number.
 struct Stranger(Vec<Vec<String>>);
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -196,7 +197,7 @@ impl Packages for Stranger {
     }
 }
 
-/// Paths of a tree as a server hands them out that looks at none of them.
+/// Collects the paths of a tree as a server without any checks would return them.
 fn paths(entries: &[(Vec<u8>, Raw)], below: &str, found: &mut Vec<String>) {
     for (name, raw) in entries {
         let path = format!("{below}{}", String::from_utf8_lossy(name));
@@ -207,12 +208,13 @@ fn paths(entries: &[(Vec<u8>, Raw)], below: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The command takes no name from a server that leads elsewhere, whatever it is asked to do with it.
+/// The command rejects names that lead elsewhere, in every subcommand, whatever server it calls.
 #[tokio::test]
 async fn the_command_believes_no_server() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
     let desk = Desk::new()?;
-    // No path can hold what is no UTF-8, a folder without files, or anything but a file; `a/b` is a name like any other here.
+    // A path in a message cannot express a name that is not UTF-8, an empty folder, or an entry
+    // that is not a file. `a/b` is an ordinary name here.
     let sendable = |package: &HostilePackage| {
         let mut found = Vec::new();
         paths(&package.entries, "", &mut found);
@@ -222,7 +224,8 @@ async fn the_command_believes_no_server() -> Result<()> {
     let mut packages: Vec<Vec<String>> =
         hostile_packages(&desk.outside()).iter().filter_map(sendable).collect();
     packages.push(vec!["Kptfile".to_owned(), ".KptRevisionMetadata/x".to_owned()]);
-    // A diff may well name two files that are one elsewhere: the one before, and the one after.
+    // A diff may name two files that would collide in one folder, one before and one after the
+    // change.
     let alone = |paths: &Vec<String>| {
         paths.iter().all(|path| !["kptfile", "A/c", "a.", "a"].contains(&path.as_str()))
     };
@@ -253,7 +256,8 @@ async fn the_command_believes_no_server() -> Result<()> {
     Ok(())
 }
 
-/// Links that lie in a folder lead nothing out of it and nothing into it, and what somebody has put there stays.
+/// Links in a folder make `pull` and `push` neither leave the folder nor read other files, and the
+/// user's own files stay.
 #[tokio::test]
 async fn a_folder_with_links_is_pulled_into_and_pushed() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -284,7 +288,8 @@ async fn a_folder_with_links_is_pulled_into_and_pushed() -> Result<()> {
         ensure!(fs::read_dir(&outside)?.count() == 3);
         Ok(())
     };
-    // A link in the place of a file is replaced, and what somebody has added stays; what `pull` has written and is gone goes.
+    // `pull` replaces a link in the place of a file, keeps the user's own files, and removes files
+    // that it wrote earlier and that are gone upstream.
     fs::remove_file(folder.join("config.yaml"))?;
     symlink(outside.join("config.yaml"), folder.join("config.yaml"))?;
     fs::write(folder.join("notes.txt"), "mine\n")?;
@@ -295,7 +300,8 @@ async fn a_folder_with_links_is_pulled_into_and_pushed() -> Result<()> {
     ensure!(fs::symlink_metadata(folder.join("config.yaml"))?.is_file());
     ensure!(fs::read_to_string(folder.join("notes.txt"))? == "mine\n" && !folder.join("gone.yaml").exists());
 
-    // A link in the place of a folder is not gone through, be it to write, to remove or to read.
+    // The command does not follow a link in the place of a folder, neither to write nor to remove
+    // or read.
     fs::remove_dir_all(folder.join("sub"))?;
     symlink(&outside, folder.join("sub"))?;
     let (code, out, err) = pull("a.b.v1").await?;
@@ -309,7 +315,8 @@ async fn a_folder_with_links_is_pulled_into_and_pushed() -> Result<()> {
     untouched()
 }
 
-/// Git would run what a `.git` in a folder says: none gets there, and `git` in the folder says so.
+/// A `.git` in a package could make git run programs. The command never writes one, and `git` in
+/// the folder confirms that there is none.
 #[tokio::test]
 async fn no_settings_of_git_arrive() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

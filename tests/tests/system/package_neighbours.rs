@@ -1,4 +1,4 @@
-//! Repositories that are slow or large, and those beside them (`packagevariants.md` 5.5, 6.10, 6.16).
+//! Slow and large repositories, and their neighbours (`packagevariants.md` 5.5, 6.10 and 6.16).
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use crate::case::Case;
 use crate::packages::{KPTFILE, Remotes, catalog, ready, register, system, variant};
 use crate::support::PATIENCE;
 
-/// A server that answers one byte each few seconds, and counts who asks.
+/// Server that answers one byte every few seconds, and counts its clients.
 struct Dripping {
     url: String,
     asked: Arc<AtomicUsize>,
@@ -48,7 +48,7 @@ fn drip(mut connection: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// How long it takes in a new namespace from its Repositories to the draft of a variant.
+/// Returns the time from the creation of a namespace's Repositories to the draft of a variant.
 async fn time_of_variant(namespace: &str) -> Result<Duration> {
     let Some(system) = system().await? else { return Ok(Duration::ZERO) };
     let case = Case::new(system, namespace).await?;
@@ -59,7 +59,8 @@ async fn time_of_variant(namespace: &str) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// Ten hosts of one namespace that drip hold up nobody else, and each is told of by its own Repository.
+/// Ten slow hosts of one namespace do not delay other namespaces, and each is reported by its own
+/// Repository.
 #[tokio::test]
 async fn slow_hosts_hold_up_their_own_namespace() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -98,7 +99,8 @@ async fn slow_hosts_hold_up_their_own_namespace() -> Result<()> {
     Ok(())
 }
 
-/// 3,000 revisions of one package: people see that they are read, and how far, and soon all of them.
+/// One package has 3,000 revisions: the Repository shows the progress of reading, and soon all
+/// revisions.
 #[tokio::test]
 async fn thousands_of_tags_are_told() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! In which order a variant's changes come, and what keeps a draft from being made (`packagevariants.md` 2.6, 2.14, 3).
+//! Order of a variant's changes, and conditions that prevent a draft (`packagevariants.md` 2.6,
+//! 2.14 and 3).
 
 use std::collections::BTreeSet;
 
@@ -19,10 +20,10 @@ use crate::support::{PATIENCE, requests};
 const CATALOG: &str = "ghcr.io/kptdev/krm-functions-catalog";
 const BRANCH: &str = "drafts/dns/packagevariant-1";
 const NAME: &str = "edge.dns.packagevariant-1";
-/// How often an edit crosses an update.
+/// Number of rounds in which an edit and an update overlap.
 const ROUNDS: usize = 20;
 
-/// A point for a ConfigMap, with what the package has packed into it.
+/// Injection point for a ConfigMap, with the data that the package itself contains.
 const SITE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: site\n  annotations:\n    kpt.dev/config-injection: \
                     required\ndata:\n  zone: packaged\n";
 const RESULT: &str =
@@ -30,7 +31,8 @@ const RESULT: &str =
 const CONTEXT: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\n  annotations:\n    \
      config.kubernetes.io/local-config: \"true\"\ndata:\n  name: coredns\n  team: nobody\n";
 
-/// A package whose functions carry on what they find: the namespace from its context, two values into one object.
+/// Returns a package whose functions copy their input: the namespace from its context, and two
+/// values into one object.
 fn spreading() -> [(&'static str, String); 5] {
     let replacement = |source: &str, field: &str| {
         format!(
@@ -67,7 +69,7 @@ fn upstream(revision: &str) -> Value {
     json!({"repo": "catalog", "package": "net/coredns", "revision": revision})
 }
 
-/// What the last commit of the draft has changed.
+/// Returns the files that the last commit of the draft has changed.
 fn changed(remotes: &Remotes) -> Result<Vec<String>> {
     let listed = git(&remotes.path("edge"), &["diff", "--name-only", &format!("{BRANCH}~1"), BRANCH])?;
     Ok(listed.lines().map(str::to_owned).collect())
@@ -78,8 +80,9 @@ async fn tasks(case: &Case<'_>, name: &str) -> Result<Vec<String>> {
     Ok(revision.spec.tasks.iter().map(|task| task.type_.clone()).collect())
 }
 
-/// V-017, V-108, V-112 to V-116: the store clones and renders; then context, functions and injected object come, none of which sees the
-/// others; and the rendering of the save spreads all of them. Later a change of the variant touches what it is about.
+/// V-017, V-108, V-112 to V-116: the store clones and renders. Then the service adds context,
+/// functions and the injected object, none of which sees the others, and the rendering of the save
+/// applies all of them. A later change of the variant changes only the related files.
 #[tokio::test]
 async fn one_reconcile_does_all_in_its_order() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -103,7 +106,7 @@ async fn one_reconcile_does_all_in_its_order() -> Result<()> {
         subjects.lines().collect::<Vec<_>>() == ["Rendering package", "Creating new revision by cloning"],
         "{subjects}"
     );
-    // What the clone alone gave, rendered: the namespace is the name in the context.
+    // The first commit is the rendered clone, with the namespace from the package context.
     let cloned = format!("{BRANCH}~1");
     let text = remotes.file("edge", &cloned, "dns/result.yaml")?;
     for line in ["namespace: dns", "zone: packaged", "team: nobody"] {
@@ -114,7 +117,8 @@ async fn one_reconcile_does_all_in_its_order() -> Result<()> {
     for line in ["namespace: dns", "zone: eu-1", "team: blue", "tier: edge"] {
         ensure!(text.contains(line), "{line}: {text}");
     }
-    // The object of the cluster is in the package as it stands, with what a function of the variant made of it then.
+    // The package contains the injected object as it is in the cluster, changed by the variant's
+    // function at that time.
     let site = groundwork_yaml::from_str(&remotes.file("edge", BRANCH, "dns/site.yaml")?)?;
     ensure!(site["data"] == json!({"zone": "eu-1", "more": "kept"}), "{site}");
     ensure!(site["metadata"]["labels"]["tier"] == "edge" && site["metadata"]["namespace"] == "dns", "{site}");
@@ -125,7 +129,7 @@ async fn one_reconcile_does_all_in_its_order() -> Result<()> {
     until_file(&remotes, ("edge", BRANCH, "dns/result.yaml"), |text| text.contains("team: red")).await?;
     let touched = changed(&remotes)?;
     let expected = ["dns/package-context.yaml", "dns/result.yaml"];
-    // What functions said of it is kept in the Kptfile.
+    // The Kptfile records the results of the functions.
     ensure!(touched.iter().filter(|path| *path != "dns/Kptfile").eq(expected.iter()), "{touched:?}");
     let kptfile = git(&remotes.path("edge"), &["diff", &format!("{BRANCH}~1"), BRANCH, "--", "dns/Kptfile"])?;
     let is_edit = |line: &str| {
@@ -148,7 +152,8 @@ async fn one_reconcile_does_all_in_its_order() -> Result<()> {
     Ok(())
 }
 
-/// V-037: a draft that another variant has left is taken over with all that a variant does, and follows the upstream from then on.
+/// V-037: a variant adopts a draft that another variant has left. It applies all its changes, and
+/// the draft follows the upstream from then on.
 #[tokio::test]
 async fn an_adopted_draft_is_as_one_of_its_own() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -192,14 +197,14 @@ async fn an_adopted_draft_is_as_one_of_its_own() -> Result<()> {
     Ok(())
 }
 
-/// V-068, V-077, V-102: where the context, the pipeline or a point of the upstream cannot be edited, nothing is made, and the variant says why. One that
-/// is mended is drafted.
+/// V-068, V-077, V-102: if the context, the pipeline or an injection point of the upstream cannot
+/// be edited, the variant creates no draft and gives the reason. After the repair it creates one.
 #[tokio::test]
 async fn what_cannot_be_edited_prevents_the_draft() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
     let case = Case::new(system, "order-no-draft").await?;
     let remotes = catalog(&case).await?;
-    // A repository without a context of its own: the package's is what there is to edit.
+    // The repository adds no context of its own, so the variant has to edit that of the package.
     remotes.create("blue")?;
     register(&case, &remotes, "blue", false).await?;
     let kptfile =
@@ -260,8 +265,8 @@ async fn what_cannot_be_edited_prevents_the_draft() -> Result<()> {
     Ok(())
 }
 
-/// V-006, V-183: a variant that a person writes makes the same package as that of a set; and sets over the same targets make a collection
-/// of packages, each its own, without knowing of one another.
+/// V-006, V-183: a variant that a user writes creates the same package as one of a set. Sets with
+/// the same targets create separate packages, without knowing of each other.
 #[tokio::test]
 async fn variants_are_the_same_whoever_writes_them() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -315,7 +320,7 @@ async fn variants_are_the_same_whoever_writes_them() -> Result<()> {
     Ok(())
 }
 
-/// What the service asks of the API server to bring one variant to another context, sorted.
+/// Returns the service's API requests to give one variant a different context, sorted.
 async fn cost(case: &Case<'_>, remotes: &Remotes, value: &str) -> Result<Vec<String>> {
     let before = requests(case.system, "")?.len();
     let change = json!({"spec": {"packageContext": {"data": {"step": value}}}});
@@ -348,7 +353,8 @@ async fn cost(case: &Case<'_>, remotes: &Remotes, value: &str) -> Result<Vec<Str
     Ok(found)
 }
 
-/// V-007: what one variant costs does not grow with the others beside it: the same requests among two and among many.
+/// V-007: the cost of one variant does not depend on the others: the number of requests is the same
+/// among two and among many.
 #[tokio::test]
 async fn the_cost_of_one_does_not_grow_with_the_others() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -369,14 +375,15 @@ async fn the_cost_of_one_does_not_grow_with_the_others() -> Result<()> {
         }
         costs.push(cost(&case, &remotes, &format!("s{step}")).await?);
     }
-    // The last answer of a reconcile may come a moment after what is waited for.
+    // The last request of a reconcile may come a moment after the awaited state.
     let [alone, among] = [&costs[0], &costs[1]].map(|found| found.iter().collect::<BTreeSet<_>>());
     ensure!(alone == among && !alone.is_empty(), "{costs:#?}");
     ensure!(costs[1].len() <= costs[0].len() + 2, "{costs:#?}");
     Ok(())
 }
 
-/// People label a draft while its variant brings changes of an injected object into it. Whoever pushes first, both are there in the end.
+/// Users label a draft while its variant updates an injected object in it. In either order of the
+/// pushes, both changes are in the result.
 #[tokio::test]
 async fn edits_that_cross_updates_stay() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -395,7 +402,7 @@ async fn edits_that_cross_updates_stay() -> Result<()> {
         let label = case.change::<PackageRevision>(NAME, &labels);
         let inject = case.change::<ConfigMap>("edge-7", &zone);
         tokio::try_join!(label, inject)?;
-        // Every other round begins before the one before is done.
+        // Only every other round waits for the end of the one before, so the others overlap.
         if round % 2 == 0 {
             until_file(&remotes, ("edge", BRANCH, "dns/site.yaml"), |text| {
                 text.contains(&format!("zone: z{round}"))

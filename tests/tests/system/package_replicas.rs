@@ -1,5 +1,5 @@
-//! Two replicas of the variant service share the work, and each draft is made once; one of them is killed under way, and the other one does
-//! the rest (`packagevariants.md` 2.4, 6.12).
+//! Two replicas of the variant service share the work, and each draft is created once. One of them
+//! is killed during the work, and the other one does the rest (`packagevariants.md` 2.4 and 6.12).
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::packages::{Remotes, look};
 use crate::support::PATIENCE;
 
 const REPOSITORIES: [&str; 3] = ["edge-0", "edge-1", "edge-2"];
-/// Packages of each repository.
+/// Number of packages per repository.
 const PACKAGES: usize = 8;
 const OTHER: &str = "variant-2";
 
@@ -32,7 +32,7 @@ fn set(revision: &str) -> Value {
     }})
 }
 
-/// Headlines of the commits of each draft, newest first.
+/// Returns the headlines of each draft's commits, newest first.
 fn drafts(remotes: &Remotes) -> Result<BTreeMap<String, Vec<String>>> {
     let mut found = BTreeMap::new();
     for repository in REPOSITORIES {
@@ -45,7 +45,7 @@ fn drafts(remotes: &Remotes) -> Result<BTreeMap<String, Vec<String>>> {
     Ok(found)
 }
 
-/// Changes of refs that a replica has pushed.
+/// Returns the number of ref changes that a replica has pushed.
 async fn pushed(system: &System, replica: &str) -> Result<usize> {
     let (_, metrics) = system.admin(replica, "/metrics").await?;
     let line = metrics.lines().find(|line| {
@@ -100,7 +100,8 @@ async fn each_draft_is_made_once() -> Result<()> {
         ensure!(made.len() == count, "{made:?}");
         ensure!(made.values().all(|log| log == &["Creating new revision by cloning"]), "{made:?}");
         let (one, other) = (pushed(&system, "variant").await?, pushed(&system, OTHER).await?);
-        // Replicas that begin with one variant in the same second make the same commit; the push of the second finds it there and counts, too.
+        // Two replicas that start on the same variant in the same second create identical commits.
+        // The second push then finds the commit in place, and counts as well.
         ensure!(one + other >= count && one > 0 && other > 0, "{one} and {other} of {count}");
 
         look(&case, "catalog").await?;

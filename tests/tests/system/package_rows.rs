@@ -1,5 +1,5 @@
-//! Statements of the design document about what a variant does to its package, each seen in a real git repository
-//! (`packagevariants.md` 3, 5).
+//! Statements of the design document about the changes of a variant in its package, each verified
+//! in a real git repository (`packagevariants.md` 3 and 5).
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::{PackageRevision, PackageVariant};
@@ -15,26 +15,27 @@ use crate::packages::{
 
 const UPSTREAM: &str = "net/coredns";
 
-/// A ConfigMap of a package with this much beside its name.
+/// Returns a ConfigMap with a name, annotations and data.
 fn config_map(name: &str, annotations: &str, data: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n{annotations}data:\n{data}")
 }
 
-/// The commit of a draft.
+/// Returns the last commit of a draft.
 fn commit(remotes: &Remotes, branch: &str) -> Result<String> {
     Ok(git(&remotes.path("edge"), &["rev-parse", branch])?)
 }
 
-/// A variant of its own package in `edge`.
+/// Returns a variant of a package of its own in `edge`.
 fn of(package: &str, fields: &Value) -> Value {
     let mut object = variant(fields);
     object["spec"]["downstream"]["package"] = package.into();
     object
 }
 
-/// V-004, V-005, V-023, V-024, V-026, V-081, V-083 to V-087, V-099, V-104, V-107, V-156: one package, three regions. Each variant takes its region's
-/// object, for every point of that kind and in any folder; what is not marked, or has no object in the namespace, stays; and a change
-/// reaches the one variant that uses it.
+/// V-004, V-005, V-023, V-024, V-026, V-081, V-083 to V-087, V-099, V-104, V-107, V-156: one
+/// package, three regions. Each variant injects the object of its region at every injection point
+/// of that kind, in any folder. A point without a mark, or without an object in the namespace,
+/// stays as it is. A change of an object affects only the variant that uses it.
 #[tokio::test]
 async fn each_region_has_its_endpoints() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -85,7 +86,8 @@ async fn each_region_has_its_endpoints() -> Result<()> {
         let text = file(region, "plain.yaml")?;
         ensure!(text.contains("packaged: \"3\"") && !text.contains("zone"), "{text}");
     }
-    // The variant without an object is ready all the same: only its revision waits.
+    // The variant without an object is ready all the same. Only its revision waits, at a readiness
+    // gate.
     ensure!(file("ap", "endpoints.yaml")?.contains("packaged: \"1\""));
     ensure!(file("ap", "deep/er/team.yaml")?.contains("packaged: \"2\""));
     let revision: PackageRevision = case.get("edge.ap.packagevariant-1").await?;
@@ -107,7 +109,8 @@ async fn each_region_has_its_endpoints() -> Result<()> {
     Ok(())
 }
 
-/// V-057 to V-059: labels and annotations of a variant are for the beginning of a revision, and then they are the people's.
+/// V-057 to V-059: a variant sets its labels and annotations when a revision is created. After
+/// that, only users change them.
 #[tokio::test]
 async fn labels_are_given_once() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -138,7 +141,8 @@ async fn labels_are_given_once() -> Result<()> {
     Ok(())
 }
 
-/// V-013 to V-016, V-065 to V-067: the context of a package, with what upstream, variant and people have in it.
+/// V-013 to V-016, V-065 to V-067: the context of a package, with the entries of upstream, variant
+/// and users.
 #[tokio::test]
 async fn contexts_keep_what_nobody_removes() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -150,7 +154,7 @@ async fn contexts_keep_what_nobody_removes() -> Result<()> {
     remotes.publish("catalog", &[("net/coredns/package-context.yaml", &context)], Some("net/coredns/v2"))?;
     look(&case, "catalog").await?;
     let upstream = |revision: &str| json!({"repo": "catalog", "package": UPSTREAM, "revision": revision});
-    // A blueprint repository gets no context of its own, a deployment repository does.
+    // The store creates a context in a deployment repository, but not in a blueprint repository.
     let blueprint = json!({"upstream": upstream("v1"), "downstream": {"repo": "blue", "package": "dns"}});
     case.create::<PackageVariant>("blueprint", &variant(&blueprint)).await?;
     ready(&case, "blueprint", &["blue.dns.packagevariant-1"]).await?;
@@ -193,7 +197,7 @@ async fn contexts_keep_what_nobody_removes() -> Result<()> {
     Ok(())
 }
 
-/// V-033, V-034: variants that name a tag follow it, each its own, without an edit.
+/// V-033, V-034: variants whose upstream is a tag follow the tag when it moves, without an edit.
 #[tokio::test]
 async fn each_variant_follows_its_tag() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -223,7 +227,8 @@ async fn each_variant_follows_its_tag() -> Result<()> {
     Ok(())
 }
 
-/// V-071, V-075: functions of a variant come first, and those that it had before go.
+/// V-071, V-075: functions of a variant come first in the pipeline, and its earlier functions are
+/// removed.
 #[tokio::test]
 async fn functions_are_those_of_now() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

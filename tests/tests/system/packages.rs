@@ -1,4 +1,5 @@
-//! Package variants on real git repositories: drafts, merges, approval, deletion (`packagevariants.md` 2, 6).
+//! Package variants on real git repositories: drafts, merges, approval, deletion
+//! (`packagevariants.md` 2 and 6).
 
 use std::path::PathBuf;
 
@@ -23,12 +24,12 @@ pub(crate) const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  n
 
 static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
 
-/// The system of these tests: one with a package store.
+/// Returns the system of these tests, which has a package store.
 pub(crate) async fn system() -> Result<Option<&'static System>> {
     let start = async || {
-        // Kept to the end of the process, as the system is.
+        // Keep the folder until the process ends, since the shared system lives as long.
         let folder = tempfile::tempdir()?.keep();
-        // No Porch server is there, which the service finds out.
+        // With this setting the service looks for a Porch server first, and finds none.
         let variables = ["GROUNDWORK_FOLLOW_TAGS", "GROUNDWORK_PORCH_IF_SERVED"];
         let variables = variables.map(|name| (name.to_owned(), "true".to_owned())).to_vec();
         System::start(SystemOptions { package_store: Some(folder), variables, ..SystemOptions::default() })
@@ -37,7 +38,7 @@ pub(crate) async fn system() -> Result<Option<&'static System>> {
     Ok(SYSTEM.get_or_try_init(start).await?.as_ref())
 }
 
-/// Remotes of one test.
+/// Git remotes of one test.
 pub(crate) struct Remotes(tempfile::TempDir);
 
 impl Remotes {
@@ -49,13 +50,13 @@ impl Remotes {
         self.0.path().join(format!("{name}.git"))
     }
 
-    /// A new remote with one empty commit.
+    /// Creates a remote with one empty commit.
     pub(crate) fn create(&self, name: &str) -> Result<()> {
         git(self.0.path(), &["init", "-q", "--bare", &format!("{name}.git")])?;
         self.publish(name, &[("README.md", "packages")], None)
     }
 
-    /// What a person commits to the branch, with a tag.
+    /// Commits files to the main branch, as a user does, and sets a tag.
     pub(crate) fn publish(&self, name: &str, files: &[(&str, &str)], tag: Option<&str>) -> Result<()> {
         let folder = self.0.path().join(name);
         if !folder.exists() {
@@ -74,7 +75,7 @@ impl Remotes {
         tag.map_or(Ok(()), |tag| self.tag(name, tag))
     }
 
-    /// Lets a tag name what is published now, wherever it was before.
+    /// Moves or creates a tag at the current commit.
     pub(crate) fn tag(&self, name: &str, tag: &str) -> Result<()> {
         let folder = self.0.path().join(name);
         git(&folder, &["tag", "-f", tag])?;
@@ -82,7 +83,7 @@ impl Remotes {
         Ok(())
     }
 
-    /// What a person commits to a draft.
+    /// Changes a file of a draft in a commit, as a user does.
     pub(crate) fn edit(
         &self,
         name: &str,
@@ -102,7 +103,7 @@ impl Remotes {
         Ok(())
     }
 
-    /// A file of a package as a ref has it.
+    /// Returns a file of a package at a ref.
     pub(crate) fn file(&self, name: &str, reference: &str, path: &str) -> Result<String> {
         Ok(git(&self.path(name), &["show", &format!("{reference}:{path}")])?)
     }
@@ -120,14 +121,15 @@ pub(crate) async fn register(case: &Case<'_>, remotes: &Remotes, name: &str, dep
     Ok(())
 }
 
-/// Lets the store look at a remote now, and not within a minute: any change of the object does.
+/// Makes the store fetch a remote now, and not after up to a minute. Any change of the Repository
+/// does that.
 pub(crate) async fn look(case: &Case<'_>, name: &str) -> Result<()> {
     let now = jiff::Timestamp::now().to_string();
     case.change::<Repository>(name, &json!({"metadata": {"annotations": {"looked-at": now}}})).await?;
     Ok(())
 }
 
-/// A catalog with one package in one version, and a repository for what is made of it.
+/// Creates a catalog with one package in one version, and a repository for the drafts.
 pub(crate) async fn catalog(case: &Case<'_>) -> Result<Remotes> {
     let remotes = Remotes::new()?;
     remotes.create("catalog")?;
@@ -150,7 +152,7 @@ pub(crate) fn variant(fields: &Value) -> Value {
     json!({"spec": spec})
 }
 
-/// Status, reason and message of a condition, once it speaks of the spec of now.
+/// Returns status, reason and message of a condition, if it is about the current spec.
 pub(crate) fn told(variant: &PackageVariant, condition: &str) -> Option<(String, String, String)> {
     let status = variant.status.as_ref()?;
     let found = status.conditions.iter().find(|found| found.type_ == condition)?;
@@ -181,7 +183,7 @@ pub(crate) async fn lifecycle(case: &Case<'_>, name: &str, wanted: &str) -> Resu
     Ok(())
 }
 
-/// Waits until a file in git is as it should be.
+/// Waits until a file in git satisfies a condition.
 pub(crate) async fn until_file(
     remotes: &Remotes,
     place: (&str, &str, &str),
@@ -198,7 +200,8 @@ pub(crate) async fn until_file(
     .await
 }
 
-/// V-001, V-002 and figure 1: a clone, what people do with it, and the upstream's next version in it.
+/// V-001, V-002 and figure 1: a clone, the changes of a user, and a merge of the upstream's next
+/// version.
 #[tokio::test]
 async fn from_upstream_to_published_and_on() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -226,7 +229,8 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     let context = remotes.file("edge", branch, "dns/package-context.yaml")?;
     ensure!(context.contains("site: edge-7") && context.contains("package-path: dns"), "{context}");
 
-    // A person edits the draft; the upstream publishes another version; both are in what follows.
+    // A user edits the draft, and the upstream publishes another version. The next commit contains
+    // both changes.
     remotes
         .edit("edge", branch, "dns/config.yaml", |text| text.replace("example.org", "edge-7.example.org"))?;
     look(&case, "edge").await?;
@@ -239,7 +243,7 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     ensure!(merged.contains("zone: edge-7.example.org"), "{merged}");
     ready(&case, "dns", &["edge.dns.packagevariant-1"]).await?;
 
-    // Proposed and approved by people.
+    // A user proposes the revision and approves it.
     lifecycle(&case, "edge.dns.packagevariant-1", "Proposed").await?;
     lifecycle(&case, "edge.dns.packagevariant-1", "Published").await?;
     let published: PackageRevision = case.get("edge.dns.packagevariant-1").await?;
@@ -249,7 +253,7 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     ensure!(remotes.refs("edge")?.contains(&"dns/v1".to_owned()), "{:?}", remotes.refs("edge")?);
     ready(&case, "dns", &["edge.dns.packagevariant-1"]).await?;
 
-    // The next version of the upstream is a draft of its own.
+    // The next version of the upstream becomes a new draft.
     let last = CONFIG.replace("\"30\"", "\"90\"");
     remotes.publish("catalog", &[("net/coredns/config.yaml", &last)], Some("net/coredns/v3"))?;
     look(&case, "catalog").await?;
@@ -262,7 +266,8 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
         "{upgraded}\n{history}"
     );
 
-    // Deleted: the draft goes, and what is published is proposed for deletion.
+    // After the deletion of the variant, the draft is deleted, and the published revision is
+    // proposed for deletion.
     case.api::<PackageVariant>().delete("dns", &DeleteParams::default()).await?;
     wait_for("the draft is gone, and the published one marked", PATIENCE, async || {
         let refs = remotes.refs("edge").map_err(|error| error.to_string())?;
@@ -275,7 +280,7 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     metrics::of_the_store_are_documented(system).await
 }
 
-/// What only the cluster can say no to.
+/// Actions of users that the cluster must reject.
 #[tokio::test]
 async fn people_cannot_do_everything() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -315,7 +320,7 @@ async fn people_cannot_do_everything() -> Result<()> {
     Ok(())
 }
 
-/// Two variants, a set, and what becomes of drafts that are not wanted any more.
+/// Two variants and a set: drafts that are no longer wanted are deleted.
 #[tokio::test]
 async fn a_set_narrowed_and_widened() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -345,7 +350,7 @@ async fn a_set_narrowed_and_widened() -> Result<()> {
     Ok(())
 }
 
-/// A remote that cannot be used is told, and other variants go on.
+/// An unusable remote is reported, and does not block other variants.
 #[tokio::test]
 async fn a_remote_that_is_away_holds_up_its_own() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -368,14 +373,15 @@ async fn a_remote_that_is_away_holds_up_its_own() -> Result<()> {
         status.conditions.iter().any(|found| found.status == "False" && found.reason == "Error")
     };
     case.until("the Repository tells", "nowhere", is_told).await?;
-    // It comes back.
+    // The remote becomes available.
     remotes.create("nowhere")?;
     look(&case, "nowhere").await?;
     ready(&case, "away", &["nowhere.dns.packagevariant-1"]).await?;
     Ok(())
 }
 
-/// Remotes over http and ssh, let in by Secrets; a password that is none is told, and the right one is found.
+/// Remotes over HTTP and SSH, with credentials from Secrets. A wrong password is reported, and its
+/// correction takes effect.
 #[tokio::test]
 async fn remotes_over_http_and_ssh() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -423,7 +429,8 @@ async fn remotes_over_http_and_ssh() -> Result<()> {
     Ok(())
 }
 
-/// 6.5, 6.14: what people decide at the command line, and what the store refuses them.
+/// Decisions of users at the command line, and those that the store rejects (`packagevariants.md`
+/// 6.5 and 6.14).
 #[tokio::test]
 async fn decisions_at_the_command_line() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -457,7 +464,7 @@ async fn decisions_at_the_command_line() -> Result<()> {
         assert_eq!((code, out.trim_end()), (0, format!("{name} {expected}").as_str()), "{verb}: {err}");
     }
     assert_eq!(remotes.refs("edge")?, ["main", "dns/v1"]);
-    // Whoever approved it is the author of its commit.
+    // The author of the commit is the user who approved it.
     let author = git(&remotes.path("edge"), &["log", "-1", "--format=%an", "main"])?;
     let published: PackageRevision = case.get(name).await?;
     let approver = published.annotations().get("groundwork/approved-by").cloned();
@@ -481,7 +488,8 @@ async fn decisions_at_the_command_line() -> Result<()> {
     Ok(())
 }
 
-/// Lets the services read and follow ConfigMaps of the namespace. The test server does not sum up labelled roles, so that one is bound.
+/// Lets the services read and watch ConfigMaps of the namespace. The test server does not aggregate
+/// roles, so this function binds the labelled role itself.
 pub(crate) async fn let_watch_config_maps(case: &Case<'_>) -> Result<()> {
     let rules = json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]});
     case.create::<Role>("watchable", &rules).await?;
@@ -495,7 +503,8 @@ pub(crate) async fn let_watch_config_maps(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// V-155 and figures 2 to 4: context, functions and an injected object; a change of that object is drafted again.
+/// V-155 and figures 2 to 4: context, functions and an injected object. A change of that object
+/// leads to a new draft.
 #[tokio::test]
 async fn functions_and_injected_objects() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };
@@ -527,7 +536,7 @@ async fn functions_and_injected_objects() -> Result<()> {
     );
     let config = remotes.file("edge", branch, "dns/config.yaml")?;
     ensure!(config.contains("namespace: dns-system"), "{config}");
-    // A gate that is shut holds back the approval.
+    // A false readiness gate blocks the approval.
     lifecycle(&case, "edge.dns.packagevariant-1", "Proposed").await?;
     let name = "edge.dns.packagevariant-1";
     case.change::<PackageRevision>(name, &json!({"spec": {"lifecycle": "Published"}})).await?;
@@ -541,12 +550,12 @@ async fn functions_and_injected_objects() -> Result<()> {
     case.until::<PackageRevision>("the approval is refused", name, is_refused).await?;
     lifecycle(&case, name, "Draft").await?;
 
-    // What people change on the object of a draft is in its Kptfile then.
+    // A user's change of the draft's object appears in its Kptfile.
     let metadata = json!({"spec": {"packageMetadata": {"labels": {"app": "dns"}}}});
     case.change::<PackageRevision>(name, &metadata).await?;
     until_file(&remotes, ("edge", branch, "dns/Kptfile"), |text| text.contains("app: dns")).await?;
 
-    // The object comes, and changes.
+    // The object to inject is created, and then changed.
     case.create::<ConfigMap>("edge-7", &json!({"data": {"zone": "a"}})).await?;
     until_file(&remotes, ("edge", branch, "dns/site.yaml"), |text| text.contains("zone: a")).await?;
     case.change::<ConfigMap>("edge-7", &json!({"data": {"zone": "b"}})).await?;
@@ -554,14 +563,15 @@ async fn functions_and_injected_objects() -> Result<()> {
         until_file(&remotes, ("edge", branch, "dns/site.yaml"), |text| text.contains("zone: b")).await?;
     ensure!(site.contains("kpt.dev/injected-resource-name: edge-7"), "{site}");
     ready(&case, "dns", &[name]).await?;
-    // The status comes after the push; what is compared below must not be before it.
+    // The service writes the status after the push. Wait for it, so that the comparison below sees
+    // the final state.
     let names_source = |variant: &PackageVariant| {
         let sources = variant.status.clone().unwrap_or_default().injection_sources;
         sources.iter().any(|source| source.name == "edge-7")
     };
     case.until("the source is named", "dns", names_source).await?;
 
-    // A function that nobody can run is told, and what is there stays.
+    // A function that cannot run is reported, and the draft stays as it was.
     let unknown =
         json!({"spec": {"pipeline": {"mutators": [{"name": "x", "image": "example.org/mine:v1"}]}}});
     let before = remotes.file("edge", branch, "dns/Kptfile")?;
@@ -575,7 +585,8 @@ async fn functions_and_injected_objects() -> Result<()> {
     case.until("it is told", "dns", is_told).await?;
     let after = remotes.file("edge", branch, "dns/Kptfile")?;
     ensure!(after == before, "{before}\n{after}");
-    // The target says what the functions said; it keeps what cannot be rendered, if people want that; and it recovers (8.1).
+    // The target's status contains the functions' messages. If the user requests it, the draft
+    // takes the unrendered content. The variant recovers (`packagevariants.md` 8.1).
     let error = |variant: &PackageVariant| {
         let status = variant.status.clone().unwrap_or_default();
         let target = status.downstream_targets.iter().find(|target| target.name == name).cloned();
@@ -597,7 +608,7 @@ async fn functions_and_injected_objects() -> Result<()> {
     Ok(())
 }
 
-/// A namespace that goes takes its objects along, and nothing of what is in git.
+/// The deletion of a namespace deletes its objects, but no content in git.
 #[tokio::test]
 async fn the_end_of_a_namespace_is_not_that_of_its_packages() -> Result<()> {
     let Some(system) = system().await? else { return Ok(()) };

@@ -1,7 +1,8 @@
-//! The commands of the pages in `docs/` do what the pages say: a person types them, so a test does.
+//! Runs the commands of the pages in `docs/` and compares their output, since users will type them.
 //!
-//! Blocks marked `sh` are run, all of a page in one shell, as `groundwork_testkit::page` tells. What needs Docker is typed by
-//! `cargo xtask compose-test`; commands that need a cluster with nodes are not marked.
+//! All blocks of a page marked `sh` run in one shell, as `groundwork_testkit::page` describes.
+//! `cargo xtask compose-test` runs the steps that need Docker. Commands that need a cluster with
+//! nodes are not marked.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -15,12 +16,12 @@ use groundwork_tests::{System, get, wait_for, workspace};
 use crate::echo_server::options;
 use crate::support::PATIENCE;
 
-/// The steps of a page that need no Docker.
+/// Returns the steps of a page that need no Docker.
 fn steps(name: &str, page: &str) -> Vec<Step> {
     page::steps(name, page).into_iter().filter(|step| !step.needs_docker).collect()
 }
 
-/// Runs the steps of a page in one shell, and compares what they print.
+/// Runs the steps of a page in one shell, and compares their output.
 async fn run(name: &str, page: &str, folder: &Path, variables: &[(&str, String)]) -> Result<()> {
     let steps = steps(name, page);
     let mut command = Command::new("bash");
@@ -40,7 +41,7 @@ async fn run(name: &str, page: &str, folder: &Path, variables: &[(&str, String)]
     Ok(())
 }
 
-/// A folder as a checkout has it for somebody who reads the page, beside a trial that runs.
+/// Creates a folder like the checkout of a reader, with the files of a running trial.
 fn checkout(system: &System) -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     for part in ["examples", "k8s"] {
@@ -49,7 +50,7 @@ fn checkout(system: &System) -> Result<tempfile::TempDir> {
     let trial = folder.path().join(".groundwork");
     std::fs::create_dir(&trial)?;
     std::fs::copy(system.plane.kubeconfig(), trial.join("kubeconfig"))?;
-    // This server asks nobody for a password.
+    // The test's NATS server requires no password, so any text will do.
     std::fs::write(trial.join("nats-password"), "password")?;
     Ok(folder)
 }
@@ -58,8 +59,8 @@ fn folder_of(program: &Path) -> Result<String> {
     Ok(program.parent().context("a program lies in a folder")?.display().to_string())
 }
 
-/// Ports that pages name, with the service of compose.yaml or `cargo xtask dev` that has them: the process that does it all has one
-/// for all of them.
+/// Ports in the pages, with the service of compose.yaml or `cargo xtask dev` that owns them. In the
+/// test, one process with one port per purpose replaces all services.
 const PORTS: [(&str, &[u16]); 6] = [
     ("admin", &[9440, 9451, 9452, 9453, 9454, 9455]),
     ("resolver", &[9441]),
@@ -70,7 +71,7 @@ const PORTS: [(&str, &[u16]); 6] = [
 ];
 const NATS_PORT: u16 = 9448;
 
-/// `groundwork up` with a NATS server, and its ports by the numbers that pages name.
+/// Starts `groundwork up` with a NATS server. Returns its ports by the numbers in the pages.
 async fn up(system: &System, repositories: &Path) -> Result<(Program, Vec<(u16, u16)>)> {
     let mut command = Command::new(system.binary("groundwork")?);
     command.args(["up", "--console", "--nats", &system.nats.url(), "--repositories"]).arg(repositories);

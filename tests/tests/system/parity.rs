@@ -1,9 +1,11 @@
-//! The command and the calls of the renderer are one engine: what `groundwork render -o json` prints of files, calls answer when a program
-//! brings the same objects along and follows the nested installations itself.
+//! The command and the renderer's gRPC calls are one engine: for the same objects, `groundwork
+//! render -o json` prints the same as the calls return to a program that follows the nested
+//! installations itself.
 //!
-//! Compared are the bytes of each DeployItem, Execution, nested installation and published object, and what an Installation says that
-//! cannot be rendered. Times are left out, and of Installations how they name their component: the command reads it from an archive, a
-//! call has its descriptor in the request.
+//! The tests compare the bytes of each DeployItem, Execution, nested installation and published
+//! object, and the error of an Installation that cannot be rendered. They ignore times and the
+//! reference of an Installation to its component: the command reads the component from an archive,
+//! a call contains the descriptor in the request.
 
 mod calls;
 mod input;
@@ -33,13 +35,13 @@ use input::{Input, REPOSITORY, objects_in};
 /// Objects by kind, namespace and name, each as a line of JSON.
 type Objects = BTreeMap<String, String>;
 
-/// What is compared of an object: of a failed Installation its error as well.
+/// Returns the compared part of an object, for a failed Installation with its error.
 fn line(object: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, metadata) = (text(&object["kind"]), &object["metadata"]);
     let key = format!("{kind} {}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
     let mut object = object.clone();
-    // The dump of what a template was given shows the component.
+    // The error ends with a dump of the template's input, which contains the component.
     let error = object["status"]["lastError"]["message"].take();
     let error = error.as_str().and_then(|error| error.split("\ntemplate input:\n").next());
     if let Some(members) = object.as_object_mut() {
@@ -57,17 +59,17 @@ fn line(object: &Value) -> (String, String) {
     (key, without_now(&object.to_string()))
 }
 
-/// Some blueprints of the tour write the time at which they are rendered.
+/// Replaces the rendering time, which some blueprints of the tour write.
 fn without_now(line: &str) -> String {
     let is_time = |part: &str| part.parse::<Timestamp>().is_ok();
     line.split('"').map(|part| if is_time(part) { "a time" } else { part }).collect::<Vec<_>>().join("\"")
 }
 
-/// A twentieth of what templates may take: no blueprint that anybody has written for use comes near the limits, or what the
-/// command gives would differ from what calls give with all of it.
+/// A twentieth of the default template limits. If a practical blueprint came near these limits, the
+/// output of the command would differ from that of the calls, which have the full limits.
 const A_TWENTIETH: &[&str] = &["--template-work", "10", "--template-memory", "10"];
 
-/// Renders in both ways.
+/// Renderer of both kinds, command and calls.
 struct Both {
     system: &'static System,
     caller: Caller,
@@ -84,7 +86,7 @@ impl Both {
         Ok(Some(Self { system, caller, options: A_TWENTIETH }))
     }
 
-    /// What the command prints.
+    /// Returns the objects that the command prints.
     fn printed(&self, paths: &Path, input: &Input) -> Result<Objects> {
         let exports = tempfile::NamedTempFile::new()?;
         fs::write(exports.path(), input.exports.to_string())?;
@@ -101,14 +103,15 @@ impl Both {
         Ok(list["items"].as_array().into_iter().flatten().map(line).collect())
     }
 
-    /// The objects that both ways give, which are the same.
+    /// Renders in both ways, checks that the objects are equal, and returns them.
     async fn give(&mut self, paths: &Path, input: &Input) -> Result<Objects> {
         let printed = self.printed(paths, input)?;
         let called: Objects = self.caller.render(input).await?.iter().map(line).collect();
         let keys: BTreeSet<&String> = printed.keys().chain(called.keys()).collect();
         let differ: Vec<&String> =
             keys.into_iter().filter(|key| printed.get(*key) != called.get(*key)).collect();
-        // What an Installation says is why others differ.
+        // Report a difference in an Installation first, since it is the cause of the other
+        // differences.
         let worst = differ.iter().find(|key| key.starts_with("Installation ")).or(differ.first());
         if let Some(key) = worst {
             let of = |objects: &Objects| objects.get(*key).cloned().unwrap_or_else(|| "nothing".to_owned());
@@ -121,7 +124,7 @@ impl Both {
         Ok(printed)
     }
 
-    /// The same for an input that has no folder.
+    /// Does the same for an input without a folder.
     async fn give_written(&mut self, input: &Input) -> Result<Objects> {
         let folder = tempfile::tempdir()?;
         input.write(self.system, folder.path())?;
@@ -129,14 +132,14 @@ impl Both {
     }
 }
 
-/// How many objects of a kind there are, and of Installations those that failed.
+/// Returns the number of objects of a kind, and of failed Installations among them.
 fn count(objects: &Objects, kind: &str) -> (usize, usize) {
     let of_kind = objects.iter().filter(|(key, _)| key.starts_with(&format!("{kind} ")));
     let is_failed = |line: &str| kind == "Installation" && !line.contains("\"error\":null");
     of_kind.fold((0, 0), |(all, failed), (_, line)| (all + 1, failed + usize::from(is_failed(line))))
 }
 
-/// What failed Installations say.
+/// Returns the errors of failed Installations.
 fn errors(objects: &Objects) -> Vec<String> {
     let error = |(key, line): (&String, &String)| {
         let object: Value = serde_json::from_str(line).ok()?;
@@ -145,14 +148,14 @@ fn errors(objects: &Objects) -> Vec<String> {
     objects.iter().filter_map(error).collect()
 }
 
-/// Every example that is rendered.
+/// Command and calls render every example alike.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_and_calls_give_the_same_of_examples() -> Result<()> {
     let Some(mut both) = Both::begin("parity").await? else { return Ok(()) };
     for (name, used, items, installations) in [
-        // What the rules make of the component that is written.
+        // Each example, with the component that its overwrites lead to.
         ("echo-server", Some(("my-own-echo-server", "v0.2.0")), 1, (1, 0)),
-        // One of the combinations cannot be met.
+        // One combination of this example is invalid on purpose.
         ("conditional", None, 3, (7, 1)),
         ("shop", None, 3, (4, 0)),
         ("deploy", None, 3, (4, 0)),
@@ -180,7 +183,8 @@ async fn the_command_and_calls_give_the_same_of_examples() -> Result<()> {
     Ok(())
 }
 
-/// Work is counted, not timed, so a document has the same end offline and in a cluster, also where that is a limit.
+/// Limits count work and not time, so a document that exceeds a limit fails in the same way offline
+/// and in a cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_and_calls_give_the_same_at_limits() -> Result<()> {
     let Some(mut both) = Both::begin("parity-limits").await? else { return Ok(()) };
@@ -233,13 +237,13 @@ async fn the_command_and_calls_give_the_same_at_limits() -> Result<()> {
     Ok(())
 }
 
-/// The files of a name below a folder.
+/// Returns the files with this name below a folder.
 fn named(folder: &Path, name: &str) -> Result<Vec<PathBuf>> {
     let is_named = |path: &PathBuf| path.file_name().is_some_and(|found| found == name);
     Ok(files_below(folder)?.into_iter().filter(is_named).collect())
 }
 
-/// An Installation of the tour with the other objects of its folder.
+/// Reads an Installation of the tour with the other objects of its folder.
 fn tour_objects(installation: &Path, namespace: &str) -> Result<Vec<Value>> {
     let adapted = |text: String| {
         let text = text.replace("${kubeconfig}", "      none: {}\n").replace("${namespace}", namespace);
@@ -255,7 +259,8 @@ fn tour_objects(installation: &Path, namespace: &str) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// What the tour leaves to its reader, or to a step before: Targets and data that an Installation imports, and that are not there.
+/// Returns the Targets and data that an Installation imports and the tour leaves to its reader or
+/// to an earlier step.
 fn made_by_hand(installation: &Value, objects: &[Value], namespace: &str) -> Vec<Value> {
     let imports = &installation["spec"]["imports"];
     let list = |kind: &str| imports[kind].as_array().into_iter().flatten();
@@ -284,7 +289,8 @@ fn made_by_hand(installation: &Value, objects: &[Value], namespace: &str) -> Vec
     data.chain(targets).filter(is_missing).map(object).collect()
 }
 
-/// Every installation of the original's guided tour, with the components of its folders; each in a namespace of its own.
+/// Command and calls render every installation of Landscaper's guided tour alike, with the
+/// components of its folders, each in a namespace of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_and_calls_give_the_same_of_the_tour() -> Result<()> {
     let Some(tour) = fixture(TOUR) else { return Ok(()) };
@@ -312,12 +318,12 @@ async fn the_command_and_calls_give_the_same_of_the_tour() -> Result<()> {
         namespaces += 1;
         input.objects.extend(tour_objects(&path, &format!("tour-{namespaces}"))?);
     }
-    // What the deployers would give of the items that export anything.
+    // Exports that the deployers would return for the items with exports.
     input.exports =
         json!({"default-deploy-item": {"test-token": "dG9rZW4="}, "item": {"test-token": "dG9rZW4="}});
     let objects = both.give_written(&input).await?;
     let (items, installations) = (count(&objects, "DeployItem").0, count(&objects, "Installation"));
-    // One is wrong on purpose: its reader mends it.
+    // One Installation of the tour fails on purpose, and its reader corrects it.
     ensure!(
         items > 40 && installations.1 == 1,
         "{items} items, {installations:?} installations: {:#?}",
@@ -326,8 +332,9 @@ async fn the_command_and_calls_give_the_same_of_the_tour() -> Result<()> {
     Ok(())
 }
 
-/// Every root of the states that the original's own tests begin with; each in a namespace of its own. Most are made for a step in the
-/// middle of a job, so that many fail, and say the same.
+/// Command and calls render every root alike with which a state of Landscaper's own tests begins,
+/// each in a namespace of its own. Most states show a moment within a job, so many fail, with the
+/// same message.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_and_calls_give_the_same_of_the_states() -> Result<()> {
     let Some(root) = fixture(landscaper_states::ROOT) else { return Ok(()) };
@@ -364,7 +371,8 @@ async fn the_command_and_calls_give_the_same_of_the_states() -> Result<()> {
     Ok(())
 }
 
-/// The roots of a state and its data, from a repository that a Context names. What functions compute becomes the key that they are given.
+/// Reads the roots of a state and its data, with the component repository of a Context. The call of
+/// a template function is replaced by the key in its arguments.
 fn state_objects(folder: &Path, namespace: &str) -> Result<Vec<Value>> {
     let adapted = |text: String| {
         let line = |line: &str| match line.split_once("{{ dataObjectName") {
@@ -377,7 +385,7 @@ fn state_objects(folder: &Path, namespace: &str) -> Result<Vec<Value>> {
     objects.retain(|object| object["metadata"].get("ownerReferences").is_none());
     for object in &mut objects {
         object["metadata"]["namespace"] = json!(namespace);
-        // What the versions of then had, and those of now do not.
+        // Remove the fields that only older versions had.
         object.as_object_mut().context("an object")?.remove("status");
         for reference in references_in(object) {
             for member in ["repositoryContext", "kind", "namespace"] {
@@ -393,7 +401,7 @@ fn state_objects(folder: &Path, namespace: &str) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// The references to components, ConfigMaps and Secrets of an Installation.
+/// Returns an Installation's references to components, ConfigMaps and Secrets.
 fn references_in(object: &mut Value) -> Vec<&mut Map<String, Value>> {
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return Vec::new() };
     let mut found = Vec::new();
@@ -413,8 +421,9 @@ fn references_in(object: &mut Value) -> Vec<&mut Map<String, Value>> {
     found
 }
 
-/// Every list of executions that the original's own tests render, as each kind of execution, and every blueprint of its tests without
-/// any imports. Some of them fail, and say the same.
+/// Command and calls treat every list of executions from Landscaper's own tests alike, for each
+/// kind of execution, and every blueprint of its tests without imports. Some fail, with the same
+/// message.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_and_calls_give_the_same_of_executions() -> Result<()> {
     let Some(root) = fixture(landscaper_states::ROOT) else { return Ok(()) };
@@ -454,7 +463,7 @@ async fn the_command_and_calls_give_the_same_of_executions() -> Result<()> {
     Ok(())
 }
 
-/// A folder as an Installation has it in itself.
+/// Returns a folder as the inline file system of an Installation.
 fn filesystem(folder: &Path) -> Result<Value> {
     let mut filesystem = json!({});
     for path in files_below(folder)? {

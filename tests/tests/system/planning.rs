@@ -1,4 +1,4 @@
-//! Plans agree with what a cluster does when the change is applied.
+//! A plan agrees with the changes that a cluster makes when the input is applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,8 @@ use crate::support::PATIENCE;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// A root that imports the seed and what the root before it exports, with some items and nested installations.
+/// Returns a root that imports the seed and the export of the root before it, with some items and
+/// nested installations.
 fn root(at: usize, numbers: &mut Random) -> Value {
     let data = |name: &str| json!({"name": name, "type": "data", "schema": {"type": "string"}});
     let mut imports = vec!["seed".to_owned()];
@@ -74,7 +75,8 @@ fn root(at: usize, numbers: &mut Random) -> Value {
     })
 }
 
-/// Items and exports of the namespace by kind and name: their identity, and what a job decides about them.
+/// Returns items and exports of the namespace by kind and name, with UID and spec, or with the
+/// value.
 async fn objects(case: &Case<'_>) -> Result<BTreeMap<(&'static str, String), Value>> {
     let items = case.list::<DeployItem>("").await?.into_iter();
     let items = items.map(|item| {
@@ -88,7 +90,8 @@ async fn objects(case: &Case<'_>) -> Result<BTreeMap<(&'static str, String), Val
     Ok(items.chain(exports).collect())
 }
 
-/// What is told of items and exports, by the change; of items whose names nobody knows only how many there are.
+/// Returns the planned changes of items and exports, and the number of planned items whose
+/// generated names are not known yet.
 fn told(plan: &Value) -> (BTreeMap<(&'static str, String), String>, usize) {
     let mut changes = BTreeMap::new();
     let mut nameless = 0;
@@ -110,7 +113,7 @@ fn told(plan: &Value) -> (BTreeMap<(&'static str, String), String>, usize) {
     (changes, nameless)
 }
 
-/// Waits until these have run other jobs than before, and nothing is left to run.
+/// Waits until these Installations have run a new job, and no job is left to run.
 async fn settled(case: &Case<'_>, ran: &BTreeSet<String>, before: &BTreeMap<String, String>) -> Result<()> {
     wait_for("all jobs have run", PATIENCE, async || {
         let installations = case.list::<Installation>("").await.map_err(|error| error.to_string())?;
@@ -132,7 +135,7 @@ async fn settled(case: &Case<'_>, ran: &BTreeSet<String>, before: &BTreeMap<Stri
     .with_context(|| case.system.logs())
 }
 
-/// One change: planned, applied, and compared.
+/// Plans one change, applies it and compares the results.
 async fn round(system: &System, case: &Case<'_>, objects_of_change: &[Value]) -> Result<usize> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("change.yaml");
@@ -181,14 +184,14 @@ async fn round(system: &System, case: &Case<'_>, objects_of_change: &[Value]) ->
     );
     let absent: Vec<_> = told.iter().filter(|(key, change)| happened.get(*key) != Some(*change)).collect();
     ensure!(absent.is_empty(), "planned, and did not happen: {absent:?}\n{happened:?}\n{text}");
-    // Afterwards there is nothing left to do.
+    // After the change, another plan is empty.
     let (code, text, _) = run(system, &["plan", "-n", "planning", "-f", &path]).await?;
     ensure!(code == 0 && text == "nothing would change\n", "{text}");
     Ok(happened.len())
 }
 
-/// Changes made up at random, of specs, values and Secrets, for new Installations and old ones: what the plan tells is what happens, no more and
-/// no less.
+/// Random changes of specs, values and Secrets, for new and existing Installations: the cluster
+/// makes exactly the planned changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_agree_with_the_cluster() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -206,7 +209,7 @@ async fn plans_agree_with_the_cluster() -> Result<()> {
         })
     };
     let first = [seed(0), secret(0), root(0, &mut numbers), root(1, &mut numbers), root(2, &mut numbers)];
-    // The last root comes later.
+    // The last root is applied in a second step.
     let mut changes = round(system, &case, &first[..4]).await?;
     changes += round(system, &case, &first[4..]).await?;
     for _ in 0..4 {

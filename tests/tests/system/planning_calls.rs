@@ -1,4 +1,5 @@
-//! The call `Plan`: it answers what the command prints, to those who could see it happen.
+//! gRPC call `Plan`: it returns the plan that the command prints, to callers who could see the
+//! changes in the cluster.
 
 use anyhow::{Context as _, Result, ensure};
 use groundwork_api::{ComponentVersionOverwrites, Context, DataObject, Installation};
@@ -18,7 +19,7 @@ use crate::support::{blueprint, outcome};
 const CANARY: &str = "canary-77ad01-sings";
 const API: &str = "landscaper.gardener.cloud/v1alpha1";
 
-/// All that a plan is made from.
+/// Rights on all resources from which a plan is made.
 const SEEN: [&str; 9] = [
     "installations.landscaper.gardener.cloud",
     "executions.landscaper.gardener.cloud",
@@ -43,7 +44,7 @@ async fn asked(
     Ok(answer.map(tonic::Response::into_inner))
 }
 
-/// What the call answers, which is what the command prints.
+/// Returns the answer of the call, after a comparison with the output of the command.
 async fn same(case: &Case<'_>, token: &str, objects: &[Value]) -> Result<Value> {
     let (system, namespace) = (case.system, case.namespace.as_str());
     let answer = asked(system, Some(token), namespace, objects).await?;
@@ -62,7 +63,7 @@ async fn same(case: &Case<'_>, token: &str, objects: &[Value]) -> Result<Value> 
     Ok(plan)
 }
 
-/// An object of the example, in another namespace.
+/// Returns an object of the example in another namespace.
 fn of_example(file: &str) -> Result<Value> {
     let text = std::fs::read_to_string(workspace().join("examples/echo-server").join(file))?;
     let mut object = documents(&text)?.into_iter().next().context("a document")?;
@@ -70,7 +71,7 @@ fn of_example(file: &str) -> Result<Value> {
     Ok(object)
 }
 
-/// Imports a value of a Secret and shows it in an item.
+/// Returns an Installation that imports a value of a Secret into an item.
 fn with_login(name: &str, number: u32) -> Value {
     let items = blueprint(&[("item", json!({"size": number, "pass": "PASS"}))])
         .replace(
@@ -94,8 +95,8 @@ fn only(plan: &Value) -> Result<&Value> {
     }
 }
 
-/// Nothing changed, an Installation, overwrites that lead to a component version which no Installation of the cluster leads to, a Secret, and
-/// what is new: the call and the command say the same.
+/// Call and command give the same plan for no change, an Installation, overwrites that lead to a
+/// component version unused so far, a Secret, and new objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_over_grpc_is_that_of_the_command() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -140,7 +141,7 @@ async fn a_plan_over_grpc_is_that_of_the_command() -> Result<()> {
     Ok(())
 }
 
-/// An account with all rights that a plan needs.
+/// Creates an account with all rights that a plan needs.
 pub(crate) async fn planner(case: &Case<'_>, name: &str) -> Result<String> {
     let token = account(case, name, &SEEN).await?;
     let (role, namespace) = (format!("{name}-update"), case.namespace.as_str());
@@ -151,7 +152,8 @@ pub(crate) async fn planner(case: &Case<'_>, name: &str) -> Result<String> {
     Ok(token)
 }
 
-/// Who may not see what a plan is made from, or may not have jobs run, is told what is missing.
+/// A caller who may not see the input of a plan, or may not have jobs run, gets an error that names
+/// the missing right.
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_are_for_those_who_could_see_them_happen() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -175,14 +177,14 @@ async fn plans_are_for_those_who_could_see_them_happen() -> Result<()> {
         assert_eq!(told(&refused), code, "{refused:?}");
         ensure!(refused.message().contains(words), "{refused:?}");
     }
-    // The Secret is missing, which is an answer.
+    // The Secret of the plan is missing, which is a result and not an error of the call.
     let answer = asked(system, Some(&rights), "plan-rights", &[install]).await??;
     let plan = decode(answer.plan)?;
     ensure!(only(&plan)?["error"].as_str().is_some_and(|error| error.contains("login")), "{plan:#}");
     Ok(())
 }
 
-/// What strangers write costs its caller the answer, and nobody else anything.
+/// A hostile plan fails for its caller only.
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_plans_are_refused_or_fail_as_their_jobs_would() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

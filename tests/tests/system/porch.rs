@@ -1,5 +1,6 @@
-//! Package variants whose packages are on a Porch server (`packagevariants.md` 6.13). The server is a stand-in that was written from that
-//! section (`tests/src/porch.rs`), behind the aggregation of a real API server; a real Porch server cannot be had here.
+//! Package variants whose packages are on a Porch server (`packagevariants.md` 6.13). Porch itself
+//! is not available here. The server is a stand-in written from that section
+//! (`tests/src/porch.rs`), behind the aggregation of a real API server.
 
 use std::fs;
 
@@ -22,7 +23,7 @@ const NEXT: &str = "edge.dns.packagevariant-2";
 
 static SYSTEM: OnceCell<Option<(System, PorchServer)>> = OnceCell::const_new();
 
-/// The system of these tests: a watcher and a variant service beside the stand-in for Porch.
+/// Returns the system of these tests: a watcher and a variant service with the Porch stand-in.
 pub(crate) async fn system() -> Result<Option<&'static (System, PorchServer)>> {
     let start = async || {
         let server = PorchServer::start()?;
@@ -39,14 +40,15 @@ pub(crate) async fn system() -> Result<Option<&'static (System, PorchServer)>> {
     Ok(SYSTEM.get_or_try_init(start).await?.as_ref())
 }
 
-/// What one test does with the server.
+/// Packages of one test on the server.
 pub(crate) struct Store<'a> {
     pub(crate) case: Case<'a>,
     pub(crate) server: &'a PorchServer,
 }
 
 impl<'a> Store<'a> {
-    /// A catalog with one package in one version, and a repository for what is made of it, both read by the server.
+    /// Creates a catalog with one package in one version, and a repository for the drafts. The
+    /// server reads both.
     pub(crate) async fn new(
         (system, server): &'a (System, PorchServer),
         namespace: &str,
@@ -55,7 +57,7 @@ impl<'a> Store<'a> {
         Self::with_catalog(Case::new(system, namespace).await?, server, deployment).await
     }
 
-    /// The same in a namespace that is there.
+    /// Creates the repositories in an existing namespace.
     async fn with_catalog(case: Case<'a>, server: &'a PorchServer, deployment: bool) -> Result<Self> {
         let store = Self { case, server };
         store.register("catalog", false).await?;
@@ -64,7 +66,7 @@ impl<'a> Store<'a> {
         Ok(store)
     }
 
-    /// A Repository that the server has read.
+    /// Creates a Repository, with the status of one that the server has read.
     pub(crate) async fn register(&self, name: &str, deployment: bool) -> Result<()> {
         self.server.add_repository(&self.case.namespace, name, deployment);
         let git = json!({"repo": format!("https://git.example/{name}.git")});
@@ -73,7 +75,7 @@ impl<'a> Store<'a> {
         self.set_ready(name, true).await
     }
 
-    /// What the server says of a Repository.
+    /// Sets the status that the server writes to a Repository.
     pub(crate) async fn set_ready(&self, name: &str, is_ready: bool) -> Result<()> {
         let (status, reason) = if is_ready { ("True", "Ready") } else { ("False", "Error") };
         let condition = json!({"type": "Ready", "status": status, "reason": reason, "message": "said by the server",
@@ -83,7 +85,7 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// The next version of the upstream.
+    /// Publishes the next version of the upstream.
     pub(crate) fn publish(&self, workspace: &str, config: &str) -> Result<String> {
         let files = [("Kptfile", KPTFILE), ("config.yaml", config)];
         self.server.publish(&self.case.namespace, ("catalog", "net/coredns"), workspace, &files)
@@ -97,7 +99,7 @@ impl<'a> Store<'a> {
         self.server.file(&self.case.namespace, name, path)
     }
 
-    /// A request by a person, through the API server.
+    /// Sends a request as a user, through the API server.
     #[expect(clippy::disallowed_methods, reason = "the API server is one that the test has started")]
     pub(crate) async fn ask(
         &self,
@@ -114,7 +116,8 @@ impl<'a> Store<'a> {
         Ok(self.case.system.client().await?.request(request.body(body)?).await?)
     }
 
-    /// A person changes files of a draft. The service may do so at the same time.
+    /// Changes a file of a draft as a user, with retries, since the service may write the draft at
+    /// the same time.
     pub(crate) async fn edit(&self, name: &str, path: &str, change: impl Fn(&str) -> String) -> Result<()> {
         wait_for(&format!("an edit of {name}"), PATIENCE, async || {
             let kind = "packagerevisionresources";
@@ -128,7 +131,7 @@ impl<'a> Store<'a> {
         .await
     }
 
-    /// A person moves a revision on: by an update, or with the right to approve.
+    /// Changes the lifecycle of a revision as a user, by an update or with the right to approve.
     pub(crate) async fn set_lifecycle(&self, name: &str, lifecycle: &str, approves: bool) -> Result<()> {
         let path = if approves { format!("{name}/approval") } else { name.to_owned() };
         wait_for(&format!("{name} is {lifecycle}"), PATIENCE, async || {
@@ -141,7 +144,7 @@ impl<'a> Store<'a> {
         .await
     }
 
-    /// Waits until what the server has is as it should be.
+    /// Waits until the state of the server satisfies a condition.
     pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<()> {
         wait_for(what, PATIENCE, async || {
             if is_so(self) {
@@ -155,7 +158,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// What the component gives to the variant service alone.
+/// Returns the rights that only this component grants to the variant service.
 fn granted() -> Result<Vec<Right>> {
     let text = fs::read_to_string(workspace().join("k8s/components/porch/rights.yaml"))?;
     let objects = documents(&text)?;
@@ -181,8 +184,9 @@ pub(crate) fn tasks(revision: &Value) -> Vec<&str> {
     tasks.filter_map(|task| task["type"].as_str()).collect()
 }
 
-/// V-001, V-002, V-114 and figure 1 on a Porch server: a clone, what people do with it, the upstream's next version in it, approval, the draft
-/// that follows, and the end. All rights of the component are needed for that.
+/// V-001, V-002, V-114 and figure 1 on a Porch server: a clone, the changes of a user, a merge of
+/// the upstream's next version, approval, the next draft, and the deletion. The test uses all
+/// rights of the component.
 #[tokio::test(flavor = "multi_thread")]
 async fn from_upstream_to_published_and_on() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -205,14 +209,15 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     ensure!(body["metadata"]["annotations"]["groundwork/unfinished"] == "true", "{body}");
     ensure!(body["metadata"].get("name").is_none(), "the server says the name: {body}");
 
-    // Once more over the same: nothing is written.
+    // Another reconcile of the same state writes nothing.
     let writes = server.writes("porch-life").len();
     let change = json!({"spec": {"annotations": {"read-at": "creation"}}});
     case.change::<PackageVariant>("dns", &change).await?;
     ready(case, "dns", &[DRAFT]).await?;
     ensure!(server.writes("porch-life").len() == writes, "{:#?}", server.writes("porch-life"));
 
-    // A person edits the draft; the upstream publishes another version; both are in what follows.
+    // A user edits the draft, and the upstream publishes another version. The next save contains
+    // both changes.
     store.edit(DRAFT, "config.yaml", |text| text.replace("example.org", "edge-7.example.org")).await?;
     store.publish("v2", &CONFIG.replace("\"30\"", "\"60\""))?;
     case.change::<PackageVariant>("dns", &json!({"spec": {"upstream": {"revision": "v2"}}})).await?;
@@ -229,12 +234,12 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
         store.file(DRAFT, "Kptfile")?
     );
 
-    // Proposed and approved by people; while it is proposed nothing changes it.
+    // A user proposes and approves the revision. The service does not change a proposed revision.
     store.set_lifecycle(DRAFT, "Proposed", false).await?;
     store.set_lifecycle(DRAFT, "Published", true).await?;
     ready(case, "dns", &[DRAFT]).await?;
 
-    // The next version of the upstream is a draft of its own.
+    // The next version of the upstream becomes a new draft.
     store.publish("v3", &CONFIG.replace("\"30\"", "\"90\""))?;
     case.change::<PackageVariant>("dns", &json!({"spec": {"upstream": {"revision": "v3"}}})).await?;
     ready(case, "dns", &[NEXT]).await?;
@@ -242,7 +247,8 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     ensure!(upgraded.contains("\"90\"") && upgraded.contains("zone: edge-7.example.org"), "{upgraded}");
     ensure!(tasks(&store.revision(NEXT).context("a draft")?) == ["upgrade"]);
 
-    // Deleted: the draft goes, and what is published is proposed for deletion and let go of.
+    // After the deletion of the variant, the draft is deleted, and the published revision is
+    // proposed for deletion and loses its owner.
     case.delete::<PackageVariant>("dns").await?;
     case.gone::<PackageVariant>("dns").await?;
     ensure!(store.revision(NEXT).is_none(), "the draft is gone");
@@ -259,7 +265,7 @@ async fn from_upstream_to_published_and_on() -> Result<()> {
     Ok(())
 }
 
-/// 2.9: with `orphan` everything stays as it is, but for its owner.
+/// With `orphan`, only the owner is removed (`packagevariants.md` 2.9).
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphan_stays() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -274,8 +280,9 @@ async fn an_orphan_stays() -> Result<()> {
     Ok(())
 }
 
-/// 2.6, 2.7: what a person has made is adopted with all that the server says of it, edits of what is published are drafts of their own, and
-/// what is wanted is not proposed for deletion.
+/// The variant adopts a user's revision with all fields that the server set. Edits of a published
+/// revision become new drafts, and a wanted revision is not proposed for deletion
+/// (`packagevariants.md` 2.6 and 2.7).
 #[tokio::test(flavor = "multi_thread")]
 async fn adopted_edited_and_wanted_again() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -293,7 +300,7 @@ async fn adopted_edited_and_wanted_again() -> Result<()> {
     ensure!(revision["metadata"]["labels"]["tier"] == "edge", "{revision}");
     ensure!(revision["metadata"]["labels"]["kpt.dev/latest-revision"] == "true", "{revision}");
 
-    // A person proposes its deletion, and the variant still asks for it.
+    // A user proposes the deletion of a revision that the variant still wants.
     store.set_lifecycle(&by_hand, "DeletionProposed", false).await?;
     let is_wanted =
         |store: &Store<'_>| store.revision(&by_hand).is_some_and(|found| lifecycle(&found) == "Published");
@@ -305,7 +312,7 @@ async fn adopted_edited_and_wanted_again() -> Result<()> {
     ensure!(tasks(&store.revision(DRAFT).context("a draft")?) == ["edit"]);
     ensure!(store.file(DRAFT, "package-context.yaml")?.contains("site: edge-7"));
 
-    // What waits for people is not changed under their hands.
+    // The variant does not change a revision that waits for approval.
     store.set_lifecycle(DRAFT, "Proposed", false).await?;
     case.change::<PackageVariant>("dns", &json!({"spec": {"packageContext": {"data": {"site": "edge-8"}}}}))
         .await?;
@@ -317,7 +324,8 @@ async fn adopted_edited_and_wanted_again() -> Result<()> {
     Ok(())
 }
 
-/// 2.8: a variant that is pointed to another package, of another repository, merges it with what it was made of.
+/// A variant whose upstream changes to a package in another repository merges that package with its
+/// former base (`packagevariants.md` 2.8).
 #[tokio::test(flavor = "multi_thread")]
 async fn another_upstream_is_merged() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -343,7 +351,8 @@ async fn another_upstream_is_merged() -> Result<()> {
     Ok(())
 }
 
-/// A set's children go and come; package revisions that are made after one another may have the same name.
+/// A set deletes and creates children. Package revisions that follow one another may have the same
+/// name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_narrowed_and_widened() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -368,7 +377,7 @@ async fn a_set_narrowed_and_widened() -> Result<()> {
     drafts(&["a"]).await?;
     case.change::<PackageVariantSet>("fleet", &set(&json!(["a", "b"]))).await?;
     drafts(&["a", "b"]).await?;
-    // A new version of the upstream is told by the server's watch alone.
+    // The service learns about the new upstream version only from the server's watch.
     store.publish("v2", &CONFIG.replace("\"30\"", "\"60\""))?;
     let has_news = |store: &Store<'_>| {
         ["a", "b"].iter().all(|package| {
@@ -379,8 +388,9 @@ async fn a_set_narrowed_and_widened() -> Result<()> {
     store.until("both drafts have the new version", has_news).await
 }
 
-/// Services that are told their namespace draft in it with the Roles of `k8s/components/porch-namespaced`, see what people do there, and answer
-/// their calls. That packages are on a Porch server the service has found out.
+/// With the Roles of `k8s/components/porch-namespaced`, services that watch one namespace draft in
+/// it, see the changes of users there, and answer their calls. The service finds out by itself that
+/// a Porch server has the packages.
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_suffice_beside_a_porch_server() -> Result<()> {
     let server = PorchServer::start()?;
@@ -428,7 +438,7 @@ async fn roles_suffice_beside_a_porch_server() -> Result<()> {
     Ok(())
 }
 
-/// The reason of the condition Ready, once it speaks of the spec of now.
+/// Returns the reason of the condition Ready, if it is about the current spec.
 pub(crate) fn reason(variant: &PackageVariant) -> String {
     crate::packages::told(variant, "Ready").map(|(_, reason, _)| reason).unwrap_or_default()
 }

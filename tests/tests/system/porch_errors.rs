@@ -1,4 +1,5 @@
-//! What goes wrong on a Porch server, and what becomes of it (`packagevariants.md` 2.6, 2.14, 6.13); with the stand-in of [`crate::porch`].
+//! Errors of a Porch server and their effects (`packagevariants.md` 2.6, 2.14 and 6.13), with the
+//! stand-in of [`crate::porch`].
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::PackageVariant;
@@ -27,7 +28,7 @@ pub(crate) fn fault(
     }
 }
 
-/// Waits until a variant tells of this.
+/// Waits until a condition of a variant has this reason and message.
 async fn until_told(case: &Case<'_>, name: &str, wanted: (&str, &str)) -> Result<PackageVariant> {
     let (reason, text) = wanted;
     let is_told = |variant: &PackageVariant| {
@@ -36,7 +37,8 @@ async fn until_told(case: &Case<'_>, name: &str, wanted: (&str, &str)) -> Result
     case.until(&format!("{name} tells of {wanted:?}"), name, is_told).await
 }
 
-/// The rows of the table, on a create: what the variant tells, and that it goes on as soon as it may.
+/// For each row of the table of errors, on a create: the variant reports the error, and proceeds
+/// once it is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_are_told_and_overcome() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -76,8 +78,8 @@ async fn errors_are_told_and_overcome() -> Result<()> {
         ("conflict", 500, modified, None),
         ("taken", 500, "package revision workspaceNames must be unique", None),
     ] {
-        // What is told lasts until somebody does something about it: a Repository that was told of late may
-        // let the variant be tried again before it is looked at here.
+        // An expected error lasts until the test ends it. Otherwise a late event about a Repository
+        // could cause a retry before the test has seen the error.
         let is_lasting = expected.is_some();
         store.server.fail(Fault { is_lasting, ..fault(&store, "POST", "/packagerevisions", status, text) });
         let downstream = json!({"downstream": {"repo": "edge", "package": package}});
@@ -95,7 +97,8 @@ async fn errors_are_told_and_overcome() -> Result<()> {
     Ok(())
 }
 
-/// 6.13: packages in packages are refused before the server is asked, which does not reliably refuse them.
+/// The service rejects nested packages itself, since the server does not do so reliably
+/// (`packagevariants.md` 6.13).
 #[tokio::test(flavor = "multi_thread")]
 async fn packages_do_not_nest() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -111,7 +114,7 @@ async fn packages_do_not_nest() -> Result<()> {
     Ok(())
 }
 
-/// A create whose answer is lost has happened: it is not made a second time.
+/// A create whose answer is lost has happened, so the service does not create a second draft.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_makes_no_second_draft() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -137,11 +140,13 @@ async fn a_lost_answer_makes_no_second_draft() -> Result<()> {
     Ok(())
 }
 
-/// 2.6: what cannot be changed as the variant asks is not drafted; and what was drafted and cannot be any more goes again.
+/// A change that cannot be made prevents the draft, and a draft that can no longer be completed is
+/// deleted (`packagevariants.md` 2.6).
 #[tokio::test(flavor = "multi_thread")]
 async fn no_half_made_draft_is_left() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
-    // Clones into this repository have no package context.
+    // Clones into this repository have no package context, so the change of the context is
+    // impossible.
     let store = Store::new(both, "porch-half", false).await?;
     let case = &store.case;
     let context = json!({"packageContext": {"data": {"site": "edge-7"}}});
@@ -151,7 +156,8 @@ async fn no_half_made_draft_is_left() -> Result<()> {
     case.delete::<PackageVariant>("none").await?;
     case.gone::<PackageVariant>("none").await?;
 
-    // The save of what the variant changes fails, so the draft stays marked; then nothing can come of it.
+    // The save of the variant's changes fails, so the draft stays marked as unfinished. Then a
+    // change makes its completion impossible.
     let labels = json!({"name": "tier", "image": "example.org/set-labels:v1", "configMap": {"tier": "edge"}});
     let path = format!("packagerevisionresources/{DRAFT}");
     let save = fault(&store, "PUT", &path, 422, "files: Invalid value");
@@ -164,7 +170,7 @@ async fn no_half_made_draft_is_left() -> Result<()> {
     until_told(case, "dns", ("PackageContextError", "package-context.yaml")).await?;
     store.until("the draft is gone", |store| store.revision(DRAFT).is_none()).await?;
 
-    // Without it the draft is made anew, and finished.
+    // Without that change the draft is created again, and completed.
     store.server.mend(&case.namespace);
     case.change::<PackageVariant>("dns", &json!({"spec": {"packageContext": null}})).await?;
     ready(case, "dns", &[DRAFT]).await?;
@@ -173,7 +179,8 @@ async fn no_half_made_draft_is_left() -> Result<()> {
     Ok(())
 }
 
-/// 8.1: a function that fails is told with its words, the draft stays as it was; with the annotation it takes the content all the same.
+/// The message of a failed function is reported, and the draft stays as it was. With the annotation
+/// the draft takes the content all the same (`packagevariants.md` 8.1).
 #[tokio::test(flavor = "multi_thread")]
 async fn renderings_that_fail() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -195,7 +202,8 @@ async fn renderings_that_fail() -> Result<()> {
     Ok(())
 }
 
-/// 6.13: a draft that was proposed between reading and saving is for people; a stale version is decided again.
+/// A draft that a user proposes between the service's read and save is left alone. After a version
+/// conflict the service decides again (`packagevariants.md` 6.13).
 #[tokio::test(flavor = "multi_thread")]
 async fn saves_that_meet_others() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -221,7 +229,9 @@ async fn saves_that_meet_others() -> Result<()> {
     Ok(())
 }
 
-/// 6.13: what the server has not read is not decided on, nothing is deleted without its word, and what others are made of stays.
+/// The service does not decide on a repository that the server has not read, deletes a variant only
+/// after the server's answer, and keeps revisions that are the upstream of others
+/// (`packagevariants.md` 6.13).
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_wait_for_the_server() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -251,7 +261,7 @@ async fn deletions_wait_for_the_server() -> Result<()> {
         reason_is(variant, "DeletionBlocked") && message == format!("cannot delete {DRAFT:?}: {referenced}")
     };
     case.until("the deletion is blocked", "dns", is_blocked).await?;
-    // The other one goes, and with it what is in the way.
+    // The deletion of the other variant removes the obstacle.
     ensure!(store.server.mend("porch-deletions") == 1);
     store.set_ready("edge", false).await?;
     store.set_ready("edge", true).await?;
@@ -270,7 +280,8 @@ fn reason_is(variant: &PackageVariant, wanted: &str) -> bool {
     told_at_all(variant).1 == wanted
 }
 
-/// 2.8: where git cannot be asked, a base that no revision holds any more is told, and nothing is drafted.
+/// If git is not available, and no revision contains the base any more, the variant reports this
+/// and creates no draft (`packagevariants.md` 2.8).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_base_that_is_gone_is_told() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };

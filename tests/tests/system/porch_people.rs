@@ -1,5 +1,5 @@
-//! What people do with packages on a Porch server: commands, and calls of the service that works with it (`packagevariants.md` 6.2, 6.5, 6.13);
-//! with the stand-in of [`crate::porch`].
+//! Work of users with packages on a Porch server: commands, and calls of the variant service
+//! (`packagevariants.md` 6.2, 6.5 and 6.13), with the stand-in of [`crate::porch`].
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::rights::asked;
 const REVISIONS: &str = "packagerevisions";
 const UPSTREAM: &str = "catalog.net.coredns.v1";
 
-/// Writes packages, and decides nothing.
+/// Rights of a user who writes packages and makes no decisions.
 const AUTHOR: [[&str; 2]; 7] = [
     ["get", FILES],
     ["update", FILES],
@@ -33,24 +33,25 @@ const AUTHOR: [[&str; 2]; 7] = [
     ["update", REVISIONS],
     ["delete", REVISIONS],
 ];
-/// Decides, and writes nothing.
+/// Rights of a user who makes decisions and writes no packages.
 const APPROVER: [[&str; 2]; 2] = [["get", REVISIONS], ["update", "packagerevisions/approval"]];
 
-/// A command that does what it should, and what it prints.
+/// Runs a command that must succeed, and returns its output.
 async fn done(person: &Person<'_>, arguments: &[&str]) -> Result<String> {
     let (code, text) = person.alone(arguments).await?;
     ensure!(code == 0, "{arguments:?}: {code} {text}");
     Ok(text)
 }
 
-/// A command that fails with these words.
+/// Runs a command that must fail with these words.
 async fn fails(person: &Person<'_>, arguments: &[&str], words: &str) -> Result<()> {
     let (code, text) = person.alone(arguments).await?;
     ensure!(code == 1 && text.contains(words), "{arguments:?}: {code} {text}");
     Ok(())
 }
 
-/// clone, pull, push, diff, list and get: nobody's work is overwritten, and what the server cannot keep is refused.
+/// Clone, pull, push, diff, list and get: no concurrent work is overwritten, and content that the
+/// server cannot store is rejected.
 #[tokio::test(flavor = "multi_thread")]
 async fn packages_are_written_from_a_folder() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -84,7 +85,7 @@ async fn packages_are_written_from_a_folder() -> Result<()> {
     fails(&author, &["push", path], "must contain Kptfile").await?;
     ensure!(store.server.writes("porch-folder").len() == writes, "nothing was written");
 
-    // Somebody else saves meanwhile.
+    // Another user saves the package meanwhile.
     store.edit("edge.dns.v1", "config.yaml", |text| text.replace("\"30\"", "\"60\"")).await?;
     fs::write(copy.join("Kptfile"), store.file("edge.dns.v1", "Kptfile")?)?;
     fails(&author, &["push", path], "the object has been modified").await?;
@@ -109,7 +110,8 @@ async fn packages_are_written_from_a_folder() -> Result<()> {
     fails(&author, &["pull", "edge.dns.v9", path], "not found").await
 }
 
-/// 6.6: packages from scratch and merges that people ask for; what nothing leads to is refused with nothing made.
+/// Users create packages from scratch and request merges (`packagevariants.md` 6.6). An impossible
+/// merge is rejected without a draft.
 #[tokio::test(flavor = "multi_thread")]
 async fn packages_begin_and_go_on_by_hand() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -135,7 +137,7 @@ async fn packages_begin_and_go_on_by_hand() -> Result<()> {
     let text = done(&author, &["copy", "edge.dns.v1", "--workspace", "v2"]).await?;
     ensure!(text == "edge.dns.v2 Draft\n" && made("edge.dns.v2")? == ["edit"], "{text}");
     store.edit("edge.dns.v2", "config.yaml", |text| text.replace("example.org", "edge.example.org")).await?;
-    // Compared with what is published, if nothing else is named.
+    // Without a second name, the command compares with the published revision.
     let text = done(&author, &["diff", "edge.dns.v2"]).await?;
     ensure!(
         text.contains("--- edge.dns.v1/config.yaml") && text.contains("+  zone: edge.example.org"),
@@ -155,7 +157,7 @@ async fn packages_begin_and_go_on_by_hand() -> Result<()> {
     ensure!(store.file("edge.dns.v3", "config.yaml")?.contains("cache: \"60\""));
     ensure!(store.server.names("porch-tasks").len() == 6, "{:?}", store.server.names("porch-tasks"));
 
-    // What the server has not read is missing in its lists.
+    // Revisions of a repository that the server has not read are missing in its lists.
     store.set_ready("edge", false).await?;
     fails(
         &author,
@@ -165,7 +167,8 @@ async fn packages_begin_and_go_on_by_hand() -> Result<()> {
     .await
 }
 
-/// 6.5: each decision is made with the rights of whoever makes it, and approvals need a right of their own.
+/// Each decision needs the rights of its user, and an approval needs a right of its own
+/// (`packagevariants.md` 6.5).
 #[tokio::test(flavor = "multi_thread")]
 async fn people_decide_with_rights_of_their_own() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -209,7 +212,7 @@ async fn people_decide_with_rights_of_their_own() -> Result<()> {
     says(&author, "delete", "deleted").await?;
     ensure!(store.revision(name).is_none());
     fails(&author, &["delete", name], "there is no package revision edge.dns.v1").await?;
-    // The service has no part in any of it.
+    // The service's own account takes no part in these decisions.
     let (used, _) = asked(store.case.system)?;
     let decided = |(service, _, resource): &&(String, String, String)| {
         service == "variant" && resource == "packagerevisions/approval"
@@ -218,7 +221,7 @@ async fn people_decide_with_rights_of_their_own() -> Result<()> {
     Ok(())
 }
 
-/// Decisions that meet others, a server that fails, and answers that are lost.
+/// Decisions with conflicts, with server errors, and with lost answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn decisions_that_meet_errors() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -237,14 +240,15 @@ async fn decisions_that_meet_errors() -> Result<()> {
         author.alone(&["propose", name]).await?
     };
     ensure!(text.contains("v1alpha2 (Groundwork speaks v1alpha1"), "{text}");
-    // Decided once more on what is there by then, and done although nobody heard of it.
+    // After a conflict the command decides again on the new state. A decision whose answer is lost
+    // counts as done.
     store.server.fail(put(500, "Internal error occurred: the object has been modified; please apply"));
     store.server.fail(Fault { is_done: true, is_lasting: true, ..put(504, "Timeout: cut") });
     let text = done(&author, &["propose", name]).await?;
     ensure!(text == "edge.dns.v1 Proposed\n", "{text}");
     ensure!(store.server.mend(&store.case.namespace) == 1);
 
-    // What a variant has not finished is not for people yet.
+    // Users cannot decide on a draft that its variant has not completed.
     let mut revision = store.revision(name).context("it is there")?;
     revision["spec"]["lifecycle"] = json!("Draft");
     revision["metadata"]["annotations"] = json!({"groundwork/unfinished": "true"});
@@ -257,7 +261,7 @@ async fn decisions_that_meet_errors() -> Result<()> {
     fails(&author, &["delete", name], "edge.other.w (delete first what is made of it)").await
 }
 
-/// Rights are those that the Porch server would ask the caller for, and each call asks for its own.
+/// Each call requires the rights that the Porch server would require from the caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_for_those_who_may() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -274,7 +278,7 @@ async fn calls_are_for_those_who_may() -> Result<()> {
     let status =
         reader.calls()?.push(files(&store, UPSTREAM, "x", &[("Kptfile", KPTFILE)])).await.unwrap_err();
     ensure!(told(&status) == denied, "{status:?}");
-    // What a draft is made from is read for it.
+    // The creation of a draft requires the right to read its upstream.
     for person in [&reader, &maker] {
         let status = person.calls()?.create(cloned(&store, "dns")).await.unwrap_err();
         ensure!(told(&status) == denied, "{status:?}");
@@ -308,7 +312,8 @@ fn files(
     futures::stream::iter(std::iter::once(first).chain(files).collect::<Vec<_>>())
 }
 
-/// 6.13: the rows of the table as callers are told of them, and what is done all the same.
+/// Error codes that callers get for the rows of the table, and the calls that succeed nevertheless
+/// (`packagevariants.md` 6.13).
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_of_the_server_have_codes() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };
@@ -368,7 +373,7 @@ async fn errors_of_the_server_have_codes() -> Result<()> {
         is(&found, code, reason, words)?;
     }
     ensure!(store.revision("edge.dns.v1").is_none() && store.server.mend("porch-codes") == 0);
-    // Busy for a moment, and then the answer is lost.
+    // The server is busy for a moment, and then its answer is lost.
     store.server.fail(fault(
         &store,
         "POST",
@@ -407,7 +412,7 @@ async fn errors_of_the_server_have_codes() -> Result<()> {
             .unwrap_err();
         is(&status, Code::Aborted, "PACKAGE_REVISION_CHANGED", "the object has been modified")?;
     }
-    // Nobody heard that it was saved.
+    // The save succeeds, but its answer is lost.
     store.server.fail(Fault {
         is_done: true,
         is_lasting: true,
@@ -424,7 +429,8 @@ async fn errors_of_the_server_have_codes() -> Result<()> {
     is(&status, Code::NotFound, "PACKAGE_NOT_FOUND", "\"edge.dns.v9\" not found")
 }
 
-/// 8.1: with the annotation a draft takes files that cannot be rendered, and whoever pushes them is told why.
+/// With the annotation, a draft takes files that cannot be rendered, and the user who pushes them
+/// gets the reason (`packagevariants.md` 8.1).
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_cannot_be_rendered_are_kept_if_asked_for() -> Result<()> {
     let Some(both) = system().await? else { return Ok(()) };

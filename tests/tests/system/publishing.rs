@@ -1,4 +1,5 @@
-//! What Installations publish, for whom, and under which names (`installations.md` 4, 6.1; `blueprints.md` 8).
+//! Exports of Installations: their objects, scopes and names (`installations.md` 4 and 6.1;
+//! `blueprints.md` 8).
 
 use anyhow::{Context as _, Result, ensure};
 use groundwork_api::{Context, DataObject, Installation, Target};
@@ -19,7 +20,8 @@ fn value(object: &DataObject) -> Value {
     object.data.get().cloned().unwrap_or_default()
 }
 
-/// A blueprint without items that exports three values, of which two have names that no variable could have, and a Target.
+/// Returns a blueprint without items that exports a Target and three values, two of them with names
+/// that are not valid for variables.
 fn exporter(target_type: &str) -> String {
     let data = |name: &str| json!({"name": name, "type": "data", "schema": {}});
     let template = format!(
@@ -35,8 +37,8 @@ fn exporter(target_type: &str) -> String {
     .to_string()
 }
 
-/// I-03, I-54, I-91 to I-95, I-97, I-100, I-103, I-105 to I-109, I-112, B-41, B-96: exports become objects of the scope, through mappings and without,
-/// under the names that were asked for.
+/// I-03, I-54, I-91 to I-95, I-97, I-100, I-103, I-105 to I-109, I-112, B-41, B-96: exports become
+/// objects of the scope under the requested names, with and without mappings.
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_become_objects() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -80,7 +82,7 @@ async fn exports_become_objects() -> Result<()> {
         (target.labels().get("stage").map(String::as_str), label(&target, "context")),
         (Some("dev"), None)
     );
-    // The objects of the exports and no other: what was not declared does not appear.
+    // There is no object for a value that the blueprint does not declare as an export.
     assert_eq!(case.list::<DataObject>("").await?.len(), 6);
 
     let wrong = case.install_with("wrong", &exporter("example.org/other"), &json!({})).await?;
@@ -89,7 +91,7 @@ async fn exports_become_objects() -> Result<()> {
     Ok(())
 }
 
-/// A blueprint whose child imports and exports these.
+/// Returns a blueprint whose child has these imports and this export.
 fn parent(imports: &[&str], export: &str) -> String {
     let declare = |name: &&str| json!({"name": name, "type": "data", "schema": {"type": "string"}});
     let refs = |name: &&str| json!({"name": name, "dataRef": name});
@@ -111,8 +113,8 @@ fn parent(imports: &[&str], export: &str) -> String {
     .to_string()
 }
 
-/// I-21, I-56, I-59: what a child publishes is for its siblings and its parent, it sees nothing of the namespace that its parent does not
-/// import, and it has the Context of its parent.
+/// I-21, I-56, I-59: a child's exports are visible to its siblings and its parent. The child sees
+/// only the objects of the namespace that its parent imports, and it has the Context of its parent.
 #[tokio::test(flavor = "multi_thread")]
 async fn scopes_keep_to_themselves() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -144,7 +146,8 @@ async fn scopes_keep_to_themselves() -> Result<()> {
     Ok(())
 }
 
-/// I-134: whatever the rules for automatic jobs, an Installation that nobody has asked for has none.
+/// I-134: whatever its rules for automatic jobs, an Installation without a first requested job has
+/// none.
 #[tokio::test(flavor = "multi_thread")]
 async fn timers_start_nothing_new() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -158,7 +161,7 @@ async fn timers_start_nothing_new() -> Result<()> {
         waiting.status.as_ref().is_some_and(|status| !status.conditions.is_empty())
     })
     .await?;
-    // Another one, made later, has gone through a job of its own and several automatic ones meanwhile.
+    // Meanwhile a later Installation has run its first job and several automatic ones.
     let rules = json!({"automaticReconcile": {"succeededReconcile": {"interval": "1s"}}});
     case.install_with("running", &exporter(CLUSTER_TYPE), &rules).await?;
     case.until("it has run by itself", "running", |running: &Installation| {
@@ -175,7 +178,8 @@ async fn timers_start_nothing_new() -> Result<()> {
     Ok(())
 }
 
-/// 4.3: an export takes over neither Target nor DataObject that somebody has written; the annotation of the object hands it over.
+/// An export never takes over a Target or DataObject that a user wrote, unless the object has the
+/// annotation for that (`installations.md` 4.3).
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_take_nothing_that_was_written_by_hand() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

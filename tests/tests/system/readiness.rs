@@ -1,5 +1,5 @@
-//! What services say of themselves while NATS is away: that they cannot work, soon, and no longer than it is so; and
-//! little of it in their logs.
+//! Services report an outage of NATS soon, stop to report it when it is over, and log little about
+//! it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use crate::case::{Case, job};
 use crate::support::{PATIENCE, blueprint, outcome};
 
-/// How soon a service must say that it cannot work.
+/// Time limit for a service to report the outage.
 const SOON: Duration = Duration::from_secs(10);
-/// What may go wrong beyond what is tried again, over all that happens here.
+/// Maximum number of logged errors over all outages of the test. Errors that are retried are
+/// warnings.
 const MOST_ERRORS: usize = 2;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +25,8 @@ async fn services_without_nats_are_not_ready_and_their_logs_stay_short() -> Resu
     for service in ALL {
         few_words(service, &lines(&system, service)?)?;
     }
-    // The end of a job is logged when its write has been answered, and others may see it before that.
+    // The renderer logs the end of a job after the answer to its write, but others may see the
+    // write before that.
     wait_for("the log of the renderer tells of each job once", PATIENCE, async || {
         let renderer = lines(&system, "renderer").map_err(|error| error.to_string())?;
         jobs.iter().try_for_each(|job| told_once(job, &renderer)).map_err(|error| error.to_string())
@@ -32,8 +34,9 @@ async fn services_without_nats_are_not_ready_and_their_logs_stay_short() -> Resu
     .await
 }
 
-/// NATS dies, a service is started without it, it comes back; then it hangs for a while; then the API server dies. Answers with
-/// Installations whose jobs succeeded before, between and after.
+/// NATS is killed, a service starts without it, NATS comes back. Then NATS hangs for a while, and
+/// then the API server is killed. Returns Installations whose jobs succeeded before, between and
+/// after the outages.
 async fn outages(system: &mut System) -> Result<Vec<Installation>> {
     let mut jobs = vec![succeeds(system, "before").await?];
 
@@ -46,14 +49,14 @@ async fn outages(system: &mut System) -> Result<Vec<Installation>> {
     all_ready(system).await?;
     jobs.push(succeeds(system, "between").await?);
 
-    // Connections stay open, and nobody answers: as with a node that is cut off.
+    // Connections stay open without answers, as from a node without network.
     system.nats.freeze(true)?;
     all_name_nats(system, "it hangs").await?;
     system.nats.freeze(false)?;
     all_ready(system).await?;
     jobs.push(succeeds(system, "after").await?);
 
-    // The other server that everybody needs: every request and every watch fails for a while.
+    // The API server is killed as well, so every request and every watch fails for a while.
     system.plane.kill_api_server().await?;
     wait_for("the watcher says that it watches nothing", PATIENCE, async || {
         match system.admin("watcher", "/readyz").await {
@@ -82,7 +85,7 @@ async fn all_ready(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// Every service says soon that NATS is away.
+/// Waits until every service reports that NATS is unavailable.
 async fn all_name_nats(system: &System, why: &str) -> Result<()> {
     let begin = Instant::now();
     for service in ALL {
@@ -103,14 +106,15 @@ async fn names_nats(system: &System, service: &str, limit: Duration) -> Result<(
     .await
 }
 
-/// The log of a service, over all of its starts.
+/// Returns the log of a service, over all of its starts.
 fn lines(system: &System, service: &str) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(system.service(service)?.program.log())?;
-    // A process that was killed may have left half a line.
+    // A killed process may have left half a line.
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-/// Hardly an ERROR, and no trouble again and again: there were three outages and two starts at most.
+/// Checks that there are few errors, and that no problem is logged repeatedly: there were three
+/// outages and at most two starts.
 fn few_words(service: &str, lines: &[Value]) -> Result<()> {
     const MOST: usize = 3;
     ensure!(!lines.is_empty(), "{service} logs in JSON");
@@ -126,7 +130,7 @@ fn few_words(service: &str, lines: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// One INFO line names the Installation, and in it are the job and how long it took.
+/// Checks that exactly one INFO line names the Installation, with its job and the duration.
 fn told_once(installation: &Installation, renderer: &[Value]) -> Result<()> {
     let metadata = &installation.metadata;
     let name = format!(

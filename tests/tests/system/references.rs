@@ -1,6 +1,7 @@
-//! References that could lead into another namespace (`installations.md` 10.8): each is tried from a namespace that may not, by a name that
-//! would be a way on an API server, and by a field for a namespace where there is one. It is refused in words, nobody asks for the object
-//! there, and nothing of it appears here.
+//! References that could lead into another namespace (`installations.md` 10.8). Each is tried from
+//! a namespace without the right, with a name that would be a path on an API server, and with a
+//! field for a namespace if there is one. The reference fails with a clear message, no service
+//! requests the foreign object, and none of its content appears.
 
 use anyhow::{Result, ensure};
 use groundwork_api::{
@@ -19,7 +20,8 @@ use crate::target_cluster::run_job;
 
 const CANARY: &str = "canary-of-the-victim";
 
-/// A namespace with an object of every kind that is referred to, all of one name, and who would like to have them.
+/// Victim's namespace with an object of every referenced kind, all of one name, and the attacker's
+/// namespace.
 struct Scene<'a> {
     thief: Case<'a>,
     victim: String,
@@ -43,12 +45,12 @@ impl<'a> Scene<'a> {
         Ok(Self { thief: Case::new(system, thief).await?, victim: victim.namespace })
     }
 
-    /// A name that leads to the victim's object if somebody makes a path of it.
+    /// Returns a name that leads to the victim's object if a service uses it as a path.
     fn way(&self, plural: &str) -> String {
         format!("../../{}/{plural}/prize", self.victim)
     }
 
-    /// The object is refused by the API server, or its status says so.
+    /// Checks that the API server or the object's status rejects the reference.
     async fn refused<K: Namespaced>(
         &self,
         name: &str,
@@ -69,12 +71,13 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// No service has asked for what is the victim's, and no word of it is on this side.
+    /// Checks that no service has requested the victim's objects, and that none of their content is
+    /// in the attacker's namespace.
     async fn nothing_came(&self, system: &System) -> Result<()> {
         for request in stages(system, "get")? {
             let object = &request["objectRef"];
             let is_theirs = object["namespace"] == json!(self.victim) && object["name"] == "prize";
-            // Repositories are read for themselves.
+            // The variant service reads every Repository on its own behalf.
             ensure!(!is_theirs || object["resource"] == "repositories", "{request}");
         }
         let kinds = "installations,executions,deployitems,dataobjects,targets,targetsyncs,contexts,secrets,configmaps,events,\
@@ -198,7 +201,7 @@ async fn contexts_reach_no_other_namespace() -> Result<()> {
         scene.thief.create::<Context>(name, &context).await?;
         let mut spec = json!({"context": name, "componentDescriptor": component, "blueprint": {"ref": {"resourceName": "b"}}});
         if words.starts_with("lies") {
-            // The trust is looked up with a component at hand.
+            // The trusted keys are looked up only for a component, so the Installation needs one.
             let base = "eu.gcr.io/gardener-project/landscaper/tutorials/components";
             spec["componentDescriptor"] = json!({"ref": {
                 "repositoryContext": {"type": "ociRegistry", "baseUrl": base},
@@ -232,7 +235,7 @@ async fn items_and_targets_reach_no_other_namespace() -> Result<()> {
         let ended = run_job(case, name, "1").await?;
         ensure!(words_of(ended.status.as_ref()).contains(words), "{name}: {:?}", ended.status);
     }
-    // Even where the deployer may have tokens made.
+    // The reference also fails if the deployer has the right to request tokens.
     let namespace = ["-n", case.namespace.as_str()];
     let role = ["create", "role", "tokens", "--verb=create", "--resource=serviceaccounts/token"];
     system.kubectl(&[&role[..], &namespace].concat()).await?;

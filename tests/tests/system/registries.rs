@@ -1,4 +1,4 @@
-//! Components that live in registries.
+//! Components in OCI registries.
 
 use std::fs;
 use std::path::Path;
@@ -18,8 +18,8 @@ use crate::echo_server::{applied, deleted};
 use crate::shared;
 use crate::support::outcome;
 
-/// The example of the overwrites document, with its components in two registries: the reference leads to the one, the overwrite to the other,
-/// and the blueprint really comes from there.
+/// The example of the overwrites document, with its components in two registries: the reference
+/// leads to one registry, the overwrite to the other, and the blueprint comes from the latter.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_overwrite_leads_from_one_registry_to_another() -> Result<()> {
     if !servers_or_skip(&[Server::Registry]) {
@@ -28,7 +28,8 @@ async fn an_overwrite_leads_from_one_registry_to_another() -> Result<()> {
     let components = workspace().join("examples/echo-server/components");
     let released = Registry::start(&RegistryOptions::default()).await?;
     let own = Registry::start(&RegistryOptions::default()).await?;
-    // The one from its archive, the other from its sources: what reaches the registry is the same.
+    // One component is pushed from its archive, the other from its sources. The content in the
+    // registry is the same in both cases.
     for (source, registry, below) in [("released", &released, "tutorials"), ("sources/own", &own, "mine")] {
         let source = components.join(source);
         push(&source, registry, below, " written").await?;
@@ -54,7 +55,8 @@ async fn an_overwrite_leads_from_one_registry_to_another() -> Result<()> {
     deleted(&system).await.with_context(|| system.logs())
 }
 
-/// B-18, and `components.md` 11, item 9: the command writes component versions into a registry, and nothing that is there already.
+/// B-18: the command writes component versions into a registry, and does not overwrite existing
+/// ones (`components.md` 11, item 9).
 pub(crate) async fn push(source: &Path, registry: &Registry, below: &str, state: &str) -> Result<()> {
     let to = format!("http://{}/{below}", registry.address());
     let output = tokio::process::Command::new(System::program("groundwork")?)
@@ -69,7 +71,8 @@ pub(crate) async fn push(source: &Path, registry: &Registry, below: &str, state:
     Ok(())
 }
 
-/// O-33: the command asks the service why this component is used, and hears that rule 2 was blocked by rule 1.
+/// O-33: the command asks the service for the reason of the chosen component. The answer says that
+/// rule 1 blocked rule 2.
 async fn explained(system: &System) -> Result<()> {
     let server = format!("http://127.0.0.1:{}", system.grpc_port("resolver"));
     let arguments = ["explain", "overwrites", "--installation", "my-namespace/server", "--server", &server];
@@ -86,8 +89,9 @@ Installation my-namespace/server
     Ok(())
 }
 
-/// I-16, I-38, I-47, I-48: the blueprint of a descriptor that is written into the Installation is pulled from where its access points, without a
-/// tag as `latest`, with the pull secret of the Context; what is gone there fails the job with its address.
+/// I-16, I-38, I-47, I-48: for a descriptor inside the Installation, the blueprint is pulled from
+/// the location of its access, with the tag `latest` if there is none, and with the pull secret of
+/// the Context. If the blueprint is missing there, the job fails with the location.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inline_component_leads_to_a_private_registry() -> Result<()> {
     if !servers_or_skip(&[Server::Registry]) {
@@ -95,7 +99,7 @@ async fn an_inline_component_leads_to_a_private_registry() -> Result<()> {
     }
     let Some(system) = shared::system().await? else { return Ok(()) };
     let case = Case::new(system, "private-registry").await?;
-    // The password is "secret".
+    // Hash of the password "secret".
     let users = Some("reader:$2b$04$/uaF/uaF/uaF/uaF/uaF/uyUa5B4sNev9rTvA6TvEBWYO4koffwMy\n".to_owned());
     let registry =
         Registry::start(&RegistryOptions { htpasswd: users, ..RegistryOptions::default() }).await?;
@@ -159,7 +163,7 @@ async fn an_inline_component_leads_to_a_private_registry() -> Result<()> {
     Ok(())
 }
 
-/// A component as a folder, with a blueprint of these files.
+/// Writes the source of a component with a blueprint of these files.
 fn source(folder: &Path, name: &str, references: &serde_json::Value, blueprint: &str) -> Result<()> {
     let (_, version) = name.split_once(':').context("name and version")?;
     let component = name.split(':').next().unwrap_or_default();
@@ -177,7 +181,7 @@ fn source(folder: &Path, name: &str, references: &serde_json::Value, blueprint: 
     Ok(())
 }
 
-/// A blueprint with one mock item that says where it comes from.
+/// Returns a blueprint with one mock item that contains its place of origin.
 fn saying(place: &str) -> String {
     format!(
         "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\ndeployExecutions:\n- name: default\n  type: GoTemplate\n  \
@@ -187,8 +191,9 @@ fn saying(place: &str) -> String {
     )
 }
 
-/// O-02, O-05, O-06: what a component refers to is redirected, too. The nested installation's blueprint really comes from the other registry, in the
-/// version that the first of two rules names; the other way round the other one counts.
+/// O-02, O-05, O-06: overwrites also apply to the references of a component. The nested
+/// installation's blueprint comes from the other registry, in the version of the first of two
+/// rules. With the rules swapped, it has the version of the other rule.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_component_refers_to_is_redirected() -> Result<()> {
     if !servers_or_skip(&[Server::Registry]) {
@@ -236,7 +241,7 @@ async fn what_a_component_refers_to_is_redirected() -> Result<()> {
     let finished = case.finished("shop").await?;
     assert_eq!(outcome(&finished), ("Succeeded".to_owned(), String::new()));
     ensure!(places(&case).await? == ["two"], "{:?}", places(&case).await?);
-    // The other way round, the other one counts.
+    // With the rules swapped, the other rule applies.
     let swapped = json!({"overwrites": [rule("3.0.0"), rule("2.0.0")]});
     case.change::<ComponentVersionOverwrites>("rules", &swapped).await?;
     let finished = case.reconcile("shop").await?;
@@ -245,7 +250,7 @@ async fn what_a_component_refers_to_is_redirected() -> Result<()> {
     Ok(())
 }
 
-/// What the mock items of a namespace say.
+/// Returns the places of origin in the mock items of a namespace.
 async fn places(case: &Case<'_>) -> Result<Vec<String>> {
     let place = |item: DeployItem| {
         let config = serde_json::to_value(item.spec.config).ok()?;

@@ -1,4 +1,4 @@
-//! Calls of the renderer that bring blueprints along: what they check, render and publish.
+//! Renderer calls with inline blueprints: validation, rendering and exports.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ fn one_file(text: &str) -> HashMap<String, Vec<u8>> {
     HashMap::from([("blueprint.yaml".to_owned(), text.as_bytes().to_vec())])
 }
 
-/// The Context that a cluster makes in every namespace.
+/// Returns the Context that a cluster creates in every namespace.
 fn default_context(namespace: &str) -> Value {
     json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "Context",
@@ -57,7 +57,8 @@ fn default_context(namespace: &str) -> Value {
     })
 }
 
-/// `blueprints.md` 1.8: findings of a blueprint with their places; no cluster is read, and yet a token is asked for.
+/// Validation returns the findings about a blueprint with their positions. It reads no cluster, but
+/// requires a token (`blueprints.md` 1.8).
 #[tokio::test(flavor = "multi_thread")]
 async fn validation_finds_what_is_wrong_with_a_blueprint() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -90,7 +91,7 @@ async fn validation_finds_what_is_wrong_with_a_blueprint() -> Result<()> {
     Ok(())
 }
 
-/// Exports of an item, and a state.
+/// Blueprint with exports of an item, and with state.
 const EXPORTING: &str = r#"
 apiVersion: landscaper.gardener.cloud/v1alpha1
 kind: Blueprint
@@ -106,8 +107,8 @@ exportExecutions:
     state: {runs: {{ add1 (dig "runs" 0 .state) }}}
 "#;
 
-/// B-84, B-88, B-91, B-93, B-94: what an Installation would publish, by its name for those who may get it and Secrets, and with
-/// everything in the request for anybody.
+/// B-84, B-88, B-91, B-93, B-94: the exports of an Installation are the same by name, for callers
+/// who may get it and Secrets, and with inline input, for any authenticated caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn exports_by_name_and_inline_are_the_same() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -119,7 +120,8 @@ async fn exports_by_name_and_inline_are_the_same() -> Result<()> {
         "exports": {"data": [{"name": "login", "dataRef": "shop-login"}]},
     });
     let installation = case.install_with("server", EXPORTING, &spec).await?;
-    // It has no item that exports a host; what it would publish with one can be asked for.
+    // The Installation has no item that exports a host. The call can give such an export and return
+    // the result.
     assert_eq!(outcome(&installation).0, "Failed");
 
     let installations = "installations.landscaper.gardener.cloud";
@@ -183,7 +185,7 @@ async fn exports_by_name_and_inline_are_the_same() -> Result<()> {
         assert_eq!(decode(answer.state.get("exportlogin").cloned())?, json!({"runs": 7}));
     }
     assert_eq!(answers[0].published, answers[1].published);
-    // Three calls, one blueprint (`blueprints.md` 2.5).
+    // The renderer parses the blueprint once for all three calls (`blueprints.md` 2.5).
     let (_, metrics) = system.admin("renderer", "/metrics").await?;
     let hits = metrics.lines().find_map(|line| {
         line.strip_prefix("groundwork_renderer_blueprints_total{outcome=\"hit\"} ")?.parse::<u64>().ok()
@@ -194,7 +196,7 @@ async fn exports_by_name_and_inline_are_the_same() -> Result<()> {
     let without = export_inline(input.clone(), ExportValues::default());
     let refused = nobody.render_exports(without.clone()).await.err().context("no token is refused")?;
     assert_eq!(told(&refused), (Code::Unauthenticated, "TOKEN_INVALID".to_owned()));
-    // A job that would fail is an answer.
+    // The failure of a job is a result, not an error of the call.
     let failed = client(Some(&stranger))?.render_exports(without).await?.into_inner();
     ensure!(failed.failure.is_some() && failed.published.is_empty(), "{failed:?}");
     let twice = RenderExportsRequest { state, ..export_inline(input, values) };
@@ -206,11 +208,11 @@ async fn exports_by_name_and_inline_are_the_same() -> Result<()> {
     Ok(())
 }
 
-/// Calls of each kind at the same time, and how many turns each of their templates takes.
+/// Number of concurrent calls of each kind, and number of loop rounds in each of their templates.
 const CALLS: usize = 12;
 const STEPS: usize = 300_000;
 
-/// Rendering has threads of its own: whoever asks for the health of the service is answered while many calls compute.
+/// Rendering has threads of its own, so health checks are answered while many calls compute.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_calls_do_not_stop_the_health_check() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -266,7 +268,8 @@ async fn many_calls_do_not_stop_the_health_check() -> Result<()> {
     for call in calls.await? {
         call??;
     }
-    // Where calls hold the threads that serve, the slowest takes a third of the time.
+    // If calls blocked the serving threads, the slowest health check would take a third of the
+    // total time.
     ensure!(answers >= 5 && slowest * 4 < all, "{answers} answers, the slowest after {slowest:?} of {all:?}");
     Ok(())
 }

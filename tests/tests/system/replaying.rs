@@ -1,4 +1,4 @@
-//! What the journal tells of jobs, by the command and by the call behind it.
+//! Journal of jobs, through the command and the gRPC call behind it.
 
 use anyhow::{Context, Result, ensure};
 use groundwork_api::Installation;
@@ -26,7 +26,8 @@ pub(crate) const ALL: [&str; 3] = [
     "deployitems.landscaper.gardener.cloud",
 ];
 
-/// A blueprint that imports a value, which its own item exports, with a nested installation whose item fails while `fails` is true.
+/// Returns a blueprint that imports a value, which its item exports, with a nested installation
+/// whose item fails while `fails` is true.
 fn family(fails: bool) -> String {
     let child = blueprint(&[("server", json!({"initialPhase": if fails { "Failed" } else { "Succeeded" }}))]);
     let template = format!(
@@ -50,7 +51,7 @@ fn family(fails: bool) -> String {
     .to_string()
 }
 
-/// What `groundwork replay` prints with a token, and how it ends.
+/// Runs `groundwork replay` with a token. Returns exit code and both outputs.
 async fn replay(system: &System, token: &str, arguments: &[&str]) -> Result<(i32, String, String)> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("token");
@@ -60,7 +61,7 @@ async fn replay(system: &System, token: &str, arguments: &[&str]) -> Result<(i32
     run(system, &[&["replay", "--server", &server, "--token-file", &file], arguments].concat()).await
 }
 
-/// The entries that the command prints as JSON.
+/// Returns the entries that the command prints as JSON.
 pub(crate) async fn entries(system: &System, token: &str, arguments: &[&str]) -> Result<Vec<Value>> {
     let (code, text, error) = replay(system, token, &[arguments, &["-o", "json"]].concat()).await?;
     ensure!(code == 0, "{code} {error}");
@@ -68,7 +69,7 @@ pub(crate) async fn entries(system: &System, token: &str, arguments: &[&str]) ->
     Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-/// Waits until the journal tells of the end of a job: entries are on their way for a moment.
+/// Waits until the journal contains the end of a job, since entries arrive with a delay.
 async fn ended(system: &System, token: &str, name: &str, job: &str) -> Result<Vec<Value>> {
     let what = format!("the journal tells of the end of the job {job} of {name}");
     wait_for(&what, PATIENCE, async || {
@@ -80,7 +81,8 @@ async fn ended(system: &System, token: &str, name: &str, job: &str) -> Result<Ve
     .await
 }
 
-/// Whether an entry tells of the end of a job of this Installation; its Execution is called as it is.
+/// Reports whether an entry is the end of a job of this Installation, and not of the Execution with
+/// the same name.
 fn ends(entry: &Value, name: &str) -> bool {
     entry["kind"] == "Installation" && entry["name"] == name && text_of(entry).starts_with("ends the job")
 }
@@ -89,7 +91,7 @@ fn text_of(entry: &Value) -> &str {
     entry["text"].as_str().unwrap_or_default()
 }
 
-/// Where the first entry is that fits; after `from`.
+/// Returns the position of the first matching entry after `from`.
 fn position(entries: &[Value], from: usize, kind: &str, what: &str, begin: &str) -> Result<usize> {
     let fits =
         |entry: &Value| entry["kind"] == kind && entry["what"] == what && text_of(entry).starts_with(begin);
@@ -98,7 +100,8 @@ fn position(entries: &[Value], from: usize, kind: &str, what: &str, begin: &str)
     Ok(from + found)
 }
 
-/// Decisions in order, the failure with its reason; a former job by its time; a nested installation by itself; no value in any of it.
+/// The journal contains decisions in order and failures with their reasons. It can show a former
+/// job by its time, and a nested installation alone. No entry contains a value.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_journal_says_why_jobs_went_as_they_did() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -170,7 +173,8 @@ async fn the_journal_says_why_jobs_went_as_they_did() -> Result<()> {
     Ok(())
 }
 
-/// Who may not see the Installation and all below it hears nothing; and what was never told is no error.
+/// A caller needs the right to see the Installation and all objects below it. A missing journal is
+/// not an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_journal_is_for_those_who_may_see_the_objects() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -207,7 +211,8 @@ async fn the_journal_is_for_those_who_may_see_the_objects() -> Result<()> {
     Ok(())
 }
 
-/// A journal that is gone holds no job up. It is made again, and tells of the jobs that follow.
+/// Jobs proceed without the journal's stream. The service creates the stream again, and it contains
+/// the following jobs.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_go_on_without_the_journal() -> Result<()> {
     let Some(system) = System::start(SystemOptions { ..options() }).await? else { return Ok(()) };

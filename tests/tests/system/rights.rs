@@ -1,4 +1,5 @@
-//! Rights: none is missing, none is granted for nothing, and a missing one is told in plain words.
+//! Rights of the services: none is missing, none is unused, and a missing one is named in a clear
+//! message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,21 +47,22 @@ const UNUSED: [(&str, &str, &str, &str); 2] = [
     ("renderer", "update", "executions/finalizers", "the same"),
 ];
 
-/// Where the rights of all services are.
+/// Folders with the rights of all services.
 const BASE: [&str; 2] = ["k8s/base", MOCK_DEPLOYER];
 
-/// A right: service, verb, resource.
+/// Right: service, verb, resource.
 pub(crate) type Right = (String, String, String);
 
 pub(crate) fn texts(value: &Value) -> impl Iterator<Item = String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned)
 }
 
-/// What the bindings in folders give to each service by the roles beside them.
+/// Returns the rights that the bindings in folders grant to each service by the roles in the same
+/// folder.
 fn granted(folders: &[&str]) -> Result<BTreeSet<Right>> {
     let mut rights = BTreeSet::new();
     for folder in folders {
-        // Roles of one name are in several folders.
+        // Roles of the same name exist in several folders, so each folder is evaluated alone.
         rights.extend(granted_in(folder)?);
     }
     Ok(rights)
@@ -78,7 +80,8 @@ fn objects_in(folder: &str) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// What the bindings among objects give, by the roles among them and among others.
+/// Returns the rights that the bindings among `objects` grant by the roles among them and among
+/// `others`.
 fn granted_by(objects: &[Value], others: &[Value]) -> Result<BTreeSet<Right>> {
     let roles: BTreeMap<(&str, &str), &Value> = objects
         .iter()
@@ -104,7 +107,7 @@ fn granted_by(objects: &[Value], others: &[Value]) -> Result<BTreeSet<Right>> {
     Ok(rights)
 }
 
-/// What the services have asked for, and what of it was refused.
+/// Returns the rights that the services have used, and the requests that were forbidden.
 pub(crate) fn asked(system: &System) -> Result<(BTreeSet<Right>, Vec<Value>)> {
     let right = |request: &Value| -> Option<Right> {
         let user = request["user"]["username"].as_str()?.rsplit("groundwork-").next()?.to_owned();
@@ -120,7 +123,7 @@ pub(crate) fn asked(system: &System) -> Result<(BTreeSet<Right>, Vec<Value>)> {
     Ok((granted.iter().filter_map(right).collect(), refused))
 }
 
-/// Who installs the services gets none that makes believe, with rights on every Secret.
+/// A normal installation must not include the mock deployer, which has rights on every Secret.
 #[test]
 fn the_mock_deployer_is_not_in_the_base() -> Result<()> {
     for folder in ["k8s/base", "k8s/namespaced", "k8s/namespaced-accounts", "k8s/overlays/ha"] {
@@ -134,15 +137,16 @@ fn the_mock_deployer_is_not_in_the_base() -> Result<()> {
     Ok(())
 }
 
-/// `k8s/namespaced` gives in one namespace what `k8s/base` gives in all, but for what no Role can give: the watch
-/// on namespaces, and a look at the leases of all of them.
+/// `k8s/namespaced` grants in one namespace the rights that `k8s/base` grants in all, except those
+/// that a Role cannot grant: the watch on namespaces, and the read access to all leases.
 #[test]
 fn roles_give_what_cluster_roles_give() -> Result<()> {
     let mut base = granted(&BASE)?;
     for verb in ["list", "watch"] {
         ensure!(base.remove(&("watcher".to_owned(), verb.to_owned(), "namespaces".to_owned())), "{verb}");
     }
-    // The leases of an original lie in a namespace of its own, so services with Roles do not look for them.
+    // The leases of Landscaper and Porch are in namespaces of their own, so services with Roles do
+    // not look for them.
     base.retain(|(service, _, resource)| service == "watcher" || resource != "leases");
     let roles =
         granted(&["k8s/namespaced", "k8s/namespaced-accounts", "k8s/components/mock-deployer-namespaced"])?;
@@ -150,7 +154,7 @@ fn roles_give_what_cluster_roles_give() -> Result<()> {
     Ok(())
 }
 
-/// The same for the controller of TargetSyncs, but for the leases.
+/// The Roles of the controller of TargetSyncs also match its ClusterRole, except for the leases.
 #[test]
 fn target_syncs_have_the_same_rights_with_roles() -> Result<()> {
     let mut everywhere = granted(&[TARGET_SYNC_RIGHTS])?;
@@ -160,7 +164,8 @@ fn target_syncs_have_the_same_rights_with_roles() -> Result<()> {
     Ok(())
 }
 
-/// The same for what the variant service does on a Porch server; one of its roles is in the base.
+/// The Roles for a Porch server also match the variant service's ClusterRole. One of the roles is
+/// in the base.
 #[test]
 fn a_porch_server_needs_the_same_rights_with_roles() -> Result<()> {
     let everywhere = granted_by(&objects_in("k8s/components/porch")?, &objects_in("k8s/base")?)?;
@@ -169,7 +174,7 @@ fn a_porch_server_needs_the_same_rights_with_roles() -> Result<()> {
     Ok(())
 }
 
-/// No right of the controller of TargetSyncs was missing, and none is granted that it has not used.
+/// Checks that the controller of TargetSyncs lacked no right, and has used all of its rights.
 pub(crate) fn target_sync_rights(system: &System) -> Result<()> {
     let (used, refused) = asked(system)?;
     let is_own = |request: &&Value| {
@@ -183,7 +188,7 @@ pub(crate) fn target_sync_rights(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// The same for the console, whose rights are in a component.
+/// The Roles of the console, whose rights are in a component, also match its ClusterRole.
 #[test]
 fn the_console_has_the_same_rights_with_roles() -> Result<()> {
     let roles = granted(&["k8s/components/console-namespaced"])?;
@@ -193,8 +198,8 @@ fn the_console_has_the_same_rights_with_roles() -> Result<()> {
     Ok(())
 }
 
-/// Every right in `k8s/base` is used by somebody, or is in [`UNUSED`] with a reason, and no right is missing: one life of an
-/// Installation that touches all that services do.
+/// Every right in `k8s/base` is used, or is in [`UNUSED`] with a reason, and no right is missing.
+/// The test runs an Installation that exercises every action of the services.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_right_is_used_and_none_is_missing() -> Result<()> {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -247,7 +252,8 @@ async fn touch_everything(system: &System) -> Result<()> {
 
 async fn the_resolver_reads_configuration(case: &Case<'_>) -> Result<()> {
     case.create::<ConfigMap>("ocm", &json!({"data": {".ocmconfig": ""}})).await?;
-    // Whether the resolver or the user was first: it puts back what the configuration says.
+    // The user's change may come before or after the resolver's first write of the Context. In
+    // either order the resolver restores the configured content.
     let elsewhere = json!({"type": "ociRegistry", "baseUrl": "example.org/elsewhere"});
     let config = json!({".dockerconfigjson": json!({"auths": {}}).to_string()});
     case.create::<Secret>("pull", &json!({"stringData": config})).await?;
@@ -268,7 +274,7 @@ async fn the_resolver_reads_configuration(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The condition about it has to go, although somebody else holds on to it.
+/// The resolver removes its condition, although another field manager also owns that condition.
 async fn the_component_goes(case: &Case<'_>) -> Result<()> {
     let before: Installation = case.get("server").await?;
     let conditions = before.status.clone().unwrap_or_default().conditions;
@@ -292,7 +298,7 @@ async fn the_component_goes(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether it is gone the one TargetSync of the namespace would say.
+/// The deployer reads the TargetSync of the namespace to find out whether the cluster is gone.
 async fn an_item_asks_for_its_cluster(case: &Case<'_>) -> Result<()> {
     let config = json!({"kubeconfig": kubeconfig("https://api.dev.project.invalid", &json!({"token": "t"}))});
     let target = json!({
@@ -316,7 +322,8 @@ async fn an_item_asks_for_its_cluster(case: &Case<'_>) -> Result<()> {
     case.gone::<DeployItem>("asking").await
 }
 
-/// Other items may list what one lists no more, unless all of them go.
+/// The deployer looks for other items that list the dropped objects, unless all items of the
+/// Installation are deleted.
 async fn an_item_gives_objects_up(case: &Case<'_>) -> Result<()> {
     let kubeconfig = std::fs::read_to_string(case.system.plane.kubeconfig())?;
     let config = target_cluster::target(&json!({"kubeconfig": kubeconfig}));
@@ -354,7 +361,7 @@ fn importing(data: &str, target: &str) -> Value {
     json!({"ref": null, "inline": {"filesystem": {"blueprint.yaml": text}}})
 }
 
-/// The watcher warns at an object whose state fits into no event.
+/// The watcher writes a warning for an object whose state does not fit into an event.
 async fn an_object_is_too_large(case: &Case<'_>) -> Result<()> {
     let annotations = json!({"landscaper.gardener.cloud/note": "x".repeat(70_000)});
     case.create::<ConfigMap>("large", &json!({"metadata": {"annotations": annotations}})).await?;
@@ -362,8 +369,8 @@ async fn an_object_is_too_large(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Copies of imports are made, replaced and removed; and items are found again when nothing says where they are, as after a crash
-/// at the wrong moment (10.2).
+/// The renderer creates, replaces and deletes copies of imports. It also finds items without any
+/// reference to them, as after a crash at the wrong moment (`installations.md` 10.2).
 async fn imports_change(case: &Case<'_>) -> Result<()> {
     case.reconcile("server").await?;
     let mut execution: Execution = case.get("server").await?;
@@ -379,8 +386,8 @@ async fn imports_change(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Nested installations are made, changed and deleted, get a list of Targets as a whole, and keep state; and they are found again when
-/// nothing says where they are.
+/// The renderer creates, changes and deletes nested installations, passes a list of Targets to one
+/// of them, and keeps state. It also finds nested installations without any reference to them.
 async fn children_come_and_go(case: &Case<'_>) -> Result<()> {
     let list = json!([{"name": "all", "type": "targetList", "targetType": "landscaper.gardener.cloud/mock"}]);
     let parent = |children: Value| {
@@ -418,7 +425,7 @@ async fn children_come_and_go(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One call to each service, by an account that may see what it names.
+/// Sends one call to each service, from an account that may see the named objects.
 async fn calls_are_made(case: &Case<'_>) -> Result<()> {
     let (system, name) =
         (case.system, || ObjectName { namespace: NAMESPACE.to_owned(), name: "server".to_owned() });
@@ -450,7 +457,8 @@ async fn calls_are_made(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Without them the API server refuses what the renderer creates: shown with an account that may create, and no more.
+/// Without the unused rights, the API server rejects the objects that the renderer creates. The
+/// test shows this with an account that has only the right to create.
 async fn the_unused_ones_are_needed(system: &System) -> Result<()> {
     let case = Case::new(system, "owners").await?;
     let owner = case.install("server", &blueprint(&[])).await?;
@@ -473,7 +481,8 @@ async fn the_unused_ones_are_needed(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// A right that is taken away: the condition and the log name verb and resource, and the job goes on when it is back.
+/// A right is revoked: the condition and the log name verb and resource, and the job proceeds when
+/// the right is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_right_is_named() -> Result<()> {
     let Some(system) = System::start(SystemOptions::default()).await? else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! Values of Secrets and other imports are seen by nobody who may not read them: not on the bus, in logs, traces,
-//! metrics, conditions or Events.
+//! Values of Secrets and other imports reach no user without the right to read them: they are not
+//! on the bus, in logs, traces, metrics, conditions or Events.
 
 use std::path::Path;
 
@@ -17,7 +17,8 @@ use crate::traces::Collector;
 const CANARY: &str = "canary-5cb7e1d0-sings";
 const NAMESPACE: &str = "secrets";
 
-/// An Installation that imports the Secret entry `key` as `value`, for which the blueprint has this type and template.
+/// Returns an Installation that imports the Secret entry `key` as `value`, with this schema and
+/// template in its blueprint.
 fn importing(name: &str, key: &str, schema: &Value, template: &str) -> Result<Installation> {
     let text = format!(
         "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\n\
@@ -35,7 +36,7 @@ fn holds_canary(path: &Path) -> Result<bool> {
     Ok(content.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()))
 }
 
-/// `blueprints.md` 5.7, 10; acceptance item 12. `helm.md` 11.
+/// No value leaves its place (`blueprints.md` 5.7 and 10, acceptance item 12; `helm.md` 11).
 #[tokio::test(flavor = "multi_thread")]
 async fn no_value_leaves_its_place() -> Result<()> {
     let collector = Collector::default();
@@ -56,7 +57,7 @@ async fn no_value_leaves_its_place() -> Result<()> {
         "apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "DataObject",
         "metadata": {"name": "data", "namespace": NAMESPACE}, "data": CANARY,
     });
-    // By kubectl, which leaves the whole object in an annotation.
+    // Apply with kubectl, which copies the whole object into an annotation.
     for (name, object) in [("secret.json", secret), ("data.json", data)] {
         let file = folder.join(name);
         std::fs::write(&file, object.to_string())?;
@@ -85,7 +86,7 @@ async fn no_value_leaves_its_place() -> Result<()> {
         let status = serde_json::to_string(&found.status)?;
         ensure!(!status.contains(CANARY), "the status of {name} shows the value: {status}");
     }
-    // A mock item that cannot read its configuration.
+    // A mock item with an invalid configuration.
     let bad = blueprint(&[("item", json!({"phase": CANARY}))]);
     api.create(&PostParams::default(), &installation(NAMESPACE, "bad-item", &bad)).await?;
     finished(&system, NAMESPACE, "bad-item").await?;
@@ -109,7 +110,7 @@ async fn no_value_leaves_its_place() -> Result<()> {
     for file in files {
         ensure!(!holds_canary(&file)?, "{} of NATS holds the value", file.display());
     }
-    // The search finds what is there: the rendered Execution is meant to hold it.
+    // Prove that the search works: the rendered Execution must contain the value.
     let executions = system.kubectl(&["get", "executions", "-n", NAMESPACE, "-o", "json"]).await;
     ensure!(executions.context("executions")?.contains(CANARY), "the canary was rendered");
     Ok(())

@@ -1,4 +1,4 @@
-//! One system for all tests that do not disturb it; each works in a namespace of its own.
+//! One system for all tests that do not disturb it. Each test works in a namespace of its own.
 
 use anyhow::Result;
 use groundwork_tests::{System, SystemOptions};
@@ -6,12 +6,12 @@ use tokio::sync::OnceCell;
 
 use crate::echo_server::options;
 
-/// Longer than a deployer needs, and short enough to wait for.
+/// Pick-up timeout: longer than a deployer needs, and short enough to wait for.
 pub(crate) const PICKUP_SECONDS: u64 = 20;
 
 static SYSTEM: OnceCell<Option<System>> = OnceCell::const_new();
 
-/// The system, with the components of the example. `None` if the servers are missing.
+/// Returns the system, with the components of the example. `None` if the servers are missing.
 pub(crate) async fn system() -> Result<Option<&'static System>> {
     let start = async || {
         let pickup = ("GROUNDWORK_PICKUP_TIMEOUT".to_owned(), format!("{PICKUP_SECONDS}s"));

@@ -6,10 +6,11 @@ use groundwork_tests::{System, wait_for};
 use kube::Api;
 use serde_json::{Value, json};
 
-/// Longer than anything takes on a machine that builds something else at the same time.
+/// Time limit for waits, longer than any of them takes on a machine with a build in parallel.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A blueprint with mock items; `config` is the configuration of each beside type and version.
+/// Returns a blueprint with mock items. `config` is the configuration of each item beside type and
+/// version.
 pub(crate) fn blueprint(items: &[(&str, Value)]) -> String {
     let mut text = String::from(
         "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Blueprint\ndeployExecutions:\n- name: default\n  type: GoTemplate\n  \
@@ -26,7 +27,7 @@ pub(crate) fn blueprint(items: &[(&str, Value)]) -> String {
     text
 }
 
-/// An Installation with an inline blueprint that follows its spec.
+/// Returns an Installation with an inline blueprint that runs a job on each change of its spec.
 pub(crate) fn installation(namespace: &str, name: &str, blueprint: &str) -> Installation {
     let object = json!({
         "apiVersion": "landscaper.gardener.cloud/v1alpha1",
@@ -40,7 +41,7 @@ pub(crate) fn installation(namespace: &str, name: &str, blueprint: &str) -> Inst
     serde_json::from_value(object).expect("the object above is an Installation")
 }
 
-/// Waits until the last job of an Installation has ended, for the spec that it has now.
+/// Waits until the last job for the current spec of an Installation has ended.
 pub(crate) async fn finished(system: &System, namespace: &str, name: &str) -> Result<Installation> {
     let api: Api<Installation> = Api::namespaced(system.client().await?, namespace);
     let what = format!("installation {namespace}/{name} has finished its job");
@@ -57,24 +58,26 @@ pub(crate) async fn finished(system: &System, namespace: &str, name: &str) -> Re
     .with_context(|| system.logs())
 }
 
-/// The phase of an Installation, and what its last error says.
+/// Returns the phase of an Installation and the message of its last error.
 pub(crate) fn outcome(installation: &Installation) -> (String, String) {
     let status = installation.status.clone().unwrap_or_default();
     let error = status.last_error.map(|error| format!("{}: {}", error.reason, error.message));
     (status.phase.unwrap_or_default(), error.unwrap_or_default())
 }
 
-/// Finished requests of the services in the audit log, of one verb or with `""` of all.
+/// Returns the finished requests of the services in the audit log with this verb, or with any verb
+/// for `""`.
 pub(crate) fn requests(system: &System, verb: &str) -> Result<Vec<Value>> {
     Ok(stages(system, verb)?.into_iter().filter(|request| request["stage"] == "ResponseComplete").collect())
 }
 
-/// Requests of the services in the audit log at any stage: watches are told when they begin, and end late.
+/// Returns the requests of the services in the audit log at any stage: a watch is logged when it
+/// starts, and ends late.
 pub(crate) fn stages(system: &System, verb: &str) -> Result<Vec<Value>> {
     const USER: &str = "system:serviceaccount:groundwork-system:";
     let log = system.plane.audit_log().context("the API server writes an audit log")?;
     let text = std::fs::read_to_string(log)?;
-    // Most lines are about something else, and reading JSON takes its time.
+    // Filter by text first, since most lines are about other requests and JSON takes time to parse.
     let verb = format!("\"verb\":\"{verb}");
     let lines = text.lines().filter(|line| line.contains(USER) && line.contains(&verb));
     let requests = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -1,5 +1,6 @@
-//! The harm that somebody can do who has the token of a service: the table in `docs/security.md`, measured with each of these tokens. The API server
-//! is asked what they may, and what is dangerous is tried.
+//! Damage that an attacker with a service's token can do: the table in `docs/security.md`, checked
+//! for each of these tokens. The test asks the API server for the rights, and tries the dangerous
+//! actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,8 @@ use crate::support::PATIENCE;
 
 const PAGE: &str = "docs/security.md";
 const HEADING: &str = "## What a service that was taken over can do";
-/// Accounts by their columns. What the last one adds is bound once the others have been measured.
+/// Accounts by their columns. The rights that the last column adds are bound after the others have
+/// been checked.
 const COLUMNS: [(&str, &str); 9] = [
     ("watcher", "watcher"),
     ("resolver", "resolver"),
@@ -37,17 +39,18 @@ const COMPONENTS: [&str; 3] = ["package-store", "porch", "follow-tags"];
 const GROUP: &str = "landscaper.gardener.cloud";
 const VERSION: &str = "landscaper.gardener.cloud/v1alpha1";
 
-/// How a line of the table is found out.
+/// Line of the table, and the way to check it.
 struct Line {
-    /// As in the document.
+    /// Text of the line in the document.
     text: &'static str,
-    /// Verbs, and resources with their groups: who has one of these rights can do it, unless there is an attempt, which is right then.
+    /// Verbs, and resources with their groups. An account with one of these rights can do the
+    /// action, unless there is an attempt, which then decides.
     rights: &'static [(&'static str, &'static str)],
-    /// Done, and not only asked about.
+    /// Action to try, instead of only a question about rights.
     attempt: Option<Attempt>,
 }
 
-/// Something dangerous.
+/// Dangerous action.
 #[derive(Clone, Copy)]
 enum Attempt {
     ReadSecret,
@@ -232,17 +235,17 @@ const LINES: [Line; 34] = [
     ),
 ];
 
-/// Rights that everybody has.
+/// Rights that every account has.
 const EVERYBODYS: [&str; 5] = [
     "selfsubjectreviews.authentication.k8s.io",
     "selfsubjectaccessreviews.authorization.k8s.io",
     "selfsubjectrulesreviews.authorization.k8s.io",
-    // The lease of a controller that Groundwork takes over from.
+    // Leases of the controllers that Groundwork replaces.
     "leases.coordination.k8s.io=landscaper-controller",
     "leases.coordination.k8s.io=porch-operators.config.porch.kpt.dev",
 ];
 
-/// The table as the document has it: columns, and by line the cells.
+/// Table in the document: columns, and the cells of each line.
 type Table = (Vec<String>, BTreeMap<String, Vec<bool>>);
 
 fn documented() -> Result<Table> {
@@ -269,7 +272,7 @@ fn documented() -> Result<Table> {
     Ok((columns.into_iter().skip(1).collect(), found))
 }
 
-/// The token of one service, and what it is tried on.
+/// Attacker with the token of one service, and the objects for the attempts.
 struct Thief<'a> {
     system: &'a System,
     client: Client,
@@ -278,7 +281,7 @@ struct Thief<'a> {
 }
 
 impl Thief<'_> {
-    /// A verb on a resource, in the namespace of somebody or in that of the services.
+    /// Reports whether the account has a right in a user's namespace or in that of the services.
     async fn may(&self, verb: &str, resource: &str) -> Result<bool> {
         let (resource, name) =
             resource.split_once('=').map_or((resource, None), |(resource, name)| (resource, Some(name)));
@@ -309,7 +312,7 @@ impl Thief<'_> {
         Ok(false)
     }
 
-    /// A line of the table.
+    /// Reports whether the account can do the action of a line.
     async fn can(&self, line: &Line) -> Result<bool> {
         if let Some(attempt) = line.attempt {
             let succeeded = self.attempt(attempt).await.with_context(|| line.text)?;
@@ -425,7 +428,8 @@ impl Thief<'_> {
         }
     }
 
-    /// The rights that the API server knows of, as verb and resource; of single names, with the name behind `=`.
+    /// Returns the rights that the API server reports, as verb and resource. A right on a single
+    /// name has that name after `=`.
     async fn rights(&self) -> Result<BTreeSet<(String, String)>> {
         let reviews: Api<SelfSubjectRulesReview> = Api::all(self.client.clone());
         let mut rights = BTreeSet::new();
@@ -455,7 +459,8 @@ impl Thief<'_> {
     }
 }
 
-/// True unless the API server has refused it. Another error is none of these answers.
+/// Returns whether the API server permitted the request. Any error other than a rejection is a
+/// failure of the test.
 fn succeeded<T>(answer: Result<T, Error>) -> Result<bool> {
     match answer {
         Ok(_) => Ok(true),
@@ -464,7 +469,8 @@ fn succeeded<T>(answer: Result<T, Error>) -> Result<bool> {
     }
 }
 
-/// A line that says so of the account, or an attempt that shows that the right is not enough.
+/// Reports whether a line of the table covers a right: the line applies to the account, or an
+/// attempt shows that the right is not sufficient.
 fn is_told(verb: &str, resource: &str, told: &BTreeMap<&str, bool>) -> bool {
     let whatever = resource.split_once('=').map_or(resource, |(whatever, _)| whatever);
     EVERYBODYS.contains(&resource)
@@ -477,8 +483,8 @@ fn is_told(verb: &str, resource: &str, told: &BTreeMap<&str, bool>) -> bool {
         })
 }
 
-/// The table of the document is what the API server says and does, line by line and account by account; and no account has a right that no
-/// line tells of.
+/// The table in the document agrees with the API server, for each line and account. Every right of
+/// an account is covered by a line.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_table_of_taken_over_services_is_true() -> Result<()> {
     let (columns, table) = documented()?;

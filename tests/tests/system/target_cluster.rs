@@ -1,4 +1,4 @@
-//! A second API server: the cluster of Targets, for all tests that do not disturb it.
+//! Second API server as the cluster of Targets, for all tests that do not disturb it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,14 +17,14 @@ use crate::support::PATIENCE;
 
 static CLUSTER: OnceCell<ControlPlane> = OnceCell::const_new();
 
-/// The cluster, and its administrator.
+/// Cluster with the administrator's client.
 pub(crate) struct TargetCluster {
     pub(crate) plane: &'static ControlPlane,
-    /// Of the test's own runtime, with which its tasks end.
+    /// Client of the test's own runtime, since its tasks end with that runtime.
     client: Client,
 }
 
-/// The cluster that tests share.
+/// Returns the cluster that the tests share.
 pub(crate) async fn cluster() -> Result<TargetCluster> {
     let options = ControlPlaneOptions {
         controller_manager: false,
@@ -36,18 +36,18 @@ pub(crate) async fn cluster() -> Result<TargetCluster> {
 }
 
 impl TargetCluster {
-    /// What the Target of this cluster says.
+    /// Returns the kubeconfig of this cluster.
     pub(crate) fn kubeconfig(&self) -> Result<Value> {
         Ok(serde_json::from_str(&std::fs::read_to_string(self.plane.kubeconfig())?)?)
     }
 
-    /// A Target of this cluster, with its kubeconfig as a text.
+    /// Creates a Target of this cluster, with its kubeconfig as a text.
     pub(crate) async fn create_target(&self, case: &Case<'_>, name: &str) -> Result<Target> {
         let config = json!({"kubeconfig": self.kubeconfig()?.to_string()});
         case.create(name, &target(&config)).await
     }
 
-    /// An object; `path` is its address on the API server.
+    /// Returns an object. `path` is its path on the API server.
     pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>> {
         match self.send(Method::GET, path, &Value::Null).await {
             Ok(found) => Ok(Some(found)),
@@ -70,7 +70,7 @@ impl TargetCluster {
         Ok(())
     }
 
-    /// Creates objects until the cluster refuses one.
+    /// Creates objects until the cluster rejects one.
     pub(crate) async fn until_denied(&self, folder: &str, object: impl Fn(usize) -> Value) -> Result<()> {
         let number = AtomicUsize::new(0);
         wait_for("an admission policy is in force", PATIENCE, async || {
@@ -92,7 +92,7 @@ impl TargetCluster {
         self.client.request(request.map_err(kube::Error::HttpError)?).await
     }
 
-    /// Waits until an object is as it should be; `None` if it is not there.
+    /// Waits until an object satisfies a condition. A missing object is `None`.
     pub(crate) async fn until(
         &self,
         what: &str,
@@ -106,7 +106,7 @@ impl TargetCluster {
         .await
     }
 
-    /// Verbs and addresses of finished requests for things whose address holds a text.
+    /// Returns verbs and paths of the finished requests whose path contains a text.
     pub(crate) fn requests(&self, part: &str) -> Result<Vec<(String, String)>> {
         let log = self.plane.audit_log().context("the API server writes an audit log")?;
         let text = std::fs::read_to_string(log)?;
@@ -118,12 +118,12 @@ impl TargetCluster {
     }
 }
 
-/// A Target of the type of clusters.
+/// Returns a Target of the type for Kubernetes clusters.
 pub(crate) fn target(config: &Value) -> Value {
     json!({"spec": {"type": "landscaper.gardener.cloud/kubernetes-cluster", "config": config}})
 }
 
-/// An item of the manifest type, of nobody's Execution.
+/// Creates an item of the manifest type without an Execution.
 pub(crate) async fn create_item(
     case: &Case<'_>,
     name: &str,
@@ -133,7 +133,7 @@ pub(crate) async fn create_item(
     create_item_with(case, name, target, config, &json!({})).await
 }
 
-/// The same with more fields of the spec.
+/// Creates such an item with more fields in its spec.
 pub(crate) async fn create_item_with(
     case: &Case<'_>,
     name: &str,
@@ -152,7 +152,7 @@ pub(crate) async fn create_item_with(
     case.create(name, &object).await
 }
 
-/// A configuration of the manifest deployer.
+/// Returns a configuration of the manifest deployer.
 pub(crate) fn configuration(members: &Value) -> Value {
     let mut config = json!({
         "apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha2", "kind": "ProviderConfiguration",
@@ -189,7 +189,7 @@ pub(crate) async fn job_over(case: &Case<'_>, name: &str, job: &str) -> Result<D
     .await
 }
 
-/// Phase and last error of an item.
+/// Returns phase and last error of an item.
 pub(crate) fn outcome(item: &DeployItem) -> (String, String) {
     let status = item.status.clone().unwrap_or_default();
     let error = status.last_error.map(|error| format!("{}: {}", error.reason, error.message));

@@ -1,4 +1,4 @@
-//! TargetSyncs (`installations.md` 1.5): Targets for the clusters that another API server knows.
+//! TargetSyncs (`installations.md` 1.5): Targets for the clusters that another API server lists.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ use crate::support::PATIENCE;
 const LABEL: &str = "landscaper.gardener.cloud/targetsync=ok";
 const LAST: &str = "landscaper.gardener.cloud/lasttargetsync";
 
-/// Names of the Targets that a TargetSync keeps, with the name and the key of their Secrets.
+/// Returns the names of the Targets that a TargetSync owns, with the name and the key of their
+/// Secrets.
 async fn targets(case: &Case<'_>) -> Result<BTreeMap<String, (String, String)>> {
     let own = case.list::<Target>(LABEL).await?.into_iter().map(|target| {
         let reference = target.spec.secret_ref.unwrap_or_default();
@@ -30,14 +31,14 @@ async fn target_names(case: &Case<'_>) -> Result<Vec<String>> {
     Ok(targets(case).await?.into_keys().collect())
 }
 
-/// What a Secret of the test holds as its kubeconfig.
+/// Returns the kubeconfig in a Secret of the test.
 async fn content(case: &Case<'_>, name: &str) -> Result<String> {
     let secret = case.get::<Secret>(name).await?;
     let bytes = secret.data.and_then(|mut data| data.remove("kubeconfig")).context("it has no kubeconfig")?;
     Ok(String::from_utf8(bytes.0)?)
 }
 
-/// A TargetSync with an error, which quotes no credential.
+/// Waits until a TargetSync has an error, and checks that the error quotes no credential.
 async fn until_error(case: &Case<'_>, name: &str, text: &str) -> Result<TargetSync> {
     let what = format!("{name} says: {text}");
     let sync = case
@@ -55,8 +56,9 @@ async fn until_well(case: &Case<'_>, name: &str) -> Result<TargetSync> {
     case.until("a round has ended well", name, is_well).await
 }
 
-/// The life of a TargetSync: Secrets of the source come as Targets, change and go; what is wrong is told, and nothing is deleted then; a
-/// second one stops both; and with the last one all goes. No right is missing on this way, and none is granted that it does not use.
+/// Life of a TargetSync: Secrets of the source become Targets, change and disappear. An error is
+/// reported, and blocks deletions. A second TargetSync stops both. With the last one, all Targets
+/// are deleted. No right is missing, and none is unused.
 #[tokio::test(flavor = "multi_thread")]
 async fn targets_follow_the_secrets_of_a_source() -> Result<()> {
     let options = SystemOptions { target_syncs: true, ..SystemOptions::default() };
@@ -98,7 +100,7 @@ async fn secrets_come_change_and_go(case: &Case<'_>, garden: &Garden) -> Result<
     let finalizers = case.get::<TargetSync>("sync").await?.metadata.finalizers;
     assert_eq!(finalizers, Some(vec!["finalizer.landscaper.gardener.cloud".to_owned()]));
 
-    // What does not differ is not written.
+    // An unchanged Target is not written.
     next_round(case, "sync").await?;
     assert_eq!(
         case.get::<Target>("a.kubeconfig").await?.metadata.resource_version,
@@ -113,7 +115,7 @@ async fn secrets_come_change_and_go(case: &Case<'_>, garden: &Garden) -> Result<
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "d.kubeconfig", "garden"]);
     case.gone::<Secret>("b.kubeconfig").await?;
 
-    // Another expression means others.
+    // Another expression selects other Secrets.
     case.change::<TargetSync>("sync", &json!({"spec": {"secretNameExpression": "^d"}})).await?;
     until_well(case, "sync").await?;
     assert_eq!(target_names(case).await?, ["d.kubeconfig", "garden"]);
@@ -125,7 +127,7 @@ async fn secrets_come_change_and_go(case: &Case<'_>, garden: &Garden) -> Result<
     Ok(())
 }
 
-/// A Secret of people is not overwritten; and while that is wrong nothing is deleted.
+/// A user's Secret is not overwritten. As long as that error lasts, no Target is deleted.
 async fn what_is_there_already_stays(case: &Case<'_>, garden: &Garden) -> Result<()> {
     case.create::<Secret>("e.kubeconfig", &json!({"stringData": {"kubeconfig": "of people"}})).await?;
     garden.create_secret("e.kubeconfig", "fifth").await?;
@@ -142,14 +144,15 @@ async fn what_is_there_already_stays(case: &Case<'_>, garden: &Garden) -> Result
     assert_eq!(content(case, "e.kubeconfig").await?, "of people");
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "d.kubeconfig", "f.kubeconfig", "garden"]);
     case.delete::<Secret>("e.kubeconfig").await?;
-    // It is tried again by itself.
+    // The TargetSync is retried without a change of it.
     until_well(case, "sync").await?;
     assert_eq!(content(case, "e.kubeconfig").await?, "fifth");
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "e.kubeconfig", "f.kubeconfig", "garden"]);
     Ok(())
 }
 
-/// A source that refuses, is out of order or hangs: told without any credential, nothing is deleted, and it goes on by itself.
+/// If a source denies access, fails or hangs, the error contains no credential, no Target is
+/// deleted, and the TargetSync recovers by itself.
 async fn a_source_that_does_not_answer(case: &Case<'_>, garden: &Garden) -> Result<()> {
     garden.delete_secret("f.kubeconfig").await?;
     for (code, text) in [
@@ -183,13 +186,13 @@ async fn two_stop_both(case: &Case<'_>, garden: &Garden) -> Result<()> {
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "e.kubeconfig", "garden"]);
     case.delete::<TargetSync>("another").await?;
     case.gone::<TargetSync>("another").await?;
-    // The end of the other one is enough.
+    // The deletion of the other TargetSync suffices for the recovery.
     until_well(case, "sync").await?;
     assert_eq!(target_names(case).await?, ["a.kubeconfig", "e.kubeconfig", "garden"]);
     Ok(())
 }
 
-/// The source is not needed for that; what people have made stays.
+/// The deletion does not need the source. The objects of users stay.
 async fn all_goes_with_it(case: &Case<'_>) -> Result<()> {
     case.create::<Target>("own", &json!({"spec": {"type": "landscaper.gardener.cloud/mock", "config": {}}}))
         .await?;
@@ -202,7 +205,8 @@ async fn all_goes_with_it(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Shoots get short-lived kubeconfigs: asked for once in twelve hours, for twenty-four; and their Targets go with them.
+/// Shoots get kubeconfigs that are valid for 24 hours and renewed every twelve hours. Their Targets
+/// are deleted with them.
 #[tokio::test(flavor = "multi_thread")]
 async fn kubeconfigs_of_shoots() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -244,7 +248,8 @@ async fn kubeconfigs_of_shoots() -> Result<()> {
     Ok(())
 }
 
-/// A cluster that has no Shoots says so, instead of seeming to have lost them.
+/// A cluster without the kind Shoot leads to an error. Otherwise all Shoots would seem to be
+/// deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_without_the_kind() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -258,7 +263,7 @@ async fn a_source_without_the_kind() -> Result<()> {
     Ok(())
 }
 
-/// What cannot be used as access is told in words about the Secret.
+/// Unusable credentials are reported with the name of the Secret.
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_that_cannot_be_used() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -275,7 +280,7 @@ async fn credentials_that_cannot_be_used() -> Result<()> {
     Ok(())
 }
 
-/// The token of a service account of the source is renewed: at once, and when somebody asks for it.
+/// The token of a service account of the source is renewed at once, and when a user requests it.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_are_renewed() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -307,7 +312,7 @@ async fn tokens_are_renewed() -> Result<()> {
     let fields = json!({"secretNameExpression": "^a$", "tokenRotation": {"enabled": true}});
     case.create::<TargetSync>("sync", &garden.sync(&fields)).await?;
 
-    // Without the right to do it the Secrets are mirrored all the same.
+    // Without the right to renew the token, the Secrets are still mirrored.
     until_error(
         &case,
         "sync",
@@ -328,7 +333,7 @@ async fn tokens_are_renewed() -> Result<()> {
     ensure!(token(&first)? != token(&before)?, "the token is the same");
     assert_eq!(case.get::<Secret>("access").await?.data.unwrap_or_default()["note"].0, b"stays");
 
-    // It is good for the source, and not renewed again before its time.
+    // The new token works for the source, and is not renewed before its time.
     garden.create_secret("b", "second").await?;
     next_round(&case, "sync").await?;
     assert_eq!(content(&case, "access").await?, first);

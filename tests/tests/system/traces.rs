@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 use crate::echo_server::apply;
 use crate::support::PATIENCE;
 
-/// Receives the spans of all services.
+/// Receiver of the spans of all services.
 #[derive(Clone, Default)]
 pub(crate) struct Collector(Arc<Mutex<Vec<Span>>>);
 
@@ -37,7 +37,7 @@ impl TraceService for Collector {
 }
 
 impl Collector {
-    /// Listens, and says where.
+    /// Starts to listen, and returns the address.
     pub(crate) async fn start(&self) -> Result<String> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -46,12 +46,12 @@ impl Collector {
         Ok(format!("http://{address}"))
     }
 
-    /// All that was received, as text.
+    /// Returns all received spans as text.
     pub(crate) fn text(&self) -> String {
         format!("{:?}", self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Names of the spans from one up to the root of its trace.
+    /// Returns the names of the spans from each span with this name up to the root of its trace.
     fn ancestry(&self, of: &str) -> Vec<Vec<String>> {
         let spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let parent = |span: &Span| {
@@ -76,7 +76,7 @@ async fn one_trace_spans_watch_bus_handler_call_and_write() -> Result<()> {
     let resolve = "groundwork.resolver.v1.Resolver/Resolve";
     for (span, ancestors) in [
         ("create executions", vec!["renderer handle", "watch event"]),
-        // The write of the condition, in another process than the handler.
+        // The resolver writes the condition, in a different process than the handler.
         ("patch installations/status", vec![resolve, "renderer handle", "watch event"]),
         ("update deployitems/status", vec!["deployer handle", "watch event"]),
     ] {

@@ -1,4 +1,4 @@
-//! `groundwork up`: everything in one process, with the bus in it.
+//! `groundwork up`: all services and the bus in one process.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::case::Case;
 use crate::echo_server::{applied, deleted, options};
 use crate::support::{PATIENCE, blueprint, outcome};
 
-/// A lease that somebody renews.
+/// Creates a fresh lease of Landscaper's controller.
 async fn original_leads(system: &System) -> Result<()> {
     system.plane.create_namespace("ls-system").await?;
     let api = Api::<Lease>::namespaced(system.client().await?, "ls-system");
@@ -28,7 +28,7 @@ async fn original_leads(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// An item whose deployer does not exist fails after the time-out that this process was given.
+/// An item without a deployer fails after the pick-up timeout that was given to this process.
 async fn settings_reach_their_service(system: &System) -> Result<()> {
     let case = Case::new(system, "settings").await?;
     let nobody =
@@ -43,7 +43,7 @@ async fn settings_reach_their_service(system: &System) -> Result<()> {
 
 fn requests_name_their_service(system: &System) -> Result<()> {
     let log = std::fs::read_to_string(system.plane.audit_log().context("there is an audit log")?)?;
-    // The variant service has nothing to do here.
+    // The variant service has no work here.
     for service in ["watcher", "resolver", "renderer", "deployer"] {
         ensure!(
             log.contains(&format!("\"userAgent\":\"groundwork-{service}/")),
@@ -53,7 +53,7 @@ fn requests_name_their_service(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// The same command once more.
+/// Returns a copy of a command, to run it again.
 fn command_again(command: &Command) -> Command {
     let mut again = Command::new(command.get_program());
     again.args(command.get_args());
@@ -61,7 +61,7 @@ fn command_again(command: &Command) -> Command {
     again
 }
 
-/// It does not start beside an original, unless it is told to.
+/// `groundwork up` does not start while a Landscaper is running, unless an option permits it.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_process_does_it_all() -> Result<()> {
     let options = options();

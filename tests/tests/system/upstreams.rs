@@ -1,4 +1,4 @@
-//! Sets that derive from several packages, lists of packages that sets share, and tags that revisions follow.
+//! Sets with several upstream packages, shared lists of packages, and tags that revisions follow.
 
 use anyhow::Result;
 use groundwork_api::{PackageRevision, PackageRevisionSet, PackageVariant, PackageVariantSet};
@@ -23,7 +23,8 @@ async fn publish(case: &Case<'_>, package: &str) -> Result<()> {
     Ok(())
 }
 
-/// Events tell of package revisions. The test server does not aggregate roles, so this one is bound.
+/// Lets the service watch package revisions. The test server does not aggregate roles, so this
+/// function binds the role itself.
 async fn watch_revisions(case: &Case<'_>) -> Result<()> {
     let accounts =
         ["watcher", "variant"].map(|name| format!("--serviceaccount=groundwork-system:groundwork-{name}"));
@@ -34,15 +35,15 @@ async fn watch_revisions(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A set with three repositories as its targets.
+/// Returns a set with three repositories as its targets.
 fn spec(upstreams: &Value) -> Value {
     let mut spec = upstreams.clone();
     spec["targets"] = json!([{"repositories": [{"name": "one"}, {"name": "three"}, {"name": "two"}]}]);
     json!({"spec": spec})
 }
 
-/// V-178, V-180, V-181: two upstreams and three repositories make six variants; what a list of packages holds is followed by all sets that
-/// name it; one that is not there leaves everything as it is, and is waited for.
+/// V-178, V-180, V-181: two upstreams and three repositories give six variants. All sets that name
+/// a list of packages follow it. While a list is missing, the set waits and changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn sets_derive_from_several_packages() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -57,7 +58,7 @@ async fn sets_derive_from_several_packages() -> Result<()> {
     let status = ready(&case, "both").await?.status.unwrap_or_default();
     assert_eq!((status.variant_count, &*status.target_counts), (Some(6), [3].as_slice()));
 
-    // Whoever takes an upstream away keeps the variants of the other.
+    // The removal of one upstream keeps the variants of the other one.
     case.change::<PackageVariantSet>("both", &json!({"spec": {"upstreams": [upstream("b")]}})).await?;
     let kept = uids(&has(&case, "both", &["one/b", "three/b", "two/b"]).await?);
     assert!(kept.iter().all(|(pair, uid)| before.get(pair) == Some(uid)), "{kept:?} of {before:?}");
@@ -74,11 +75,11 @@ async fn sets_derive_from_several_packages() -> Result<()> {
     let of_a = has(&case, "left", &["one/a", "three/a", "two/a"]).await?;
     let missing = "spec.upstreams[1]: package revision set \"more\" not found";
     assert_eq!(stalled(&case, "right").await?, ("UpstreamNotFound".to_owned(), missing.to_owned()));
-    // What both list counts once.
+    // A package in both lists counts once.
     case.create::<PackageRevisionSet>("more", &list(&["b", "a"])).await?;
     has(&case, "right", &six).await?;
 
-    // A list is edited: both sets follow, as soon as the package is there.
+    // After a change of a list, both sets follow as soon as the package exists.
     case.change::<PackageRevisionSet>("base", &list(&["a", "c"])).await?;
     let missing = "spec.upstreams[1] of package revision set \"base\": could not find upstream package revision 'c/v1' in repo 'catalog'";
     for set in ["left", "right"] {
@@ -104,7 +105,7 @@ async fn sets_derive_from_several_packages() -> Result<()> {
     Ok(())
 }
 
-/// The revision that a set or variant asks for, and who has written it.
+/// Returns the revision in a set or variant, and the field manager that wrote it.
 fn written(object: &Value) -> (Value, Option<String>) {
     let fields = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let owner = fields.iter().find(|entry| {
@@ -114,7 +115,7 @@ fn written(object: &Value) -> (Value, Option<String>) {
     (object["spec"]["upstream"]["revision"].clone(), owner)
 }
 
-/// An admission policy that keeps the variant `vetoed` at its revision.
+/// Creates an admission policy that rejects a new revision in the variant `vetoed`.
 async fn veto(case: &Case<'_>) -> Result<()> {
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
@@ -150,8 +151,9 @@ async fn veto(case: &Case<'_>) -> Result<()> {
     .await
 }
 
-/// V-177: where a tag moves, the specs that follow it are edited under a field manager of its own, an Event tells of it, and variants
-/// follow their sets; what cannot be followed is told and stays.
+/// V-177: if a tag moves, the specs that follow it are changed under a field manager of its own,
+/// with an Event, and variants follow their sets. If a spec cannot be changed, this is reported and
+/// the spec stays.
 #[tokio::test]
 async fn revisions_follow_tags() -> Result<()> {
     let Some(system) = packages::system().await? else { return Ok(()) };
@@ -187,7 +189,7 @@ async fn revisions_follow_tags() -> Result<()> {
         "{warnings:?}"
     );
 
-    // A version more, of which nobody but the tag knows.
+    // The catalog gets a new version, to which only the tag refers.
     let changed = [(
         "net/coredns/config.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: corefile\ndata:\n  cache: \"60\"\n",
@@ -217,7 +219,7 @@ async fn revisions_follow_tags() -> Result<()> {
     let told: Vec<_> =
         told.filter_map(|event| Some((event.type_.as_deref()?, event.message.as_deref()?))).collect();
     assert_eq!(told, [("Normal", "tag \"stable\" leads from revision v1 to v2"); 2]);
-    // Who is not let write says so, and goes on as before.
+    // The variant whose change is rejected reports this and stays at its revision.
     let refused = "tag \"stable\" leads from revision v1 to v2, but packagevariants follow-tags/vetoed is refused by an admission policy of the cluster (the ValidatingAdmissionPolicy follow-tags-veto)";
     let refused = ("TagNotFollowed".to_owned(), refused.to_owned());
     wait_for("the refusal is told", PATIENCE, async || {
@@ -226,7 +228,7 @@ async fn revisions_follow_tags() -> Result<()> {
     })
     .await?;
     assert_eq!(written(&serde_json::to_value(case.get::<PackageVariant>("vetoed").await?)?).0, "v1");
-    // The child is its set's.
+    // The child's revision is written by its set, not by the tag's field manager.
     let child = children(&case, "fleet").await?.into_values().next().map(serde_json::to_value);
     assert_eq!(child.transpose()?.map(|child| written(&child)), Some((json!("v2"), None)));
     Ok(())

@@ -1,4 +1,4 @@
-//! Items that are not uninstalled because their cluster is gone (`installations.md` 8.5).
+//! Items that are deleted without uninstall because their cluster is gone (`installations.md` 8.5).
 
 use anyhow::{Result, ensure};
 use groundwork_api::{DeployItem, Installation, Target, TargetSync};
@@ -12,7 +12,7 @@ use crate::target_cluster::outcome;
 
 const NAME: &str = "landscaper.gardener.cloud/clustername";
 
-/// A blueprint with a mock item whose uninstallation never ends.
+/// Returns a blueprint with a mock item whose uninstallation never ends.
 fn blueprint(on_delete: &str) -> String {
     let config = json!({
         "apiVersion": "mock.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
@@ -44,8 +44,9 @@ async fn until_error(case: &Case<'_>, item: &DeployItem, text: &str) -> Result<(
     Ok(())
 }
 
-/// Two Installations in clusters of Shoots. While the Shoot is there, the uninstallation is tried; what cannot be known is an error, and not
-/// taken for a cluster that is gone; and as soon as the Shoot goes, with its Target or before it, the items go without being uninstalled.
+/// Two Installations in clusters of Shoots. While the Shoot exists, the uninstallation is tried. If
+/// its existence is unknown, this is an error and does not count as gone. When the Shoot is
+/// deleted, together with its Target or before it, the items are deleted without uninstall.
 #[tokio::test(flavor = "multi_thread")]
 async fn items_go_when_their_cluster_is_gone() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -80,11 +81,11 @@ async fn items_go_when_their_cluster_is_gone() -> Result<()> {
     let is_well = |item: &DeployItem| outcome(item) == ("Deleting".to_owned(), String::new());
     case.until("the uninstallation goes on", &name, is_well).await?;
 
-    // One that is being deleted is gone, although it is still there.
+    // A Shoot in deletion counts as gone, although it still exists.
     garden.begin_to_delete_shoot("dev").await?;
     case.gone::<Installation>("first").await?;
 
-    // The Target has gone first.
+    // The Target is deleted before the Installation.
     garden.begin_to_delete_shoot("old").await?;
     garden.end_shoot("old").await?;
     next_round(&case, "sync").await?;
@@ -95,7 +96,7 @@ async fn items_go_when_their_cluster_is_gone() -> Result<()> {
     Ok(())
 }
 
-/// What has no effect is told, once a job.
+/// A setting without effect is reported once per job.
 #[tokio::test(flavor = "multi_thread")]
 async fn clusters_that_nobody_can_ask_for() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! PackageVariantSets: their children, by the API server and over the wire.
+//! PackageVariantSets: their children, through the API server and through gRPC calls.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -29,7 +29,7 @@ pub(crate) fn spec(targets: &Value) -> Value {
     json!({"spec": {"upstream": {"repo": "catalog", "package": "foo", "revision": "v1"}, "targets": targets}})
 }
 
-/// The repository list of the design document.
+/// Returns the repository list of the design document.
 fn design() -> Value {
     json!([{"repositories": [
         {"name": "cluster-01"}, {"name": "cluster-02"},
@@ -52,7 +52,7 @@ pub(crate) async fn repositories(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The upstream of all sets here.
+/// Creates the upstream of all sets in these tests.
 pub(crate) async fn upstream(case: &Case<'_>) -> Result<()> {
     let content = json!({"spec": {"repository": "catalog", "packageName": "foo", "revision": 1, "workspaceName": "w1",
         "lifecycle": "Published"}});
@@ -60,7 +60,7 @@ pub(crate) async fn upstream(case: &Case<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The condition of a set as reason and message, once it speaks of the spec of now.
+/// Returns status, reason and message of a set's condition, if it is about the current spec.
 fn told(set: &PackageVariantSet, condition: &str) -> Option<(String, String, String)> {
     let status = set.status.as_ref()?;
     let found = status.conditions.iter().find(|found| found.type_ == condition)?;
@@ -81,7 +81,7 @@ pub(crate) async fn stalled(case: &Case<'_>, name: &str) -> Result<(String, Stri
     Ok((reason, message))
 }
 
-/// The children of a set by repository and package.
+/// Returns the children of a set by repository and package.
 pub(crate) async fn children(case: &Case<'_>, set: &str) -> Result<BTreeMap<String, PackageVariant>> {
     let set: PackageVariantSet = case.get(set).await?;
     let labels = format!("config.porch.kpt.dev/packagevariantset={}", set.metadata.uid.unwrap_or_default());
@@ -112,7 +112,7 @@ pub(crate) async fn has(
     .with_context(|| case.system.logs())
 }
 
-/// Requests of the service about a namespace: reads of its sets, and writes of anything.
+/// Returns the service's requests in a namespace: the number of reads of its sets, and all writes.
 fn traffic(system: &System, namespace: &str) -> Result<(usize, Vec<String>)> {
     let mut reads = 0;
     let mut writes = Vec::new();
@@ -130,7 +130,7 @@ fn traffic(system: &System, namespace: &str) -> Result<(usize, Vec<String>)> {
     Ok((reads, writes))
 }
 
-/// Changes something that means nothing, and waits until the service has looked at it.
+/// Changes an annotation without meaning, and waits until the service has reconciled the set.
 async fn looked_at(case: &Case<'_>, set: &str, value: &str) -> Result<()> {
     let (before, _) = traffic(case.system, &case.namespace)?;
     let annotations = json!({"metadata": {"annotations": {"example.org/touched": value}}});
@@ -142,13 +142,14 @@ async fn looked_at(case: &Case<'_>, set: &str, value: &str) -> Result<()> {
     .await
 }
 
-/// V-042, V-129, 4.6: the pairs of the design document; one is removed, the template changes, and nothing changes.
+/// V-042, V-129: the pairs of the design document (`packagevariants.md` 4.6). One pair is removed,
+/// the template changes, and an unchanged set causes no write.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pairs_of_the_design_document() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
     let case = Case::new(system, "variants").await?;
     repositories(&case).await?;
-    // V-167, V-171: the upstream is looked up first, in the namespace of the set.
+    // V-167, V-171: the service looks up the upstream first, in the namespace of the set.
     case.create::<PackageVariantSet>("early", &spec(&design())).await?;
     let missing = "could not find upstream package revision 'foo/v1' in repo 'catalog'";
     assert_eq!(stalled(&case, "early").await?, ("UpstreamNotFound".to_owned(), missing.to_owned()));
@@ -195,7 +196,7 @@ async fn the_pairs_of_the_design_document() -> Result<()> {
     assert_eq!(uids(&third), kept);
     assert_eq!(third["cluster-03/foo-a"].spec.labels.get("region").map(String::as_str), Some("useast2"));
 
-    // Statuses of the children are written by now, and the set has seen them.
+    // Wait until the children's statuses are written and the set has been reconciled after that.
     for (_, child) in third {
         let has_status = |child: &PackageVariant| {
             child
@@ -218,7 +219,7 @@ async fn the_pairs_of_the_design_document() -> Result<()> {
     let (_, after) = traffic(system, "variants")?;
     assert_eq!(after, before);
 
-    // What somebody deletes comes back, as another object.
+    // A child that a user deletes is created again, as a new object.
     case.delete::<PackageVariant>("example-cluster-01-foo").await?;
     wait_for("the child is there again", PATIENCE, async || {
         let found = children(&case, "example").await.map_err(|error| error.to_string())?;
@@ -230,7 +231,7 @@ async fn the_pairs_of_the_design_document() -> Result<()> {
     .await
     .with_context(|| system.logs())?;
 
-    // Garbage collection takes the children of a deleted set.
+    // The garbage collector deletes the children of a deleted set.
     case.delete::<PackageVariantSet>("example").await?;
     wait_for("all children are gone", PATIENCE, async || match case.list::<PackageVariant>("").await {
         Ok(found) if found.is_empty() => Ok(()),
@@ -240,7 +241,8 @@ async fn the_pairs_of_the_design_document() -> Result<()> {
     .with_context(|| system.logs())
 }
 
-/// 4.6: two targets whose plain names are the same are two variants, and stay so.
+/// Two targets with the same readable name become two variants, and stay separate
+/// (`packagevariants.md` 4.6).
 #[tokio::test(flavor = "multi_thread")]
 async fn colliding_names_yield_two_variants() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -259,7 +261,8 @@ async fn colliding_names_yield_two_variants() -> Result<()> {
     Ok(())
 }
 
-/// V-125, 4.6, 4.8: what is wrong is told, all of it, and children stay.
+/// V-125: all errors of a set are reported, and its children stay (`packagevariants.md` 4.6 and
+/// 4.8).
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_sets_are_told_and_touch_nothing() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -335,7 +338,8 @@ async fn bad_sets_are_told_and_touch_nothing() -> Result<()> {
     Ok(())
 }
 
-/// 4.1, 4.7: a set may say that what fails keeps nothing from the rest, and how much it may lose at once.
+/// A set may isolate failures, so that its other targets proceed, and may limit the share of
+/// children that are deleted at once (`packagevariants.md` 4.1 and 4.7).
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_are_isolated_and_deletions_confirmed() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -370,7 +374,7 @@ async fn failures_are_isolated_and_deletions_confirmed() -> Result<()> {
              that no other target asks for stay until then)"
         )
     );
-    // Three of five are more than 40 percent.
+    // Three of five children are more than the limit of 40 percent.
     case.change::<PackageVariantSet>("example", &set("Isolate", 40, json!([listed(&["1", "2"])]))).await?;
     let is_guarded = |set: &PackageVariantSet| {
         told(set, "Ready").is_some_and(|(_, reason, _)| reason == "DeletionGuarded")
@@ -387,7 +391,8 @@ async fn failures_are_isolated_and_deletions_confirmed() -> Result<()> {
     Ok(())
 }
 
-/// A plan for the cluster is what happens then; when the cluster has changed since, nothing happens.
+/// The cluster makes exactly the planned changes. If the cluster has changed since the plan, the
+/// command changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_is_carried_out_as_it_was_shown() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -421,7 +426,7 @@ async fn a_plan_is_carried_out_as_it_was_shown() -> Result<()> {
 
     let (_, shown, hash) = plan(&["2", "3"]).await?;
     ensure!(shown.contains("1 created, 0 changed, 1 deleted, 1 unchanged"), "{shown}");
-    // Somebody else is quicker.
+    // Another user changes the set after the plan.
     case.change::<PackageVariantSet>("example", &json!({"spec": listed(&["1", "2", "4"])["spec"]})).await?;
     has(&case, "example", &["a/1", "a/2", "a/4"]).await?;
     let (code, out, err) = apply(&hash).await?;
@@ -431,7 +436,7 @@ async fn a_plan_is_carried_out_as_it_was_shown() -> Result<()> {
     let (_, _, hash) = plan(&["2", "3"]).await?;
     ensure!(apply(&hash).await?.0 == 0);
     has(&case, "example", &["a/2", "a/3"]).await?;
-    // Nothing is left to do, and the cluster's own sets say so without a file.
+    // A plan of the cluster's own sets, without a file, shows no change.
     ready(&case, "example").await?;
     let (code, out, _) = run(system, &["variants", "plan", "--cluster", "-n", "planned"]).await?;
     ensure!(code == 0 && out.contains("0 created, 0 changed, 0 deleted, 2 unchanged"), "{out}");
@@ -450,7 +455,8 @@ fn team() -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("hr.example.org", "v1", "Team"), "teams")
 }
 
-/// A kind of our own, and the rights on it. The test server does not aggregate roles, so they are bound as well.
+/// Creates a custom kind with rights on it. The test server does not aggregate roles, so this
+/// function binds them as well.
 async fn install_teams(system: &System) -> Result<()> {
     let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -481,7 +487,8 @@ async fn install_teams(system: &System) -> Result<()> {
     Ok(())
 }
 
-/// V-133 to V-135: objects of any kind; a label brings a variant, and its loss takes it away.
+/// V-133 to V-135: a set selects objects of any kind. A label on an object adds a variant, and its
+/// removal deletes the variant.
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_bring_and_take_variants() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -512,7 +519,8 @@ async fn labels_bring_and_take_variants() -> Result<()> {
     Ok(())
 }
 
-/// The same answer from the cluster, from what a call brings along, and from files; and only for those who may see it.
+/// A set in the cluster, inline input of a call, and files give the same answer. A caller needs the
+/// rights to see it.
 #[tokio::test(flavor = "multi_thread")]
 async fn expand_gives_one_answer() -> Result<()> {
     let Some(system) = shared::system().await? else { return Ok(()) };
@@ -611,7 +619,7 @@ async fn expand_gives_one_answer() -> Result<()> {
     Ok(())
 }
 
-/// All that the variant service does with its rights.
+/// Makes the variant service use all of its rights.
 pub(crate) async fn use_all_rights(case: &Case<'_>) -> Result<()> {
     upstream(case).await?;
     let listed = |packages: &[&str]| {

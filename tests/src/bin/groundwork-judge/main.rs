@@ -2,7 +2,8 @@
 //! Go and spiff.
 //!
 //! ```text
-//! standard input: one JSON object a line ──engine──> standard output: one JSON object a line, in order, flushed
+//! standard input:                       standard output:
+//! one JSON object a line  ──engine──>   one JSON object a line, in order, flushed
 //! ```
 //!
 //! A line never ends the process, and never sees the state of an earlier line. The program reads
@@ -57,25 +58,30 @@ enum Command {
 enum TemplateCommand {
     /// Render Go templates.
     ///
-    /// Members: `template` and, if need be, `name`, `data`, `missingkey`, `numbers` (float, int64, int, data), `left`, `right`,
-    /// `extra` ([{name, template}]), `execute` and `sprig`. An answer is {"name", "output"} or {"name", "error", "phase"}.
+    /// Members: `template` and, if need be, `name`, `data`, `missingkey`, `numbers` (float, int64,
+    /// int, data), `left`, `right`, `extra` ([{name, template}]), `execute` and `sprig`. An answer
+    /// is {"name", "output"} or {"name", "error", "phase"}.
     Go(Limits),
     /// Evaluate spiff++ templates.
     ///
-    /// Members: `template` and, if need be, `name`, `kind` (`cascade`, or `flow` for stubs taken as they are), `stubs`, `features`,
-    /// `bindings` and `source`. An answer is {"name", "output"} or {"name", "error"}.
+    /// Members: `template` and, if need be, `name`, `kind` (`cascade`, or `flow` for stubs taken as
+    /// they are), `stubs`, `features`, `bindings` and `source`. An answer is {"name", "output"} or
+    /// {"name", "error"}.
     Spiff(Limits),
     /// Render Helm charts.
     ///
-    /// Members: `chart` ({path: text}), `chartBinary` ({path: base64}), `archive` (base64) or `dir`, and, if need be, `name`, `from`
-    /// (`directory`, `archive`), `values`, `release` ({name, namespace, revision, isUpgrade}), `kubeVersion`, `kubeVersionRaw`,
-    /// `apiVersions`, `includeCrds` and `skipSchemaValidation`. An answer is {"name", "output"} or {"name", "error"}.
+    /// Members: `chart` ({path: text}), `chartBinary` ({path: base64}), `archive` (base64) or
+    /// `dir`, and, if need be, `name`, `from` (`directory`, `archive`), `values`, `release` ({name,
+    /// namespace, revision, isUpgrade}), `kubeVersion`, `kubeVersionRaw`, `apiVersions`,
+    /// `includeCrds` and `skipSchemaValidation`. An answer is {"name", "output"} or {"name",
+    /// "error"}.
     Helm(Limits),
     /// Run the executions of blueprints with bindings that the line gives.
     ///
-    /// Members: `blueprint` (the text of blueprint.yaml) and, if need be, `name`, `kind` (`deploy`, `import`, `export`, `subinst`, or
-    /// `validate`), `files`, `imports`, `exportValues`, `components`, `blobs`, `installation`, `context`, `namespace`, `targets`, `state`,
-    /// `then` and `showValues`. An answer is {"name", "output"} or {"name", "error"}.
+    /// Members: `blueprint` (the text of blueprint.yaml) and, if need be, `name`, `kind` (`deploy`,
+    /// `import`, `export`, `subinst`, or `validate`), `files`, `imports`, `exportValues`,
+    /// `components`, `blobs`, `installation`, `context`, `namespace`, `targets`, `state`, `then`
+    /// and `showValues`. An answer is {"name", "output"} or {"name", "error"}.
     Blueprint(Limits),
 }
 
@@ -91,7 +97,8 @@ enum VariantsCommand {
     Expand,
     /// Check PackageVariants and PackageVariantSets against their rules.
     Validate,
-    /// Apply the mutations of PackageVariants to packages: package context, pipeline, config injection. Functions do not run.
+    /// Apply the mutations of PackageVariants to packages: package context, pipeline, config
+    /// injection. Functions do not run.
     Mutate,
 }
 

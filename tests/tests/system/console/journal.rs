@@ -20,8 +20,8 @@ fn entries(page: &Value) -> impl Iterator<Item = &Value> {
     jobs.flat_map(|job| job["entries"].as_array().into_iter().flatten())
 }
 
-/// The pages show the last job, a job by its own address, and entries of one sort. If the journal has
-/// no entry, the page says so in a sentence.
+/// The pages show the last job, a job by its own address, and entries of one sort. If the journal
+/// has no entry, the page says so in a sentence.
 pub(super) async fn tells_why(system: &System, broken: &Case<'_>) -> Result<()> {
     let port = system.grpc_port("console");
     let reader = account_with(broken, "historian", &[("get", TREE)]).await?;

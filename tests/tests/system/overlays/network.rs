@@ -1,11 +1,11 @@
-//! Whether NetworkPolicies let through what the programs need, and nothing else.
+//! Checks that NetworkPolicies permit the connections that the programs need, and no others.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::pods::Workload;
 
-/// All policies of an overlay; they are in one namespace.
+/// All policies of an overlay, which are in one namespace.
 pub(super) struct Policies(Vec<Value>);
 
 impl Policies {
@@ -13,7 +13,8 @@ impl Policies {
         Self(documents.cloned().collect())
     }
 
-    /// Whether packets may leave a pod for one with these labels; `None` is an address that is no pod.
+    /// Reports whether a pod may send packets to a pod with these labels. `None` stands for an
+    /// address outside of the cluster.
     fn leaves(&self, from: &Value, to: Option<&Value>, port: u64) -> bool {
         self.lets_through("Egress", "egress", "to", from, to, port)
     }
@@ -46,13 +47,14 @@ impl Policies {
                 ports.is_none_or(|ports| ports.iter().any(|given| given["port"].as_u64() == Some(port)));
             let Some(peers) = rule[peers].as_array() else { return fits };
             let Some(other) = other else { return false };
-            // A selector of namespaces means pods elsewhere, unless it takes all.
+            // A peer with a namespace selector matches pods of other namespaces, so it counts only
+            // if it selects all of them.
             let here =
                 |peer: &Value| peer["namespaceSelector"].as_object().is_none_or(serde_json::Map::is_empty);
             fits && peers.iter().any(|peer| here(peer) && selects(&peer["podSelector"], other))
         };
         let all_rules = selecting.iter().filter_map(|spec| spec[rules].as_array()).flatten();
-        // Without any policy everything passes.
+        // A pod without any policy accepts all traffic.
         selecting.is_empty() || all_rules.into_iter().any(is_wanted)
     }
 }
@@ -68,7 +70,7 @@ fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// Every connection between our pods, and which of them are needed.
+/// Checks every connection between our pods against the list of required ones.
 pub(super) fn check(policies: &Policies, workloads: &[Workload]) -> Result<()> {
     let short = |workload: &Workload| workload.name().trim_start_matches("groundwork-").to_owned();
     let caller = json!({"groundwork.dev/grpc-client": "true"});
@@ -93,7 +95,7 @@ pub(super) fn check(policies: &Policies, workloads: &[Workload]) -> Result<()> {
         for port in [443, 6443] {
             ensure!(policies.leaves(labels, None, port) != is_bus, "{name} to the API server on {port}");
         }
-        // Registries and repositories of charts may lie anywhere.
+        // Registries and chart repositories may have any address.
         let fetches = name == "deployer-helm";
         ensure!(policies.leaves(labels, None, 80) == fetches, "{name} to any address");
         for port in [4222, 6222, 8080, 8081, 8222] {

@@ -1,4 +1,4 @@
-//! Pods as processes: what a node would make of their templates.
+//! Runs pods as local processes, with the settings that a node would take from their templates.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{NAMESPACE, mount_folder};
 
-/// A Deployment or a StatefulSet.
+/// Deployment or StatefulSet.
 #[derive(Clone)]
 pub(super) struct Workload {
     pub(super) document: Value,
@@ -37,7 +37,7 @@ impl Workload {
         &self.template()["spec"]["containers"][0]
     }
 
-    /// Audiences of the tokens that are mounted, and the files that hold them.
+    /// Returns audience and file of each mounted token.
     pub(super) fn tokens(&self) -> Vec<(String, String)> {
         let volumes = self.template()["spec"]["volumes"].as_array().into_iter().flatten();
         let sources = volumes.filter_map(|volume| volume.pointer("/projected/sources")?.as_array()).flatten();
@@ -48,13 +48,13 @@ impl Workload {
         sources.filter_map(token).collect()
     }
 
-    /// Variables of the container that have a value.
+    /// Returns the container's environment variables with literal values.
     pub(super) fn variables(&self) -> BTreeMap<&str, &str> {
         let all = self.container()["env"].as_array().into_iter().flatten();
         all.filter_map(|variable| Some((variable["name"].as_str()?, variable["value"].as_str()?))).collect()
     }
 
-    /// What a controller would create.
+    /// Returns the pod that a controller would create.
     pub(super) fn pod(&self) -> Value {
         let mut spec = self.template()["spec"].clone();
         for claim in self.document["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten() {
@@ -70,12 +70,12 @@ impl Workload {
 
 type Content = BTreeMap<(&'static str, String), BTreeMap<String, String>>;
 
-/// Programs that run, and what stands in the place of addresses that only a cluster has.
+/// Running programs, and the local replacements for addresses that exist only in a cluster.
 pub(super) struct Running {
     workloads: Vec<Workload>,
     files: Content,
     bus_servers: usize,
-    /// Port on this machine by workload, replica and port of the container.
+    /// Local port by workload, replica and container port.
     ports: BTreeMap<(String, usize, u16), u16>,
     programs: Vec<(String, usize, Program)>,
     folder: TempDir,
@@ -84,7 +84,7 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn new(workloads: Vec<Workload>, files: Content, bus_servers: usize) -> Result<Self> {
         let mut ports = BTreeMap::new();
-        // Held together, so that no port is given twice.
+        // Keep all listeners open until every port is chosen, so that no port is chosen twice.
         let mut listeners = Vec::new();
         for workload in &workloads {
             let is_bus = workload.name() == "groundwork-nats";
@@ -115,7 +115,7 @@ impl Running {
             .with_context(|| name.to_owned())
     }
 
-    /// All NATS servers.
+    /// Starts all NATS servers.
     pub(super) fn start_bus(&mut self) -> Result<()> {
         let program = find(Server::NatsServer)?.path;
         for index in 0..self.bus_servers {
@@ -125,7 +125,8 @@ impl Running {
         Ok(())
     }
 
-    /// A service, as its account: a pod would find token and API server by itself.
+    /// Starts a service under its account. The kubeconfig replaces the token and the address that a
+    /// pod would get.
     pub(super) async fn start_service(&mut self, system: &System, service: &str) -> Result<()> {
         let name = format!("groundwork-{service}");
         let account = self.workload(&name)?.template()["spec"]["serviceAccountName"].clone();
@@ -138,7 +139,7 @@ impl Running {
         let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
         config["contexts"][0]["context"]["namespace"] = json!(NAMESPACE);
         std::fs::write(&path, config.to_string())?;
-        // Several workloads may run one program.
+        // Several workloads may run the same program, so the image gives its name.
         let image = self.workload(&name)?.container()["image"].as_str().unwrap_or_default().to_owned();
         let program = image.split(':').next().unwrap_or_default().replace('/', "-");
         let mut command = Command::new(system.binary(&program)?);
@@ -169,7 +170,7 @@ impl Running {
         Ok(())
     }
 
-    /// What is another on this machine: folders, ports and names. Longer ones come first.
+    /// Returns replacements for folders, ports and names, longer ones first.
     fn places(&self, workload: &Workload, index: usize) -> Result<Vec<(String, String)>> {
         let mut places = Vec::new();
         let root = self.folder.path().join(format!("{}-{index}", workload.name()));
@@ -193,7 +194,7 @@ impl Running {
         Ok(places)
     }
 
-    /// Writes what the volumes of a pod hold.
+    /// Writes the content of a pod's volumes.
     fn mount(&self, workload: &Workload, places: &[(String, String)], pod: &str) -> Result<()> {
         let volumes = workload.template()["spec"]["volumes"].as_array().cloned().unwrap_or_default();
         for mount in workload.container()["volumeMounts"].as_array().into_iter().flatten() {
@@ -240,13 +241,13 @@ impl Running {
             .collect()
     }
 
-    /// What each program has written, by pod.
+    /// Returns the output of each program by pod.
     pub(super) fn logs(&self) -> impl Iterator<Item = (String, String)> {
         let log = |program: &Program| std::fs::read_to_string(program.log()).unwrap_or_default();
         self.programs.iter().map(move |(name, index, program)| (format!("{name}-{index}"), log(program)))
     }
 
-    /// Waits until every probe of a pod is answered with success.
+    /// Waits until every probe of a pod succeeds.
     pub(super) async fn until_probed(&self, name: &str, index: usize, limit: Duration) -> Result<()> {
         let workload = self.workload(name)?;
         let container = workload.container();

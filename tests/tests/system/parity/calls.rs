@@ -1,4 +1,5 @@
-//! Rendering as a program does it with nothing but calls: an Installation, what is nested in it, and then what it exports.
+//! Rendering through gRPC calls only, as a program would do it: an Installation, its nested
+//! installations, and then its exports.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,15 +20,15 @@ pub(super) struct Caller {
     client: RendererClient<Channel>,
 }
 
-/// What is found in a scope.
+/// Objects in the scope of an Installation.
 #[derive(Clone)]
 struct Scope {
     objects: Vec<Value>,
-    /// The way to the Installation.
+    /// Path to the Installation.
     path: Vec<String>,
 }
 
-/// What became of an Installation.
+/// Result of an Installation.
 enum Ending {
     Published(Vec<Value>),
     Failed(String),
@@ -38,12 +39,14 @@ impl Caller {
         Self { client }
     }
 
-    /// All objects of an input that come of its Installations, and these.
+    /// Returns all objects that the Installations of an input produce, and the Installations
+    /// themselves.
     pub(super) async fn render(&mut self, input: &Input) -> Result<Vec<Value>> {
         let mut made = Vec::new();
         for namespace in input.namespaces() {
             let mut scope = Scope { objects: input.others(namespace), path: Vec::new() };
-            // What comes of a root that failed is not known, so that those who import it are not rendered.
+            // The exports of a failed root are unknown, so the roots that import them are not
+            // rendered.
             let mut unknown = BTreeSet::new();
             for root in input.roots(namespace) {
                 if !references(&root, "imports").is_disjoint(&unknown) {
@@ -103,7 +106,7 @@ impl Caller {
         for child in answer.children {
             let child = decode(child.installation)?;
             let Ending::Published(objects) = Box::pin(self.walk(input, &child, &scope, made)).await? else {
-                // Without its children an Installation comes to no end.
+                // An Installation without its children cannot complete, so it publishes no exports.
                 return Ok(Ending::Published(Vec::new()));
             };
             made.extend(objects.iter().cloned());
@@ -125,7 +128,7 @@ impl Caller {
     }
 }
 
-/// The input of a call about one Installation.
+/// Returns the input of a call about one Installation.
 fn request(input: &Input, installation: &Value, others: &[Value]) -> Result<RenderInput> {
     let mut installation = installation.clone();
     let component = &mut installation["spec"]["componentDescriptor"];
@@ -158,14 +161,16 @@ fn decoded(objects: Vec<Json>) -> Result<Vec<Value>> {
     objects.into_iter().map(|object| decode(Some(object))).collect()
 }
 
-/// How the way to an item names an Installation: by its template, a root by its name.
+/// Returns an Installation's step in the path of an item: the name of its template, or of the
+/// Installation itself for a root.
 fn step(installation: &Value) -> String {
     let metadata = &installation["metadata"];
     let template = &metadata["annotations"]["landscaper.gardener.cloud/subinstallation-name"];
     template.as_str().or(metadata["name"].as_str()).unwrap_or_default().to_owned()
 }
 
-/// What the items of an Execution export: what is given by the way to them, or by their names; else what a mock item says itself.
+/// Returns the exports of an Execution's items: those given by the path or the name of the item, or
+/// else those of a mock item.
 fn exported(input: &Input, path: &[String], execution: Option<&Value>) -> Result<HashMap<String, Json>> {
     let items = execution.and_then(|execution| execution["spec"]["deployItems"].as_array());
     let mut values = HashMap::new();
@@ -180,7 +185,8 @@ fn exported(input: &Input, path: &[String], execution: Option<&Value>) -> Result
     Ok(values)
 }
 
-/// The key of an object in the scope that an Installation opens. The elements of a list or map of Targets have one key and are not seen.
+/// Returns the key of an object in the scope that an Installation opens. The elements of a list or
+/// map of Targets share one key and are not visible.
 fn key_in(object: &Value, installation: &Value) -> Option<String> {
     let (labels, metadata) = (&object["metadata"]["labels"], &installation["metadata"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

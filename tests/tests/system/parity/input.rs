@@ -1,4 +1,5 @@
-//! What is rendered: objects as a cluster would have them, the components that they use, and what items export.
+//! Input of a rendering: objects as in a cluster, the components that they use, and the exports of
+//! items.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::sources::{Sources, Version};
 
-/// Where Contexts say that components are.
+/// Component repository in the Contexts.
 pub(super) const REPOSITORY: &str = "example.org/components";
 
-/// The kinds that a call takes.
+/// Kinds that a call accepts.
 const KINDS: [&str; 7] =
     ["Installation", "Context", "ComponentVersionOverwrites", "DataObject", "Target", "Secret", "ConfigMap"];
 
@@ -22,9 +23,10 @@ const KINDS: [&str; 7] =
 pub(super) struct Input {
     pub(super) objects: Vec<Value>,
     pub(super) sources: Sources,
-    /// The component that Installations use in the end, where it is not the one that they name.
+    /// Component that Installations use after overwrites, if it differs from the one that they
+    /// name.
     pub(super) used: Option<Version>,
-    /// What items export that do not say it, by their names or the way to them.
+    /// Exports of items that do not configure them, by the name of the item or by its path.
     pub(super) exports: Value,
 }
 
@@ -37,7 +39,8 @@ impl Input {
         self.objects.iter().filter_map(namespace).collect()
     }
 
-    /// The objects of a namespace that are not Installations, and the Context that a cluster makes everywhere.
+    /// Returns the objects of a namespace except Installations, with the default Context that a
+    /// cluster creates in each namespace.
     pub(super) fn others(&self, of: &str) -> Vec<Value> {
         let others = self.objects.iter().filter(|object| namespace(object) == Some(of));
         let mut others: Vec<Value> =
@@ -53,7 +56,7 @@ impl Input {
         others
     }
 
-    /// The Installations of a namespace, each after those whose exports it imports.
+    /// Returns the Installations of a namespace, each after those whose exports it imports.
     pub(super) fn roots(&self, of: &str) -> Vec<Value> {
         let is_one = |object: &&Value| object["kind"] == "Installation" && namespace(object) == Some(of);
         let mut left: Vec<Value> = self.objects.iter().filter(is_one).cloned().collect();
@@ -69,7 +72,8 @@ impl Input {
         sorted
     }
 
-    /// Writes the objects into a folder, and the components into an archive beside them, as the command reads both.
+    /// Writes the objects into a folder, and the components into an archive beside them, in the
+    /// forms that the command reads.
     pub(super) fn write(&self, system: &System, folder: &Path) -> Result<()> {
         let documents: Vec<String> = self.objects.iter().map(Value::to_string).collect();
         fs::write(folder.join("objects.yaml"), documents.join("\n---\n"))?;
@@ -94,13 +98,14 @@ fn namespace(object: &Value) -> Option<&str> {
     object["metadata"]["namespace"].as_str()
 }
 
-/// The DataObjects that an Installation imports or exports.
+/// Returns the names of the DataObjects that an Installation imports or exports.
 pub(super) fn references(installation: &Value, direction: &str) -> BTreeSet<String> {
     let data = installation["spec"][direction]["data"].as_array().into_iter().flatten();
     data.filter_map(|entry| entry["dataRef"].as_str().map(str::to_owned)).collect()
 }
 
-/// The objects in the files of a folder that a call takes, as they are after `change`.
+/// Reads the objects in the files of a folder that a call accepts, with `change` applied to each
+/// text.
 pub(super) fn objects_in(folder: &Path, change: impl Fn(String) -> String) -> Result<Vec<Value>> {
     let mut files: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
     files.sort_by_key(fs::DirEntry::file_name);

@@ -1,4 +1,4 @@
-//! Components as folders: packed for the command, and written into requests for calls.
+//! Components as folders, packed for the command and inlined into requests for calls.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const DESCRIPTOR: &str = "component-descriptor.yaml";
-/// Where the blueprint of a source lies that says nothing else.
+/// Default folder of a source's blueprint.
 const BLUEPRINT: &str = "blueprint";
 
 /// Name and version of a component.
@@ -19,23 +19,23 @@ pub(super) type Version = (String, String);
 
 struct Source {
     version: Version,
-    /// As an archive would have it: with an access in place of what lies beside it.
+    /// Descriptor as in an archive, with accesses in place of inputs.
     descriptor: Value,
-    /// The folders that resources are made of, by their names.
+    /// Source folders of the resources, by resource name.
     folders: HashMap<String, PathBuf>,
 }
 
 #[derive(Default)]
 pub(super) struct Sources {
     sources: Vec<Source>,
-    /// What `component pack` reads.
+    /// Input folders of `component pack`.
     pub(super) folders: Vec<PathBuf>,
-    /// Folders that go with this.
+    /// Temporary folders, deleted with this value.
     written: Vec<TempDir>,
 }
 
 impl Sources {
-    /// A folder with a descriptor and what its resources are made of.
+    /// Adds a folder with a descriptor and the content of its resources.
     pub(super) fn add(&mut self, folder: &Path) -> Result<()> {
         let mut descriptor: Value = yaml::from_str(&fs::read_to_string(folder.join(DESCRIPTOR))?)?;
         let mut folders = HashMap::new();
@@ -54,9 +54,9 @@ impl Sources {
         Ok(())
     }
 
-    /// A folder that is made for the occasion.
+    /// Adds a temporary folder.
     ///
-    /// `fill` puts content beside the descriptor, which it returns.
+    /// `fill` writes the content and returns the descriptor.
     pub(super) fn write(&mut self, fill: impl FnOnce(&Path) -> Result<Value>) -> Result<()> {
         let folder = TempDir::new()?;
         let descriptor = fill(folder.path())?;
@@ -66,7 +66,8 @@ impl Sources {
         Ok(())
     }
 
-    /// The descriptor with those of all that it refers to in labels of the references (`components.md` 4.4).
+    /// Returns the descriptor, with the descriptors of all its references in their labels
+    /// (`components.md` 4.4).
     pub(super) fn inline(&self, version: &Version) -> Option<Value> {
         let mut descriptor = self.find(version)?.descriptor.clone();
         for reference in descriptor["component"]["componentReferences"].as_array_mut().into_iter().flatten() {
@@ -81,7 +82,7 @@ impl Sources {
         Some(descriptor)
     }
 
-    /// The files of a resource, by their paths in its folder.
+    /// Returns the files of a resource by their paths in its folder.
     pub(super) fn files(&self, version: &Version, resource: &str) -> Result<HashMap<String, Vec<u8>>> {
         let Some(folder) = self.find(version).and_then(|source| source.folders.get(resource)) else {
             return Ok(HashMap::new());
@@ -95,7 +96,7 @@ impl Sources {
     }
 }
 
-/// Name and version of a descriptor.
+/// Returns name and version of a descriptor.
 pub(super) fn version_of(descriptor: &Value) -> Version {
     let text = |member: &str| descriptor["component"][member].as_str().unwrap_or_default().to_owned();
     (text("name"), text("version"))
