@@ -34,8 +34,8 @@ pub struct Blueprint {
     pub(crate) cache: Arc<Cache>,
 }
 
-/// Results that are the same for all Installations with the blueprint. Nothing of it decides anything: an empty cache gives the same
-/// results later.
+/// Results that are the same for all Installations with the blueprint. Nothing of it decides
+/// anything: an empty cache gives the same results later.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     pub(crate) templates: ParsedTemplates,
@@ -80,11 +80,11 @@ impl Blueprint {
         })
     }
 
-    /// Returns the static templates of nested Installations, in order; they are not rendered (`blueprints.md`
-    /// 9.1, step 2).
+    /// Returns the static templates of nested Installations, in order; they are not rendered
+    /// (`blueprints.md` 9.1, step 2).
     ///
-    /// Loading has already rejected entries with both a file and an inline template (V20), and problems
-    /// of inline templates.
+    /// Loading has already rejected entries with both a file and an inline template (V20), and
+    /// problems of inline templates.
     ///
     /// # Errors
     ///

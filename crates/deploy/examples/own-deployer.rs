@@ -10,8 +10,8 @@
 //! cargo run -p groundwork-deploy --example own-deployer -- --folder /tmp/notes
 //! ```
 //!
-//! It shares the queue of the mock deployer's name only if that one does not run: a queue of another name needs a right of the NATS
-//! user, see `docs/deployers.md`.
+//! It shares the queue of the mock deployer's name only if that one does not run: a queue of
+//! another name needs a right of the NATS user, see `docs/deployers.md`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,7 +33,8 @@ use groundwork_lifecycle::{OperationError, Reason};
 use serde::Deserialize;
 use serde_json::{Map, json};
 
-/// Configuration of an item. Unknown members are errors: nothing that a user writes is without effect in silence.
+/// Configuration of an item. Unknown members are errors: nothing that a user writes is without
+/// effect in silence.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Configuration {

@@ -516,7 +516,8 @@ fn job_of(item: &DeployItem) -> String {
     item.status.as_ref().and_then(|status| status.job_id.clone()).unwrap_or_default()
 }
 
-/// Logs that an Event could not be recorded. The caller continues, because no state depends on Events.
+/// Logs that an Event could not be recorded. The caller continues, because no state depends on
+/// Events.
 pub(crate) fn lost(recorded: Result<(), ApiError>) {
     if let Err(error) = recorded {
         tracing::warn!(%error, "an Event could not be recorded");

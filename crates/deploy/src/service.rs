@@ -23,11 +23,13 @@ use crate::watches::Watches;
 /// A deployer, and the names under which it takes part.
 pub struct Registration {
     pub deployer: Arc<dyn Deployer>,
-    /// Name of the queue that the replicas share. The NATS user of the process needs the right to it (`docs/deployers.md`).
+    /// Name of the queue that the replicas share. The NATS user of the process needs the right to
+    /// it (`docs/deployers.md`).
     pub queue: &'static str,
     /// Name of the condition that `/readyz` shows until the index is complete.
     pub condition: &'static str,
-    /// Identity in `status.deployer`. It differs between processes that share the queue, and stays the same over a restart.
+    /// Identity in `status.deployer`. It differs between processes that share the queue, and stays
+    /// the same over a restart.
     pub identity: String,
     /// Name and version in `status.deployer`.
     pub name: &'static str,
@@ -36,7 +38,8 @@ pub struct Registration {
     pub selectors: TargetSelectors,
     /// Namespaces that are served; without any all are.
     pub namespaces: Vec<String>,
-    /// Items of one namespace that are worked on at the same time; of all namespaces, eight times as many.
+    /// Items of one namespace that are worked on at the same time; of all namespaces, eight times
+    /// as many.
     pub concurrency: usize,
 }
 
@@ -67,8 +70,9 @@ impl std::fmt::Debug for DeployerService {
 }
 
 impl DeployerService {
-    /// Creates a service without deployers. `service` names it in metrics and in the journal, `manager` is the field manager of its
-    /// writes to the home cluster. `target_watches` limits the watches on clusters of Targets at a time; 0 watches nothing.
+    /// Creates a service without deployers. `service` names it in metrics and in the journal,
+    /// `manager` is the field manager of its writes to the home cluster. `target_watches` limits
+    /// the watches on clusters of Targets at a time; 0 watches nothing.
     pub fn new(
         context: ProcessContext,
         service: &'static str,

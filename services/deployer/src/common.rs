@@ -1,4 +1,5 @@
-//! Parts of a round that both deployers of clusters have: the clusters of Targets, and the form of results and errors.
+//! Parts of a round that both deployers of clusters have: the clusters of Targets, and the form of
+//! results and errors.
 
 use std::sync::Arc;
 

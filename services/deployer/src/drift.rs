@@ -15,8 +15,8 @@ pub(crate) struct Wish {
     pub(crate) obstacle: Option<String>,
 }
 
-/// Compares the objects of the record with what is wanted, which is asked for only while one of them has changed, and brings them back if the item
-/// says so.
+/// Compares the objects of the record with what is wanted, which is asked for only while one of
+/// them has changed, and brings them back if the item says so.
 ///
 /// # Errors
 ///
@@ -41,7 +41,8 @@ pub(crate) async fn check(
     Ok(report)
 }
 
-/// True if no job has begun since the item was read: what it says now is what its objects are to be.
+/// True if no job has begun since the item was read: what it says now is what its objects are to
+/// be.
 async fn is_unchanged(round: &Round<'_>) -> Result<bool, Failure> {
     let item = round.item;
     let found =

@@ -1,5 +1,5 @@
-//! The helm deployer: a chart into the cluster of the Target, as a release that the ordinary client reads, or rendered and applied
-//! (`helm.md` 10).
+//! The helm deployer: a chart into the cluster of the Target, as a release that the ordinary client
+//! reads, or rendered and applied (`helm.md` 10).
 //!
 //! ```text
 //! item ──charts──> Prepared: configuration, chart, values for exports ─┬─> release_mode: history, records, hooks, objects
@@ -60,7 +60,8 @@ pub(crate) struct HelmDeployer {
 }
 
 impl HelmDeployer {
-    /// Creates a deployer that renders charts in `workers`. `rules` are the readiness rules of items that choose none.
+    /// Creates a deployer that renders charts in `workers`. `rules` are the readiness rules of
+    /// items that choose none.
     pub(crate) fn new(
         sources: ChartSources,
         workers: Pool,

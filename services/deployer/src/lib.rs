@@ -62,7 +62,8 @@ pub struct Arguments {
     pub cluster: ClusterArguments,
     #[command(flatten)]
     pub takeover: TakeoverArguments,
-    /// File that maps repository contexts to the stores that components are read from whose resources are charts; read again when it changes
+    /// File that maps repository contexts to the stores that components are read from whose
+    /// resources are charts; read again when it changes
     #[arg(long, env = "GROUNDWORK_REPOSITORIES", value_name = "FILE")]
     pub repositories: Option<PathBuf>,
     #[command(flatten)]
@@ -115,30 +116,35 @@ pub struct Settings {
     /// Whether TargetSyncs are worked on, beside items or instead of them.
     #[arg(long, env = "GROUNDWORK_TARGET_SYNCS", default_value = "too")]
     pub target_syncs: TargetSyncMode,
-    /// Serve only items whose Target fits one of these selectors, a JSON list of {targets, labels, annotations} (installations.md 7.7).
-    /// Deployers of one type with different selectors need different --instance.
+    /// Serve only items whose Target fits one of these selectors, a JSON list of {targets, labels,
+    /// annotations} (installations.md 7.7). Deployers of one type with different selectors need
+    /// different --instance.
     #[arg(long, env = "GROUNDWORK_TARGET_SELECTORS", value_parser = selectors, default_value = "[]")]
     pub target_selectors: TargetSelectors,
-    /// A name for deployers that share their queues; needed where several serve one type with different selectors.
+    /// A name for deployers that share their queues; needed where several serve one type with
+    /// different selectors.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_INSTANCE", default_value = "", value_parser = instance)]
     pub instance: String,
-    /// Identity that is written to `status.deployer` of the items; by default it names the type and the host. It has to differ between
-    /// processes that share their queues.
+    /// Identity that is written to `status.deployer` of the items; by default it names the type and
+    /// the host. It has to differ between processes that share their queues.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_IDENTITY", default_value = "")]
     pub identity: String,
     #[command(flatten)]
     pub charts: ChartArguments,
-    /// Items of one type and one namespace that are worked on at the same time; of all namespaces, eight times as many.
+    /// Items of one type and one namespace that are worked on at the same time; of all namespaces,
+    /// eight times as many.
     #[arg(long, env = "GROUNDWORK_DEPLOYER_CONCURRENCY", default_value_t = CONCURRENCY)]
     pub deployer_concurrency: usize,
-    /// Rules by which objects are ready, for items that choose none: the conventions for statuses, or a table of kinds (installations.md 7.9).
+    /// Rules by which objects are ready, for items that choose none: the conventions for statuses,
+    /// or a table of kinds (installations.md 7.9).
     #[arg(long, env = "GROUNDWORK_READINESS_RULES", default_value = "conventions")]
     pub readiness_rules: Readiness,
-    /// How long the objects of an item whose job has ended well are left before they are checked for changes by others (installations.md
-    /// 7.9); `none` for no checks.
+    /// How long the objects of an item whose job has ended well are left before they are checked
+    /// for changes by others (installations.md 7.9); `none` for no checks.
     #[arg(long, env = "GROUNDWORK_DRIFT_EVERY", default_value = DRIFT_EVERY)]
     pub drift_every: groundwork_api::Duration,
-    /// Watches at a time on what items wait for in the clusters of Targets; items beyond look after pauses that grow. 0 watches nothing.
+    /// Watches at a time on what items wait for in the clusters of Targets; items beyond look after
+    /// pauses that grow. 0 watches nothing.
     #[arg(long, env = "GROUNDWORK_TARGET_WATCHES", default_value_t = TARGET_WATCHES)]
     pub target_watches: usize,
     /// The longest life of a token that a Target may ask for with `expirationSeconds`.
@@ -160,7 +166,8 @@ impl Settings {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct ChartArguments {
-    /// Docker configuration file with credentials for the registries of charts, used before the pull secrets of a Context; may be given several times
+    /// Docker configuration file with credentials for the registries of charts, used before the
+    /// pull secrets of a Context; may be given several times
     #[arg(long, env = "GROUNDWORK_CHART_DOCKER_CONFIGS", value_name = "FILE", value_delimiter = ',')]
     pub chart_docker_config: Vec<PathBuf>,
     /// PEM file of certificates to trust in registries of charts, in place of those of the system
@@ -169,7 +176,8 @@ pub struct ChartArguments {
     /// Hosts of registries of charts, with their ports if they have one, that are asked without TLS
     #[arg(long, env = "GROUNDWORK_CHART_PLAIN_HTTP_HOSTS", value_name = "HOSTS", value_delimiter = ',')]
     pub chart_plain_http_hosts: Vec<String>,
-    /// How long servers may take to give all of a chart, and a second more for each answer and MiB, such as 30s; none for no limit
+    /// How long servers may take to give all of a chart, and a second more for each answer and MiB,
+    /// such as 30s; none for no limit
     #[arg(long, env = "GROUNDWORK_CHART_FETCH_TIMEOUT", default_value = FETCH_TIMEOUT, value_name = "DURATION")]
     pub chart_fetch_timeout: groundwork_api::Duration,
     /// Fetch no chart from an address of a private network or of this machine
@@ -247,9 +255,11 @@ const LONGEST_TOKEN: &str = "24h";
 const FETCH_TIMEOUT: &str = "30s";
 /// Checks at the same time: each is a few reads, and nobody waits for one.
 const CHECKS: usize = 4;
-/// Each is a connection: with those of everything else they have to stay below the 1,024 files that a process may have open by default.
+/// Each is a connection: with those of everything else they have to stay below the 1,024 files that
+/// a process may have open by default.
 const TARGET_WATCHES: usize = 256;
-/// How long a rendering may take. Longer than charts themselves may (`groundwork_helm::TIME_LIMIT`), who say better what took so long.
+/// How long a rendering may take. Longer than charts themselves may
+/// (`groundwork_helm::TIME_LIMIT`), who say better what took so long.
 const CHART_TIME: Duration = Duration::from_secs(35);
 
 impl Default for Settings {
@@ -271,8 +281,8 @@ impl Default for Settings {
     }
 }
 
-/// Names of a type of items: in the identity of the process, of its queue (`groundwork_bus::USERS` gives the right to it), and of its
-/// condition on `/readyz`.
+/// Names of a type of items: in the identity of the process, of its queue (`groundwork_bus::USERS`
+/// gives the right to it), and of its condition on `/readyz`.
 struct Names {
     name: &'static str,
     queue: &'static str,
@@ -282,7 +292,8 @@ struct Names {
 impl ItemType {
     const fn names(self) -> Names {
         match self {
-            // The mock deployer was the first, so its queue and its condition have the name of the service alone.
+            // The mock deployer was the first, so its queue and its condition have the name of the
+            // service alone.
             Self::Mock => Names { name: "mock", queue: SERVICE, condition: "index" },
             Self::Manifest => {
                 Names { name: "manifest", queue: "deployer_manifest", condition: "index of manifest items" }
@@ -404,7 +415,8 @@ fn drift_options(namespaces: Vec<String>) -> Options {
     }
 }
 
-/// What tells this process from others that serve the same items, and is the same when it starts again.
+/// What tells this process from others that serve the same items, and is the same when it starts
+/// again.
 fn identity(given: &str, item_type: ItemType, host: Option<&str>) -> String {
     let own = format!("groundwork-{}", item_type.names().name);
     match (given, host) {

@@ -1,4 +1,5 @@
-//! The manifest deployer: objects that stand in the configuration, into the cluster of the Target (`installations.md` 7.9).
+//! The manifest deployer: objects that stand in the configuration, into the cluster of the Target
+//! (`installations.md` 7.9).
 
 pub(crate) mod configuration;
 
@@ -123,7 +124,8 @@ impl Deployer for ManifestDeployer {
 
     async fn delete(&self, round: &Round<'_>) -> Result<Removal, Failure> {
         let managed = record(round);
-        // A configuration that cannot be read does not hold the item: what is recorded goes in the usual order.
+        // A configuration that cannot be read does not hold the item: what is recorded goes in the
+        // usual order.
         let configuration = round
             .item
             .spec

@@ -1,4 +1,5 @@
-//! The mock deployer: it touches no cluster and does what its configuration says (`installations.md` 7.8).
+//! The mock deployer: it touches no cluster and does what its configuration says
+//! (`installations.md` 7.8).
 
 use async_trait::async_trait;
 use groundwork_api::{AnyJson, DeployItem};

@@ -1,7 +1,9 @@
-//! The heirs of what an item gives up: other items of its namespace that deploy to the same cluster (`installations.md` 7.9, ownership).
+//! The heirs of what an item gives up: other items of its namespace that deploy to the same cluster
+//! (`installations.md` 7.9, ownership).
 //!
-//! A manifest item lists what its configuration says. A chart item lists what it has applied, as its status remembers it; one whose chart is
-//! still to be rendered may list anything, and inherits: it gives up what it turns out not to list.
+//! A manifest item lists what its configuration says. A chart item lists what it has applied, as
+//! its status remembers it; one whose chart is still to be rendered may list anything, and
+//! inherits: it gives up what it turns out not to list.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +77,8 @@ impl Succession for Siblings<'_> {
         let mut fates = Vec::with_capacity(given_up.len());
         for one in given_up {
             let fate = fate(one, &siblings);
-            // A manifest item lists for certain what its configuration says; a chart may be dropping at this moment what its status lists.
+            // A manifest item lists for certain what its configuration says; a chart may be
+            // dropping at this moment what its status lists.
             if let Fate::HandedOver(heir) = &fate
                 && heir.label == HELM_ITEM
             {
@@ -115,7 +118,8 @@ impl Siblings<'_> {
         self.round.item.namespace().unwrap_or_default()
     }
 
-    /// True if the owner of an object is an item of the namespace, which may give it up or hand it over.
+    /// True if the owner of an object is an item of the namespace, which may give it up or hand it
+    /// over.
     pub(crate) async fn may_give_up(&self, owner: &Marked) -> Result<bool, ApplyError> {
         let (objects, namespace) = (self.round.objects, self.namespace());
         let own = self.round.item.uid();
@@ -169,7 +173,8 @@ impl Siblings<'_> {
         Ok(found.is_none_or(|execution| execution.metadata.deletion_timestamp.is_some()))
     }
 
-    /// True if the Target of an item leads to the same API server. `servers` remembers those of Targets by their names.
+    /// True if the Target of an item leads to the same API server. `servers` remembers those of
+    /// Targets by their names.
     async fn is_in_the_cluster(
         &self,
         item: &DeployItem,
@@ -256,7 +261,8 @@ impl Siblings<'_> {
     }
 }
 
-/// The objects that the configuration of a manifest item lists. One that cannot be read lists nothing.
+/// The objects that the configuration of a manifest item lists. One that cannot be read lists
+/// nothing.
 fn listed_in(config: &Value) -> Vec<Reference> {
     let listed = manifests(config).unwrap_or_default();
     let objects = expand(&listed).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! The controller of TargetSyncs (`installations.md` 1.5): looks at the source cluster every five minutes, and keeps Targets and Secrets of
-//! the own namespace as they should be. What that is `groundwork_lifecycle::target_sync` says.
+//! The controller of TargetSyncs (`installations.md` 1.5): looks at the source cluster every five
+//! minutes, and keeps Targets and Secrets of the own namespace as they should be. What that is
+//! `groundwork_lifecycle::target_sync` says.
 //!
 //! ```text
 //! event, or five minutes ──> token renewed if due ──> names of the source ──> Secrets, then Targets ──> what is left over goes ──> status
@@ -25,7 +26,8 @@ use round::Outcome;
 
 /// Whose queue the TargetSyncs are in.
 const QUEUE: &str = "deployer_targetsync";
-/// TargetSyncs that are worked on at the same time: a source that hangs holds a turn until its limit.
+/// TargetSyncs that are worked on at the same time: a source that hangs holds a turn until its
+/// limit.
 const CONCURRENCY: usize = 8;
 /// Pauses of one whose round fails.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
@@ -148,7 +150,8 @@ async fn conclude(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Re
     Ok(stored)
 }
 
-/// Takes the requests away that the round has answered. Without the right to renew it, a token stays asked for.
+/// Takes the requests away that the round has answered. Without the right to renew it, a token
+/// stays asked for.
 async fn answered(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Result<(), ApiError> {
     let annotations = sync.annotations();
     let mut answered = Vec::new();
@@ -166,7 +169,8 @@ async fn answered(sync: &TargetSync, outcome: &Outcome, objects: &Objects) -> Re
     patch(sync, &change, objects).await.map(drop)
 }
 
-/// Takes Targets and Secrets away, and then the finalizer. What another TargetSync of the namespace can use stays with it.
+/// Takes Targets and Secrets away, and then the finalizer. What another TargetSync of the namespace
+/// can use stays with it.
 async fn remove(sync: &TargetSync, objects: &Objects) -> Result<Reconciled, ReconcileError> {
     if !sync.finalizers().iter().any(|name| name == FINALIZER) {
         return Ok(Reconciled::default());

@@ -1,4 +1,5 @@
-//! The cluster that an item was deployed to, and the one that its Target leads to now (`installations.md` 7.9, clusters).
+//! The cluster that an item was deployed to, and the one that its Target leads to now
+//! (`installations.md` 7.9, clusters).
 //!
 //! ```text
 //! providerStatus.cluster ──the same?──> yes: as ever
@@ -98,8 +99,8 @@ impl<'a> Place<'a> {
         &self.item
     }
 
-    /// The result of the round, with the place in the provider status. A record of before there were places gets its own with a job that
-    /// has done everything.
+    /// The result of the round, with the place in the provider status. A record of before there
+    /// were places gets its own with a job that has done everything.
     pub(crate) fn note(&self, result: Result<Step, Failure>) -> Result<Step, Failure> {
         self.entry.note(result)
     }
@@ -176,8 +177,8 @@ fn known(item: &DeployItem) -> Option<&Value> {
     item.status.as_ref()?.provider_status.get()
 }
 
-/// The cluster that the item was deployed to. Where nothing of it lies any other is as good: a Target that led to the wrong one, and let
-/// nothing be written there, is simply mended.
+/// The cluster that the item was deployed to. Where nothing of it lies any other is as good: a
+/// Target that led to the wrong one, and let nothing be written there, is simply mended.
 fn recorded(item: &DeployItem) -> Option<ClusterIdentity> {
     if lying(item).is_empty() {
         return None;

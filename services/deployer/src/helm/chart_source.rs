@@ -181,7 +181,8 @@ impl ChartSources {
         }
     }
 
-    /// What was fetched a moment ago is not fetched again: an item that waits for something is looked at often.
+    /// What was fetched a moment ago is not fetched again: an item that waits for something is
+    /// looked at often.
     fn cache(&self, round: &Round<'_>) -> &Cache<[u8; 32], Arc<Vec<u8>>> {
         let asked = round.item.annotations().get(annotation::CACHE_HELM_CHARTS);
         if asked.is_some_and(|value| value == "true") { &self.known_long } else { &self.known }
@@ -316,7 +317,8 @@ async fn blocking<T: Send + 'static>(
     })?
 }
 
-/// The chart that the index of a repository names. Whatever is fetched comes with the memory that is held for it.
+/// The chart that the index of a repository names. Whatever is fetched comes with the memory that
+/// is held for it.
 fn of_index(
     fetch: impl Fn(&str, &Authorization, u64) -> Result<(Vec<u8>, Arc<Holding>), ChartError>,
     base: &str,
@@ -414,7 +416,8 @@ async fn keyring(round: &Round<'_>, context: Option<&Context>) -> Result<Keyring
     }
 }
 
-/// What the Context has for a chart repository: the entry whose address is the longest beginning of the repository's (R29).
+/// What the Context has for a chart repository: the entry whose address is the longest beginning of
+/// the repository's (R29).
 async fn authorization(
     round: &Round<'_>,
     context: Option<&Context>,
@@ -556,7 +559,8 @@ mod tests {
         assert_eq!(origin("https://a:1/x?y"), Some("https://a:1"));
         assert_eq!(origin("https://a"), Some("https://a"));
     }
-    /// A chart repository that is an enemy's: each trick ends in its time, with words that name the server, be it about the index or the archive.
+    /// A chart repository that is an enemy's: each trick ends in its time, with words that name the
+    /// server, be it about the index or the archive.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn hostile_chart_repositories() {
         let index = json!({"apiVersion": "v1", "entries": {"web": [

@@ -1,4 +1,5 @@
-//! The owner of a release (`helm.md` 10.4): the item that has installed or upgraded it, or has taken it over knowingly.
+//! The owner of a release (`helm.md` 10.4): the item that has installed or upgraded it, or has
+//! taken it over knowingly.
 
 use groundwork_api::{DeployItem, ResourceExt as _};
 use groundwork_apply::Reference;
@@ -65,8 +66,8 @@ fn is_in_status(item: &DeployItem, release: &Owner) -> bool {
     releases(item).iter().any(is_it)
 }
 
-/// True if Landscaper has made the release for the item. It writes neither into the record: its status lists workloads of the release, and
-/// its records carry its field manager.
+/// True if Landscaper has made the release for the item. It writes neither into the record: its
+/// status lists workloads of the release, and its records carry its field manager.
 fn is_of_landscaper(item: &DeployItem, last: &Stored, release: &Owner) -> bool {
     let has_status = item.status.as_ref().is_some_and(|status| status.provider_status.get().is_some());
     if !has_status || has_own_record(item) {

@@ -1,4 +1,5 @@
-//! Charts that are resources of components (`helm.md` 1): `chart.resourceRef` and `chart.fromResource`.
+//! Charts that are resources of components (`helm.md` 1): `chart.resourceRef` and
+//! `chart.fromResource`.
 //!
 //! ```text
 //! resourceRef (key of getResourceKey) ─┐  lifecycle::resolve       ┌─ access helm ──> chart repository
@@ -163,7 +164,8 @@ impl ComponentChart {
         match resolution.root(&around.repositories) {
             Ok(Some(version)) => Ok(version),
             Ok(None) => Err(broken(told("it names no component".to_owned()))),
-            // What is wrong in the namespace is told as it is; a component that cannot be had may come.
+            // What is wrong in the namespace is told as it is; a component that cannot be had may
+            // come.
             Err(error) if is_known => Err(broken(told(error.message))),
             Err(error) => {
                 Err(OperationError::transient("TemplateChart", Reason::GetHelmChart, told(error.message)))

@@ -215,7 +215,8 @@ impl Configuration {
         self.readiness_checks.rules.unwrap_or_default()
     }
 
-    /// All exports that read objects, in their order; exports from manifests come last there (10.5).
+    /// All exports that read objects, in their order; exports from manifests come last there
+    /// (10.5).
     pub(super) fn exports_from_resources(&self) -> Vec<Export> {
         self.exports.exports.iter().chain(&self.exports_from_manifests).cloned().collect()
     }

@@ -1,5 +1,6 @@
-//! What is said about renderings, in Helm's words, without what it says of values: those of the item, and those of objects that the chart has
-//! looked up in the cluster, which may be Secrets (`helm.md` 11).
+//! What is said about renderings, in Helm's words, without what it says of values: those of the
+//! item, and those of objects that the chart has looked up in the cluster, which may be Secrets
+//! (`helm.md` 11).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -50,7 +51,8 @@ impl Lookup for Objects {
     }
 }
 
-/// An error of a rendering without what depends on values. `again` renders with others and gives what it says then, if it fails.
+/// An error of a rendering without what depends on values. `again` renders with others and gives
+/// what it says then, if it fails.
 pub(super) fn without_values(
     error: &RenderError,
     chart: &Chart,
@@ -71,7 +73,8 @@ pub(super) fn without_values(
     })
 }
 
-/// Warnings about a chart quote what its templates have made; values in them are not shown as they are.
+/// Warnings about a chart quote what its templates have made; values in them are not shown as they
+/// are.
 pub(super) fn withhold_in_warnings(warnings: &mut [String], chart: &Chart, values: &Map<String, Value>) {
     if !warnings.is_empty() {
         withhold_values(warnings, &[&Value::Object(values.clone())], written(chart));

@@ -1,4 +1,5 @@
-//! Objects that a release gives up: those that it lists no more, and all of them when it goes (`helm.md` 9.2, 9.7).
+//! Objects that a release gives up: those that it lists no more, and all of them when it goes
+//! (`helm.md` 9.2, 9.7).
 
 use groundwork_apply::{
     ApplyError, Awaited, Deadline, Disposal, Disposed, Reference, ResourceKind, Surplus, Waiting, held,
@@ -12,8 +13,9 @@ use super::status::is_listed;
 use crate::siblings::Siblings;
 
 impl ReleaseRun<'_> {
-    /// Gives up what the old manifests name, what the item has had without a release, and what others have handed over, if the new manifest
-    /// does not have it. What is waited for, if it is not the time yet.
+    /// Gives up what the old manifests name, what the item has had without a release, and what
+    /// others have handed over, if the new manifest does not have it. What is waited for, if it is
+    /// not the time yet.
     pub(super) async fn drop_surplus(
         &mut self,
         wanted: &[Object],
@@ -30,7 +32,8 @@ impl ReleaseRun<'_> {
             }
         }
         if !dropped.is_empty() && !is_listed(self.round.item) {
-            // Others know what the release lists when the status is written. It would get back what it hands over before.
+            // Others know what the release lists when the status is written. It would get back what
+            // it hands over before.
             return Ok(Some("helm deployer: the new list of objects is written down".to_owned().into()));
         }
         let disposed = self.give_up(&dropped).await?;

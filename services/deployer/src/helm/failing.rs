@@ -17,7 +17,8 @@ pub(super) enum Failing {
 }
 
 impl ReleaseRun<'_> {
-    /// Notes that the operation of the last record has failed. With `atomic` it is taken back: what was there before comes again.
+    /// Notes that the operation of the last record has failed. With `atomic` it is taken back: what
+    /// was there before comes again.
     pub(super) async fn fail(&mut self, error: &str) -> Result<Failing, ApplyError> {
         let told = |text: String| Ok(Failing::Told(text));
         let Some(mut record) = self.history.last().map(|stored| stored.record.clone()) else {

@@ -1,4 +1,5 @@
-//! The records of a release in the cluster that it is deployed to (`helm.md` 8): one Secret for each revision.
+//! The records of a release in the cluster that it is deployed to (`helm.md` 8): one Secret for
+//! each revision.
 
 use std::sync::Arc;
 
@@ -14,14 +15,16 @@ use sha2::{Digest as _, Sha256};
 const TYPE: &str = "helm.sh/release.v1";
 /// Which DeployItem a revision was made for, by its uid.
 pub(super) const ITEM_LABEL: &str = "groundwork.dev/deployitem";
-/// Which job of it, and which revision: the ordinary client copies labels to the next one, which is not ours then.
+/// Which job of it, and which revision: the ordinary client copies labels to the next one, which is
+/// not ours then.
 const OPERATION_LABEL: &str = "groundwork.dev/operation";
 const TRUNCATED_LABEL: &str = "groundwork.dev/truncated";
 /// `NAMESPACE/NAME` of the DeployItem, for messages.
 pub(super) const ITEM_ANNOTATION: &str = "groundwork.dev/deployitem-name";
 /// Records that are kept.
 const KEPT: usize = 10;
-/// Records that are read: who may write Secrets in a cluster must not decide how much memory that costs here.
+/// Records that are read: who may write Secrets in a cluster must not decide how much memory that
+/// costs here.
 const MOST_READ: usize = 30;
 
 /// A record as it is stored.
@@ -204,7 +207,8 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Takes all records away. The last one goes last: it says how far a deletion has come, should a process end on the way.
+    /// Takes all records away. The last one goes last: it says how far a deletion has come, should
+    /// a process end on the way.
     pub(super) async fn forget(&mut self) -> Result<(), ApplyError> {
         while let Some(revision) = self.revisions.first().map(|stored| stored.record.revision()) {
             self.delete(revision).await?;

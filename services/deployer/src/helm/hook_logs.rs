@@ -1,4 +1,5 @@
-//! What the pods of hooks wrote last (`helm.md` 9.4, R34): the original copies it to the output of its command.
+//! What the pods of hooks wrote last (`helm.md` 9.4, R34): the original copies it to the output of
+//! its command.
 
 use groundwork_apply::{Cluster, ResourceKind};
 use serde_json::Value;

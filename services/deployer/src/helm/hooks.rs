@@ -1,4 +1,5 @@
-//! The hooks of an event of a release (`helm.md` 9.4), in rounds: how far each has come stands in the record.
+//! The hooks of an event of a release (`helm.md` 9.4), in rounds: how far each has come stands in
+//! the record.
 
 use groundwork_apply::{
     ApplyError, Awaited, Cluster, Deadline, Owner as ItemOwner, Waiting, Whose, held, is_being_deleted,
@@ -182,8 +183,8 @@ impl Hooks<'_, '_> {
         }
     }
 
-    /// Ends a hook that has failed, or whose time is over: its objects go by its policies, and those of earlier hooks by theirs. Returns
-    /// what its containers wrote.
+    /// Ends a hook that has failed, or whose time is over: its objects go by its policies, and
+    /// those of earlier hooks by theirs. Returns what its containers wrote.
     async fn fail(
         &mut self,
         record: &mut Record,
@@ -209,7 +210,8 @@ impl Hooks<'_, '_> {
         Ok(logs)
     }
 
-    /// What the containers of a hook wrote last, if its chart asks for that at this outcome (`helm.md` 9.4, R34).
+    /// What the containers of a hook wrote last, if its chart asks for that at this outcome
+    /// (`helm.md` 9.4, R34).
     async fn logs(&self, hook: &Value, outcome: &str) -> Result<Vec<String>, ApplyError> {
         let policies = hook["output_log_policies"].as_array();
         if !policies.is_some_and(|policies| policies.iter().any(|policy| policy == outcome)) {

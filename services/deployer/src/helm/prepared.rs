@@ -70,7 +70,8 @@ impl Prepared<'_> {
     }
 }
 
-/// Whether a job has just begun. In later rounds the error of the one before, or what is waited for, says more than the step that would be next.
+/// Whether a job has just begun. In later rounds the error of the one before, or what is waited
+/// for, says more than the step that would be next.
 pub(super) fn is_first(round: &Round<'_>) -> bool {
     let Some(status) = &round.item.status else { return true };
     let phase = status.phase.as_deref();
@@ -112,7 +113,8 @@ mod tests {
     use super::super::configuration::API_VERSION;
     use super::*;
 
-    /// What Landscaper's helm deployer read and this one does not is told, the annotation for its old rules about dependencies, too.
+    /// What Landscaper's helm deployer read and this one does not is told, the annotation for its
+    /// old rules about dependencies, too.
     #[test]
     fn what_has_no_effect_is_told() {
         let item: DeployItem = serde_json::from_value(json!({

@@ -5,8 +5,9 @@
 //!            └────> Continue, Settled ──────────────────────┴─> hooks ──> objects ──> wait ──> hooks ──> deployed
 //! ```
 //!
-//! The record says how far an operation has come, and everything is either created by name or applied again without a change. So a
-//! process may end between any two writes, and the next round goes on.
+//! The record says how far an operation has come, and everything is either created by name or
+//! applied again without a change. So a process may end between any two writes, and the next round
+//! goes on.
 
 use std::collections::HashSet;
 use std::iter;
@@ -41,7 +42,8 @@ const FORMER_OWNERS: [&str; 4] =
 /// What is to be done next for a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A new revision: the first one, or one more. `revision` is taken up again if it is the failed one of this job.
+    /// A new revision: the first one, or one more. `revision` is taken up again if it is the failed
+    /// one of this job.
     Begin { revision: i64, is_upgrade: bool },
     /// An operation of this job is under way.
     Continue,
@@ -118,7 +120,8 @@ pub(super) enum Carried {
 }
 
 impl ReleaseRun<'_> {
-    /// Checks all that can be checked before anything is written, and stores the record of the new revision.
+    /// Checks all that can be checked before anything is written, and stores the record of the new
+    /// revision.
     pub(super) async fn begin(
         &mut self,
         mut record: Record,
@@ -144,7 +147,8 @@ impl ReleaseRun<'_> {
             _ => record.set_time("first_deployed", &now),
         }
         if self.history.revision(record.revision()).is_some() {
-            // The failed one of this job, once more: ten tries must not push everything else out of the history.
+            // The failed one of this job, once more: ten tries must not push everything else out of
+            // the history.
             return self.history.update(record, &self.author).await.map(|()| Carried::Done);
         }
         if !is_install {
@@ -209,7 +213,8 @@ impl ReleaseRun<'_> {
         }
     }
 
-    /// Objects that exist must be this release's, or be given to it; nothing is written before all are.
+    /// Objects that exist must be this release's, or be given to it; nothing is written before all
+    /// are.
     async fn check_adoption(
         &mut self,
         wanted: &[Object],
@@ -258,7 +263,8 @@ impl ReleaseRun<'_> {
         Ok(())
     }
 
-    /// What the revisions before have left in the cluster: the objects of the current one, and of the failed ones after it (R16).
+    /// What the revisions before have left in the cluster: the objects of the current one, and of
+    /// the failed ones after it (R16).
     async fn old_objects(&self, record: &Record) -> Result<Vec<Object>, ApplyError> {
         let before = |stored: &&Stored| stored.record.revision() < record.revision();
         let current = self.history.deployed().filter(before).map_or(0, |stored| stored.record.revision());
@@ -389,7 +395,8 @@ impl ReleaseRun<'_> {
         }
     }
 
-    /// In the order of the manifest, consecutive objects of one kind side by side; all errors of these are told.
+    /// In the order of the manifest, consecutive objects of one kind side by side; all errors of
+    /// these are told.
     async fn apply(&mut self, wanted: &[Object], old: &[Object]) -> Result<(), ApplyError> {
         check_repeated(wanted)?;
         for group in wanted.chunk_by(|left, right| left.kind == right.kind) {

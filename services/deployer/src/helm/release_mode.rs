@@ -1,4 +1,4 @@
-//! Release mode: a chart as a release that Helm's client reads, too (`helm.md` 10).
+//! Release mode: a chart as a release that Helm's client reads, too (`helm.md` 10.4).
 //!
 //! ```text
 //! History ──release::next──> Begin | Compare: render ──> record ─┐
@@ -38,7 +38,8 @@ use super::status::{
 use super::work::Said;
 use crate::common::{operation_error, step};
 
-/// Kinds of a release that the status lists, and whose readiness alone counts by the table of kinds (10.6).
+/// Kinds of a release that the status lists, and whose readiness alone counts by the table of kinds
+/// (10.6).
 const WORKLOADS: [&str; 6] =
     ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"];
 /// How long somebody else may be at work on a release.
@@ -51,7 +52,8 @@ const UNUSED: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone)]
 pub(super) struct ReleaseMode {
     charts: Charts,
-    /// Renderings that say the same as the present revision, so that rounds that only wait do not render again.
+    /// Renderings that say the same as the present revision, so that rounds that only wait do not
+    /// render again.
     same: Cache<Compared, ()>,
 }
 
@@ -230,7 +232,8 @@ async fn open<'a>(prepared: &Prepared<'a>, cluster: &'a Cluster) -> Result<Relea
     })
 }
 
-/// Two items of one release would overwrite one another (R39), and what others have made is theirs (R40).
+/// Two items of one release would overwrite one another (R39), and what others have made is theirs
+/// (R40).
 async fn check_claim(prepared: &Prepared<'_>, run: &mut ReleaseRun<'_>) -> Result<(), Failure> {
     match claim(prepared.round, &run.history, &run.owner).await? {
         Some(Claim::OfItem(name)) => {
@@ -248,8 +251,8 @@ async fn check_claim(prepared: &Prepared<'_>, run: &mut ReleaseRun<'_>) -> Resul
     }
 }
 
-/// Notes in the record that the operation failed, unless the cluster could not be asked. With `atomic` what was there before comes
-/// again, in rounds that have time of their own.
+/// Notes in the record that the operation failed, unless the cluster could not be asked. With
+/// `atomic` what was there before comes again, in rounds that have time of their own.
 ///
 /// # Errors
 ///

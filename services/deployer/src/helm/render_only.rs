@@ -7,7 +7,8 @@ use groundwork_helm::{Document, Rendered, documents};
 use groundwork_lifecycle::{OperationError, Reason};
 use serde_json::{Value, json};
 
-/// What such an annotation on the item says: dependencies and capabilities as Landscaper had them. It has no effect here.
+/// What such an annotation on the item says: dependencies and capabilities as Landscaper had them.
+/// It has no effect here.
 pub(super) const OLD_RULES: &str = "helm.groundwork.dev/ignore-dependency-rules";
 
 /// The objects of a rendering, definitions first, and what people should know.
@@ -24,7 +25,8 @@ pub(super) fn manifests(
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         manifests.push(Manifest { policy: Policy::Keep, manifest: object, ..Manifest::default() });
     }
-    // Hooks of other events are not for now: their weights and what comes of them mean nothing here.
+    // Hooks of other events are not for now: their weights and what comes of them mean nothing
+    // here.
     let is_applied = |events: &[Cow<'static, str>]| {
         events.iter().any(|event| event.ends_with("-install") || event.ends_with("-upgrade"))
     };

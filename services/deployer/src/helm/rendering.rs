@@ -1,4 +1,5 @@
-//! A chart rendered for a cluster (`helm.md` 6): in a process with limits, which asks this one for what is in the cluster.
+//! A chart rendered for a cluster (`helm.md` 6): in a process with limits, which asks this one for
+//! what is in the cluster.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! Provider status of chart items: the record from which later rounds, other items and other processes know what an item has.
+//! Provider status of chart items: the record from which later rounds, other items and other
+//! processes know what an item has.
 //!
 //! Rounds write it by [`written`]; [`crate::siblings`] reads those of other items.
 
@@ -146,7 +147,8 @@ pub(super) fn estate(item: &DeployItem) -> Vec<ManagedResource> {
     joined([resources(item, "managedResources"), applied(item), resources(item, INHERITED)])
 }
 
-/// Objects of an item that are none of a release: those applied without one, and those that others have handed over.
+/// Objects of an item that are none of a release: those applied without one, and those that others
+/// have handed over.
 pub(super) fn estate_beside_release(item: &DeployItem) -> Vec<ManagedResource> {
     // Workloads of a release are in both lists.
     let of_releases = applied(item);

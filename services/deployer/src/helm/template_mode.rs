@@ -1,4 +1,4 @@
-//! Template mode: a chart that is rendered and applied, without a release (`helm.md` 10.9).
+//! Template mode: a chart that is rendered and applied, without a release (`helm.md` 10.3).
 //!
 //! ```text
 //! render ──render_only──> manifests ──apply::round──> the same as for manifests
@@ -76,7 +76,8 @@ fn status_of(prepared: &Prepared<'_>, known: Known<'_>, own: OwnRelease) -> Opti
     written(prepared.round.item, &prepared.configuration, known, own)
 }
 
-/// The objects of a release that others have made would become the item's, without one: looked at before it applies anything.
+/// The objects of a release that others have made would become the item's, without one: looked at
+/// before it applies anything.
 async fn check_foreign_release(prepared: &Prepared<'_>) -> Result<(), Failure> {
     let release = Owner {
         name: prepared.configuration.name.clone(),
@@ -96,7 +97,8 @@ async fn check_foreign_release(prepared: &Prepared<'_>) -> Result<(), Failure> {
     }
 }
 
-/// The records of a release that this item had before it was told to keep none: its objects are the item's now (R27b).
+/// The records of a release that this item had before it was told to keep none: its objects are the
+/// item's now (R27b).
 async fn forget_release(prepared: &Prepared<'_>) -> Result<(), ApplyError> {
     if releases(prepared.round.item).is_empty() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Readiness of what a release has applied, as `helm --wait` sees it (`helm.md` 9.3): by the conventions that Helm 4 goes by, or by the table
-//! of Helm 3.
+//! Readiness of what a release has applied, as `helm --wait` sees it (`helm.md` 9.3): by the
+//! conventions that Helm 4 goes by, or by the table of Helm 3.
 
 use groundwork_apply::{
     ApplyError, Awaited, Cluster, ReadinessRules, Reference, ResourceKind, Waiting, has_condition, unready,
@@ -9,7 +9,8 @@ use serde_json::Value;
 /// Objects that are looked for beside the first one that is not ready.
 const LOOKED_AT: usize = 8;
 
-/// Waits for what of some objects is not ready; `None` if all are. The first one is told of, by the conventions with the reason.
+/// Waits for what of some objects is not ready; `None` if all are. The first one is told of, by the
+/// conventions with the reason.
 pub(super) async fn first_unready<'a>(
     cluster: &Cluster,
     rules: ReadinessRules,

@@ -7,7 +7,8 @@
 //!      └──Said, Described
 //! ```
 //!
-//! A worker has no credential: what `lookup` asks for, the service looks up with the rights of the Target.
+//! A worker has no credential: what `lookup` asks for, the service looks up with the rights of the
+//! Target.
 
 use std::cell::RefCell;
 use std::sync::Arc;

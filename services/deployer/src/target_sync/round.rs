@@ -1,5 +1,6 @@
-//! One round of a TargetSync. What goes wrong with one cluster keeps no other from its Target; but as long as something is wrong nothing is
-//! deleted, since what cannot be seen may be there (`installations.md` 1.5).
+//! One round of a TargetSync. What goes wrong with one cluster keeps no other from its Target; but
+//! as long as something is wrong nothing is deleted, since what cannot be seen may be there
+//! (`installations.md` 1.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -154,7 +155,8 @@ impl Round<'_> {
         }
     }
 
-    /// Puts another token of the same account into the Secret. The one before lives on until its time is over, so whoever still uses it can.
+    /// Puts another token of the same account into the Secret. The one before lives on until its
+    /// time is over, so whoever still uses it can.
     async fn rotate(&mut self) -> Result<(), String> {
         let (spec, namespace) = (&self.sync.spec, self.sync.namespace().unwrap_or_default());
         let (name, key) = (&spec.secret_ref.name, spec.secret_key());
@@ -183,7 +185,8 @@ pub(super) async fn home(sync: &TargetSync, objects: &Objects) -> Result<Home, A
     Ok(Home::new(objects.list(&namespace, &own).await?, objects.list(&namespace, &own).await?))
 }
 
-/// Targets go first: nobody is to find one without its Secret. What goes by itself meanwhile is no error.
+/// Targets go first: nobody is to find one without its Secret. What goes by itself meanwhile is no
+/// error.
 pub(super) async fn delete(sync: &TargetSync, obsolete: Obsolete, objects: &Objects) -> Result<(), ApiError> {
     let namespace = sync.namespace().unwrap_or_default();
     for target in obsolete.targets {

@@ -33,7 +33,8 @@ fn said(template: &str, schema: &str, values: Value) -> String {
     render(&renderer, &input, TemplateLimits::default(), Cluster).expect_err(template)
 }
 
-/// Helm's words stay, with the place and what the chart says itself; values of the item go, in whatever form a template has brought them there.
+/// Helm's words stay, with the place and what the chart says itself; values of the item go, in
+/// whatever form a template has brought them there.
 #[test]
 fn errors_of_templates() {
     let values = json!({
