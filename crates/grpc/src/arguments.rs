@@ -1,4 +1,4 @@
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -29,14 +29,8 @@ pub struct GrpcArguments {
 }
 
 impl Default for GrpcArguments {
-    /// Returns the values of unset arguments and variables.
     fn default() -> Self {
-        Self {
-            grpc_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            grpc_tls_cert: None,
-            grpc_tls_key: None,
-            anonymous_inline_calls: false,
-        }
+        groundwork_telemetry::defaults()
     }
 }
 

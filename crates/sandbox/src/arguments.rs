@@ -36,12 +36,7 @@ pub struct WorkerArguments {
 
 impl Default for WorkerArguments {
     fn default() -> Self {
-        Self {
-            worker_memory: MEMORY,
-            worker_memory_total: MEMORY_TOTAL,
-            worker_cpu_seconds: CPU_SECONDS,
-            worker_program: None,
-        }
+        groundwork_telemetry::defaults()
     }
 }
 

@@ -1,7 +1,9 @@
-use std::net::{Ipv4Addr, SocketAddr};
+use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::builder::Resettable;
+use clap::{Args, Command, ValueEnum};
 
 const DRAIN_SECONDS: u64 = 10;
 
@@ -60,14 +62,35 @@ impl TelemetryArguments {
 }
 
 impl Default for TelemetryArguments {
-    /// Returns the values of unset arguments and variables.
     fn default() -> Self {
-        Self {
-            log_format: LogFormat::default(),
-            log: "info".to_owned(),
-            otlp_endpoint: None,
-            admin_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            drain_seconds: DRAIN_SECONDS,
-        }
+        defaults()
+    }
+}
+
+/// Returns arguments as they are when nobody sets them. Environment variables have no effect.
+///
+/// `Default` of arguments says the same as their help by this function, without a second list of the values.
+pub fn defaults<A: Args>() -> A {
+    let command = A::augment_args(Command::new("defaults").no_binary_name(true));
+    let command = command.mut_args(|argument| argument.env(Resettable::Reset));
+    // An argument without a default, or with an invalid one, fails here, and so does each test of the service.
+    let matches = command.try_get_matches_from(std::iter::empty::<OsString>());
+    matches.and_then(|matches| A::from_arg_matches(&matches)).unwrap_or_else(|error| error.exit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Args)]
+    struct Probe {
+        // A variable that every process has.
+        #[arg(long, env = "PATH", default_value = "unset")]
+        path: String,
+    }
+
+    #[test]
+    fn variables_do_not_change_defaults() {
+        assert_eq!(defaults::<Probe>().path, "unset");
     }
 }

@@ -40,7 +40,7 @@ mod start;
 pub mod trace;
 
 pub use admin::AdminServer;
-pub use arguments::{LogFormat, TelemetryArguments};
+pub use arguments::{LogFormat, TelemetryArguments, defaults};
 pub use causes::{innermost_cause, with_causes};
 pub use health::{Condition, Health};
 pub use metrics::{LATENCY_BUCKETS, MetricDescription, Metrics};

@@ -1,6 +1,6 @@
 //! What the console can be told.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -72,16 +72,8 @@ pub struct VariantArguments {
 }
 
 impl Default for Settings {
-    /// What no arguments and no variables give.
     fn default() -> Self {
-        Self {
-            console_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            console_https: false,
-            allow_operations: false,
-            proxy_user_header: None,
-            proxy_groups_header: None,
-            trusted_proxies: Vec::new(),
-        }
+        groundwork_telemetry::defaults()
     }
 }
 

@@ -187,13 +187,7 @@ pub struct ChartArguments {
 
 impl Default for ChartArguments {
     fn default() -> Self {
-        Self {
-            chart_docker_config: Vec::new(),
-            chart_registry_ca: None,
-            chart_plain_http_hosts: Vec::new(),
-            chart_fetch_timeout: FETCH_TIMEOUT.parse().unwrap_or_default(),
-            only_public_charts: false,
-        }
+        groundwork_telemetry::defaults()
     }
 }
 
@@ -264,20 +258,7 @@ const CHART_TIME: Duration = Duration::from_secs(35);
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            types: vec![ItemType::Mock, ItemType::Manifest, ItemType::Helm],
-            target_syncs: TargetSyncMode::Too,
-            target_selectors: TargetSelectors::default(),
-            instance: String::new(),
-            identity: String::new(),
-            charts: ChartArguments::default(),
-            deployer_concurrency: CONCURRENCY,
-            readiness_rules: Readiness::default(),
-            drift_every: DRIFT_EVERY.parse().unwrap_or_default(),
-            target_watches: TARGET_WATCHES,
-            longest_target_token: LONGEST_TOKEN.parse().unwrap_or_default(),
-            allow_plain_oidc_targets: false,
-        }
+        groundwork_telemetry::defaults()
     }
 }
 

@@ -162,21 +162,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            repositories: None,
-            docker_config: Vec::new(),
-            registry_ca: None,
-            plain_http_hosts: Vec::new(),
-            only_public_registries: false,
-            fetch_timeout: FETCH_TIMEOUT.parse().unwrap_or_default(),
-            signature_policy: "DoNotEnforce".to_owned(),
-            component_cache: None,
-            component_cache_size: CACHE_SIZE,
-            default_repository_context: None,
-            no_default_contexts: false,
-            exclude_namespaces: Vec::new(),
-            resolver_concurrency: CONCURRENCY,
-        }
+        groundwork_telemetry::defaults()
     }
 }
 

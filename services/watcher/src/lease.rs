@@ -52,14 +52,8 @@ const LEASE: &str = "groundwork-watcher";
 const SECONDS: u32 = 15;
 
 impl Default for LeaseArguments {
-    /// Returns the values that apply without arguments and variables.
     fn default() -> Self {
-        Self {
-            leader_election: false,
-            lease_namespace: None,
-            lease_name: LEASE.to_owned(),
-            lease_seconds: SECONDS,
-        }
+        groundwork_telemetry::defaults()
     }
 }
 
