@@ -1,4 +1,4 @@
-//! What holds for all contracts.
+//! Rules for all contracts.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use groundwork_proto::{FILE_DESCRIPTOR_SET, packages, renderer, resolver};
 use prost::Message;
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
-// Numbers of fields in google/protobuf/descriptor.proto, from which paths of source locations are made.
+// Field numbers in google/protobuf/descriptor.proto, which make up the paths of source locations.
 const FILE_MESSAGE: i32 = 4;
 const FILE_SERVICE: i32 = 6;
 const MESSAGE_FIELD: i32 = 2;
@@ -32,7 +32,7 @@ fn message(at: Vec<i32>, name: &str, message: &DescriptorProto, items: &mut Vec<
         items.push((path(&at, MESSAGE_FIELD, index), format!("{name}.{}", field.name())));
     }
     for (index, nested) in message.nested_type.iter().enumerate() {
-        // The entries of a map are the compiler's; its field has the comment.
+        // The compiler generates the entry type of a map. The comment is at the map's field.
         if nested.options.as_ref().is_some_and(prost_types::MessageOptions::map_entry) {
             continue;
         }
@@ -57,7 +57,7 @@ fn enumeration(
     items.push((at, name));
 }
 
-/// Services, methods, messages, fields and values with the paths of their locations.
+/// Returns services, methods, messages, fields and enum values with the paths of their locations.
 fn items(file: &FileDescriptorProto) -> Vec<(Vec<i32>, String)> {
     let mut items = Vec::new();
     for (index, definition) in file.message_type.iter().enumerate() {
@@ -90,7 +90,7 @@ fn everything_is_documented() {
     assert!(documented > 100, "{documented}");
 }
 
-/// The layout that buf expects: the folder is the package.
+/// buf expects each file in the folder of its package.
 #[test]
 fn files_lie_where_their_package_says() {
     let mut services: Vec<String> = Vec::new();
@@ -113,7 +113,7 @@ fn files_lie_where_their_package_says() {
     );
 }
 
-/// A message may hold values of Secrets, and messages get into logs by way of `Debug`.
+/// A message may contain values of Secrets, and `Debug` output gets into logs.
 #[test]
 fn debug_shows_no_values() {
     let overwrites = Some(Json { text: r#"{"password":"canary"}"#.into() });

@@ -40,7 +40,7 @@ pub struct LeaseArguments {
     #[arg(long, env = "GROUNDWORK_LEASE_NAME", value_name = "NAME", default_value = LEASE)]
     pub lease_name: String,
 
-    /// How long a leader that is gone is waited for
+    /// Replace a leader that has not renewed the Lease for this time
     #[arg(
         long, env = "GROUNDWORK_LEASE_SECONDS", value_name = "SECONDS", default_value_t = SECONDS,
         value_parser = clap::value_parser!(u32).range(2..=3600)

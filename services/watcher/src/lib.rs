@@ -2,8 +2,10 @@
 //! events.
 //!
 //! ```text
-//! API server ──list, watch──> source ──SourceEvent──> watch ──DesiredState──> publisher ──publication──> stream
-//!                                              (one a scope)               (ledger: what the stream holds)
+//! API server ──list, watch──> source ──SourceEvent──> watch (one per scope)
+//!                                                       │ DesiredState
+//!               stream <──publication── publisher <─────┘
+//!               (publisher's ledger: the objects that are on the stream)
 //! ```
 //!
 //! One of several replicas leads, as [`lease`] decides. Its [`leader`] prepares the stream and runs
